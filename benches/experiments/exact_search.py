@@ -20,7 +20,8 @@ import torch
 PTX = Path(__file__).resolve().parents[2] / "kernels" / "ptx"
 SINGLE, HALF = torch.float32, torch.float16
 SPECIAL = 256
-STAGE_BYTES = 3 * 128 * 64 * 2
+STAGE_BYTES = 3 * 128 * 128
+TILE_ELEMENTS = {"bf16": 64, "f16": 64, "int8": 128}
 u32, u64, i32, f32 = cupy.uint32, cupy.uint64, cupy.int32, cupy.float32
 modules = {}
 
@@ -47,10 +48,11 @@ def up(value):
     return float(single if float(single) >= value else numpy.nextafter(single, numpy.float32(math.inf)))
 
 
-def constants(dim, cosine):
-    padded, unit = -(-dim // 64) * 64, 2.0**-24
-    exact = (padded + 2) * unit
-    kappa = up(3 * padded * 2 * unit + exact / (1 - exact))
+def constants(dim, cosine, format):
+    tile, unit = TILE_ELEMENTS[format], 2.0**-24
+    padded = -(-dim // tile) * tile
+    exact, scaled = (padded + 2) * unit, 3 * unit
+    kappa = up((scaled / (1 - scaled) if format == "int8" else 3 * padded * 2 * unit) + exact / (1 - exact))
     return f32(kappa), f32(up(padded * 2.0 ** (-68 if cosine else -120))), f32(up(1 + (dim + 16) * unit))
 
 
@@ -60,10 +62,10 @@ def type_name(rows):
 
 def prepare(rows, format, cosine, tile, specials, out=None):
     count, dim = rows.shape
-    padded, blocks = -(-count // tile) * tile, -(-dim // 64)
-    out = out or (empty(count), empty(padded * blocks * 64, dtype=torch.int16), empty(padded, 2))
-    function = kernel("exact_top_k", f"exact_prepare_{type_name(rows)}_{format}")
-    numbers = (u64(0), u64(padded), u64(count), u64(dim), constants(dim, cosine)[2], u32(cosine))
+    padded, blocks = -(-count // tile) * tile, -(-dim // TILE_ELEMENTS[format])
+    out = out or (empty(count), empty(padded * blocks * 64, dtype=torch.int16), empty(padded), empty(padded, 2))
+    function = kernel("exact_prepare", f"exact_prepare_{type_name(rows)}_{format}")
+    numbers = (u64(0), u64(padded), u64(count), u64(dim), constants(dim, cosine, format)[2], u32(cosine))
     launch(function, (-(-padded // 8),), 256, (rows, *out, specials, *numbers))
     return out
 
@@ -79,9 +81,9 @@ class Targets:
 
     def convert(self):
         self.out = prepare(self.rows, self.format, self.cosine, 256, self.specials, self.out)
-        self.norms, self.tiles, self.bounds = self.out
+        self.norms, self.tiles, self.scales, self.bounds = self.out
         numbers = (u32(SPECIAL), u32(self.blocks), u32(self.count))
-        function = kernel("exact_top_k", "exact_tile_bounds")
+        function = kernel("exact_prepare", "exact_tile_bounds")
         launch(function, (-(-self.blocks // 8),), 256, (self.bounds, self.tile_bounds, self.specials, *numbers))
 
 
@@ -91,7 +93,7 @@ class Search:
         self.module = "exact_filter" if architecture == 80 else "exact_filter_90a"
         self.threads, self.stages = (256, stages) if architecture == 80 else (384, 4)
         self.multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
-        self.capacity = capacity or max(32 * k, 4096)
+        self.capacity = capacity or (max(64 * k, 8192) if targets.format == "int8" else max(32 * k, 4096))
         self.survivors = min(max(1 << (4 * k - 1).bit_length(), 1024), 4096)
         wanted = min(max(-(-k // 4), -(-targets.blocks // (64 if k <= 64 else 32)), 1), targets.blocks)
         self.period = targets.blocks // wanted
@@ -108,7 +110,7 @@ class Search:
             self.chunk *= 2
         self.chunks = -(-targets.count // self.chunk)
         self.part = (empty(queries * self.chunks * k), empty(queries * self.chunks * k, dtype=torch.int32))
-        self.marks = None
+        self.marks, self.first_of = None, 8
 
     def mark(self, name):
         if self.marks is not None:
@@ -116,11 +118,11 @@ class Search:
             self.marks[-1][1].record()
 
     def filter(self, tiles, period):
-        targets, (_, query_tiles, bounds) = self.targets, self.out
-        kappa, tiny, _ = constants(targets.dim, targets.cosine)
-        buffers = (query_tiles, targets.tiles, bounds, targets.tile_bounds, self.thresholds, self.counts, self.kept)
+        targets, (_, query_tiles, scales, bounds) = self.targets, self.out
+        kappa, tiny, _ = constants(targets.dim, targets.cosine, targets.format)
+        buffers = (query_tiles, targets.tiles, bounds, targets.tile_bounds, scales, targets.scales, self.thresholds, self.counts, self.kept)
         numbers = (u32(self.capacity), u32(self.count), u32(targets.count), u32(tiles), i32(period))
-        rest = (u32(-(-targets.dim // 64)), kappa, tiny, u32(self.stages))
+        rest = (u32(-(-targets.dim // TILE_ELEMENTS[targets.format])), kappa, tiny, u32(self.stages))
         grid = min(self.multiprocessors, -(-self.count // 128) * tiles)
         function = kernel(self.module, f"exact_filter_{targets.format}")
         launch(function, (grid,), self.threads, (*buffers, *numbers, *rest), self.stages * STAGE_BYTES)
@@ -128,30 +130,34 @@ class Search:
 
     def run(self, queries):
         targets, count, k = self.targets, self.count, self.k
-        kappa, tiny, _ = constants(targets.dim, targets.cosine)
+        kappa, tiny, _ = constants(targets.dim, targets.cosine, targets.format)
         top, kind = "exact_top_k", type_name(targets.rows)
         self.mark("begin")
         self.out = prepare(queries, targets.format, targets.cosine, 128, self.query_specials, self.out)
-        norms, query_tiles, bounds = self.out
+        norms, query_tiles, scales, bounds = self.out
         self.mark("queries")
         groups = -(-count // 128)
-        buffers = (query_tiles, targets.tiles, bounds, targets.bounds, targets.tile_bounds, self.best)
-        numbers = (u32(count), u32(self.sampled), i32(self.period), u32(-(-targets.dim // 64)), kappa, tiny, u32(self.stages))
+        buffers = (query_tiles, targets.tiles, bounds, targets.bounds, targets.tile_bounds, scales, targets.scales, self.best)
+        numbers = (u32(count), u32(self.sampled), i32(self.period), u32(-(-targets.dim // TILE_ELEMENTS[targets.format])), kappa, tiny, u32(self.stages))
         grid = (min(self.multiprocessors, groups * self.sampled),)
         function = kernel(self.module, f"exact_sample_{targets.format}")
         launch(function, grid, self.threads, (*buffers, *numbers), self.stages * STAGE_BYTES)
         self.mark("sample")
-        buffers = (self.best, bounds, self.thresholds, self.counts, self.given_up)
-        numbers = (u32(self.sampled * 16), u32(self.capacity), u32(k))
-        launch(kernel(top, "exact_thresholds"), (count,), 256, (*buffers, *numbers))
+        exact = u32(targets.format == "int8")
+        shared = 65 * 132 * 4 + int(exact) * 12 * k
+        scored = (queries, targets.rows, norms, targets.norms, bounds)
+        buffers = (*scored, self.best, self.thresholds, self.counts, self.given_up)
+        numbers = (u64(targets.dim), u32(self.sampled * 16), u32(self.period), u32(self.capacity), u32(k), exact)
+        launch(kernel(top, f"exact_thresholds_{kind}"), (count,), 256, (*buffers, *numbers), shared)
         self.mark("thresholds")
-        if targets.blocks >= 64:
-            first = -(-targets.blocks // 8)
-            self.filter(first, 8)
-            buffers = (bounds, targets.bounds, self.thresholds, self.counts, self.kept)
-            launch(kernel(top, "exact_tighten"), (count,), 256, (*buffers, u32(self.capacity), u32(k), kappa, tiny))
+        if targets.blocks >= 8 * self.first_of:
+            first = -(-targets.blocks // self.first_of)
+            self.filter(first, self.first_of)
+            buffers = (*scored, targets.bounds, self.thresholds, self.counts, self.kept, self.sums)
+            numbers = (u64(targets.dim), u32(self.capacity), u32(k), exact, kappa, tiny)
+            launch(kernel(top, f"exact_tighten_{kind}"), (count,), 256, (*buffers, *numbers), shared)
             self.mark("tighten")
-            self.filter(targets.blocks - first, -8)
+            self.filter(targets.blocks - first, -self.first_of)
         else:
             self.filter(targets.blocks, 0)
         limits = self.capacity | self.survivors << 20 | SPECIAL << 36 | k << 48
@@ -206,6 +212,7 @@ def median(work, times=15, before=3):
     taken = []
     for number in range(before + times):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(2_000_000)  # the launches are enqueued meanwhile, so that the times are those of the GPU
         begin.record()
         work()
         end.record()
@@ -219,6 +226,7 @@ def phases(search, queries, times=9):
     taken = {}
     for _ in range(times):
         search.marks = []
+        torch.cuda._sleep(2_000_000)
         search.run(queries)
         torch.cuda.synchronize()
         for (_, begin), (name, end) in zip(search.marks, search.marks[1:]):
@@ -233,30 +241,33 @@ def times():
     print("milliseconds; 1000 x 1,000,000 x 768, top 10, on", torch.cuda.get_device_name(0))
     print("without a filter", median(lambda: reference(queries, rows, 10), 3, 1))
     print("reading 3 GB, GB/s", round(rows.numel() * 4e-6 / median(rows.sum)))
-    for format in ("f16", "bf16"):
+    for format in ("int8", "f16", "bf16"):
         targets = Targets(rows, format)
         for architecture in (90, 80):
             search = Search(architecture, 1000, targets, 10)
             equal = same(search.run(queries), right)
+            sums = [round(each / 1000, 1) for each in search.sums.tolist()]
             alone, conversion = median(lambda: search.run(queries)), median(targets.convert)
             both = median(lambda: (targets.convert(), search.run(queries)))
-            print(f"sm_{architecture} {format}: equal {equal}, one call {both}, prepared {alone}, conversion {conversion},", phases(search, queries))
+            print(f"sm_{architecture} {format}: equal {equal}, one call {both}, prepared {alone}, conversion {conversion}, fallbacks, candidates and scores a query {sums},", phases(search, queries))
         for count in (1, 10, 100):
             some, search = queries[:count].contiguous(), Search(90, count, targets, 10)
             equal = same(search.run(some), [part[:count] for part in right])
             print(f"{count} queries, {format}: equal {equal}, {median(lambda: search.run(some))},", phases(search, some))
     half = rows.half()
-    targets = Targets(half, "f16")
-    search = Search(90, 1000, targets, 10)
-    equal = same(search.run(queries), reference(queries, half, 10))
-    print(f"f16 targets: equal {equal}, one call", median(lambda: (targets.convert(), search.run(queries))))
+    for format in ("int8", "f16"):
+        targets = Targets(half, format)
+        search = Search(90, 1000, targets, 10)
+        equal = same(search.run(queries), reference(queries, half, 10))
+        print(f"f16 targets, {format}: equal {equal}, one call", median(lambda: (targets.convert(), search.run(queries))))
     del half, targets, search
     host = torch.empty(rows.shape, pin_memory=True)
     host.copy_(rows)
-    targets = Targets(rows, "f16")
-    targets.rows = host
-    search = Search(90, 1000, targets, 10)
-    print(f"exact rows in pinned memory: equal {same(search.run(queries), right)}, prepared", median(lambda: search.run(queries), 5, 1))
+    for format in ("int8", "f16"):
+        targets = Targets(rows, format)
+        targets.rows = host
+        search = Search(90, 1000, targets, 10)
+        print(f"exact rows in pinned memory, {format}: equal {same(search.run(queries), right)}, prepared", median(lambda: search.run(queries), 5, 1))
     del host, targets, search
     for name, tf32, dtype in (("fp32", False, SINGLE), ("tf32", True, SINGLE), ("bf16", False, torch.bfloat16)):
         torch.backends.cuda.matmul.allow_tf32 = tf32
@@ -276,7 +287,7 @@ class Trials:
     def try_all(self, name, queries, rows, k, types=(SINGLE, HALF)):
         for architecture in (80, 90):
             for cosine in (1, 0):
-                for format in ("bf16", "f16"):
+                for format in ("bf16", "f16", "int8"):
                     if format == "f16" and not cosine and rows.abs().max().item() > 1e4:
                         continue  # beyond its range
                     for dtype in types:
@@ -357,14 +368,14 @@ def errors():
             search.thresholds.fill_(-math.inf)
             search.counts.zero_()
             search.filter(targets.blocks, 0)  # every pair is kept
-            (norms, _, bounds), (kappa, tiny, _) = search.out, constants(targets.dim, cosine)
+            (norms, _, _, bounds), (kappa, tiny, _) = search.out, constants(targets.dim, cosine, format)
             buffers = (queries, rows, norms, targets.norms, bounds, targets.bounds, search.kept)
             grid = (-(-len(rows) // 256), len(queries))
             launch(ratio, grid, 256, (*buffers, u32(len(rows)), u64(targets.dim), kappa, tiny, worst))
         print(f"{name}, sm_{architecture} {format}, cosine {cosine}: the largest error is {worst.item():.3f} of the bound", flush=True)
 
     for architecture in (80, 90):
-        for format in ("bf16", "f16"):
+        for format in ("bf16", "f16", "int8"):
             largest("random unit rows, 2.7e8 pairs", architecture, format, 16, lambda n: (unit(1024, 768, n), unit(16384, 768, 1000 + n)))
         largest("rounded one way", architecture, "bf16", 2, lambda n: (one_way(256, 768, n), one_way(8192, 768, 1000 + n)), 0)
 

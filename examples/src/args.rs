@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "identity|none|FILE")]
     pub truth: Option<TruthSource>,
 
-    /// The filter that selects the few targets to score exactly: tensor cores, in 16 bits. The lists are bit-identical
+    /// The filter that selects the few targets to score exactly: tensor cores, in 16 or 8 bits. The lists are bit-identical
     /// (docs/exact-search.md)
     #[arg(long, value_enum, default_value_t = FilterChoice::Auto)]
     pub filter: FilterChoice,
@@ -116,6 +116,8 @@ pub enum FilterChoice {
     Bf16,
     /// Rows rounded to half precision
     F16,
+    /// Rows as 8-bit integers with a scale each
+    Int8,
 }
 
 impl From<FilterChoice> for um_kernels::Filter {
@@ -125,6 +127,7 @@ impl From<FilterChoice> for um_kernels::Filter {
             FilterChoice::Off => Self::Off,
             FilterChoice::Bf16 => Self::Bf16,
             FilterChoice::F16 => Self::F16,
+            FilterChoice::Int8 => Self::Int8,
         }
     }
 }

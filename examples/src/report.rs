@@ -96,7 +96,7 @@ pub struct Faults {
 /// The search method of the device, and the remaining work after its filter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Filtering {
-    /// `bf16` or `f16`; `None`: all scores in single precision.
+    /// `bf16`, `f16` or `int8`; `None`: all scores in single precision.
     pub format: Option<&'static str>,
     /// `sm_80` or `sm_90a`, with a filter.
     pub kernels: Option<&'static str>,

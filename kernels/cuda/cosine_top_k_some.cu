@@ -14,6 +14,7 @@
     }
 PARTIAL_SOME(float, f32)
 PARTIAL_SOME(half_bits, f16)
+PARTIAL_SOME(bfloat_bits, bf16)
 
 // One block of one warp for each query. For `some[0]` queries; their results are rows `some[1]`, `some[2]`, ...
 extern "C" __global__ void cosine_top_k_merge_some(const float *scores, const unsigned *indices, float *best_scores,

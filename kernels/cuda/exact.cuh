@@ -1,13 +1,16 @@
 // Common parts of the filters of the exact search: the layout of the tiles, the bound, thresholds and candidates.
 // docs/exact-search.md has the proof.
 //
-// Tiles: 128 rows x 64 elements of 16 bits, 16 KiB, one after the other along a row of tiles, so that a tile is loaded in one
-// piece. Row r of a tile has 128 bytes. Its eight groups of 16 bytes are swapped by r % 8: this is the 128-byte swizzle of
+// Tiles: 128 rows x 64 elements of 16 bits (or 128 of 8), 16 KiB, one after the other along a row of tiles, so that a tile is
+// loaded in one piece. Row r of a tile has 128 bytes. Its eight groups of 16 bytes are swapped by r % 8: this is the 128-byte swizzle of
 // wgmma, and ldmatrix has no bank conflicts with it either. Rows and elements beyond the end are 0.
 //
 // Bounds: two numbers for each row, with y the row scaled by its inverse norm and y' the row in the tiles: `size` >= |y| and
 // |y'|, and `error` >= |y - y'|. If the bound does not hold for a row (special: too large, too small, not finite; or beyond the
 // end), the row has 0 in the tiles and the error +inf.
+//
+// Scales: in 8 bits, an element of a tile stands for itself times the scale of its row. The sums are exact integers; a score is
+// fl(fl(fl(sum) * target's scale) * query's scale).
 
 #pragma once
 
@@ -15,13 +18,31 @@
 
 #define BLOCK_Q 128   // queries of a block: one row of tiles
 #define BLOCK_T 256   // targets of a block: two rows of tiles
-#define TILE_K 64     // elements of a tile
-#define TILE_BYTES (BLOCK_Q * TILE_K * 2)
+#define TILE_BYTES (BLOCK_Q * 128)
+#define STEPS 4       // steps of 32 bytes in a row of a tile
 #define STAGE_BYTES (3 * TILE_BYTES)
 #define GROUP 16      // group of targets; the sample keeps the best of each
+// The targets of a group within a block.
+#define GROUP_TARGET(group, j) ((group) / 4 * 64 + (group) % 4 * 2 + (j) / 2 * 8 + (j) % 2)
 #define GROUPS (BLOCK_T / GROUP)
 
 #define INFINITE __int_as_float(0x7f800000)
+
+enum { BF16, F16, INT8 };
+// Elements in a row of a tile.
+#define TILE_K(format) ((format) == INT8 ? 128 : 64)
+
+// The tensor cores' sums.
+template <int FORMAT> struct Tensor {
+    typedef float Sum;
+};
+template <> struct Tensor<INT8> {
+    typedef int Sum;
+};
+
+// A score, in 8 bits without the query's scale.
+static __device__ __forceinline__ float scaled(float sum, float) { return sum; }
+static __device__ __forceinline__ float scaled(int sum, float target_scale) { return __fmul_rn(__int2float_rn(sum), target_scale); }
 
 // |filter's score - exact score| <= this.
 static __device__ __forceinline__ float error_bound(float2 query, float2 target, float kappa, float tiny) {
@@ -44,6 +65,20 @@ static __device__ __forceinline__ float from_ordered(unsigned key) {
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
+// The best score of a group of targets. In 8 bits its last bits have the target's place in the group, whose exact score is
+// computed then; otherwise it is a lower bound of the exact score. Special targets do not count.
+template <int FORMAT>
+static __device__ __forceinline__ float best_of(const float (&scores)[GROUP], unsigned special, float query_scale, float error) {
+    float high = -INFINITE;
+#pragma unroll
+    for (unsigned j = 0; j < GROUP; j++) {
+        float score = scores[j];
+        if (FORMAT == INT8) score = __uint_as_float((__float_as_uint(__fmul_rn(score, query_scale)) & ~15u) | j);
+        if (!(special >> j & 1)) high = fmaxf(high, score);
+    }
+    return FORMAT == INT8 ? high : __fsub_rd(high, error);
+}
+
 // The memory for candidates.
 struct Candidates {
     float *thresholds;  // at least k targets of the query have this exact score, or a higher one; +inf: the query goes to the fallback
@@ -62,19 +97,23 @@ struct Candidates {
 };
 
 // The parts of a query's threshold. They are loaded early, because loading takes time.
-struct Threshold {
-    float exact;
+template <int FORMAT> struct Threshold {
+    float exact, scale;
     float2 bound;
 
-    __device__ __forceinline__ void load(const Candidates &candidates, const float2 *query_bounds, unsigned query, unsigned query_count) {
+    __device__ __forceinline__ void load(const Candidates &candidates, const float2 *query_bounds, const float *query_scales,
+                                         unsigned query, unsigned query_count) {
         bool exists = query < query_count;
         exact = exists ? *(volatile const float *)&candidates.thresholds[query] : INFINITE;
         bound = exists ? query_bounds[query] : make_float2(0.0f, 0.0f);
+        if (FORMAT == INT8) scale = exists ? query_scales[query] : 1.0f;
     }
 
-    // The threshold for the targets of a block; `tile_bound` has the largest bounds of these targets.
+    // The threshold for the targets of a block, in 8 bits without the query's scale; `tile_bound` has the largest bounds of
+    // these targets.
     __device__ __forceinline__ float from(float2 tile_bound, float kappa, float tiny) const {
-        return __fsub_rd(exact, error_bound(bound, tile_bound, kappa, tiny));
+        float least = __fsub_rd(exact, error_bound(bound, tile_bound, kappa, tiny));
+        return FORMAT == INT8 ? __fdiv_rd(least, scale) : least;
     }
 };
 
@@ -103,9 +142,9 @@ template <unsigned MOST> struct Hits {
     }
 
     // Adds a thread's scores of one query that are at least `least`; `target(j)` is the target of the j-th score.
-    template <typename Target>
-    __device__ __forceinline__ void take(const Candidates &to, unsigned query, float least, const float (&scores)[GROUP],
-                                         unsigned target_count, Target target) const {
+    template <int FORMAT, typename Target>
+    __device__ __forceinline__ void take(const Candidates &to, unsigned query, const float *query_scales, float least,
+                                         const float (&scores)[GROUP], unsigned target_count, Target target) const {
         float high = scores[0];
 #pragma unroll
         for (unsigned j = 1; j < GROUP; j++) high = fmaxf(high, scores[j]);
@@ -116,7 +155,9 @@ template <unsigned MOST> struct Hits {
 #pragma unroll 1
         for (; found; found &= found - 1) {
             unsigned j = __ffs(found) - 1;
-            if (target(j) < target_count) add(to, query, target(j), pick(scores, j));
+            if (target(j) >= target_count) continue;
+            float score = pick(scores, j);
+            add(to, query, target(j), FORMAT == INT8 ? __fmul_rn(score, query_scales[query]) : score);
         }
     }
 

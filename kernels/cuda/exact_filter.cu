@@ -9,13 +9,14 @@
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
-#define HITS 20  // with two stages, a block uses the 99 KiB that compute capability 8.6 allows
+// With two stages, a block uses the 99 KiB that compute capability 8.6 allows.
+#define HITS(format) ((format) == INT8 ? 15 : 20)
 
 static __device__ __forceinline__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
-template <bool HALF>
+template <int FORMAT>
 static __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    if (HALF)
+    if (FORMAT == F16)
         asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -23,6 +24,13 @@ static __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned
         asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <int FORMAT>
+static __device__ __forceinline__ void multiply(int (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 static __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned from) {
@@ -34,7 +42,7 @@ static __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned
 
 // Calls `finish(query_tile, target_tile, sums)` for this block's pairs of tiles, `begin` before each pair, and `share` before
 // the last barriers.
-template <bool HALF, typename Begin, typename Share, typename Finish>
+template <int FORMAT, typename Begin, typename Share, typename Finish>
 static __device__ __forceinline__ void products(const char *query_tiles, const char *target_tiles, unsigned query_count,
                                                 unsigned pairs, int period, unsigned blocks, unsigned stages, char *memory,
                                                 Begin begin, Share share, Finish finish) {
@@ -94,14 +102,14 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
     for (unsigned pair = blockIdx.x; pair < pairs; pair += gridDim.x) {
         unsigned query_tile = pair % groups, target_tile = tile_at(pair / groups, period);
         begin(query_tile, target_tile);
-        float sums[4][8][4] = {};
+        typename Tensor<FORMAT>::Sum sums[4][8][4] = {};
 #pragma unroll 1
         for (unsigned block = 0; block < blocks; block++) {
             load();
             if (block + 1 == blocks) share();
 #pragma unroll
-            for (unsigned step = 0; step < TILE_K / 16; step++) {
-                if (step + 1 < TILE_K / 16) {
+            for (unsigned step = 0; step < STEPS; step++) {
+                if (step + 1 < STEPS) {
                     fetch(step + 1);
                 } else {
                     if (++stage == stages) stage = 0;
@@ -112,104 +120,119 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
                 for (unsigned i = 0; i < 4; i++)
 #pragma unroll
                     for (unsigned j = 0; j < 8; j++)
-                        multiply<HALF>(sums[i][j], q[step % 2][i], t[step % 2][j / 2][j % 2 * 2], t[step % 2][j / 2][j % 2 * 2 + 1]);
+                        multiply<FORMAT>(sums[i][j], q[step % 2][i], t[step % 2][j / 2][j % 2 * 2], t[step % 2][j / 2][j % 2 * 2 + 1]);
             }
         }
         finish(query_tile, target_tile, sums);
     }
 }
 
-// A thread has 16 scores of one query, for targets column * 64 + lane % 4 * 2 + j * 8 + {0, 1}.
-#define TARGET(j) (column * 64 + lane % 4 * 2 + (j) / 2 * 8 + (j) % 2)
-#define SCORE(i, half, j) sums[i][(j) / 2][(half) * 2 + (j) % 2]
+// A thread has 16 scores of one query: a group.
+#define TARGET(j) GROUP_TARGET(column * 4 + lane % 4, j)
+#define SCORE(i, half, j) scaled(sums[i][(j) / 2][(half) * 2 + (j) % 2], scales[j])
+#define SUMS typename Tensor<FORMAT>::Sum(&sums)[4][8][4]
 
-template <bool HALF>
+template <int FORMAT>
 __device__ __forceinline__ void sample(const char *query_tiles, const char *target_tiles, const float2 *query_bounds,
-                                              const float2 *target_bounds, const float2 *tile_bounds, float *best,
-                                              unsigned query_count, unsigned sampled, int period, unsigned blocks, float kappa,
+                                              const float2 *target_bounds, const float2 *tile_bounds,
+                                              const float *query_scales, const float *target_scales, float *best, unsigned query_count, unsigned sampled, int period, unsigned blocks, float kappa,
                                               float tiny, unsigned stages) {
     extern __shared__ __align__(1024) char memory[];
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, line = warp / 4, column = warp % 4;
     unsigned pairs = (query_count + BLOCK_Q - 1) / BLOCK_Q * sampled;
     auto begin = [](unsigned, unsigned) {};
     auto share = []() {};
-    auto finish = [&](unsigned query_tile, unsigned target_tile, float(&sums)[4][8][4]) {
+    auto finish = [&](unsigned query_tile, unsigned target_tile, SUMS) {
         const float2 *bounds = target_bounds + (u64)target_tile * BLOCK_T;
         unsigned special = 0;
 #pragma unroll
         for (unsigned j = 0; j < GROUP; j++) special |= (bounds[TARGET(j)].y == INFINITE ? 1u : 0u) << j;
+        float scales[GROUP] = {};
+        if (FORMAT == INT8)
+#pragma unroll
+            for (unsigned j = 0; j < GROUP; j++) scales[j] = target_scales[(u64)target_tile * BLOCK_T + TARGET(j)];
         float2 tile_bound = tile_bounds[target_tile];
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) {
             unsigned query = query_tile * BLOCK_Q + line * 64 + i * 8 + lane / 4;
-            float high = -INFINITE;
-#pragma unroll
-            for (unsigned j = 0; j < GROUP; j++)
-                if (!(special >> j & 1)) high = fmaxf(high, SCORE(i / 2, i % 2, j));
             if (query >= query_count) continue;
-            float error = error_bound(query_bounds[query], tile_bound, kappa, tiny);
-            best[((u64)query * sampled + target_tile / period) * GROUPS + column * 4 + lane % 4] = __fsub_rd(high, error);
+            float scores[GROUP];
+#pragma unroll
+            for (unsigned j = 0; j < GROUP; j++) scores[j] = SCORE(i / 2, i % 2, j);
+            float error = error_bound(query_bounds[query], tile_bound, kappa, tiny), scale = FORMAT == INT8 ? query_scales[query] : 1.0f;
+            best[((u64)query * sampled + target_tile / period) * GROUPS + column * 4 + lane % 4] =
+                best_of<FORMAT>(scores, special, scale, error);
         }
     };
-    products<HALF>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);
+    products<FORMAT>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);
 }
 
 // Not static: otherwise the names of its shared arrays would depend on the path of this file.
-template <bool HALF>
+template <int FORMAT>
 __device__ __forceinline__ void filter(const char *query_tiles, const char *target_tiles, const float2 *query_bounds,
-                                              const float2 *tile_bounds, Candidates candidates, unsigned query_count,
-                                       unsigned target_count, unsigned tiles, int period, unsigned blocks, float kappa, float tiny, unsigned stages) {
+                                       const float2 *tile_bounds, const float *query_scales, const float *target_scales,
+                                       Candidates candidates, unsigned query_count, unsigned target_count, unsigned tiles, int period,
+                                       unsigned blocks, float kappa, float tiny, unsigned stages) {
     extern __shared__ __align__(1024) char memory[];
-    __shared__ float from[2][BLOCK_Q];
-    __shared__ uint3 kept[WARPS][HITS];
+    __shared__ float from[BLOCK_Q], scale[FORMAT == INT8 ? BLOCK_T : 1];
+    __shared__ uint3 kept[WARPS][HITS(FORMAT)];
     __shared__ unsigned counts[WARPS];
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, line = warp / 4, column = warp % 4;
-    unsigned pairs = (query_count + BLOCK_Q - 1) / BLOCK_Q * tiles, turn = 0;
-    Hits<HITS> hits = {kept[warp], &counts[warp]};
+    unsigned pairs = (query_count + BLOCK_Q - 1) / BLOCK_Q * tiles;
+    Hits<HITS(FORMAT)> hits = {kept[warp], &counts[warp]};
     if (lane == 0) counts[warp] = 0;
-    Threshold threshold;
+    Threshold<FORMAT> threshold;
     float2 tile_bound;
+    float own_scale;
     auto begin = [&](unsigned query_tile, unsigned target_tile) {
+        if (FORMAT == INT8) own_scale = target_scales[(u64)target_tile * BLOCK_T + threadIdx.x];
         if (threadIdx.x >= BLOCK_Q) return;
-        threshold.load(candidates, query_bounds, query_tile * BLOCK_Q + threadIdx.x, query_count);
+        threshold.load(candidates, query_bounds, query_scales, query_tile * BLOCK_Q + threadIdx.x, query_count);
         tile_bound = tile_bounds[target_tile];
     };
-    // Between two barriers: slower warps still read the other half.
+    // Slower warps may still read the last pair's, if no barrier of this pair has come yet.
     auto share = [&]() {
-        turn ^= 1;
-        if (threadIdx.x < BLOCK_Q) from[turn][threadIdx.x] = threshold.from(tile_bound, kappa, tiny);
+        if (blocks == 1) __syncthreads();
+        if (FORMAT == INT8) scale[threadIdx.x] = own_scale;
+        if (threadIdx.x < BLOCK_Q) from[threadIdx.x] = threshold.from(tile_bound, kappa, tiny);
     };
-    auto finish = [&](unsigned query_tile, unsigned target_tile, float(&sums)[4][8][4]) {
+    auto finish = [&](unsigned query_tile, unsigned target_tile, SUMS) {
+        float scales[GROUP] = {};
+        if (FORMAT == INT8)
+#pragma unroll
+            for (unsigned j = 0; j < GROUP; j++) scales[j] = scale[TARGET(j)];
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) {
             unsigned row = line * 64 + i * 8 + lane / 4;
             float scores[GROUP];
 #pragma unroll
             for (unsigned j = 0; j < GROUP; j++) scores[j] = SCORE(i / 2, i % 2, j);
-            hits.take(candidates, query_tile * BLOCK_Q + row, from[turn][row], scores, target_count,
-                      [&](unsigned j) { return target_tile * BLOCK_T + TARGET(j); });
+            hits.template take<FORMAT>(candidates, query_tile * BLOCK_Q + row, query_scales, from[row], scores, target_count,
+                                       [&](unsigned j) { return target_tile * BLOCK_T + TARGET(j); });
         }
-        hits.flush(candidates, HITS / 2);
+        hits.flush(candidates, HITS(FORMAT) / 2);
     };
-    products<HALF>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);
+    products<FORMAT>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);
     hits.flush(candidates, 1);
 }
 
-#define ENTRIES(name, half)                                                                                                       \
+#define ENTRIES(name, FORMAT)                                                                                                     \
     extern "C" __global__ void __launch_bounds__(THREADS, 1) exact_sample_##name(                                                 \
         const char *query_tiles, const char *target_tiles, const float2 *query_bounds, const float2 *target_bounds,               \
-        const float2 *tile_bounds, float *best, unsigned query_count, unsigned sampled, int period, unsigned blocks,         \
-        float kappa, float tiny, unsigned stages) {                                                                               \
-        sample<half>(query_tiles, target_tiles, query_bounds, target_bounds, tile_bounds, best, query_count, sampled, period,     \
-                     blocks, kappa, tiny, stages);                                                                                \
+        const float2 *tile_bounds, const float *query_scales, const float *target_scales, float *best, unsigned query_count,      \
+        unsigned sampled, int period, unsigned blocks, float kappa, float tiny, unsigned stages) {                                \
+        sample<FORMAT>(query_tiles, target_tiles, query_bounds, target_bounds, tile_bounds, query_scales, target_scales, best,    \
+                       query_count, sampled, period, blocks, kappa, tiny, stages);                                                \
     }                                                                                                                             \
     extern "C" __global__ void __launch_bounds__(THREADS, 1) exact_filter_##name(                                                 \
         const char *query_tiles, const char *target_tiles, const float2 *query_bounds, const float2 *tile_bounds,                 \
-        float *thresholds, unsigned *counts, uint2 *kept, unsigned capacity, unsigned query_count, unsigned target_count, \
-        unsigned tiles, int period, unsigned blocks, float kappa, float tiny, unsigned stages) {                                                              \
+        const float *query_scales, const float *target_scales, float *thresholds, unsigned *counts, uint2 *kept,                  \
+        unsigned capacity, unsigned query_count, unsigned target_count, unsigned tiles, int period, unsigned blocks, float kappa, \
+        float tiny, unsigned stages) {                                                                                            \
         Candidates candidates = {thresholds, counts, kept, capacity};                                                             \
-        filter<half>(query_tiles, target_tiles, query_bounds, tile_bounds, candidates, query_count, target_count, tiles, period, blocks, kappa,  \
-                     tiny, stages);                                                                                               \
+        filter<FORMAT>(query_tiles, target_tiles, query_bounds, tile_bounds, query_scales, target_scales, candidates,             \
+                       query_count, target_count, tiles, period, blocks, kappa, tiny, stages);                                    \
     }
-ENTRIES(bf16, false)
-ENTRIES(f16, true)
+ENTRIES(bf16, BF16)
+ENTRIES(f16, F16)
+ENTRIES(int8, INT8)

@@ -7,6 +7,7 @@
 
 typedef unsigned long long u64;
 typedef unsigned short half_bits;
+typedef short bfloat_bits;  // a type of its own, so that functions can be overloaded
 
 static __device__ __forceinline__ float to_float(float value) { return value; }
 
@@ -15,6 +16,8 @@ static __device__ __forceinline__ float to_float(half_bits bits) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
+
+static __device__ __forceinline__ float to_float(bfloat_bits value) { return __uint_as_float((unsigned)value << 16); }
 
 static __device__ __forceinline__ void load_four(const float *from, float *out) {
     float4 four = *(const float4 *)from;
@@ -25,6 +28,12 @@ static __device__ __forceinline__ void load_four(const half_bits *from, float *o
     uint2 bits = *(const uint2 *)from;
     out[0] = to_float((half_bits)bits.x), out[1] = to_float((half_bits)(bits.x >> 16));
     out[2] = to_float((half_bits)bits.y), out[3] = to_float((half_bits)(bits.y >> 16));
+}
+
+static __device__ __forceinline__ void load_four(const bfloat_bits *from, float *out) {
+    uint2 bits = *(const uint2 *)from;
+    out[0] = __uint_as_float(bits.x << 16), out[1] = __uint_as_float(bits.x & 0xffff0000u);
+    out[2] = __uint_as_float(bits.y << 16), out[3] = __uint_as_float(bits.y & 0xffff0000u);
 }
 
 // True if groups of four elements may be loaded at once from every row.

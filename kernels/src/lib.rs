@@ -60,7 +60,8 @@ pub use cosine_top_k::{
 pub use cpu::{reduce_sum_cpu, saxpy_cpu, scale_cpu};
 pub use error::{KernelError, Result};
 pub use exact::{
-    ExactTopK, Filter, FilterKernels, Format, Path, PreparedTargets, SearchBuffers, SearchCounts,
+    ExactTopK, Filter, FilterKernels, Format, Path, PiecewiseTargets, PreparedTargets,
+    SearchBuffers, SearchCounts,
 };
 pub use fill::{Fill, FillElement};
 pub use metric::Metric;

@@ -9,7 +9,7 @@ use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
 use crate::reference::{Module, Outcome, size};
 use bytemuck::Pod;
 use cuda_um_sim::{LaunchContext, register_module};
-use half::f16;
+use half::{bf16, f16};
 use std::sync::Once;
 
 /// Registers all references with every simulator of this process, for the modules of this crate: kernels of other modules with the same
@@ -24,14 +24,18 @@ pub fn register() {
     });
 }
 
-const MODULES: [Module; 7] = [
+const MODULES: [Module; 8] = [
     (
         include_str!("../ptx/cosine_top_k.ptx"),
         &[
             ("row_inverse_norms_f32", cosine_top_k::norms::<f32>),
             ("row_inverse_norms_f16", cosine_top_k::norms::<f16>),
+            ("row_inverse_norms_bf16", cosine_top_k::norms::<bf16>),
+            ("widen_f16", cosine_top_k::widen::<f16>),
+            ("widen_bf16", cosine_top_k::widen::<bf16>),
             ("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>),
             ("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>),
+            ("cosine_top_k_partial_bf16", cosine_top_k::partial::<bf16>),
             ("cosine_top_k_merge", cosine_top_k::merge),
         ],
     ),
@@ -46,7 +50,22 @@ const MODULES: [Module; 7] = [
                 "cosine_top_k_partial_some_f16",
                 cosine_top_k::partial_some::<f16>,
             ),
+            (
+                "cosine_top_k_partial_some_bf16",
+                cosine_top_k::partial_some::<bf16>,
+            ),
             ("cosine_top_k_merge_some", cosine_top_k::merge_some),
+        ],
+    ),
+    (
+        include_str!("../ptx/cosine_top_k_few.ptx"),
+        &[
+            ("cosine_top_k_few_4_f32", cosine_top_k::few::<f32>),
+            ("cosine_top_k_few_4_f16", cosine_top_k::few::<f16>),
+            ("cosine_top_k_few_4_bf16", cosine_top_k::few::<bf16>),
+            ("cosine_top_k_few_12_f32", cosine_top_k::few::<f32>),
+            ("cosine_top_k_few_12_f16", cosine_top_k::few::<f16>),
+            ("cosine_top_k_few_12_bf16", cosine_top_k::few::<bf16>),
         ],
     ),
     (

@@ -13,7 +13,11 @@ use um_kernels::{
     SearchCounts, TargetScalar, TopKShape,
 };
 
-const FORMATS: [(Filter, Format); 2] = [(Filter::Bf16, Format::Bf16), (Filter::F16, Format::F16)];
+const FORMATS: [(Filter, Format); 3] = [
+    (Filter::Bf16, Format::Bf16),
+    (Filter::F16, Format::F16),
+    (Filter::Int8, Format::Int8),
+];
 
 struct Bench {
     device: Device,
@@ -117,7 +121,7 @@ impl Bench {
         self.search(shape, queries, targets, launch).0
     }
 
-    /// Both formats and both metrics have bit-identical results to the kernel without a filter. Returns the counts of the
+    /// All formats and both metrics have bit-identical results to the kernel without a filter. Returns the counts of the
     /// filters.
     fn check<T: TargetScalar>(
         &self,
@@ -144,6 +148,20 @@ impl Bench {
             }
         }
         self.search.counts().unwrap().since(before)
+    }
+}
+
+impl Bench {
+    /// The filter finds the target with the highest inner product with the query, and without the fallback.
+    fn finds(&self, target: u32, filter: Filter, query: &[f32], targets: &[f32]) {
+        let shape = shape(2, targets.len() / query.len(), query.len(), 1);
+        let (queries, targets) = (self.on_device(&query.repeat(2)), self.on_device(targets));
+        let metric = Metric::InnerProduct;
+        let found = self.filtered(shape, metric, filter, &queries, &targets);
+        assert_eq!(found.indices, [target, target]);
+        let right = self.filtered(shape, metric, Filter::Off, &queries, &targets);
+        assert_eq!(found, right);
+        assert_eq!(self.search.counts().unwrap().fallback_queries, 0);
     }
 }
 
@@ -181,6 +199,9 @@ fn shapes_around_the_tiles() {
         (7, 2100, 65, 33),
         (129, 530, 100, 5),
         (5, 1300, 127, 1024),
+        (2, 1100, 130, 1000),
+        (3, 300, 2047, 7),
+        (1, 513, 2048, 300),
         (20, 17_000, 12, 10),
     ];
     if is_large() {
@@ -209,11 +230,11 @@ fn the_filter_leaves_few_of_many() {
     let shape = shape(20, 20_000, 96, 10);
     let (q, t) = (rows(3, 20, 96), rows(4, 20_000, 96));
     let counts = bench.check("random", shape, &q, &t);
-    // Four searches of 20 queries each.
+    // Six searches of 20 queries each.
     assert_eq!(counts.fallback_queries, 0);
-    assert!(counts.rescored >= 4 * 20 * 10, "{counts:?}");
-    assert!(counts.rescored < 4 * 20 * 100, "{counts:?}");
-    assert!(counts.candidates < 4 * 20 * 2000, "{counts:?}");
+    assert!(counts.rescored >= 6 * 20 * 10, "{counts:?}");
+    assert!(counts.rescored < 6 * 20 * 100, "{counts:?}");
+    assert!(counts.candidates < 6 * 20 * 2000, "{counts:?}");
 }
 
 #[test]
@@ -240,7 +261,7 @@ fn clusters_duplicates_and_sorted_rows() {
     let one: Vec<f32> = rows(6, 1, dim);
     let same: Vec<f32> = one.iter().copied().cycle().take(count * dim).collect();
     let counts = bench.check("duplicates", shape, &q, &same);
-    assert_eq!(counts.fallback_queries, 4 * 8, "more than can be kept");
+    assert_eq!(counts.fallback_queries, 6 * 8, "more than can be kept");
     let mut sorted: Vec<Vec<f32>> = rows(7, count, dim)
         .chunks(dim)
         .map(<[f32]>::to_vec)
@@ -340,20 +361,30 @@ fn errors_as_large_as_the_bound() {
             t.extend(vec![1.0; dim]);
         }
     }
-    let shape = shape(2, count, dim, 1);
-    let queries = bench.on_device(&vec![1.0f32; 2 * dim]);
-    let targets = bench.on_device(&t);
-    let found = bench.filtered(
-        shape,
-        Metric::InnerProduct,
-        Filter::Bf16,
-        &queries,
-        &targets,
-    );
-    assert_eq!(found.indices, [1777, 1777]);
-    let right = bench.filtered(shape, Metric::InnerProduct, Filter::Off, &queries, &targets);
-    assert_eq!(found, right);
-    assert_eq!(bench.search.counts().unwrap().fallback_queries, 0);
+    bench.finds(1777, Filter::Bf16, &vec![1.0; dim], &t);
+}
+
+/// The same in 8 bits: the first element, which the queries do not use, makes a step of the rows 1.
+#[test]
+fn errors_in_8_bits_as_large_as_the_bound() {
+    let bench = bench();
+    let (count, dim) = (3000, 768);
+    let nudge = 1.0 / 1024.0;
+    let (low, high) = (9.5 + nudge, 11.5 + nudge);
+    let mut t = Vec::with_capacity(count * dim);
+    for row in 0..count {
+        t.push(127.0);
+        if row == 1777 {
+            t.extend(vec![10.5 - nudge; dim - 1]);
+        } else if row % 50 == 0 {
+            t.extend((1..dim).map(|i| if i % 2 == 0 || i < 16 { low } else { high }));
+        } else {
+            t.extend(vec![1.0; dim - 1]);
+        }
+    }
+    let mut query = vec![127.0; dim];
+    query[0] = 0.0;
+    bench.finds(1777, Filter::Int8, &query, &t);
 }
 
 #[test]
@@ -378,7 +409,9 @@ fn prepared_targets_are_searched_again_and_updated() {
                 .unwrap();
             assert_eq!((prepared.rows(), prepared.dim()), (count, dim));
             assert_eq!((prepared.metric(), prepared.format()), (metric, format));
-            assert!(prepared.size_bytes() > count * dim * 2);
+            let bytes = if format == Format::Int8 { 1 } else { 2 };
+            assert!(prepared.size_bytes() > count * dim * bytes);
+            assert!(prepared.size_bytes() < count * dim * bytes * 4);
             let right = bench.filtered(shape, metric, Filter::Off, &q, &targets);
             for _ in 0..2 {
                 assert_eq!(bench.prepared(shape, &prepared, &q, &targets), right);

@@ -47,9 +47,9 @@ run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything 
     printf '%-52s rc %-3s %s\n' "$label" "$rc" "$(grep -E '^test result' "$out/.last" | tail -1)" | tee -a "$summary"
 }
 
-check() { # check TOOL TEST: one line in sanitizer.txt, everything in the folder sanitize
+check() { # check TOOL BINARY [TEST]: one line in sanitizer.txt, everything in the folder sanitize
     local log rc try what options=
-    log=$out/sanitize/$1-$(basename "$2").log.txt
+    log=$out/sanitize/$1-$(basename "$2")${3:+-$3}.log.txt
     # Tests of errors provoke them; only errors of kernels and leaks are of interest.
     [ "$1" = memcheck ] && options="--leak-check full --report-api-errors no"
     # open_by_default: um-backend's shared runtime keeps its staging memory until the process ends.
@@ -57,7 +57,7 @@ check() { # check TOOL TEST: one line in sanitizer.txt, everything in the folder
     for try in 1 2; do
         # shellcheck disable=SC2086
         CUDA_UM_MODEL_SEQUENCES=100 CUDA_UM_STRESS_SECONDS=10 timeout "${SANITIZE_SECONDS:-300}" \
-            compute-sanitizer --tool "$1" $options --error-exitcode 9 "$2" --test-threads 1 --skip open_by_default >"$log" 2>&1
+            compute-sanitizer --tool "$1" $options --error-exitcode 9 "$2" ${3:+"$3"} --test-threads 1 --skip open_by_default >"$log" 2>&1
         rc=$?
         [ $rc -eq 124 ] || break
     done
@@ -73,7 +73,7 @@ check() { # check TOOL TEST: one line in sanitizer.txt, everything in the folder
         fi
         ;;
     esac
-    echo "$1 $(basename "$2"): $rc, $(grep -cE '^test .*ok$' "$log") tests; $what" | tee -a "$out/sanitizer.txt"
+    echo "$1 $(basename "$2")${3:+ $3}: $rc, $(grep -cE '^test .*ok$' "$log") tests; $what" | tee -a "$out/sanitizer.txt"
 }
 
 for part in $parts; do
@@ -127,8 +127,12 @@ for part in $parts; do
             # Not stress: several threads reuse memory of a pool at the same time, and in one of four runs the tool reported
             # uninitialised reads, although the test found the contents right.
             case $test in tests/um-kernels--* | *--launch | *--model) echo initcheck "$test" ;; esac
-            # This tool checks shared memory, which no other kernels use.
-            case $test in tests/um-kernels--*) echo racecheck "$test" ;; esac
+            # This tool checks shared memory, which no other kernels use. In a process with all tests of the exact search it failed to
+            # track a launch, which it counted as a hazard; alone, each of these tests passes.
+            case $test in
+            tests/um-kernels--exact*) "$test" --list 2>/dev/null | sed -n "s|^\(.*\): test\$|racecheck $test \1|p" ;;
+            tests/um-kernels--*) echo racecheck "$test" ;;
+            esac
         done >"$out/.checks"
         export out
         xargs -P "${SANITIZE_JOBS:-4}" -L 1 bash -c "$(declare -f check); check "'"$@"' check <"$out/.checks"

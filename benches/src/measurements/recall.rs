@@ -1,5 +1,7 @@
 //! Batch recall: the ten nearest of many vectors for each of a thousand queries.
 
+mod memory;
+mod ours;
 mod task;
 
 pub(super) use task::{DIM, K, SINGLE, Task};
@@ -11,14 +13,14 @@ use crate::measure::{Case, Round};
 use crate::peer::TORCH;
 use crate::report::{CaseReport, Kind};
 use anyhow::{Context, Result};
-use cuda_um::{Device, DeviceBuffer, UnifiedBuffer};
+use cuda_um::View;
+use memory::Targets;
+use ours::Ours;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::PathBuf;
-
-use std::time::Duration;
 use task::write;
-use um_kernels::{ExactTopK, Filter, Format, Metric, PreparedTargets, SearchBuffers, TopKShape};
+use um_kernels::{ExactTopK, Filter, Metric, SearchBuffers, TargetScalar, TopKShape};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "recall",
@@ -26,85 +28,80 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
            vectors, targets in device memory, queries (fresh each round) and results prefetched. The kernels and the wait are timed; \
            ours compute the norms each time, PyTorch (matmul, then topk) does not. The first queries of each round are \
            verified with the CPU reference, and the lists found with a filter are compared bit for bit with those found without. \
-           Prepared targets are converted before the timed part.",
+           Prepared targets are converted before the timed part. Targets in half precision are rounded: their lists differ. In \
+           pieces: the copy for the filter is in pinned memory, because the limit of device memory is a third of the rows' bytes.",
     run,
-    notes: super::measurement::no_notes,
+    notes,
 };
 
+/// Targets, and numbers of queries. 250,000 targets fit into the managed memory that a measurement may use.
+const SIZES: [(usize, &[usize]); 4] = [
+    (10_000, &[1000]),
+    (100_000, &[1000]),
+    (250_000, &[1000]),
+    (1_000_000, &[1000, 1, 10]),
+];
 /// The allowed rounding error of a cosine in tf32 and in bf16 (its results also have 8 bits).
 const TF32: f32 = 4e-3;
 const BF16: f32 = 2e-2;
 
+const UNFILTERED: &str = "cuda-um, CosineTopK";
+const FILTERED: &str = "cuda-um, ExactTopK";
+
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
-    let (queries, targets) = match (bench.clock.is_simulated(), bench.settings.quick) {
+    let sizes = match (bench.clock.is_simulated(), bench.settings.quick) {
         // The simulator runs the CPU reference.
-        (true, true) => (&[100][..], &[1000][..]),
-        (true, false) => (&[1000][..], &[10_000][..]),
-        (false, true) => (&[1000][..], &[10_000, 100_000][..]),
-        (false, false) => (&[1000][..], &[10_000, 100_000, 1_000_000][..]),
+        (true, true) => &[(1000, &[100][..])][..],
+        (true, false) => &[(10_000, &[1000][..])][..],
+        (false, true) => &SIZES[..2],
+        (false, false) => &SIZES[..],
     };
-    for &queries in queries {
-        for &targets in targets {
-            cases.push(case(bench, queries, targets)?);
-        }
+    for (targets, queries) in sizes {
+        targets_of(bench, *targets, queries, cases)?;
     }
     Ok(())
 }
 
-fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
-    let (device, stream) = (&bench.device, &bench.stream);
+/// The cases of some targets, which the peer loads once.
+fn targets_of(
+    bench: &Bench,
+    count: usize,
+    queries: &[usize],
+    cases: &mut Vec<CaseReport>,
+) -> Result<()> {
     let files = Files::new()?;
-    let mut vectors = vec![0.0; targets * DIM];
+    let mut vectors = vec![0.0; count * DIM];
     data::fill_unit_vectors(&mut vectors, DIM, u64::MAX);
     let peer = bench.peers.get(TORCH);
+    let mut loaded = Value::Null;
     if let Ok(peer) = &peer {
         write(&files.targets(), &vectors)?;
-        peer.borrow_mut()
-            .ask(&json!({"do": "recall_load", "targets": files.targets(), "dim": DIM}))?;
+        let request = json!({"do": "recall_load", "targets": files.targets(), "dim": DIM});
+        loaded = peer.borrow_mut().ask(&request)?;
     }
-    let shape = TopKShape {
-        queries,
-        targets,
-        dim: DIM,
-        k: K,
-    };
-    let search = ExactTopK::load(device)?;
-    let on_device = DeviceBuffer::from_slice(device, &vectors)?;
-    let rows = on_device.view(..)?;
-    let prepared = search
-        .prepare(stream, rows, DIM, Metric::Cosine, Format::F16)
-        .map_err(|error| error.to_string());
-    let ours = RefCell::new(Ours::new(device, queries)?);
-    let file = peer.is_ok().then(|| files.queries());
-    let contenders = Contenders {
-        bench,
-        shape,
-        search: &search,
-        targets: &on_device,
-        ours: &ours,
-        task: &RefCell::new(Task::new(queries, &vectors, file)),
-    };
-    let bytes = targets * DIM * size_of::<f32>();
-    let mut case = Case::new(format!("{queries} × {targets} × {DIM}"), bytes, 1);
-    contenders.unfiltered(&mut case);
-    match (search.kernels(), &prepared) {
-        (Ok(kernels), Ok(prepared)) => {
-            let name = format!("cuda-um, ExactTopK, {}", kernels.name());
-            contenders.filtered(&mut case, &name, prepared);
-        }
-        (Err(why), _) => case.skipped(Kind::Ours, "cuda-um, ExactTopK", why),
-        (_, Err(why)) => case.skipped(Kind::Ours, "cuda-um, ExactTopK", why),
+    let search = ExactTopK::load(&bench.device)?;
+    let memory = Targets::new(bench, &search, &vectors)?;
+    for &queries in queries {
+        let file = peer.is_ok().then(|| files.queries());
+        let contenders = Contenders {
+            bench,
+            shape: TopKShape {
+                queries,
+                targets: count,
+                dim: DIM,
+                k: K,
+            },
+            search: &search,
+            memory: &memory,
+            ours: &RefCell::new(Ours::new(&bench.device, queries)?),
+            task: &RefCell::new(Task::new(queries, &vectors, file)),
+        };
+        cases.push(contenders.case(&files, &loaded["others"])?);
     }
-    contenders.peers(&mut case, &files);
-    let mut settings = bench.settings;
-    settings.rounds = settings
-        .rounds
-        .or(Some(if settings.quick { 7 } else { 11 }));
-    let report = case.run(&bench.clock, &settings);
     if let Ok(peer) = peer {
         peer.borrow_mut().ask(&json!({"do": "recall_free"}))?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// The contenders of one size.
@@ -113,64 +110,134 @@ struct Contenders<'a> {
     bench: &'a Bench,
     shape: TopKShape,
     search: &'a ExactTopK,
-    targets: &'a DeviceBuffer<f32>,
+    memory: &'a Targets,
     ours: &'a RefCell<Ours>,
     task: &'a RefCell<Task<'a>>,
 }
 
 impl<'a> Contenders<'a> {
-    fn launch(self, filter: Filter, buffers: SearchBuffers<'_, f32>) -> um_kernels::Result<()> {
-        self.search
-            .launch(
-                &self.bench.stream,
-                self.shape,
-                Metric::Cosine,
-                filter,
-                buffers,
-            )
-            .map(drop)
+    fn case(self, files: &Files, others: &Value) -> Result<CaseReport> {
+        let TopKShape {
+            queries, targets, ..
+        } = self.shape;
+        let bytes = targets * DIM * size_of::<f32>();
+        let mut case = Case::new(format!("{queries} × {targets} × {DIM}"), bytes, 1);
+        self.unfiltered(&mut case)?;
+        match (self.search.kernels(), &self.memory.prepared) {
+            (Ok(kernels), Ok(_)) => self.filtered(&mut case, kernels.name())?,
+            (Err(why), _) => case.skipped(Kind::Ours, FILTERED, why),
+            (_, Err(why)) => case.skipped(Kind::Ours, FILTERED, why),
+        }
+        self.peers(&mut case, files, others);
+        let mut settings = self.bench.settings;
+        let rounds = if settings.quick { 7 } else { 11 };
+        settings.rounds = settings.rounds.or(Some(rounds));
+        Ok(case.run(&self.bench.clock, &settings))
     }
 
-    fn unfiltered(self, case: &mut Case<'a>) {
-        case.ours("cuda-um, CosineTopK", move |round| {
+    fn add<T: TargetScalar>(
+        self,
+        case: &mut Case<'a>,
+        name: &str,
+        targets: View<'a, T>,
+        launch: impl Fn(SearchBuffers<'_, T>) -> um_kernels::Result<()> + 'a,
+    ) {
+        let keeps = name == UNFILTERED;
+        case.ours(name, move |round| {
             let mut ours = self.ours.borrow_mut();
-            let time = ours.sample(self.bench, round, self.task, self.targets, |buffers| {
-                self.launch(Filter::Off, buffers)
-            })?;
-            ours.unfiltered = Some((round.number, ours.lists()));
+            let time = ours.sample(self.bench, round, self.task, targets, &launch)?;
+            if keeps {
+                ours.keep(round);
+            }
             Ok(time)
         });
     }
 
-    fn filtered(self, case: &mut Case<'a>, name: &str, prepared: &'a PreparedTargets) {
-        let Self {
-            bench,
-            task,
-            targets,
-            ..
-        } = self;
-        case.ours(&format!("{name}, f16"), move |round| {
-            let mut ours = self.ours.borrow_mut();
-            ours.sample(bench, round, task, targets, |buffers| {
-                self.launch(Filter::F16, buffers)
-            })
-        });
-        case.ours(&format!("{name}, prepared f16"), move |round| {
-            let mut ours = self.ours.borrow_mut();
-            ours.sample(bench, round, task, targets, |buffers| {
-                self.search
-                    .launch_prepared(&bench.stream, self.shape, prepared, buffers)
-                    .map(drop)
-            })
+    fn one_call<T: TargetScalar>(
+        self,
+        case: &mut Case<'a>,
+        name: &str,
+        targets: View<'a, T>,
+        filter: Filter,
+    ) {
+        self.add(case, name, targets, move |buffers| {
+            let (search, stream) = (self.search, &self.bench.stream);
+            let path = search.launch(stream, self.shape, Metric::Cosine, filter, buffers);
+            path.map(drop)
         });
     }
 
-    fn peers(self, case: &mut Case<'a>, files: &Files) {
+    fn unfiltered(self, case: &mut Case<'a>) -> Result<()> {
+        let memory = self.memory;
+        self.one_call(case, UNFILTERED, memory.device.view(..)?, Filter::Off);
+        let half = memory.half.view(..)?;
+        self.one_call(
+            case,
+            &format!("{UNFILTERED}, f16 targets"),
+            half,
+            Filter::Off,
+        );
+        Ok(())
+    }
+
+    fn filtered(self, case: &mut Case<'a>, kernels: &str) -> Result<()> {
+        let memory = self.memory;
+        let named = |what: &str| format!("{FILTERED}, {kernels}, {what}");
+        let device = memory.device.view(..)?;
+        self.one_call(case, &named("f16"), device, Filter::F16);
+        self.one_call(
+            case,
+            &named("f16, f16 targets"),
+            memory.half.view(..)?,
+            Filter::F16,
+        );
+        let mut prepared = |what: &str, rows, targets: &'a _| {
+            self.add(case, &named(what), rows, move |buffers| {
+                let (search, stream) = (self.search, &self.bench.stream);
+                let path = search.launch_prepared(stream, self.shape, targets, buffers);
+                path.map(drop)
+            });
+        };
+        if let Ok(targets) = &memory.prepared {
+            prepared("prepared f16", device, targets);
+            if let Some(pinned) = &memory.pinned {
+                let rows = pinned.view(..)?;
+                prepared("prepared f16, rows in pinned memory", rows, targets);
+            }
+        }
+        if let (Some(rows), Some(targets)) = (&memory.unified, &memory.unified_prepared) {
+            let rows = rows.view(..)?;
+            prepared("prepared f16, rows in unified memory", rows, targets);
+            self.one_call(case, &named("f16, unified memory"), rows, Filter::F16);
+        }
+        if let (Some(rows), Some(pieces)) = (&memory.pinned, &memory.pieces) {
+            let name = named("prepared f16 in pieces, rows in pinned memory");
+            self.add(case, &name, rows.view(..)?, move |buffers| {
+                let (search, stream) = (self.search, &self.bench.stream);
+                let pieces = &mut pieces.borrow_mut();
+                let path = search.launch_within(stream, self.shape, pieces, buffers, drop);
+                path.map(drop)
+            });
+        }
+        Ok(())
+    }
+
+    fn peers(self, case: &mut Case<'a>, files: &Files, others: &Value) {
         for (name, precision, tolerance) in [
             ("PyTorch matmul + topk, fp32", "fp32", SINGLE),
             ("PyTorch matmul + topk, tf32", "tf32", TF32),
             ("PyTorch matmul + topk, bf16", "bf16", BF16),
+            ("FAISS knn_gpu", "faiss", SINGLE),
+            ("cuVS brute force", "cuvs", SINGLE),
         ] {
+            let library = ["faiss", "cuvs"].contains(&precision);
+            let found = others
+                .as_array()
+                .is_some_and(|others| others.iter().any(|one| one == precision));
+            if library && !found {
+                case.skipped(Kind::Peer, name, "Python cannot import it");
+                continue;
+            }
             let request = json!({
                 "do": "recall", "queries": files.queries(), "dim": DIM, "k": K, "precision": precision,
             });
@@ -186,75 +253,46 @@ impl<'a> Contenders<'a> {
     }
 }
 
-/// The buffers of our searches, and the latest results.
-struct Ours {
-    asked: UnifiedBuffer<f32>,
-    scores: UnifiedBuffer<f32>,
-    best: UnifiedBuffer<u32>,
-    found: Vec<f32>,
-    places: Vec<u32>,
-    /// The round in which the kernel without a filter searched, and its lists.
-    unfiltered: Option<(u64, Lists)>,
+/// The ratios that the goals state.
+fn notes(cases: &[CaseReport]) -> Vec<String> {
+    cases.iter().flat_map(notes_of).collect()
 }
 
-/// Scores as bits, and indices.
-type Lists = (Vec<u32>, Vec<u32>);
-
-impl Ours {
-    fn new(device: &Device, queries: usize) -> Result<Self> {
-        Ok(Self {
-            asked: UnifiedBuffer::zeroed(device, queries * DIM)?,
-            scores: UnifiedBuffer::zeroed(device, queries * K)?,
-            best: UnifiedBuffer::zeroed(device, queries * K)?,
-            found: vec![0.0; queries * K],
-            places: vec![0; queries * K],
-            unfiltered: None,
-        })
-    }
-
-    fn sample(
-        &mut self,
-        bench: &Bench,
-        round: &mut Round<'_>,
-        task: &RefCell<Task<'_>>,
-        targets: &DeviceBuffer<f32>,
-        launch: impl FnOnce(SearchBuffers<'_, f32>) -> um_kernels::Result<()>,
-    ) -> Result<Duration> {
-        let (device, stream) = (&bench.device, &bench.stream);
-        let mut task = task.borrow_mut();
-        task.at(round)?;
-        self.asked.copy_from_host(&task.queries)?;
-        self.asked.prefetch(device, stream)?;
-        self.scores.prefetch(device, stream)?;
-        self.best.prefetch(device, stream)?;
-        stream.synchronize()?;
-        let buffers = SearchBuffers {
-            queries: self.asked.view(..)?,
-            targets: targets.view(..)?,
-            scores: self.scores.view_mut(..)?,
-            indices: self.best.view_mut(..)?,
-        };
-        let mut launch = Some(|| launch(buffers));
-        let time = round.clock.time(|| {
-            launch.take().context("one launch")?()?;
-            Ok(stream.synchronize()?)
-        })?;
-        self.scores.copy_to_host(&mut self.found)?;
-        self.best.copy_to_host(&mut self.places)?;
-        task.verify(round, &self.found, &self.places, SINGLE)?;
-        if let Some((number, lists)) = &self.unfiltered
-            && *number == round.number
-        {
-            let holds = *lists == self.lists();
-            round.verify_that(holds, "other lists than without a filter")?;
+fn notes_of(case: &CaseReport) -> Vec<String> {
+    let named = |end: &str| {
+        let ours = |name: &str| name.starts_with(FILTERED) && name.ends_with(end);
+        case.contenders.iter().find(|one| ours(&one.name))
+    };
+    let time = |end| case.median(&named(end)?.name);
+    let mut notes = Vec::new();
+    for precision in ["fp32", "tf32", "bf16"] {
+        let torch = case.median(&format!("PyTorch matmul + topk, {precision}"));
+        for (what, ours) in [
+            ("one call", time(", f16")),
+            ("prepared", time(", prepared f16")),
+        ] {
+            if let (Some(torch), Some(ours)) = (torch, ours) {
+                let ratio = torch / ours;
+                notes.push(format!(
+                    "{}: PyTorch {precision} takes {ratio:.1} times as long as {what}",
+                    case.label
+                ));
+            }
         }
-        Ok(time)
     }
-
-    fn lists(&self) -> Lists {
-        let bits = self.found.iter().map(|score| score.to_bits());
-        (bits.collect(), self.places.clone())
+    for (of, with) in [
+        (", f16", "f16, unified memory"),
+        (", prepared f16", "rows in unified memory"),
+    ] {
+        if let (Some(device), Some(unified)) = (time(of), time(with)) {
+            let ratio = unified / device;
+            notes.push(format!(
+                "{}: {with} takes {ratio:.3} times as long as device memory",
+                case.label
+            ));
+        }
     }
+    notes
 }
 
 /// The files that pass the vectors to the peer; removed at the end.

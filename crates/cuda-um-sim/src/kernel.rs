@@ -165,7 +165,20 @@ impl<'a> LaunchContext<'a> {
     /// # Errors
     /// The parameter is not a pointer, the kernel may not read the memory, or the slice overlaps a mutable one.
     pub fn slice<T: Pod>(&self, index: usize, len: usize) -> Result<&'a [T], ReferenceError> {
-        self.read(index, len, false)
+        self.read(index, 0..len, false)
+    }
+
+    /// The elements `range` behind a pointer parameter, to read: for kernels that read only parts of their memory. Only these parts take
+    /// time.
+    ///
+    /// # Errors
+    /// As for [`slice`](Self::slice).
+    pub fn slice_at<T: Pod>(
+        &self,
+        index: usize,
+        range: Range<usize>,
+    ) -> Result<&'a [T], ReferenceError> {
+        self.read(index, range, false)
     }
 
     /// The `len` elements behind a pointer parameter, to read and write. Managed pages fault, and migrate, as when the kernel writes them;
@@ -198,7 +211,7 @@ impl<'a> LaunchContext<'a> {
         index: usize,
         len: usize,
     ) -> Result<&'a [T], ReferenceError> {
-        self.read(index, len, true)
+        self.read(index, 0..len, true)
     }
 
     /// As [`slice_mut`](Self::slice_mut), and also accepts system-allocated memory: see [`system_slice`](Self::system_slice).
@@ -221,10 +234,11 @@ impl<'a> LaunchContext<'a> {
     fn read<T: Pod>(
         &self,
         index: usize,
-        len: usize,
+        range: Range<usize>,
         system: bool,
     ) -> Result<&'a [T], ReferenceError> {
-        let Some(view) = self.acquire::<T>(index, len, false, system)? else {
+        let len = range.len();
+        let Some(view) = self.acquire::<T>(index, range, false, system)? else {
             return Ok(&[]);
         };
         // SAFETY: `acquire` checked that `len` aligned elements at `view`, at most `isize::MAX` bytes, lie in one live allocation or
@@ -241,7 +255,7 @@ impl<'a> LaunchContext<'a> {
         len: usize,
         system: bool,
     ) -> Result<&'a mut [T], ReferenceError> {
-        let Some(view) = self.acquire::<T>(index, len, true, system)? else {
+        let Some(view) = self.acquire::<T>(index, 0..len, true, system)? else {
             return Ok(&mut []);
         };
         // SAFETY: as in `read`; and `acquire` refuses every later slice of this launch that overlaps this one.
@@ -251,12 +265,13 @@ impl<'a> LaunchContext<'a> {
     fn acquire<T: Pod>(
         &self,
         index: usize,
-        len: usize,
+        range: Range<usize>,
         write: bool,
         system: bool,
     ) -> Result<Option<usize>, ReferenceError> {
-        let address = self.value::<u64>(index)? as usize;
-        let acquired = self.check::<T>(index, address, len, write, system);
+        let start = range.start.saturating_mul(size_of::<T>());
+        let address = (self.value::<u64>(index)? as usize).saturating_add(start);
+        let acquired = self.check::<T>(index, address, range.len(), write, system);
         if let Err(error) = &acquired {
             self.refused.borrow_mut().get_or_insert(error.clone());
         }

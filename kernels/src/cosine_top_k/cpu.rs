@@ -1,7 +1,7 @@
 //! The CPU reference: the same lists as the kernels, up to rounding. The crate `matrixmultiply` computes the matrix product
 //! tile by tile, so that the whole score matrix is never in memory.
 
-use half::f16;
+use half::{bf16, f16};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const GROUP: usize = 128;
 /// Marks a place in a list without a target.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// An element of a vector: `f32`, or `f16` that is widened.
+/// An element of a vector: `f32`, or `f16` or `bf16`, which are widened.
 pub trait Scalar: bytemuck::Pod + Send + Sync {
     /// The vector's elements as `f32`; `room` holds them if they must be converted.
     fn widen<'a>(elements: &'a [Self], room: &'a mut Vec<f32>) -> &'a [f32];
@@ -24,16 +24,22 @@ impl Scalar for f32 {
     }
 }
 
-impl Scalar for f16 {
-    fn widen<'a>(elements: &'a [f16], room: &'a mut Vec<f32>) -> &'a [f32] {
-        use half::slice::HalfFloatSliceExt;
-        room.resize(elements.len(), 0.0);
-        room.par_chunks_mut(1 << 14)
-            .zip(elements.par_chunks(1 << 14))
-            .for_each(|(wide, narrow)| narrow.convert_to_f32_slice(wide));
-        room
-    }
+macro_rules! widened {
+    ($half:ty) => {
+        impl Scalar for $half {
+            fn widen<'a>(elements: &'a [$half], room: &'a mut Vec<f32>) -> &'a [f32] {
+                use half::slice::HalfFloatSliceExt;
+                room.resize(elements.len(), 0.0);
+                room.par_chunks_mut(1 << 14)
+                    .zip(elements.par_chunks(1 << 14))
+                    .for_each(|(wide, narrow)| narrow.convert_to_f32_slice(wide));
+                room
+            }
+        }
+    };
 }
+widened!(f16);
+widened!(bf16);
 
 /// The vectors to compare: rows of `dim` elements.
 #[derive(Clone, Copy)]

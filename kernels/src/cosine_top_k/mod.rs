@@ -1,13 +1,19 @@
 //! Batch cosine similarity with top-k.
 
 pub(crate) mod cpu;
+mod few;
+mod few_kernels;
 mod shape;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
+mod types;
+mod widen;
 
 pub use cpu::{Scalar, cosine_top_k_cpu, row_inverse_norms_cpu};
 pub use shape::TopKShape;
-pub(crate) use shape::warps;
+pub(crate) use shape::{is_few, list_bytes, warps};
+pub use types::TargetScalar;
+pub(crate) use types::{EachType, TYPES, each_type, type_index};
 
 use crate::error::Result;
 use crate::metric::Metric;
@@ -15,36 +21,19 @@ use crate::workspace::{Held, Workspace};
 use cuda_um::{
     Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, View, ViewMut, WriteArg,
 };
-use half::f16;
+use few_kernels::FewKernels;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 const NAME: &str = "cosine_top_k";
-
-/// An element type of targets that has a kernel.
-pub trait TargetScalar: Scalar + cuda_um::Element + private::Sealed {}
-
-impl TargetScalar for f32 {}
-impl TargetScalar for f16 {}
-
-mod private {
-    /// Selects one of the kernels for two element types.
-    pub trait Sealed {
-        const HALF: bool;
-    }
-    impl Sealed for f32 {
-        const HALF: bool = false;
-    }
-    impl Sealed for half::f16 {
-        const HALF: bool = true;
-    }
-}
 
 /// The kernels of batch cosine similarity, loaded on a device.
 #[derive(Debug)]
 pub struct CosineTopK {
     device: Device,
-    norms: [Kernel; 2],
+    norms: EachType,
+    widen: [Kernel; 2],
     lists: ListKernels,
     query_norms: Workspace<f32>,
     target_norms: Workspace<f32>,
@@ -52,24 +41,23 @@ pub struct CosineTopK {
     part_indices: Workspace<u32>,
     /// The norms for inner products: ones.
     ones: Mutex<Option<DeviceBuffer<f32>>>,
+    few: Mutex<Option<Arc<FewKernels>>>,
+    /// Queries in single precision.
+    wide: Mutex<Option<DeviceBuffer<f32>>>,
 }
 
 /// The kernels that make a list for each chunk of the targets, and merge these lists.
 #[derive(Debug)]
 pub(crate) struct ListKernels {
-    partial: [Kernel; 2],
+    partial: EachType,
     merge: Kernel,
 }
 
 impl ListKernels {
     fn of(module: &Module, some: &str) -> Result<Self> {
-        let kernel = |name: &str| module.kernel(&format!("cosine_top_k_{name}"));
         Ok(Self {
-            partial: [
-                kernel(&format!("partial{some}_f32"))?,
-                kernel(&format!("partial{some}_f16"))?,
-            ],
-            merge: kernel(&format!("merge{some}"))?,
+            partial: each_type(module, &format!("cosine_top_k_partial{some}"))?,
+            merge: module.kernel(&format!("cosine_top_k_merge{some}"))?,
         })
     }
 
@@ -101,11 +89,6 @@ struct Parts<'a> {
     indices: Held<'a, u32>,
 }
 
-/// The index of the kernel for targets of this type.
-pub(crate) fn half_precision<T: TargetScalar>() -> usize {
-    usize::from(<T as private::Sealed>::HALF)
-}
-
 impl CosineTopK {
     /// Loads the kernels.
     ///
@@ -116,16 +99,16 @@ impl CosineTopK {
         crate::load::load(device, ptx, |module: &Module| {
             Ok(Self {
                 device: device.clone(),
-                norms: [
-                    module.kernel("row_inverse_norms_f32")?,
-                    module.kernel("row_inverse_norms_f16")?,
-                ],
+                norms: each_type(module, "row_inverse_norms")?,
+                widen: [module.kernel("widen_f16")?, module.kernel("widen_bf16")?],
                 lists: ListKernels::of(module, "")?,
                 query_norms: Workspace::new(device),
                 target_norms: Workspace::new(device),
                 part_scores: Workspace::new(device),
                 part_indices: Workspace::new(device),
                 ones: Mutex::new(None),
+                few: Mutex::new(None),
+                wide: Mutex::new(None),
             })
         })
     }
@@ -188,19 +171,27 @@ impl CosineTopK {
         if queries == 0 {
             return Ok(());
         }
-        let half = half_precision::<T>();
+        if is_few(shape) {
+            return self.launch_few(stream, shape, metric, buffers);
+        }
+        let index = type_index::<T>();
         match metric {
             Metric::Cosine => {
                 let (query_room, target_room) = (&self.query_norms, &self.target_norms);
                 let queries =
                     self.inverse_norms(stream, 0, buffers.queries, (queries, dim), query_room)?;
-                let targets =
-                    self.inverse_norms(stream, half, buffers.targets, (targets, dim), target_room)?;
+                let targets = self.inverse_norms(
+                    stream,
+                    index,
+                    buffers.targets,
+                    (targets, dim),
+                    target_room,
+                )?;
                 let norms = Norms {
                     queries: &*queries,
                     targets: &*targets,
                 };
-                self.lists(stream, shape, half, buffers, norms)
+                self.lists(stream, shape, index, buffers, norms)
             }
             Metric::InnerProduct => {
                 let ones = self.ones(stream, queries.max(targets))?;
@@ -208,7 +199,7 @@ impl CosineTopK {
                     queries: &*ones,
                     targets: &*ones,
                 };
-                self.lists(stream, shape, half, buffers, norms)
+                self.lists(stream, shape, index, buffers, norms)
             }
         }
     }
@@ -218,7 +209,7 @@ impl CosineTopK {
     fn inverse_norms<'a>(
         &self,
         stream: &Stream,
-        half: usize,
+        index: usize,
         rows: impl KernelArg,
         (count, dim): (usize, usize),
         room: &'a Workspace<f32>,
@@ -227,7 +218,7 @@ impl CosineTopK {
         let arguments = (rows, &mut *norms, count as u64, dim as u64);
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu. They read the rows of the shape and write a
         // norm for each. The length of `rows` was checked, and `norms` has room for `count`.
-        unsafe { self.norms[half].launch(stream, warps(count), arguments)? };
+        unsafe { self.norms[index].launch(stream, warps(count), arguments)? };
         Ok(norms)
     }
 
@@ -254,7 +245,7 @@ impl CosineTopK {
         &self,
         stream: &Stream,
         shape: TopKShape,
-        half: usize,
+        index: usize,
         buffers: Buffers<impl KernelArg, impl KernelArg, impl KernelArg, impl KernelArg>,
         norms: Norms<impl KernelArg>,
     ) -> Result<()> {
@@ -262,7 +253,7 @@ impl CosineTopK {
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which stay inside the rows of the shape. The
         // length of every buffer was checked, or the buffer was allocated for this shape.
         unsafe {
-            let partial = &self.lists.partial[half];
+            let partial = &self.lists.partial[index];
             let parts = self.parts(stream, shape, partial, rows, norms, shape.queries as u64)?;
             self.lists.merge.launch(
                 stream,
@@ -292,7 +283,7 @@ impl CosineTopK {
         norms: Norms<impl KernelArg>,
     ) -> Result<()> {
         let rows = (buffers.queries, buffers.targets);
-        let partial = &kernels.partial[half_precision::<T>()];
+        let partial = &kernels.partial[type_index::<T>()];
         // SAFETY: as in `lists`, for no more queries than the shape has: each query goes to the fallback at most once, and its
         // rows are rows of the shape's results.
         unsafe {

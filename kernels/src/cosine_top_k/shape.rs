@@ -11,6 +11,9 @@ const LONGEST: usize = 1024;
 /// Each merged chunk needs 2 bytes of the 48 KiB of shared memory that a block always has.
 const MOST_CHUNKS: usize = 24 << 10;
 
+/// Queries for which cuda/cosine_top_k_few.cu has kernels.
+const FEW: usize = 12;
+
 /// The longest row: the kernels count its stages of 16 elements with 32 bits.
 const MOST_DIM: u64 = 16 * u32::MAX as u64;
 
@@ -115,6 +118,18 @@ impl TopKShape {
         let chunk = TILE * if better { short } else { long };
         (chunk, self.targets.div_ceil(chunk))
     }
+}
+
+/// True if the kernels for few queries are faster: with few targets, most multiprocessors would have nothing to do.
+pub(crate) fn is_few(shape: TopKShape) -> bool {
+    shape.queries <= FEW && shape.targets >= 16 << 10
+}
+
+/// Bytes of device memory for the lists of each query and chunk.
+pub(crate) fn list_bytes(shape: TopKShape, multiprocessors: usize) -> usize {
+    let (_, chunks) = shape.chunks(multiprocessors);
+    let places = shape.queries.saturating_mul(chunks);
+    places.saturating_mul(shape.k).saturating_mul(8)
 }
 
 /// One warp for each row.

@@ -4,6 +4,7 @@ use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
 use crate::chain;
 use crate::reference::{Outcome, number, size};
 use cuda_um_sim::LaunchContext;
+use std::time::Duration;
 
 pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let (rows, dim) = (size(launch, 2)?, size(launch, 3)?);
@@ -12,9 +13,30 @@ pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     Ok(())
 }
 
+pub(crate) fn widen<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let count = size(launch, 2)?;
+    let mut room = Vec::new();
+    let wide = T::widen(launch.slice::<T>(0, count)?, &mut room);
+    launch.slice_mut::<f32>(1, count)?.copy_from_slice(wide);
+    Ok(())
+}
+
 pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let query_count = size(launch, 6)?;
-    lists::<T>(launch, query_count)
+    tiled::<T>(launch, query_count)
+}
+
+/// For few queries; the last parameter says if the kernel computes the norms of the targets.
+pub(crate) fn few<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (query_count, target_count, dim) = (size(launch, 6)?, size(launch, 7)?, size(launch, 8)?);
+    if launch.value::<u32>(11)? != 0 {
+        let targets = launch.slice::<T>(1, target_count * dim)?;
+        let norms = launch.slice_mut::<f32>(3, target_count)?;
+        row_inverse_norms_cpu(targets, dim, norms);
+        return lists::<T>(launch, query_count, norms);
+    }
+    let norms = launch.slice(3, target_count)?;
+    lists::<T>(launch, query_count, norms)
 }
 
 /// For the number of queries in device memory.
@@ -23,11 +45,28 @@ pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome
     if query_count == 0 {
         return Ok(());
     }
-    lists::<T>(launch, query_count)
+    tiled::<T>(launch, query_count)
 }
 
-/// Bit for bit the result of the kernel, from the norms.
-fn lists<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Outcome {
+/// Operations a second of these kernels on an H200, as measured.
+const RATE: f64 = 4.5e13;
+/// Queries that a block scores at the same time.
+const TILE: usize = 128;
+
+/// Bit for bit the result of the kernel, from the norms. Tells the simulator the time of the arithmetic for whole tiles of queries.
+fn tiled<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Outcome {
+    let pairs = query_count.next_multiple_of(TILE) as f64 * size(launch, 7)? as f64;
+    let operations = 2.0 * pairs * size(launch, 8)? as f64;
+    launch.lasts(Duration::from_secs_f64(operations / RATE));
+    let norms = launch.slice(3, size(launch, 7)?)?;
+    lists::<T>(launch, query_count, norms)
+}
+
+fn lists<T: Scalar>(
+    launch: &LaunchContext<'_>,
+    query_count: usize,
+    target_norms: &[f32],
+) -> Outcome {
     let (target_count, dim, chunk) = (size(launch, 7)?, size(launch, 8)?, size(launch, 9)?);
     let k = number(launch, 10)?;
     let chunks = launch.grid()[1] as usize;
@@ -35,7 +74,7 @@ fn lists<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Outco
         queries: launch.slice(0, query_count * dim)?,
         targets: launch.slice::<T>(1, target_count * dim)?,
         query_norms: launch.slice(2, query_count)?,
-        target_norms: launch.slice(3, target_count)?,
+        target_norms,
         dim,
     };
     let stride = chunks * k;

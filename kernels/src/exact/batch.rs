@@ -1,16 +1,14 @@
 //! The kernels of a search, for one batch of queries.
 
-use super::bound::{Bound, TILE_K};
+use super::bound::Bound;
 use super::buffers::SearchBuffers;
 use super::filter::MOST_SPECIAL;
 use super::modules::{Modules, rescore_bytes};
 use super::plan::Plan;
 use super::prepared::{PreparedTargets, padded_queries};
 use super::room::HeldRoom;
-use super::tiles::{BLOCK, GROUPS, TILE};
-use crate::cosine_top_k::{
-    Buffers, CosineTopK, Norms, TargetScalar, TopKShape, half_precision, warps,
-};
+use super::tiles::{BLOCK, Format, GROUPS, TILE};
+use crate::cosine_top_k::{Buffers, CosineTopK, Norms, TargetScalar, TopKShape, type_index, warps};
 use crate::error::Result;
 use crate::metric::Metric;
 use cuda_um::{Arguments, DeviceBuffer, LaunchConfig, Stream};
@@ -32,12 +30,15 @@ pub(super) struct Batch<'a, T> {
 
 impl<T: TargetScalar> Batch<'_, T> {
     fn bound(&self) -> Bound {
-        Bound::new(self.shape.dim, self.prepared.metric)
+        let PreparedTargets { metric, format, .. } = self.prepared;
+        Bound::new(self.shape.dim, *metric, *format)
     }
 
-    /// Blocks of 64 elements of a row.
+    /// Tiles of a row.
     fn row_blocks(&self) -> u32 {
-        self.shape.dim.div_ceil(TILE_K) as u32
+        self.shape
+            .dim
+            .div_ceil(self.prepared.format.tile_elements()) as u32
     }
 
     /// A block for each query.
@@ -68,6 +69,7 @@ impl<T: TargetScalar> Batch<'_, T> {
             self.buffers.queries,
             &mut *room.norms,
             &mut *room.tiles,
+            &mut *room.scales,
             &mut *room.bounds,
             &mut *room.specials,
             0u64,
@@ -93,6 +95,8 @@ impl<T: TargetScalar> Batch<'_, T> {
             &*room.bounds,
             &prepared.bounds,
             &prepared.tile_bounds,
+            &*room.scales,
+            &prepared.scales,
             &mut *room.best,
             self.shape.queries as u32,
             plan.sampled as u32,
@@ -110,25 +114,53 @@ impl<T: TargetScalar> Batch<'_, T> {
                 sample,
             )?;
         }
-        let thresholds = (
-            &*room.best,
+        self.thresholds(room)
+    }
+
+    /// In 8 bits thresholds are exact scores: the bound is larger.
+    fn exact_thresholds(&self) -> bool {
+        self.prepared.format == Format::Int8
+    }
+
+    /// A block for each query, with room for the scores of the best targets.
+    fn each_best(&self) -> LaunchConfig {
+        let most = if self.exact_thresholds() {
+            self.shape.k
+        } else {
+            0
+        };
+        self.each_query(rescore_bytes(most))
+    }
+
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    fn thresholds(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+        let plan = &self.plan;
+        let arguments = (
+            self.buffers.queries,
+            self.buffers.targets,
+            &*room.norms,
+            &self.prepared.norms,
             &*room.bounds,
+            &*room.best,
             &mut *room.thresholds,
             &mut *room.counts,
             &mut *room.given_up,
+            self.shape.dim as u64,
             (plan.sampled * GROUPS) as u32,
+            plan.period as u32,
             plan.capacity as u32,
             self.shape.k as u32,
+            u32::from(self.exact_thresholds()),
         );
-        let kernel = &self.modules.thresholds;
-        // SAFETY: see `Batch`.
-        unsafe { kernel.launch(self.stream, self.each_query(0), thresholds)? };
+        let kernel = &self.modules.thresholds[type_index::<T>()];
+        // SAFETY: see `Batch`; the sample's targets are targets, because others are special.
+        unsafe { kernel.launch(self.stream, self.each_best(), arguments)? };
         Ok(())
     }
 
     /// Keeps the targets of each query that reach its threshold. If the plan says so, some blocks of targets go first, and their
     /// candidates tighten the thresholds.
-    pub fn filter(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+    pub fn filter(&mut self, room: &mut HeldRoom<'_>, sums: &mut DeviceBuffer<u64>) -> Result<()> {
         let tiles = self.shape.targets.div_ceil(BLOCK);
         let period = self.plan.first_of;
         if period == 0 {
@@ -137,7 +169,7 @@ impl<T: TargetScalar> Batch<'_, T> {
         let first = tiles.div_ceil(period);
         self.filter_tiles(room, first, period as i32)?;
         if tiles > first {
-            self.tighten(room)?;
+            self.tighten(room, sums)?;
             self.filter_tiles(room, tiles - first, -(period as i32))?;
         }
         Ok(())
@@ -146,24 +178,25 @@ impl<T: TargetScalar> Batch<'_, T> {
     #[allow(unsafe_code, reason = "launches kernels of this crate")]
     fn filter_tiles(&self, room: &mut HeldRoom<'_>, tiles: usize, period: i32) -> Result<()> {
         let bound = self.bound();
-        let arguments = (
-            &*room.tiles,
-            &self.prepared.tiles,
-            &*room.bounds,
-            &self.prepared.tile_bounds,
-            &mut *room.thresholds,
-            &mut *room.counts,
-            &mut *room.kept,
-            self.plan.capacity as u32,
-            self.shape.queries as u32,
-            self.shape.targets as u32,
-            tiles as u32,
-            period,
-            self.row_blocks(),
-            bound.kappa,
-            bound.tiny,
-            self.modules.support.stages,
-        );
+        let mut arguments = Arguments::new();
+        arguments.push(&*room.tiles);
+        arguments.push(&self.prepared.tiles);
+        arguments.push(&*room.bounds);
+        arguments.push(&self.prepared.tile_bounds);
+        arguments.push(&*room.scales);
+        arguments.push(&self.prepared.scales);
+        arguments.push(&mut *room.thresholds);
+        arguments.push(&mut *room.counts);
+        arguments.push(&mut *room.kept);
+        arguments.push(self.plan.capacity as u32);
+        arguments.push(self.shape.queries as u32);
+        arguments.push(self.shape.targets as u32);
+        arguments.push(tiles as u32);
+        arguments.push(period);
+        arguments.push(self.row_blocks());
+        arguments.push(bound.kappa);
+        arguments.push(bound.tiny);
+        arguments.push(self.modules.support.stages);
         let kernel = &self.modules.filter[self.prepared.format as usize];
         // SAFETY: see `Batch`; with this period, the `tiles` blocks are blocks of the targets.
         unsafe { kernel.launch(self.stream, self.persistent(tiles), arguments)? };
@@ -171,22 +204,29 @@ impl<T: TargetScalar> Batch<'_, T> {
     }
 
     #[allow(unsafe_code, reason = "launches kernels of this crate")]
-    fn tighten(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+    fn tighten(&mut self, room: &mut HeldRoom<'_>, sums: &mut DeviceBuffer<u64>) -> Result<()> {
+        let config = self.each_best();
         let bound = self.bound();
-        let arguments = (
-            &*room.bounds,
-            &self.prepared.bounds,
-            &mut *room.thresholds,
-            &*room.counts,
-            &*room.kept,
-            self.plan.capacity as u32,
-            self.shape.k as u32,
-            bound.kappa,
-            bound.tiny,
-        );
-        let kernel = &self.modules.tighten;
+        let mut arguments = Arguments::new();
+        arguments.push(self.buffers.queries);
+        arguments.push(self.buffers.targets);
+        arguments.push(&*room.norms);
+        arguments.push(&self.prepared.norms);
+        arguments.push(&*room.bounds);
+        arguments.push(&self.prepared.bounds);
+        arguments.push(&mut *room.thresholds);
+        arguments.push(&mut *room.counts);
+        arguments.push(&mut *room.kept);
+        arguments.push(sums);
+        arguments.push(self.shape.dim as u64);
+        arguments.push(self.plan.capacity as u32);
+        arguments.push(self.shape.k as u32);
+        arguments.push(u32::from(self.exact_thresholds()));
+        arguments.push(bound.kappa);
+        arguments.push(bound.tiny);
+        let kernel = &self.modules.tighten[type_index::<T>()];
         // SAFETY: see `Batch`; candidates are valid targets, because the filter compares with the number of targets.
-        unsafe { kernel.launch(self.stream, self.each_query(0), arguments)? };
+        unsafe { kernel.launch(self.stream, config, arguments)? };
         Ok(())
     }
 
@@ -194,8 +234,8 @@ impl<T: TargetScalar> Batch<'_, T> {
     #[allow(unsafe_code, reason = "launches kernels of this crate")]
     pub fn rescore(&mut self, room: &mut HeldRoom<'_>, sums: &mut DeviceBuffer<u64>) -> Result<()> {
         let config = self.each_query(rescore_bytes(self.plan.survivors));
+        let bound = self.bound();
         let Self { prepared, plan, .. } = self;
-        let bound = Bound::new(self.shape.dim, prepared.metric);
         let limits = plan.capacity as u64
             | (plan.survivors as u64) << 20
             | (MOST_SPECIAL as u64) << 36
@@ -208,7 +248,7 @@ impl<T: TargetScalar> Batch<'_, T> {
         arguments.push(&*room.bounds);
         arguments.push(&prepared.bounds);
         arguments.push(&*room.counts);
-        arguments.push(&*room.kept);
+        arguments.push(&mut *room.kept);
         arguments.push(&prepared.specials);
         arguments.push(&mut *room.given_up);
         arguments.push(sums);
@@ -218,7 +258,7 @@ impl<T: TargetScalar> Batch<'_, T> {
         arguments.push(limits);
         arguments.push(bound.kappa);
         arguments.push(bound.tiny);
-        let kernel = &self.modules.rescore[half_precision::<T>()];
+        let kernel = &self.modules.rescore[type_index::<T>()];
         // SAFETY: as for `tighten`; special rows are rows of the targets.
         unsafe { kernel.launch(self.stream, config, arguments)? };
         Ok(())

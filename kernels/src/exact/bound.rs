@@ -1,12 +1,11 @@
 //! The largest difference between the filter's scores and the exact scores: the arithmetic of docs/exact-search.md, for the
 //! host's part and as the CPU reference of the device's part.
 
+use super::tiles::Format;
 use crate::metric::Metric;
 
 /// Longest row for which the filter is used: the bound grows with the length.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
-/// Elements of a tile; rows are padded with zeros to a multiple of it.
-pub(crate) const TILE_K: usize = 64;
 
 /// Unit roundoff of single precision.
 const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
@@ -27,23 +26,33 @@ pub(crate) struct Bound {
 pub(crate) type RowBound = [f32; 2];
 
 impl Bound {
-    pub(crate) fn new(dim: usize, metric: Metric) -> Self {
-        let padded = dim.next_multiple_of(TILE_K) as f64;
-        // Tensor cores add blocks of at least four products to the accumulator, aligned to the largest and truncated at 2^-23
-        // of it: at most 1.5 times 2^-23 for each product. This uses twice that value.
-        let tensor_cores = 3.0 * padded * 2.0 * UNIT;
-        let operations = padded + 2.0;
-        let exact = operations * UNIT / (1.0 - operations * UNIT);
+    pub(crate) fn new(dim: usize, metric: Metric, format: Format) -> Self {
+        let padded = dim.next_multiple_of(format.tile_elements()) as f64;
+        let rounded = |operations: f64| operations * UNIT / (1.0 - operations * UNIT);
+        let filter = match format {
+            // This is twice the largest error of the tensor cores' sums.
+            Format::Bf16 | Format::F16 => 2.0 * tensor_cores(padded),
+            // Sums of integers are exact; their conversion and the two scales round once each.
+            Format::Int8 => rounded(3.0),
+        };
+        let exact = rounded(padded + 2.0);
         let underflow: f64 = match metric {
             Metric::Cosine => 2f64.powi(-68),
             Metric::InnerProduct => 2f64.powi(-120),
         };
         Self {
-            kappa: up(tensor_cores + exact),
+            kappa: up(filter + exact),
             tiny: up(padded * underflow),
             grow: up(1.0 + (dim as f64 + 16.0) * UNIT),
         }
     }
+}
+
+/// The largest error of tensor cores' sums of products of 16-bit numbers, relative to the sum of the products' sizes: they add
+/// blocks of at least four products to the accumulator, aligned to the largest and truncated at 2^-23 of it, which is at most 1.5
+/// times 2^-23 for each product.
+pub(crate) fn tensor_cores(products: f64) -> f64 {
+    1.5 * products * 2.0 * UNIT
 }
 
 /// The CPU reference of the device's part.
@@ -122,9 +131,11 @@ mod tests {
 
     #[test]
     fn constants_at_768_are_those_of_the_document() {
-        let bound = Bound::new(768, Metric::Cosine);
+        let bound = Bound::new(768, Metric::Cosine, Format::F16);
         assert!((bound.kappa - 3.206e-4).abs() < 1e-7, "{}", bound.kappa);
         assert!(bound.tiny < 1e-17 && bound.grow < 1.0001);
+        let bound = Bound::new(768, Metric::Cosine, Format::Int8);
+        assert!((bound.kappa - 4.607e-5).abs() < 1e-8, "{}", bound.kappa);
     }
 
     #[test]

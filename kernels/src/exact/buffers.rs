@@ -3,13 +3,13 @@
 use super::NAME;
 use crate::cosine_top_k::TopKShape;
 use crate::error::Result;
-use cuda_um::{View, ViewMut};
+use cuda_um::{Element, View, ViewMut};
 
-/// The buffers of a launch.
+/// The buffers of a launch, with targets of type `T` and queries of type `Q`.
 #[derive(Debug)]
-pub struct SearchBuffers<'a, T> {
+pub struct SearchBuffers<'a, T, Q = f32> {
     /// `[queries, dim]`, row-major.
-    pub queries: View<'a, f32>,
+    pub queries: View<'a, Q>,
     /// `[targets, dim]`, row-major.
     pub targets: View<'a, T>,
     /// `[queries, k]`, row-major: the highest first, for equal scores the lower index first; places without a target have −∞.
@@ -18,7 +18,7 @@ pub struct SearchBuffers<'a, T> {
     pub indices: ViewMut<'a, u32>,
 }
 
-impl<T> SearchBuffers<'_, T> {
+impl<T, Q: Element> SearchBuffers<'_, T, Q> {
     /// Checks the shape, and the lengths for it.
     pub(super) fn check(&self, shape: TopKShape) -> Result<()> {
         let lengths = [
@@ -31,7 +31,11 @@ impl<T> SearchBuffers<'_, T> {
     }
 
     /// The buffers of queries from `first` on, of which `shape` gives the number.
-    pub(super) fn batch(&mut self, first: usize, shape: TopKShape) -> Result<SearchBuffers<'_, T>> {
+    pub(super) fn batch(
+        &mut self,
+        first: usize,
+        shape: TopKShape,
+    ) -> Result<SearchBuffers<'_, T, Q>> {
         let end = first + shape.queries;
         let results = first * shape.k..end * shape.k;
         Ok(SearchBuffers {

@@ -5,7 +5,7 @@ use super::bound::LONGEST_ROW;
 use super::filter::Filter;
 use super::modules::FilterKernels;
 use super::tiles::Format;
-use crate::cosine_top_k::TopKShape;
+use crate::cosine_top_k::{TopKShape, is_few};
 use crate::metric::Metric;
 
 /// For fewer targets, or less work, the ten launches of the filter take too long.
@@ -42,6 +42,7 @@ impl ExactTopK {
             Filter::Off => Err("the filter is off".to_owned()),
             Filter::Bf16 => Ok((kernels, Format::Bf16, "requested")),
             Filter::F16 => Ok((kernels, Format::F16, "requested")),
+            Filter::Int8 => Ok((kernels, Format::Int8, "requested")),
             Filter::Auto => match too_small(shape) {
                 Some(reason) => Err(reason),
                 None => Ok((kernels, usual, "chosen for the shape")),
@@ -51,6 +52,11 @@ impl ExactTopK {
 }
 
 fn too_small(shape: TopKShape) -> Option<String> {
+    if is_few(shape) {
+        return Some(
+            "few queries: one pass over the rows is faster than their conversion".to_owned(),
+        );
+    }
     let TopKShape {
         queries,
         targets,

@@ -17,4 +17,6 @@ pub enum Filter {
     Bf16,
     /// Rows rounded to half precision. Inner products need rows within its range.
     F16,
+    /// Rows as 8-bit integers with a scale each: the fastest for rows whose elements are of similar size.
+    Int8,
 }

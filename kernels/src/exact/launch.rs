@@ -16,7 +16,7 @@ use cuda_um::Stream;
 impl ExactTopK {
     /// Enqueues the search for the `k` targets with the highest score for each query. The shapes are those of
     /// [`SearchBuffers`], with `shape` giving the sizes. If a filter is used, the targets are first converted for it. To search
-    /// the same targets again, keep [`PreparedTargets`].
+    /// the same targets again, keep [`PreparedTargets`]. Queries in 16 bits are widened, which is exact.
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
@@ -24,13 +24,13 @@ impl ExactTopK {
     /// # Errors
     /// The length of a buffer does not fit the shape, `k` is 0, more than the number of targets or more than 1024, the device
     /// does not have the requested filter, device memory is missing, or a launch fails.
-    pub fn launch<T: TargetScalar>(
+    pub fn launch<T: TargetScalar, Q: TargetScalar>(
         &self,
         stream: &Stream,
         shape: TopKShape,
         metric: Metric,
         filter: Filter,
-        buffers: SearchBuffers<'_, T>,
+        buffers: SearchBuffers<'_, T, Q>,
     ) -> Result<Path> {
         buffers.check(shape)?;
         let (kernels, format, reason) = match self.choose(filter, metric, shape) {
@@ -43,6 +43,12 @@ impl ExactTopK {
         if shape.queries == 0 {
             return Ok(path(kernels, format, reason));
         }
+        let modules = match self.modules() {
+            Err(KernelError::Unsupported { reason, .. }) if filter == Filter::Auto => {
+                return self.unfiltered(stream, shape, metric, reason, buffers);
+            }
+            modules => modules?,
+        };
         let mut fresh = self.fresh.lock();
         let (rows, dim) = (shape.targets, shape.dim);
         // A copy that is too small is freed first: there may be no memory for both.
@@ -60,7 +66,6 @@ impl ExactTopK {
                 Err(error) => return Err(error),
             },
         };
-        let modules = self.modules()?;
         targets.convert(&modules, stream, 0, buffers.targets)?;
         self.filtered(stream, &modules, shape, targets, buffers)?;
         Ok(path(kernels, format, reason))
@@ -73,12 +78,12 @@ impl ExactTopK {
     ///
     /// # Errors
     /// As [`launch`](Self::launch), or the shape differs from that of the prepared targets.
-    pub fn launch_prepared<T: TargetScalar>(
+    pub fn launch_prepared<T: TargetScalar, Q: TargetScalar>(
         &self,
         stream: &Stream,
         shape: TopKShape,
         prepared: &PreparedTargets,
-        buffers: SearchBuffers<'_, T>,
+        buffers: SearchBuffers<'_, T, Q>,
     ) -> Result<Path> {
         buffers.check(shape)?;
         length(NAME, "prepared targets", shape.targets, prepared.rows)?;
@@ -92,61 +97,71 @@ impl ExactTopK {
         Ok(path(kernels, format, "prepared targets"))
     }
 
-    fn unfiltered<T: TargetScalar>(
+    fn unfiltered<T: TargetScalar, Q: TargetScalar>(
         &self,
         stream: &Stream,
         shape: TopKShape,
         metric: Metric,
         reason: String,
-        buffers: SearchBuffers<'_, T>,
+        buffers: SearchBuffers<'_, T, Q>,
     ) -> Result<Path> {
-        let buffers = Buffers {
-            queries: buffers.queries,
-            targets: buffers.targets,
-            scores: buffers.scores,
-            indices: buffers.indices,
-        };
-        self.basic.launch_as(stream, shape, metric, buffers)?;
+        self.basic.with_wide(stream, buffers.queries, |queries| {
+            let buffers = Buffers {
+                queries,
+                targets: buffers.targets,
+                scores: buffers.scores,
+                indices: buffers.indices,
+            };
+            self.basic.launch_as(stream, shape, metric, buffers)
+        })?;
         Ok(Path {
             filter: None,
             reason,
         })
     }
 
-    fn filtered<T: TargetScalar>(
+    pub(super) fn filtered<T: TargetScalar, Q: TargetScalar>(
         &self,
         stream: &Stream,
         modules: &Modules,
         shape: TopKShape,
         prepared: &PreparedTargets,
-        mut buffers: SearchBuffers<'_, T>,
+        mut buffers: SearchBuffers<'_, T, Q>,
     ) -> Result<()> {
-        let plan = Plan::new(shape);
-        let mut room = self.room.hold(shape, plan)?;
+        let plan = Plan::new(shape, prepared.format);
+        let mut room = self.room.hold(shape, plan, prepared.format)?;
         let mut sums = self.sums.lock();
         for first in (0..shape.queries).step_by(plan.batch) {
             let queries = plan.batch.min(shape.queries - first);
             let shape = TopKShape { queries, ..shape };
-            let mut batch = Batch {
-                stream,
-                modules,
-                prepared,
-                plan,
-                shape,
-                multiprocessors: self.device.capabilities().multiprocessors,
-                buffers: buffers.batch(first, shape)?,
-            };
-            batch.convert_queries(&mut room)?;
-            batch.sample(&mut room)?;
-            batch.filter(&mut room)?;
-            batch.rescore(&mut room, &mut sums)?;
-            batch.fall_back(&self.basic, &mut room)?;
+            let part = buffers.batch(first, shape)?;
+            self.basic.with_wide(stream, part.queries, |queries| {
+                let mut batch = Batch {
+                    stream,
+                    modules,
+                    prepared,
+                    plan,
+                    shape,
+                    multiprocessors: self.device.capabilities().multiprocessors,
+                    buffers: SearchBuffers {
+                        queries,
+                        targets: part.targets,
+                        scores: part.scores,
+                        indices: part.indices,
+                    },
+                };
+                batch.convert_queries(&mut room)?;
+                batch.sample(&mut room)?;
+                batch.filter(&mut room, &mut sums)?;
+                batch.rescore(&mut room, &mut sums)?;
+                batch.fall_back(&self.basic, &mut room)
+            })?;
         }
         Ok(())
     }
 }
 
-fn path(kernels: super::FilterKernels, format: Format, reason: &str) -> Path {
+pub(super) fn path(kernels: super::FilterKernels, format: Format, reason: &str) -> Path {
     Path {
         filter: Some((kernels, format)),
         reason: reason.to_owned(),

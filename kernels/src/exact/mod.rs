@@ -4,15 +4,20 @@
 
 mod batch;
 pub(crate) mod bound;
+mod budget;
 mod buffers;
 mod choose;
 mod filter;
+mod host_piece;
 mod launch;
+mod launch_within;
 mod modules;
+mod piecewise;
 mod plan;
 mod prepare;
 mod prepared;
 mod room;
+mod self_test;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
 mod tiles;
@@ -21,6 +26,7 @@ pub use buffers::SearchBuffers;
 pub use choose::Path;
 pub use filter::Filter;
 pub use modules::FilterKernels;
+pub use piecewise::PiecewiseTargets;
 pub use prepared::PreparedTargets;
 pub use tiles::Format;
 
@@ -30,7 +36,7 @@ use cuda_um::{Device, DeviceBuffer};
 use modules::{Modules, Support};
 use parking_lot::Mutex;
 use room::Room;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Exact top-k of each query, loaded on a device.
 ///
@@ -48,6 +54,8 @@ pub struct ExactTopK {
     support: std::result::Result<Support, String>,
     /// Loaded at their first use.
     modules: Mutex<Option<Arc<Modules>>>,
+    /// The reason, if the device failed the test of its tensor cores.
+    failure: OnceLock<String>,
     room: Room,
     /// The converted targets of launches without prepared ones.
     fresh: Mutex<Option<PreparedTargets>>,
@@ -80,6 +88,7 @@ impl SearchCounts {
 impl ExactTopK {
     /// Loads the kernel without a filter, and selects the filter that the device can run. The filter's kernels are loaded by
     /// the first launch that uses them: the driver compiles them, which takes seconds the first time, and caches the result.
+    /// That launch also tests if the sums of the tensor cores are as exact as the bound assumes; otherwise no filter is used.
     ///
     /// # Errors
     /// The device refuses a module that it should support, or memory is missing.
@@ -89,6 +98,7 @@ impl ExactTopK {
             basic: CosineTopK::load(device)?,
             support: Support::of(device)?,
             modules: Mutex::new(None),
+            failure: OnceLock::new(),
             room: Room::new(device),
             fresh: Mutex::new(None),
             sums: Mutex::new(DeviceBuffer::zeroed(device, 3)?),
@@ -100,18 +110,21 @@ impl ExactTopK {
         &self.basic
     }
 
-    /// The filter kernels for this device.
+    /// The filter kernels for this device. The first launch that uses them tests the tensor cores.
     ///
     /// # Errors
-    /// The reason, as text, if the device has none.
+    /// The reason, as text, if the device has none, or failed the test.
     pub fn kernels(&self) -> std::result::Result<FilterKernels, &str> {
+        if let Some(failure) = self.failure.get() {
+            return Err(failure);
+        }
         match &self.support {
             Ok(support) => Ok(support.kernels),
             Err(reason) => Err(reason),
         }
     }
 
-    /// The filter's kernels; loads them if necessary.
+    /// The filter's kernels; loads and tests them if necessary.
     fn modules(&self) -> Result<Arc<Modules>> {
         let support = self
             .support
@@ -121,7 +134,14 @@ impl ExactTopK {
         if let Some(modules) = &*modules {
             return Ok(Arc::clone(modules));
         }
+        if let Err(reason) = self.kernels() {
+            return Err(unsupported(reason.to_owned()));
+        }
         let loaded = Arc::new(Modules::load(&self.device, *support)?);
+        if let Some(failure) = self_test::failure(&self.device, &loaded)? {
+            let failure = self.failure.get_or_init(|| failure);
+            return Err(unsupported(failure.clone()));
+        }
         Ok(Arc::clone(modules.insert(loaded)))
     }
 

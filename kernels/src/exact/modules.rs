@@ -1,14 +1,14 @@
 //! The filter's kernels: selects those that a device can run, and loads them.
 
 use super::tiles::Format;
-use crate::cosine_top_k::ListKernels;
+use crate::cosine_top_k::{EachType, ListKernels, TYPES, each_type};
 use crate::error::Result;
 use cuda_um::{Device, Kernel, Module};
 
 /// A stage of the filter's loads: tiles of 128 queries and of 256 targets.
 const STAGE_BYTES: u32 = 3 * 128 * 64 * 2;
 /// Limit on the shared memory that the filter's kernels declare.
-const DECLARED_BYTES: u32 = 7 << 10;
+const DECLARED_BYTES: u32 = 11 << 10;
 /// Shared memory that the kernels for compute capability 8.0 declare.
 const DECLARED_BYTES_80: u32 = 3 << 10;
 /// Shared memory of the rescoring kernel: elements of 64 rows and of a query, and 12 bytes for each survivor.
@@ -33,8 +33,8 @@ impl FilterKernels {
     }
 }
 
-/// Kernels for targets in single and in half precision.
-type Both = [Kernel; 2];
+/// Kernels for each format.
+pub(super) type Formats = [Kernel; 3];
 
 /// The kernels that a device can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,15 +95,16 @@ fn most_shared_bytes(device: &Device) -> u32 {
 #[derive(Debug)]
 pub(super) struct Modules {
     pub support: Support,
-    /// For each of the two formats.
-    pub prepare: [Both; 2],
-    pub sample: Both,
-    pub filter: Both,
+    /// For each type of rows.
+    pub prepare: [Formats; 3],
+    pub sample: Formats,
+    pub filter: Formats,
     pub tile_bounds: Kernel,
-    pub thresholds: Kernel,
-    pub tighten: Kernel,
-    pub rescore: Both,
+    pub thresholds: EachType,
+    pub tighten: EachType,
+    pub rescore: EachType,
     pub gather: Kernel,
+    pub merge: Kernel,
     pub some: ListKernels,
 }
 
@@ -114,45 +115,46 @@ impl Modules {
             FilterKernels::Sm90a => include_str!("../../ptx/exact_filter_90a.ptx"),
             FilterKernels::Sm80 => include_str!("../../ptx/exact_filter.ptx"),
         };
-        let both = |module: &Module, name: &str, kinds: [&str; 2]| -> Result<Both> {
-            let [first, second] = kinds;
-            Ok([
-                module.kernel(&format!("{name}_{first}"))?,
-                module.kernel(&format!("{name}_{second}"))?,
-            ])
+        let formats = |module: &Module, name: &str| -> Result<Formats> {
+            let [bf16, f16, int8] = [Format::Bf16, Format::F16, Format::Int8]
+                .map(|format| module.kernel(&format!("{name}_{}", format.name())));
+            Ok([bf16?, f16?, int8?])
         };
-        let formats = [Format::Bf16, Format::F16].map(Format::name);
-        let types = ["f32", "f16"];
         let [sample, filter] = crate::load::load(device, ptx, |module: &Module| {
             Ok([
-                both(module, "exact_sample", formats)?,
-                both(module, "exact_filter", formats)?,
+                formats(module, "exact_sample")?,
+                formats(module, "exact_filter")?,
             ])
         })?;
         for kernel in sample.iter().chain(&filter) {
             kernel.allow_shared_bytes(support.filter_bytes())?;
         }
         let some = ListKernels::load_some(device)?;
+        let ptx = include_str!("../../ptx/exact_prepare.ptx");
+        let (prepare, tile_bounds) = crate::load::load(device, ptx, |module: &Module| {
+            let [f32, f16, bf16] = TYPES.map(|of| formats(module, &format!("exact_prepare_{of}")));
+            Ok(([f32?, f16?, bf16?], module.kernel("exact_tile_bounds")?))
+        })?;
         let ptx = include_str!("../../ptx/exact_top_k.ptx");
         crate::load::load(device, ptx, |module: &Module| {
-            let rescore = both(module, "exact_rescore", types)?;
-            for kernel in &rescore {
+            let rescore = each_type(module, "exact_rescore")?;
+            let tighten = each_type(module, "exact_tighten")?;
+            let thresholds = each_type(module, "exact_thresholds")?;
+            for kernel in rescore.iter().chain(&tighten).chain(&thresholds) {
                 kernel
                     .allow_shared_bytes(rescore_bytes(super::filter::MOST_SURVIVORS).min(optin))?;
             }
             Ok(Self {
                 support,
-                prepare: [
-                    both(module, "exact_prepare_f32", formats)?,
-                    both(module, "exact_prepare_f16", formats)?,
-                ],
+                prepare,
                 sample,
                 filter,
-                tile_bounds: module.kernel("exact_tile_bounds")?,
-                thresholds: module.kernel("exact_thresholds")?,
-                tighten: module.kernel("exact_tighten")?,
+                tile_bounds,
+                thresholds,
+                tighten,
                 rescore,
                 gather: module.kernel("exact_gather")?,
+                merge: module.kernel("exact_merge")?,
                 some,
             })
         })

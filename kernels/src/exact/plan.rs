@@ -1,11 +1,14 @@
 //! The parameters of a launch with a filter.
 
 use super::filter::MOST_SURVIVORS;
-use super::tiles::BLOCK;
+use super::tiles::{BLOCK, Format, TILE};
 use crate::cosine_top_k::TopKShape;
 
 /// One of every `PERIOD` blocks of targets is filtered first, for a better threshold.
 const PERIOD: usize = 8;
+
+/// Candidates kept for a query, if its list is short.
+const KEPT: usize = 4096;
 
 /// The parameters of a launch with a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +27,36 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(shape: TopKShape) -> Self {
-        let TopKShape { targets, k, .. } = shape;
+    pub fn new(shape: TopKShape, format: Format) -> Self {
+        let TopKShape {
+            queries,
+            targets,
+            k,
+            ..
+        } = shape;
         let blocks = targets.div_ceil(BLOCK);
         // At least four groups of targets for each place of a list. With many targets the share grows with the list, so that
         // the candidates of the first filter fit.
         let share = if k <= 64 { 64 } else { 32 };
         let wanted = k.div_ceil(4).max(blocks.div_ceil(share)).clamp(1, blocks);
         let period = blocks / wanted;
+        // The memory limits the speed of few queries: more candidates cost less than a second pass.
+        let one_tile = queries <= TILE;
         Self {
             batch: if k <= 256 { 1024 } else { 256 },
-            capacity: (32 * k).max(4096),
+            capacity: match format {
+                _ if one_tile => (64 * k).max(4 * KEPT),
+                Format::Bf16 | Format::F16 => (32 * k).max(KEPT),
+                Format::Int8 => (64 * k).max(2 * KEPT),
+            },
             survivors: (4 * k).next_power_of_two().clamp(1024, MOST_SURVIVORS),
             sampled: blocks.div_ceil(period),
             period,
-            first_of: if blocks >= 8 * PERIOD { PERIOD } else { 0 },
+            first_of: if blocks >= 8 * PERIOD && !one_tile {
+                PERIOD
+            } else {
+                0
+            },
         }
     }
 }
@@ -57,7 +75,7 @@ mod tests {
                     dim: 768,
                     k,
                 };
-                let plan = Plan::new(shape);
+                let plan = Plan::new(shape, Format::Int8);
                 let blocks = targets.div_ceil(BLOCK);
                 assert!(plan.period >= 1 && plan.sampled >= 1, "{shape:?} {plan:?}");
                 assert!(

@@ -27,7 +27,15 @@ impl ExactTopK {
         format: Format,
     ) -> Result<PreparedTargets> {
         let modules = self.modules()?;
-        let count = rows.len() / dim.max(1);
+        let count = Self::check_rows(rows.len(), dim)?;
+        let mut prepared = PreparedTargets::room(&self.device, count, dim, metric, format)?;
+        prepared.convert(&modules, stream, 0, rows)?;
+        Ok(prepared)
+    }
+
+    /// The number of rows, if they can be prepared.
+    pub(super) fn check_rows(elements: usize, dim: usize) -> Result<usize> {
+        let count = elements / dim.max(1);
         let refuse = |parameter, found, allowed: String| {
             Err(KernelError::Value {
                 kernel: NAME,
@@ -40,14 +48,12 @@ impl ExactTopK {
         if dim == 0 || dim > longest {
             return refuse("dim", dim, format!("1 to {longest}"));
         }
-        length(NAME, "rows", count * dim, rows.len())?;
+        length(NAME, "rows", count * dim, elements)?;
         let most = (u32::MAX - 1) as usize - BLOCK;
         if count == 0 || count > most {
             return refuse("rows", count, format!("1 to {most}"));
         }
-        let mut prepared = PreparedTargets::room(&self.device, count, dim, metric, format)?;
-        prepared.convert(&modules, stream, 0, rows)?;
-        Ok(prepared)
+        Ok(count)
     }
 
     /// Enqueues the conversion of changed `rows [n, dim]`, row-major, which replace rows `first` to `first + n`.

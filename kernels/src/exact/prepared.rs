@@ -4,15 +4,15 @@ use super::bound::{Bound, RowBound};
 use super::filter::MOST_SPECIAL;
 use super::modules::Modules;
 use super::tiles::{BLOCK, Format, TILE, room};
-use crate::cosine_top_k::{TargetScalar, half_precision, warps};
+use crate::cosine_top_k::{TargetScalar, type_index, warps};
 use crate::error::Result;
 use crate::metric::Metric;
 use cuda_um::{Device, DeviceBuffer, Stream, View};
 use std::mem::MaybeUninit;
 
-/// Targets `[rows, dim]` that were converted to the filter's form for repeated searches: the scaled rows in 16 bits, their
-/// inverse norms, and bounds on the rounding errors. They need about half the bytes of rows in single precision, in device
-/// memory.
+/// Targets `[rows, dim]` that were converted to the filter's form for repeated searches: the scaled rows in 16 or 8 bits, their
+/// inverse norms, and bounds on the rounding errors. They need about half the bytes of rows in single precision (a quarter in
+/// 8 bits), in device memory.
 ///
 /// The original rows are still needed, in any memory that a kernel can read (device, unified or pinned memory): a search reads
 /// the few rows that it scores in single precision. Made by [`ExactTopK::prepare`](crate::ExactTopK::prepare).
@@ -24,10 +24,12 @@ pub struct PreparedTargets {
     pub(super) format: Format,
     pub(super) norms: DeviceBuffer<MaybeUninit<f32>>,
     pub(super) tiles: DeviceBuffer<MaybeUninit<u16>>,
+    /// With [`Format::Int8`], a scale for each row.
+    pub(super) scales: DeviceBuffer<MaybeUninit<f32>>,
     pub(super) bounds: DeviceBuffer<MaybeUninit<RowBound>>,
     pub(super) tile_bounds: DeviceBuffer<MaybeUninit<RowBound>>,
     /// The number of special rows, then their indices.
-    pub(super) specials: DeviceBuffer<MaybeUninit<u32>>,
+    pub(super) specials: DeviceBuffer<u32>,
 }
 
 impl PreparedTargets {
@@ -55,6 +57,7 @@ impl PreparedTargets {
     pub fn size_bytes(&self) -> usize {
         self.norms.size_bytes()
             + self.tiles.size_bytes()
+            + self.scales.size_bytes()
             + self.bounds.size_bytes()
             + self.tile_bounds.size_bytes()
             + self.specials.size_bytes()
@@ -74,11 +77,20 @@ impl PreparedTargets {
             metric,
             format,
             norms: DeviceBuffer::uninit(device, rows)?,
-            tiles: DeviceBuffer::uninit(device, room(padded, dim))?,
+            tiles: DeviceBuffer::uninit(device, room(padded, dim, format))?,
+            scales: DeviceBuffer::uninit(device, if format == Format::Int8 { padded } else { 1 })?,
             bounds: DeviceBuffer::uninit(device, padded)?,
             tile_bounds: DeviceBuffer::uninit(device, padded / BLOCK)?,
-            specials: DeviceBuffer::uninit(device, 1 + MOST_SPECIAL)?,
+            specials: DeviceBuffer::zeroed(device, 1 + MOST_SPECIAL)?,
         })
+    }
+
+    /// Bytes of [`room`](Self::room).
+    pub(super) fn bytes(rows: usize, dim: usize, format: Format) -> usize {
+        let padded = rows.next_multiple_of(BLOCK);
+        let bounds = size_of::<RowBound>() * (padded + padded / BLOCK);
+        let tiles = room(padded, dim, format).saturating_mul(size_of::<u16>());
+        tiles.saturating_add(4 * (rows + 1 + MOST_SPECIAL + padded) + bounds)
     }
 
     /// True if the memory can be used for rows of this shape, metric and format.
@@ -101,10 +113,10 @@ impl PreparedTargets {
             end if end == self.rows => self.rows.next_multiple_of(BLOCK) - first,
             _ => given,
         };
-        let bound = Bound::new(self.dim, self.metric);
-        let prepare = &modules.prepare[half_precision::<T>()][self.format as usize];
+        let bound = Bound::new(self.dim, self.metric, self.format);
+        let prepare = &modules.prepare[type_index::<T>()][self.format as usize];
         let tiles = self.rows.div_ceil(BLOCK);
-        // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu. They write rows `first` to `first + count`,
+        // SAFETY: the arguments are those of the kernels in cuda/exact_prepare.cu. They write rows `first` to `first + count`,
         // and bounds of `tiles` blocks: `room` allocated the buffers for all rows, padded to whole blocks. `rows` holds the
         // first `given` rows, which are all rows before the end.
         unsafe {
@@ -115,6 +127,7 @@ impl PreparedTargets {
                     rows,
                     &mut self.norms,
                     &mut self.tiles,
+                    &mut self.scales,
                     &mut self.bounds,
                     &mut self.specials,
                     first as u64,

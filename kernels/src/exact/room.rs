@@ -3,7 +3,7 @@
 use super::bound::RowBound;
 use super::plan::Plan;
 use super::prepared::padded_queries;
-use super::tiles::{GROUPS, room};
+use super::tiles::{Format, GROUPS, room};
 use crate::cosine_top_k::TopKShape;
 use crate::error::Result;
 use crate::workspace::{Held, Workspace};
@@ -14,6 +14,7 @@ use cuda_um::Device;
 pub(super) struct Room {
     query_norms: Workspace<f32>,
     query_tiles: Workspace<u16>,
+    query_scales: Workspace<f32>,
     query_bounds: Workspace<RowBound>,
     query_specials: Workspace<u32>,
     best: Workspace<f32>,
@@ -29,6 +30,7 @@ pub(super) struct Room {
 pub(super) struct HeldRoom<'a> {
     pub norms: Held<'a, f32>,
     pub tiles: Held<'a, u16>,
+    pub scales: Held<'a, f32>,
     pub bounds: Held<'a, RowBound>,
     pub specials: Held<'a, u32>,
     /// For each query, the lower bound of the best score of each group of sampled targets.
@@ -49,6 +51,7 @@ impl Room {
         Self {
             query_norms: Workspace::new(device),
             query_tiles: Workspace::new(device),
+            query_scales: Workspace::new(device),
             query_bounds: Workspace::new(device),
             query_specials: Workspace::new(device),
             best: Workspace::new(device),
@@ -61,12 +64,25 @@ impl Room {
         }
     }
 
+    /// Bytes of [`hold`](Self::hold), without those of a few numbers.
+    pub fn bytes(shape: TopKShape, plan: Plan, format: Format) -> usize {
+        let most = plan.batch.min(shape.queries);
+        let padded = padded_queries(most);
+        let numbers = most.saturating_mul(plan.sampled * GROUPS + shape.dim + 7);
+        let kept = most.saturating_mul(plan.capacity);
+        room(most, shape.dim, format)
+            .saturating_mul(2)
+            .saturating_add(numbers.saturating_mul(4))
+            .saturating_add((padded + kept).saturating_mul(8))
+    }
+
     /// Memory for each batch of a search.
-    pub fn hold(&self, shape: TopKShape, plan: Plan) -> Result<HeldRoom<'_>> {
+    pub fn hold(&self, shape: TopKShape, plan: Plan, format: Format) -> Result<HeldRoom<'_>> {
         let most = plan.batch.min(shape.queries);
         Ok(HeldRoom {
             norms: self.query_norms.hold(most)?,
-            tiles: self.query_tiles.hold(room(most, shape.dim))?,
+            tiles: self.query_tiles.hold(room(most, shape.dim, format))?,
+            scales: self.query_scales.hold(padded_queries(most))?,
             bounds: self.query_bounds.hold(padded_queries(most))?,
             specials: self.query_specials.hold(1)?,
             best: self.best.hold(most * plan.sampled * GROUPS)?,

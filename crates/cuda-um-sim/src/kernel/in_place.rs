@@ -58,10 +58,10 @@ impl<'a> LaunchContext<'a> {
         len: usize,
     ) -> Result<(Elements<'a, T>, &'a [Cell<T>]), ReferenceError> {
         let is_one = self.value::<u64>(input)? == self.value::<u64>(output)?;
-        let written = self.acquire::<T>(output, len, true, false)?;
+        let written = self.acquire::<T>(output, 0..len, true, false)?;
         let read = match is_one {
             true => written,
-            false => self.acquire::<T>(input, len, false, false)?,
+            false => self.acquire::<T>(input, 0..len, false, false)?,
         };
         let cells = |view: Option<usize>| match view {
             // SAFETY: as in `read` and `write`: `acquire` checked that `len` aligned elements at `view` lie in mapped memory that is the

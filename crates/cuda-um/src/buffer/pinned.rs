@@ -15,6 +15,7 @@ use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
 use crate::resource::pool::default::DefaultMemory;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::panic::Location;
 
 /// Page-locked host memory ([`cudaHostAlloc`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)). Copies from and
@@ -51,6 +52,16 @@ impl<T: Element> PinnedBuffer<T> {
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         Self::zeroed_in(&DefaultMemory::new(device, MemoryKind::Pinned), len)
+    }
+
+    /// Allocates `len` uninitialised elements, for copies and kernels to write.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn uninit(device: &Device, len: usize) -> Result<PinnedBuffer<MaybeUninit<T>>> {
+        PinnedBuffer::allocate_in(&DefaultMemory::new(device, MemoryKind::Pinned), len)
     }
 
     /// Allocates a copy of a slice.

@@ -28,6 +28,8 @@ fn more_than_can_be_addressed() {
             => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
         "PinnedBuffer::zeroed", "usize::MAX": |w| PinnedBuffer::<u32>::zeroed(&w.device, usize::MAX)
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
+        "PinnedBuffer::uninit", "usize::MAX": |w| PinnedBuffer::<u32>::uninit(&w.device, usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
         "RegisteredBuffer::zeroed", "usize::MAX": |w| RegisteredBuffer::<u32>::zeroed(&w.device, usize::MAX)
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
         "RegisteredBuffer::zeroed", "all that can be addressed": |w| RegisteredBuffer::<u32>::zeroed(&w.device, MOST)

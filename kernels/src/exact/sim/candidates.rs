@@ -23,26 +23,26 @@ pub(super) struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// `indices` are the arguments with the bounds of the queries, the bounds of the targets, the counts and the candidates.
-    pub fn of(
-        launch: &LaunchContext<'a>,
-        indices: [usize; 4],
-        capacity: usize,
+    /// The bounds of the queries and of the targets are the arguments 4 and 5.
+    pub fn of<'l: 'a>(
+        launch: &LaunchContext<'l>,
+        counts: &'a [u32],
+        kept: &'a [[u32; 2]],
         bound: Bound,
     ) -> Result<Self, ReferenceError> {
-        let query_count = launch.grid()[0] as usize;
+        let query_count = counts.len();
         let mut candidates = Self {
-            query_bounds: launch.slice(indices[0], query_count)?,
+            query_bounds: launch.slice(4, query_count)?,
             target_bounds: &[],
-            counts: launch.slice(indices[2], query_count)?,
-            kept: launch.slice(indices[3], query_count * capacity)?,
-            capacity,
+            counts,
+            kept,
+            capacity: kept.len() / query_count,
             bound,
         };
         // The kernels do not get the number of targets.
         let listed = (0..query_count).filter_map(|query| candidates.list(query));
         let ends = listed.flatten().map(|[target, _]| *target as usize + 1);
-        candidates.target_bounds = launch.slice(indices[1], ends.max().unwrap_or(0))?;
+        candidates.target_bounds = launch.slice(5, ends.max().unwrap_or(0))?;
         Ok(candidates)
     }
 
@@ -77,10 +77,37 @@ impl<'a> Candidates<'a> {
         kth(lower.collect(), k)
     }
 
-    /// The targets that may belong to a query's list.
-    pub fn survivors(&self, query: usize, k: usize) -> Option<Vec<u32>> {
-        let least = self.low(query, k).unwrap_or(f32::NEG_INFINITY);
-        let reach = |(target, score, error)| (plus_up(score, error) >= least).then_some(target);
-        Some(self.bounded(query)?.filter_map(reach).collect())
+    /// The k candidates with the best lower bounds, if there are at least k.
+    pub fn best(&self, query: usize, k: usize) -> Vec<u32> {
+        let Some(bounded) = self.bounded(query) else {
+            return Vec::new();
+        };
+        let mut best: Vec<(f32, u32)> = bounded
+            .map(|(target, score, error)| (minus_down(score, error), target))
+            .collect();
+        best.sort_by(|a, b| b.0.total_cmp(&a.0));
+        best.truncate(k);
+        best.into_iter().map(|(_, target)| target).collect()
+    }
+
+    /// The candidates of which the exact score may be at least `least`, if all of the query's candidates were kept.
+    pub fn reaching(&self, query: usize, least: f32) -> Vec<[u32; 2]> {
+        let Some(bounded) = self.bounded(query) else {
+            return Vec::new();
+        };
+        let reach = |(target, score, error): (u32, f32, f32)| {
+            (plus_up(score, error) >= least).then_some([target, score.to_bits()])
+        };
+        bounded.filter_map(reach).collect()
+    }
+
+    /// True if all of a query's candidates were kept.
+    pub fn fit(&self, query: usize) -> bool {
+        self.list(query).is_some()
+    }
+
+    /// The end of the targets that are candidates.
+    pub fn end(&self) -> usize {
+        self.target_bounds.len()
     }
 }

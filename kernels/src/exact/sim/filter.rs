@@ -8,11 +8,11 @@ use cuda_um_sim::LaunchContext;
 
 pub(super) fn filter(launch: &mut LaunchContext<'_>, format: Format) -> Outcome {
     let (capacity, query_count, target_count) =
-        (number(launch, 7)?, number(launch, 8)?, number(launch, 9)?);
-    let scores = Scores::of(launch, format, query_count, 3, 10)?;
-    let thresholds = launch.slice_mut::<f32>(4, query_count)?;
-    let counts = launch.slice_mut::<u32>(5, query_count)?;
-    let kept = launch.slice_mut::<[u32; 2]>(6, query_count * capacity)?;
+        (number(launch, 9)?, number(launch, 10)?, number(launch, 11)?);
+    let scores = Scores::of(launch, format, query_count, 3, 12)?;
+    let thresholds = launch.slice_mut::<f32>(6, query_count)?;
+    let counts = launch.slice_mut::<u32>(7, query_count)?;
+    let kept = launch.slice_mut::<[u32; 2]>(8, query_count * capacity)?;
     scores.each(|row| {
         let query = row.query;
         let least = minus_down(thresholds[query], row.error);

@@ -1,43 +1,103 @@
 //! Conversion of rows to the filter's form.
 
 use crate::cosine_top_k::cpu::{Scalar, row_inverse_norms_cpu, square_sum};
-use crate::exact::bound::{Bound, RowBound, TILE_K, is_special};
+use crate::exact::bound::{Bound, RowBound, is_special};
 use crate::exact::tiles::{BLOCK, Format, place, room};
 use crate::metric::Metric;
 use crate::reference::{Outcome, number, size};
 use cuda_um_sim::LaunchContext;
 
+/// The scales of rows in 8 bits are at least this, so that no score underflows.
+const LEAST_SCALE: f32 = f32::from_bits((127 - 60) << 23);
+
+/// The scale for a row with this largest element: with 16 significant bits, so that its products with the row's numbers are
+/// exact.
+fn scale_for(most: f32) -> f32 {
+    f32::from_bits(((most * (1.0 / 127.0)).to_bits() + 0xff) & !0xff).max(LEAST_SCALE)
+}
+
+/// A row in the tiles.
+struct Line<'a> {
+    tiles: &'a mut [u16],
+    row: usize,
+    blocks: usize,
+    format: Format,
+}
+
+impl Line<'_> {
+    fn at(&self, element: usize) -> usize {
+        place(self.row, element, self.blocks, self.format)
+    }
+
+    fn fill_zeros(&mut self) {
+        for element in 0..self.blocks * self.format.tile_elements() {
+            let at = self.at(element);
+            match self.format {
+                Format::Bf16 | Format::F16 => self.tiles[at] = 0,
+                Format::Int8 => bytemuck::cast_slice_mut::<_, i8>(self.tiles)[at] = 0,
+            }
+        }
+    }
+
+    /// Stores an element, and returns the value that it stands for.
+    fn store(&mut self, element: usize, value: f32, scale: f32) -> f32 {
+        let at = self.at(element);
+        match self.format {
+            Format::Bf16 | Format::F16 => {
+                let bits = self.format.narrow(value);
+                self.tiles[at] = bits;
+                self.format.widen(bits)
+            }
+            Format::Int8 => {
+                let number = (value * (1.0 / scale))
+                    .round_ties_even()
+                    .clamp(-127.0, 127.0);
+                bytemuck::cast_slice_mut(self.tiles)[at] = number as i8;
+                number * scale
+            }
+        }
+    }
+}
+
 pub(super) fn prepare<T: Scalar>(launch: &mut LaunchContext<'_>, format: Format) -> Outcome {
     let (first, count, end, dim) = (
-        size(launch, 5)?,
         size(launch, 6)?,
         size(launch, 7)?,
         size(launch, 8)?,
+        size(launch, 9)?,
     );
-    let metric = match launch.value::<u32>(10)? {
+    let metric = match launch.value::<u32>(11)? {
         0 => Metric::InnerProduct,
         _ => Metric::Cosine,
     };
     let bound = Bound {
-        grow: launch.value(9)?,
-        ..Bound::new(dim, metric)
+        grow: launch.value(10)?,
+        ..Bound::new(dim, metric, format)
     };
     let existing = end.saturating_sub(first).min(count);
     let mut wide = Vec::new();
     let rows = T::widen(launch.slice::<T>(0, existing * dim)?, &mut wide);
     let norms = &mut launch.slice_mut::<f32>(1, first + existing)?[first..];
-    let tiles = launch.slice_mut::<u16>(2, room(first + count, dim))?;
-    let bounds = &mut launch.slice_mut::<RowBound>(3, first + count)?[first..];
-    launch.slice_mut::<u32>(4, 1)?[0] = 0;
+    let tiles = launch.slice_mut::<u16>(2, room(first + count, dim, format))?;
+    let scales = match format {
+        Format::Bf16 | Format::F16 => &mut [][..],
+        Format::Int8 => &mut launch.slice_mut::<f32>(3, first + count)?[first..],
+    };
+    let bounds = &mut launch.slice_mut::<RowBound>(4, first + count)?[first..];
+    launch.slice_mut::<u32>(5, 1)?[0] = 0;
     match metric {
         Metric::Cosine => row_inverse_norms_cpu(rows, dim, norms),
         Metric::InnerProduct => norms.fill(1.0),
     }
-    let blocks = dim.div_ceil(TILE_K);
+    scales.fill(LEAST_SCALE);
     for at in 0..count {
-        for element in 0..blocks * TILE_K {
-            tiles[place(first + at, element, blocks)] = 0;
-        }
+        let mut line = Line {
+            tiles: &mut *tiles,
+            row: first + at,
+            blocks: dim.div_ceil(format.tile_elements()),
+            format,
+        };
+        line.fill_zeros();
         bounds[at] = [0.0, f32::INFINITY];
         if at >= existing {
             continue;
@@ -48,14 +108,17 @@ pub(super) fn prepare<T: Scalar>(launch: &mut LaunchContext<'_>, format: Format)
         if !zero && is_special(squares, metric) {
             continue;
         }
+        let most = row.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let scale = scale_for(most * norm);
+        if let Some(of_row) = scales.get_mut(at) {
+            *of_row = scale;
+        }
         let mut errors = 0.0f32;
         for (element, value) in row.iter().enumerate() {
-            let bits = format.narrow(value * norm);
-            tiles[place(first + at, element, blocks)] = bits;
+            let kept = line.store(element, value * norm, scale);
             // This is exact, and therefore equal to one fused multiply-add except for the last rounding. `grow` covers the
             // difference.
-            let error =
-                (f64::from(*value) * f64::from(norm) - f64::from(format.widen(bits))) as f32;
+            let error = (f64::from(*value) * f64::from(norm) - f64::from(kept)) as f32;
             errors += error * error;
         }
         bounds[at] = bound.row(norm, squares, errors);

@@ -1,33 +1,40 @@
 //! Scores of the candidates in single precision.
 
 use super::candidates::Candidates;
+use super::exact_scores::ExactScores;
 use super::scores::bound;
-use crate::chain;
 use crate::cosine_top_k::cpu::{NONE, Scalar, insert};
 use crate::reference::{Outcome, size};
-use cuda_um_sim::LaunchContext;
-use rayon::prelude::*;
+use cuda_um_sim::{LaunchContext, ReferenceError};
+
+/// Candidates that a block scores at a time; with more, the exact scores of the best give a better threshold first.
+const ROWS: usize = 64;
 
 pub(super) fn rescore<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
-    let query_count = launch.grid()[0] as usize;
+    let (query_count, dim) = (launch.grid()[0] as usize, size(launch, 13)?);
     let limits = launch.value::<u64>(14)?;
     let capacity = (limits & 0xf_ffff) as usize;
     let most = (limits >> 20 & 0xffff) as usize;
     let most_special = (limits >> 36 & 0xfff) as usize;
     let k = (limits >> 48) as usize;
-    let candidates = Candidates::of(launch, [4, 5, 6, 7], capacity, bound(launch, 15)?)?;
+    let counts = launch.slice(6, query_count)?;
+    let kept = launch.slice(7, query_count * capacity)?;
+    let candidates = Candidates::of(launch, counts, kept, bound(launch, 15)?)?;
     let specials = launch.slice::<u32>(8, 1 + most_special)?;
     let given_up = launch.slice_mut::<u32>(9, 1 + query_count)?;
     let sums = launch.slice_mut::<u64>(10, 3)?;
     let special_count = specials[0] as usize;
+    let specials = &specials[1..][..special_count.min(most_special)];
+    let end = specials.iter().map(|row| *row as usize + 1).max();
+    let end = candidates.end().max(end.unwrap_or(0));
+    let scores = ExactScores::<T>::of(launch, query_count, dim, end)?;
     let mut lists: Vec<Option<Vec<u32>>> = Vec::new();
     for query in 0..query_count {
         sums[1] += candidates.count(query) as u64;
         let mut list = None;
-        if special_count <= most_special
-            && let Some(mut targets) = candidates.survivors(query, k)
-        {
-            targets.extend(&specials[1..1 + special_count]);
+        if special_count <= most_special && candidates.fit(query) {
+            let mut targets = survivors(&candidates, &scores, query, k)?;
+            targets.extend(specials);
             // Candidates enter a list with ascending indices.
             targets.sort_unstable();
             list = (targets.len() <= most).then_some(targets);
@@ -42,43 +49,44 @@ pub(super) fn rescore<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
         }
         lists.push(list);
     }
-    score::<T>(launch, &lists, k)
+    write::<T>(launch, &lists, &scores, k)
+}
+
+/// The targets that may belong to a query's list.
+fn survivors<T: Scalar>(
+    candidates: &Candidates<'_>,
+    scores: &ExactScores<'_, '_, T>,
+    query: usize,
+    k: usize,
+) -> Result<Vec<u32>, ReferenceError> {
+    let low = candidates.low(query, k);
+    let mut left = candidates.reaching(query, low.unwrap_or(f32::NEG_INFINITY));
+    if low.is_some() && left.len() > ROWS {
+        let least = scores.least(query, &candidates.best(query, k))?;
+        left = candidates.reaching(query, least);
+    }
+    Ok(left.into_iter().map(|[target, _]| target).collect())
 }
 
 /// Scores the targets that were selected for each query, and writes the best.
-fn score<T: Scalar>(
+fn write<T: Scalar>(
     launch: &LaunchContext<'_>,
     selected: &[Option<Vec<u32>>],
+    exact: &ExactScores<'_, '_, T>,
     k: usize,
 ) -> Outcome {
-    let (query_count, dim) = (selected.len(), size(launch, 13)?);
-    let queries = launch.slice::<f32>(0, query_count * dim)?;
-    let query_norms = launch.slice::<f32>(2, query_count)?;
-    let last = selected.iter().flatten().flatten().max();
-    let end = last.map_or(0, |last| *last as usize + 1);
-    let targets = launch.slice::<T>(1, end * dim)?;
-    let target_norms = launch.slice::<f32>(3, end)?;
+    let query_count = selected.len();
     let scores = launch.slice_mut::<f32>(11, query_count * k)?;
     let indices = launch.slice_mut::<u32>(12, query_count * k)?;
-    let lists = scores.par_chunks_mut(k).zip(indices.par_chunks_mut(k));
-    lists
-        .zip(selected)
-        .enumerate()
-        .for_each(|(query, ((scores, indices), selected))| {
-            let Some(selected) = selected else { return };
-            scores.fill(f32::NEG_INFINITY);
-            indices.fill(NONE);
-            let (mut rows, mut room, mut products) = (Vec::new(), Vec::new(), Vec::new());
-            for target in selected {
-                let row = &targets[*target as usize * dim..][..dim];
-                rows.extend_from_slice(T::widen(row, &mut room));
-            }
-            chain::products(&queries[query * dim..][..dim], &rows, dim, &mut products);
-            for (target, product) in selected.iter().zip(&products) {
-                let score = product * query_norms[query] * target_norms[*target as usize];
-                insert(scores, indices, score, *target);
-            }
-        });
+    let lists = scores.chunks_mut(k).zip(indices.chunks_mut(k));
+    for (query, ((scores, indices), selected)) in lists.zip(selected).enumerate() {
+        let Some(selected) = selected else { continue };
+        scores.fill(f32::NEG_INFINITY);
+        indices.fill(NONE);
+        for (target, score) in selected.iter().zip(exact.of_targets(query, selected)?) {
+            insert(scores, indices, score, *target);
+        }
+    }
     Ok(())
 }
 
