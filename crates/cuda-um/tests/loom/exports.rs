@@ -38,8 +38,8 @@ impl Lent {
 
     /// Reads on our stream.
     fn read(&self) {
-        let part = std::iter::once(self.buffer.part_of(0..self.buffer.bytes(), Access::Read));
-        enqueue(&self.ours, part, || work(&self.ours, 2)).unwrap();
+        let part = [self.buffer.part_of(0..self.buffer.bytes(), Access::Read)];
+        enqueue(&self.ours, &part, || work(&self.ours, 2)).unwrap();
     }
 
     /// All work is done, so the buffer is freed at once.
