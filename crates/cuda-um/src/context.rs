@@ -33,3 +33,4 @@ mod streams;
 )]
 pub(crate) mod tracked;
 pub(crate) mod tracker;
+pub(crate) mod uses;

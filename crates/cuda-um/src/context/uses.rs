@@ -1,0 +1,262 @@
+//! The list of a buffer's uses: the last write, and the reads and moves since.
+
+use crate::context::last::{Last, Repeat};
+use crate::context::stream::StreamInner;
+use crate::error::Result;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A tracked use: work on a stream, up to a number. It keeps the stream live.
+#[derive(Clone)]
+pub(crate) struct Use {
+    pub(crate) stream: Arc<StreamInner>,
+    pub(crate) seq: u64,
+}
+
+impl Use {
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.stream.wait_for(self.seq)
+    }
+
+    pub(crate) fn is_done(&self) -> Result<bool> {
+        self.stream.is_done(self.seq)
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.stream, &other.stream) && self.seq == other.seq
+    }
+
+    /// Returns true if only a wait by the host tells that the use is over.
+    pub(super) fn must_wait(&self) -> bool {
+        self.stream.must_wait_for(self.seq)
+    }
+
+    /// Like [`is_done`](Self::is_done); an error if only a wait by the host tells it, because no query would ever return true.
+    pub(crate) fn is_done_or_must_wait(&self) -> Result<bool> {
+        match self.must_wait() {
+            true => self.stream.check_here().map(|()| false),
+            false => self.is_done(),
+        }
+    }
+
+    /// Orders later work on `stream` after this use. Does not block the caller.
+    pub(crate) fn order(&self, stream: &Arc<StreamInner>) -> Result<()> {
+        stream.order_after(&self.stream, self.seq)
+    }
+}
+
+/// How work uses a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The work reads; it may run concurrently with other reads.
+    Read,
+    /// The work changes the location, not the contents (a prefetch). Later uses are ordered after it, so that they find the pages in
+    /// place.
+    Move,
+    /// The work writes. The caller has exclusive access to the buffer (`&mut`).
+    Write,
+    /// The work writes. The caller has exclusive access to a part of the buffer, and other threads may use other parts meanwhile. So it does
+    /// not replace the uses before it, as a write of the whole buffer does.
+    WritePart,
+}
+
+impl Access {
+    pub(crate) fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WritePart)
+    }
+}
+
+/// The uses of one buffer that may not be done.
+#[derive(Default)]
+pub(crate) struct Uses {
+    pub(super) writer: Option<Use>,
+    /// The uses since the last write, one entry for each stream.
+    pub(super) others: SmallVec<[Other; 2]>,
+}
+
+/// A use since the last write.
+pub(crate) struct Other {
+    pub(super) used: Use,
+    /// The number of the last move, or write of a part, on this stream; 0 for none.
+    pub(super) moved: u64,
+}
+
+impl Other {
+    pub(super) fn last_move(&self) -> Option<Use> {
+        (self.moved > 0).then(|| Use {
+            stream: Arc::clone(&self.used.stream),
+            seq: self.moved,
+        })
+    }
+}
+
+/// Uses that are done.
+pub(crate) type Finished = SmallVec<[Use; 16]>;
+
+/// The order of later work on a stream and the uses of a buffer.
+pub(crate) enum Ordered {
+    /// The work runs after all uses.
+    All,
+    /// It runs after those that it must not overlap.
+    NotOthers,
+    /// The host must wait for this use first, and try again.
+    NotYet(Use),
+}
+
+impl Uses {
+    pub(super) fn is_empty(&self) -> bool {
+        self.writer.is_none() && self.others.is_empty()
+    }
+
+    /// Orders later work on `stream` after the uses that it must not overlap.
+    pub(super) fn order(
+        &self,
+        stream: &Arc<StreamInner>,
+        access: Access,
+        waited: &[Use],
+    ) -> Result<Ordered> {
+        let mut follows_all = true;
+        let mut unknown = None;
+        let mut order = |used: &Use| {
+            if !used.must_wait() {
+                return used.order(stream);
+            }
+            // More such work may follow.
+            follows_all = false;
+            if unknown.is_none() && !waited.iter().any(|waited| waited.is_same(used)) {
+                unknown = Some(used.clone());
+            }
+            Ok(())
+        };
+        if let Some(writer) = &self.writer {
+            order(writer)?;
+        }
+        let mut has_reads_beside = false;
+        for other in &self.others {
+            if access.is_write() {
+                order(&other.used)?;
+                continue;
+            }
+            if let Some(moved) = other.last_move() {
+                order(&moved)?;
+            }
+            has_reads_beside |= !Arc::ptr_eq(&other.used.stream, stream);
+        }
+        Ok(match unknown {
+            Some(unknown) => Ordered::NotYet(unknown),
+            None if follows_all && !has_reads_beside => Ordered::All,
+            None => Ordered::NotOthers,
+        })
+    }
+
+    /// Records work, as [`InFlight::record`].
+    pub(super) fn record(
+        &mut self,
+        stream: &Arc<StreamInner>,
+        seq: u64,
+        access: Access,
+        finished: &mut Finished,
+    ) {
+        if access == Access::Write {
+            // The work runs after all others and has exclusive access: no use was added since `order`.
+            let stream = Arc::clone(stream);
+            finished.extend(self.writer.replace(Use { stream, seq }));
+            finished.extend(self.others.drain(..).map(|other| other.used));
+        } else if self.add(stream, seq, access) {
+            // Otherwise a buffer that is only read would keep every stream live on which it was read.
+            self.take_done(1, finished);
+        }
+    }
+
+    /// Adds a use that replaces no other one. Returns true if the stream had none; then it is the first entry.
+    pub(super) fn add(&mut self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> bool {
+        // Reads are ordered after the write of a part as after a move.
+        let moved = if access == Access::Read { 0 } else { seq };
+        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
+        if let Some(other) = self.others.iter_mut().find(same) {
+            other.used.seq = other.used.seq.max(seq);
+            other.moved = other.moved.max(moved);
+            return false;
+        }
+        let used = Use {
+            stream: Arc::clone(stream),
+            seq,
+        };
+        self.others.insert(0, Other { used, moved });
+        true
+    }
+
+    /// Adds a use of the same memory by a former owner, as a move: reads are ordered after it, too.
+    pub(super) fn inherit(&mut self, used: Use) {
+        if used.stream.is_known_done(used.seq) {
+            return;
+        }
+        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, &used.stream);
+        match self.others.iter_mut().find(same) {
+            Some(other) => {
+                other.used.seq = other.used.seq.max(used.seq);
+                other.moved = other.moved.max(used.seq);
+            }
+            None => self.others.push(Other {
+                moved: used.seq,
+                used,
+            }),
+        }
+    }
+
+    /// Adds the last use, which was recorded without the lock.
+    pub(super) fn catch_up(&mut self, last: Last) {
+        let used = match last.repeats() {
+            Some(Repeat::Write) => self.writer.as_mut(),
+            Some(Repeat::Read) => self.others.first_mut().map(|other| &mut other.used),
+            None => None,
+        };
+        if let Some(used) = used {
+            used.seq = used.seq.max(last.seq());
+        }
+    }
+
+    /// The last use, if later work on `stream` runs after all uses.
+    pub(super) fn last(&self, stream: &StreamInner) -> Last {
+        match (&self.writer, &self.others[..]) {
+            (_, [Other { used, .. }]) if used.stream.id() == stream.id() => {
+                Last::new(stream, Repeat::Read, used.seq)
+            }
+            (Some(used), []) if used.stream.id() == stream.id() => {
+                Last::new(stream, Repeat::Write, used.seq)
+            }
+            _ => Last::followed_by(stream),
+        }
+    }
+
+    /// The last use, if all uses are of one stream.
+    pub(super) fn last_of_one(&self) -> Last {
+        let others = self.others.iter().map(|other| &other.used);
+        let mut uses = self.writer.iter().chain(others);
+        match uses.next() {
+            None => Last::NONE,
+            Some(first) if uses.all(|used| Arc::ptr_eq(&used.stream, &first.stream)) => {
+                self.last(&first.stream)
+            }
+            Some(_) => Last::UNKNOWN,
+        }
+    }
+
+    /// Removes uses that are done, except the first `kept` of the others. Queries the device only if there are many. Uses that are not
+    /// done keep their positions.
+    pub(super) fn take_done(&mut self, kept: usize, done: &mut Finished) {
+        let ask = self.others.len() >= MANY + kept;
+        let is_done = |used: &Use| {
+            used.stream.is_known_done(used.seq) || ask && used.is_done().unwrap_or(false)
+        };
+        for at in (kept..self.others.len()).rev() {
+            if is_done(&self.others[at].used) {
+                done.push(self.others.remove(at).used);
+            }
+        }
+        done.extend(self.writer.take_if(|writer| is_done(writer)));
+    }
+}
+
+/// The number of streams of a buffer's uses above which the device is queried for finished uses.
+const MANY: usize = 8;
