@@ -5,11 +5,12 @@ use crate::context::stream::StreamInner;
 use crate::context::tracker::{Access, InFlight};
 use crate::error::Result;
 use crate::label::Label;
+use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Memory that work on streams uses. The buffers implement it.
-pub(crate) trait Tracked {
+pub(crate) trait Tracked: Sync {
     fn device(&self) -> &Device;
 
     fn is_managed(&self) -> bool;
@@ -51,6 +52,12 @@ impl Part<'_> {
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {
         self.is_read_only && self.access.is_write()
+    }
+
+    /// The first address of the part for kernels, or for the host if kernels cannot access the memory.
+    pub(crate) fn kernel_address(&self) -> *mut c_void {
+        let start = self.memory.kernel_address();
+        start.wrapping_add(self.bytes.start).cast()
     }
 
     /// Refuses a write to a read-only import.

@@ -104,15 +104,6 @@ impl<'a> Arguments<'a> {
         &self.parts
     }
 
-    /// Returns the address of each buffer's first element for kernels, or for the host if kernels cannot use it.
-    pub(super) fn buffer_addresses(&self) -> SmallVec<[*mut c_void; 16]> {
-        let address = |part: &Part<'_>| {
-            let start = part.memory.kernel_address();
-            start.wrapping_add(part.bytes.start).cast()
-        };
-        self.parts.iter().map(address).collect()
-    }
-
     /// Returns the device of the first buffer.
     pub(super) fn first_device(&self) -> Option<&'a Device> {
         self.parts.first().map(|part| part.memory.device())

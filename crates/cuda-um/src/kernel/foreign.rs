@@ -3,6 +3,7 @@
 use crate::context::enqueue::{Work, enqueue_of};
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
+use crate::context::tracked::Part;
 use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
 use crate::sync::in_foreign_code;
@@ -13,7 +14,7 @@ use std::fmt;
 /// The stream and the addresses for work of another library: the argument of the closure of [`Stream::enqueue_foreign`].
 pub struct ForeignWork<'a> {
     stream: cudaStream_t,
-    addresses: &'a [*mut c_void],
+    parts: &'a [Part<'a>],
 }
 
 impl ForeignWork<'_> {
@@ -29,11 +30,11 @@ impl ForeignWork<'_> {
     ///
     /// If there are not as many buffers.
     pub fn address(&self, index: usize) -> *mut c_void {
-        match self.addresses.get(index) {
-            Some(address) => *address,
+        match self.parts.get(index) {
+            Some(part) => part.kernel_address(),
             None => panic!(
                 "the uses have {} buffers, and the index {index} is beyond the last one",
-                self.addresses.len()
+                self.parts.len()
             ),
         }
     }
@@ -52,7 +53,7 @@ impl fmt::Debug for ForeignWork<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ForeignWork")
             .field("stream", &self.stream)
-            .field("addresses", &self.addresses)
+            .field("buffers", &self.parts.len())
             .finish()
     }
 }
@@ -120,11 +121,10 @@ impl Stream {
                 }
             };
             let started = Started::now(device);
-            let addresses = uses.buffer_addresses();
             let result = enqueue_of(Work::Foreign, self, uses.parts(), || {
                 let work_of = ForeignWork {
                     stream: self.as_raw(),
-                    addresses: &addresses,
+                    parts: uses.parts(),
                 };
                 Ok(in_foreign_code(|| work(&work_of)))
             })?;
