@@ -2,10 +2,10 @@
 #![allow(non_snake_case, non_camel_case_types, reason = "C names")]
 
 use std::arch::naked_asm;
-use std::ffi::c_void;
-use std::sync::atomic::AtomicPtr;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::start::find_targets;
+use crate::start::sim;
 
 macro_rules! exports {
     ($($name:ident)*) => {
@@ -13,10 +13,10 @@ macro_rules! exports {
         enum Index { $($name),* }
 
         /// The names of the exported functions.
-        pub(crate) static NAMES: [&str; [$(Index::$name as usize),*].len()] = [$(stringify!($name)),*];
+        static NAMES: [&str; [$(Index::$name as usize),*].len()] = [$(stringify!($name)),*];
 
         /// The addresses to which they jump, in the same order. In the beginning that is the start of the simulator.
-        pub(crate) static TARGETS: [AtomicPtr<c_void>; NAMES.len()] =
+        static TARGETS: [AtomicPtr<c_void>; NAMES.len()] =
             [const { AtomicPtr::new(start as *mut c_void) }; NAMES.len()];
 
         $(
@@ -59,6 +59,39 @@ extern "C" fn start() {
         find_targets = sym find_targets,
         targets = sym TARGETS,
     )
+}
+
+/// Gives every exported function its target. Any thread may call it, any number of times.
+extern "C" fn find_targets() {
+    let sim = sim();
+    for (name, target) in NAMES.iter().zip(&TARGETS) {
+        let found = sim.map_or(std::ptr::null(), |sim| sim.symbol(name));
+        let address = match (found.is_null(), sim) {
+            (false, _) => found,
+            (true, Some(_)) => not_supported as *const c_void,
+            // These return a text.
+            (true, None) if ["cudaGetErrorName", "cudaGetErrorString"].contains(name) => {
+                no_text as *const c_void
+            }
+            (true, None) => not_started as *const c_void,
+        };
+        target.store(address.cast_mut(), Ordering::Release);
+    }
+}
+
+/// `cudaErrorNotSupported`, which is also the number of `CUDA_ERROR_NOT_SUPPORTED`.
+extern "C" fn not_supported() -> u32 {
+    801
+}
+
+/// `cudaErrorInitializationError`, which is also the number of `CUDA_ERROR_NOT_INITIALIZED`.
+extern "C" fn not_started() -> u32 {
+    3
+}
+
+extern "C" fn no_text() -> *const c_char {
+    const TEXT: &CStr = c"the simulator did not start: see standard error";
+    TEXT.as_ptr()
 }
 
 // The runtime, the driver, CUPTI, and functions of the driver that the simulator does not have.

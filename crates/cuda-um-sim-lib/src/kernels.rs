@@ -1,15 +1,12 @@
-//! CPU references that C code provides, and reports to C code: the functions of `include/cuda_um_sim.h`.
+//! CPU references that C code provides: functions of `include/cuda_um_sim.h`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::fmt::Debug;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 use libloading::Library;
-
-use crate::start::sim;
 
 /// Names the library with the program's kernels. It is code that is loaded into the process: a trusted path.
 const KERNELS: &str = "CUDA_UM_SIM_KERNELS";
@@ -145,33 +142,4 @@ pub(crate) fn load_named() -> Result<(), String> {
             "its function cudaUmSimKernels returned {code}"
         ))),
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cudaUmSimMisuse(text: *mut c_char, bytes: usize) -> usize {
-    let found = sim().map(|sim| sim.misuse()).unwrap_or_default();
-    // SAFETY: the caller vouches for so much room.
-    unsafe { report(&found, text, bytes) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cudaUmSimLeaks(text: *mut c_char, bytes: usize) -> usize {
-    let found = sim().map(|sim| sim.leaks()).unwrap_or_default();
-    // SAFETY: the caller vouches for so much room.
-    unsafe { report(&found, text, bytes) }
-}
-
-/// # Safety
-/// There are `bytes` writable bytes at `text`, or `bytes` is 0.
-unsafe fn report(found: &[impl Debug], text: *mut c_char, bytes: usize) -> usize {
-    let lines: String = found.iter().map(|one| format!("{one:x?}\n")).collect();
-    if let Some(room) = bytes.checked_sub(1) {
-        let len = lines.len().min(room);
-        // SAFETY: `len` bytes and the NUL are at most `bytes`.
-        unsafe {
-            std::ptr::copy_nonoverlapping(lines.as_ptr(), text.cast(), len);
-            text.add(len).write(0);
-        }
-    }
-    found.len()
 }

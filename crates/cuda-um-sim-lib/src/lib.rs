@@ -18,4 +18,5 @@
 mod exports;
 mod kernels;
 mod log;
+mod report;
 mod start;

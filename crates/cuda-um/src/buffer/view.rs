@@ -383,8 +383,8 @@ mod tests {
         device.synchronize().unwrap();
         a.raw.in_flight.prune();
         let (a, b) = (a.part(Access::Write), b.part(Access::Write));
-        let enqueue_b = || enqueue(&second, &[b.clone()], || Ok(()));
-        enqueue(&first, &[a.clone()], enqueue_b).unwrap();
+        let enqueue_b = || enqueue(&second, std::slice::from_ref(&b), || Ok(()));
+        enqueue(&first, std::slice::from_ref(&a), enqueue_b).unwrap();
         let before = a.uses.before(Access::Read);
         let on = |stream| {
             before
