@@ -90,7 +90,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let kernels = workspace::root().join("kernels");
     let sources = sources(&kernels.join("cuda"))?;
-    let pinned = wheels::install(&COMPILER)?.join("nvidia/cu13/bin/nvcc");
+    let pinned = at_a_fixed_path(&wheels::install(&COMPILER)?.join("nvidia/cu13"))?;
+    let pinned = pinned.join("bin/nvcc");
     let mut differing = Vec::new();
     for source in &sources {
         let name = source
@@ -159,6 +160,16 @@ fn portable(source: &Path) -> &'static Portable {
         .iter()
         .find(named)
         .unwrap_or(&PORTABLE[PORTABLE.len() - 1])
+}
+
+/// A link to the toolkit. nvcc numbers the registers of some kernels by the path of its headers, so each checkout uses the same path.
+fn at_a_fixed_path(toolkit: &Path) -> Result<PathBuf> {
+    let link = PathBuf::from("/tmp/cuda-um-nvcc");
+    let new = link.with_extension(std::process::id().to_string());
+    std::os::unix::fs::symlink(toolkit, &new)?;
+    // Replaces the link of another checkout at once: a process that runs beside this one finds the same compiler there.
+    fs::rename(&new, &link)?;
+    Ok(link)
 }
 
 /// nvcc's PTX with the replaced header, and without text that depends on the machine.
