@@ -185,6 +185,25 @@ impl<'c> Cuda<'c> {
         })
     }
 
+    /// `cuPointerGetAttribute`: the addresses of the allocation that contains an address.
+    pub(crate) fn pointer_range(&self, address: usize) -> Result<(Code, Range<usize>), Failure> {
+        use sys::CUpointer_attribute_enum as Attribute;
+        let get = self.driver()?.cuPointerGetAttribute;
+        let (mut start, mut bytes) = (0usize, 0usize);
+        let asked = [
+            (Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &mut start),
+            (Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, &mut bytes),
+        ];
+        for (attribute, value) in asked {
+            // SAFETY: both attributes have the size of the place; the address is not dereferenced.
+            let code = unsafe { get((&raw mut *value).cast(), attribute, address as u64) };
+            if code.0 != 0 {
+                return Ok((Code(code.0), 0..0));
+            }
+        }
+        Ok((Code::SUCCESS, start..start + bytes))
+    }
+
     /// `cudaStreamAttachMemAsync`
     pub(crate) fn attach(&self, stream: &Stream<'_>, memory: &Memory<'_>, flags: u32) -> Code {
         // SAFETY: a live stream and a complete live allocation.

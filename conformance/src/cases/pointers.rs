@@ -27,7 +27,13 @@ pub(super) const CASES: &[Case] = cases! {
         sources::UNIFIED, &["cudaPointerGetAttributes"];
     "pointers.freed" (freed):
         "Freed device memory is no longer known.",
-        sources::UNIFIED, &["cudaPointerGetAttributes", "cudaFree"], misuse();
+        sources::UNIFIED, &["cudaPointerGetAttributes", "cudaFree"];
+    "pointers.range" (range):
+        "The start and the size of the allocation that contains an address can be queried.",
+        sources::UNIFIED, &["cuPointerGetAttribute"], needs(&[Need::Managed]);
+    "pointers.range-pageable" (range_pageable):
+        "A query for the allocation of an address that CUDA does not know is an invalid value.",
+        sources::UNIFIED, &["cuPointerGetAttribute"];
     "pointers.second-device" (second_device):
         "The device of device memory can be queried.",
         sources::UNIFIED, &["cudaPointerGetAttributes"], needs(&[Need::Devices(2)]);
@@ -102,6 +108,24 @@ fn freed(c: &Cuda<'_>) -> Verdict {
     let address = memory.address();
     c.ok("cudaFree", memory.free())?;
     c.is("kind", c.pointer(address)?.kind, UNREGISTERED)
+}
+
+fn range(c: &Cuda<'_>) -> Verdict {
+    for memory in [c.device_memory(4 * MIB)?, c.managed(4 * MIB)?] {
+        for offset in [0, 4, 3 * MIB] {
+            let (code, found) = c.pointer_range(memory.address() + offset)?;
+            c.ok("cuPointerGetAttribute", code)?;
+            let whole = memory.address()..memory.address() + memory.bytes();
+            c.is("the range is the allocation", found == whole, true)?;
+        }
+    }
+    Ok(())
+}
+
+fn range_pageable(c: &Cuda<'_>) -> Verdict {
+    let own = vec![0u32; 1024];
+    let (code, _) = c.pointer_range(own.as_ptr() as usize)?;
+    c.gives("cuPointerGetAttribute", code, Code::INVALID_VALUE)
 }
 
 fn second_device(c: &Cuda<'_>) -> Verdict {
