@@ -289,7 +289,7 @@ impl<'a> Replay<'a> {
         for &one in &self.program.steps[step].uses {
             let spec = &self.program.buffers[one.buffer];
             let first = self.uses[one.buffer][0].0 == step;
-            let needs = one.access.reads() && !(first && spec.role == Role::Scratch);
+            let begins = first && spec.role == Role::Scratch;
             let contents = &mut self.buffers[one.buffer];
             if let Some(at) = in_place.iter().position(|&buffer| buffer == one.buffer) {
                 in_place.swap_remove(at);
@@ -302,10 +302,10 @@ impl<'a> Replay<'a> {
             if contents.place.is_none() || contents.for_next_pass {
                 return Err(broken(step, one.buffer, "a step finds its buffers"));
             }
-            if needs && !contents.device {
+            if one.access.reads() && !begins && !contents.device {
                 return Err(broken(step, one.buffer, "a step reads current contents"));
             }
-            if one.access.writes() {
+            if one.access.writes() || begins {
                 (contents.home, contents.device) = (false, true);
             }
         }

@@ -63,8 +63,8 @@ pub enum Role {
     ReadOnly,
     /// A write makes the home stale: the contents are written back before the buffer is dropped.
     ReadWrite,
-    /// The contents live from the first use in a pass to the last one. They are undefined before, so the first use needs no
-    /// transfer, and useless afterwards. Between two uses they may be written to the home and read back.
+    /// The contents live from the first use in a pass to the last one. They are undefined before, so the first use counts as a
+    /// write of all bytes, whatever its access is, and useless afterwards. Between two uses they may be written to the home and read back.
     Scratch,
 }
 

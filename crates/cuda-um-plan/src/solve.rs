@@ -1,9 +1,48 @@
 //! The solver.
 
-use crate::{
-    Access, Budget, Link, Moment, Plan, PlanError, PlannedStep, Prediction, Program, Repeat, Role,
-    SLOT_BYTES, Slots, Transfer, TransferKind,
-};
+mod arena;
+mod resident;
+mod schedule;
+mod sweep;
+mod uses;
+
+use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES};
+use resident::{Stay, choose};
+use sweep::{Choices, Keep, Sweep};
+use uses::Uses;
+
+/// A plan whose time is this close to the best possible one needs no other candidate.
+const CLOSE: f64 = 1.002;
+
+/// A candidate: who stays between passes, what is kept within a pass, how many transfers have a place ahead of their step.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    stay: Stay,
+    keep: Keep,
+    ahead: usize,
+    in_place: bool,
+}
+
+const fn candidate(stay: Stay, keep: Keep, ahead: usize) -> Candidate {
+    Candidate {
+        stay,
+        keep,
+        ahead,
+        in_place: false,
+    }
+}
+
+/// In this order. The last ones are the recipes of programs without a planner, so that no plan is worse.
+const CANDIDATES: [Candidate; 8] = [
+    candidate(Stay::Spread, Keep::Best, 1),
+    candidate(Stay::Nearest, Keep::Best, 1),
+    candidate(Stay::Spread, Keep::Best, 2),
+    candidate(Stay::Spread, Keep::Best, 0),
+    candidate(Stay::Nearest, Keep::Best, 0),
+    candidate(Stay::Latest, Keep::Recent, 1),
+    candidate(Stay::First, Keep::Resident, 1),
+    candidate(Stay::Nothing, Keep::Resident, 1),
+];
 
 impl Program {
     /// Plans a pass within a budget.
@@ -15,16 +54,56 @@ impl Program {
         self.check()?;
         link.check()?;
         self.check_budget(budget)?;
-        let mut plan = Plan {
+        let uses = Uses::of(self, &link);
+        let empty = Plan {
             digest: self.digest(),
             budget,
             link,
             resident: Vec::new(),
-            steps: stream(self),
+            steps: Vec::new(),
             prediction: Prediction::default(),
         };
+        let enough = self.floor_seconds(&uses, &link) * CLOSE;
+        let mut best: Option<Plan> = None;
+        for in_place in [false, true] {
+            if in_place && !uses.buffers.iter().any(|facts| facts.in_place) {
+                continue;
+            }
+            for one in CANDIDATES {
+                let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
+                let done = plan.prediction.seconds <= enough;
+                if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
+                    best = Some(plan);
+                }
+                if done {
+                    break;
+                }
+            }
+        }
+        Ok(best.unwrap_or(empty))
+    }
+
+    fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Plan {
+        let slots = empty.budget.slots();
+        let choices = Choices {
+            resident: choose(uses, one.stay, slots, one.ahead, one.in_place),
+            keep: one.keep,
+            ahead: one.ahead,
+            in_place: one.in_place,
+        };
+        let schedule = Sweep::new(uses, &choices, slots).run();
+        let mut plan = Plan {
+            resident: schedule.resident,
+            steps: schedule.steps,
+            ..empty.clone()
+        };
         plan.prediction = plan.simulate(self);
-        Ok(plan)
+        plan
+    }
+
+    /// A time that no plan beats.
+    fn floor_seconds(&self, _: &Uses, _: &Link) -> f64 {
+        self.steps.iter().map(|step| step.compute_seconds).sum()
     }
 
     fn check_budget(&self, budget: Budget) -> Result<(), PlanError> {
@@ -44,67 +123,14 @@ impl Program {
     }
 }
 
-/// The plan that keeps nothing: each step has its buffers from the first slot on.
-fn stream(program: &Program) -> Vec<PlannedStep> {
-    let mut used = vec![false; program.buffers.len()];
-    let last = program.steps.len().wrapping_sub(1);
-    let mut left = vec![0; program.buffers.len()];
-    for one in program.steps.iter().flat_map(|step| &step.uses) {
-        left[one.buffer] += 1;
-    }
-    let mut steps = Vec::new();
-    for (index, step) in program.steps.iter().enumerate() {
-        let mut planned = PlannedStep::default();
-        let mut first = 0;
-        let here = Moment {
-            pass: 0,
-            step: index,
-        };
-        let earliest = match (index, program.repeat) {
-            (0, Repeat::Once) => None,
-            (0, Repeat::Cyclic) => Some(Moment {
-                pass: -1,
-                step: last,
-            }),
-            _ => Some(Moment {
-                pass: 0,
-                step: index - 1,
-            }),
-        };
-        for one in &step.uses {
-            let buffer = &program.buffers[one.buffer];
-            let new = !std::mem::replace(&mut used[one.buffer], true);
-            left[one.buffer] -= 1;
-            let slots = Slots {
-                first,
-                count: buffer.slots(),
-            };
-            first = slots.end();
-            let claims = one.access == Access::Write || (new && buffer.role == Role::Scratch);
-            let transfer = |kind, earliest, deadline| Transfer {
-                kind,
-                buffer: one.buffer,
-                slots,
-                earliest,
-                deadline,
-            };
-            let kind = if claims {
-                TransferKind::Claim
-            } else {
-                TransferKind::In
-            };
-            planned.before.push(transfer(kind, earliest, Some(here)));
-            let lives = left[one.buffer] > 0 || buffer.role == Role::ReadWrite;
-            if one.access.writes() && lives {
-                planned
-                    .after
-                    .push(transfer(TransferKind::Out, Some(here), None));
-            }
-            planned
-                .after
-                .push(transfer(TransferKind::Drop, Some(here), None));
+impl Plan {
+    /// Times within a thousandth are the same: fewer bytes are better then.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let (one, other) = (&self.prediction, &other.prediction);
+        let bytes = |prediction: &Prediction| prediction.in_bytes + prediction.out_bytes;
+        if one.seconds < other.seconds * 0.999 {
+            return true;
         }
-        steps.push(planned);
+        one.seconds <= other.seconds * 1.001 && bytes(one) < bytes(other)
     }
-    steps
 }
