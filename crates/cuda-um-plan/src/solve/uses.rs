@@ -1,0 +1,141 @@
+//! The uses of a program, and the cost of not keeping a buffer from one use to the next.
+
+use crate::{Link, Program, Repeat, Role};
+
+/// A use of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OneUse {
+    pub buffer: usize,
+    pub writes: bool,
+    /// The step needs the contents that were there before.
+    pub needs: bool,
+    /// The step of the next use. In the next pass it is counted from the first step of this one; `usize::MAX` without one.
+    pub next: usize,
+    /// The contents after this use are needed, by a later step or in the home.
+    pub lives: bool,
+    /// The next use needs the contents, so they are transferred in if they are not kept.
+    pub returns: bool,
+}
+
+/// A buffer as the solver needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub slots: u64,
+    /// The times of its transfers.
+    pub in_seconds: f64,
+    pub out_seconds: f64,
+    pub writes: bool,
+    /// The steps of its first and last use; `usize::MAX` without a use.
+    pub first: usize,
+    pub last: usize,
+    /// Time to transfer it again in each pass if it is not kept from the last use to the first one of the next pass.
+    pub wrap_cost: f64,
+    /// It can be read in place during its only step, without making the step slower.
+    pub in_place: bool,
+}
+
+/// All uses of a pass.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    pub cyclic: bool,
+    pub buffers: Vec<Facts>,
+    pub all: Vec<OneUse>,
+    /// For each step the index of its first use, and at the end the number of uses.
+    pub starts: Vec<usize>,
+}
+
+impl Uses {
+    pub(crate) fn of(program: &Program, link: &Link) -> Self {
+        let cyclic = program.repeat == Repeat::Cyclic;
+        let mut buffers: Vec<Facts> = program
+            .buffers
+            .iter()
+            .map(|buffer| Facts {
+                slots: buffer.slots(),
+                in_seconds: link.in_seconds(buffer.bytes),
+                out_seconds: link.out_seconds(buffer.bytes),
+                writes: false,
+                first: usize::MAX,
+                last: usize::MAX,
+                wrap_cost: 0.0,
+                in_place: false,
+            })
+            .collect();
+        let mut starts = Vec::with_capacity(program.steps.len() + 1);
+        let mut all: Vec<OneUse> = Vec::new();
+        let mut latest = vec![usize::MAX; buffers.len()];
+        for (step, planned) in program.steps.iter().enumerate() {
+            starts.push(all.len());
+            for one in &planned.uses {
+                let role = program.buffers[one.buffer].role;
+                let facts = &mut buffers[one.buffer];
+                let is_first = facts.first == usize::MAX;
+                if is_first {
+                    facts.first = step;
+                }
+                facts.last = step;
+                let begins = is_first && role == Role::Scratch;
+                let needs = one.access.reads() && !begins;
+                let writes = one.access.writes() || begins;
+                facts.writes |= writes;
+                let before = std::mem::replace(&mut latest[one.buffer], all.len());
+                if let Some(before) = all.get_mut(before) {
+                    (before.next, before.lives, before.returns) = (step, needs, needs);
+                }
+                let spec = &program.buffers[one.buffer];
+                facts.in_place = spec.in_place
+                    && is_first
+                    && role == Role::ReadOnly
+                    && facts.in_seconds <= planned.compute_seconds;
+                all.push(OneUse {
+                    buffer: one.buffer,
+                    writes,
+                    needs,
+                    next: usize::MAX,
+                    lives: role == Role::ReadWrite,
+                    returns: false,
+                });
+            }
+        }
+        starts.push(all.len());
+        let mut uses = Self {
+            cyclic,
+            buffers,
+            all,
+            starts,
+        };
+        if cyclic {
+            uses.wrap(program, &latest);
+        }
+        uses
+    }
+
+    pub(crate) fn steps(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    pub(crate) fn of_step(&self, step: usize) -> &[OneUse] {
+        &self.all[self.starts[step]..self.starts[step + 1]]
+    }
+
+    /// The next use of the last one of a pass is the first one of the next pass.
+    fn wrap(&mut self, program: &Program, latest: &[usize]) {
+        let steps = self.steps();
+        for (buffer, &last) in latest.iter().enumerate() {
+            let facts = self.buffers[buffer];
+            if last == usize::MAX || program.buffers[buffer].role == Role::Scratch {
+                continue;
+            }
+            let first = self.of_step(facts.first);
+            let needs = first.iter().any(|one| one.buffer == buffer && one.needs);
+            let last = &mut self.all[last];
+            (last.next, last.returns) = (steps + facts.first, needs);
+            last.lives |= needs;
+            let facts = &mut self.buffers[buffer];
+            facts.wrap_cost = if needs { facts.in_seconds } else { 0.0 };
+            if facts.writes {
+                facts.wrap_cost += facts.out_seconds;
+            }
+        }
+    }
+}
