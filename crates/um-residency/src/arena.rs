@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::{Condvar, Mutex};
 use um_backend::cuda_um::DeviceArena;
@@ -45,6 +46,7 @@ impl Arena {
             outbound: below.stream()?,
             state: Mutex::new(State::default()),
             released: Condvar::new(),
+            has_pass: AtomicBool::new(false),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -61,6 +63,13 @@ impl Arena {
     #[must_use]
     pub fn budget_bytes(&self) -> u64 {
         self.shared.budget_bytes()
+    }
+
+    /// The budget, for [`Program::solve`](cuda_um_plan::Program::solve).
+    #[must_use]
+    pub fn plan_budget(&self) -> cuda_um_plan::Budget {
+        let bytes = self.budget_bytes();
+        cuda_um_plan::Budget { bytes }
     }
 
     /// What the arena did so far. In a child made by `fork`, all zeros.

@@ -9,7 +9,7 @@ use um_backend::cuda_um::{DeviceArena, DeviceBuffer};
 
 use crate::home::SharedHome;
 use crate::place::Urgency;
-use crate::role::{Access, Role};
+use cuda_um_plan::{Access, Role};
 
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,

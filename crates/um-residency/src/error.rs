@@ -1,5 +1,6 @@
 //! Errors of working sets and plans.
 
+use cuda_um_plan::PlanError;
 use um_backend::CudaError;
 
 /// The result of nearly every call of this crate.
@@ -60,11 +61,11 @@ pub enum Error {
         /// What was found.
         found: &'static str,
     },
-    /// Contents of a scratch buffer that its plan dropped: the pass no longer follows the plan.
+    /// Contents that a plan dropped, because the recorded pass does not read them again.
     #[error(
-        "the contents of scratch buffer {buffer} are gone: the plan has no use of it after step {last_step}; record the pass again"
+        "the contents of buffer {buffer} are gone: the plan has no use of them after step {last_step}; write the buffer first, or record the pass again"
     )]
-    ScratchGone {
+    ContentsGone {
         /// The buffer.
         buffer: String,
         /// The last step that uses the buffer in the plan.
@@ -76,6 +77,22 @@ pub enum Error {
         /// The function of this crate.
         call: &'static str,
     },
+    /// A buffer of a program is not in the arena, or several are.
+    #[error(
+        "the program has buffer {name} ({bytes} bytes), and the arena has {found} buffers with that name, size and role: \
+         give each buffer a name of its own with `set_name`"
+    )]
+    UnknownBuffer {
+        /// The name in the program.
+        name: String,
+        /// The size in the program.
+        bytes: u64,
+        /// The number of fitting buffers.
+        found: usize,
+    },
+    /// A plan or a program is not valid, or needs a larger budget.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// An error of the layers below.
     #[error(transparent)]
     Cuda(CudaError),

@@ -15,8 +15,8 @@ use um_backend::{CudaError, Element};
 use crate::arena::Arena;
 use crate::entry::{Entry, Residence};
 use crate::home::Home;
-use crate::role::Role;
 use crate::state::{Handle, Shared};
+use cuda_um_plan::Role;
 
 /// A buffer whose contents have a home outside of the device: pinned or registered host memory, or a file. A
 /// [`working_set`](crate::working_set) brings it into the [`Arena`], and its guard is an argument of kernels.

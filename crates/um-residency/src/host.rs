@@ -38,6 +38,11 @@ fn clean(
     while matches!(state.entry(id).memory, Residence::Taken) {
         wait(shared, state, call)?;
     }
+    let entry = state.entry(id);
+    if let Some(last_step) = entry.gone {
+        let buffer = entry.name.to_string();
+        return Err(Error::ContentsGone { buffer, last_step });
+    }
     write_back(shared, state, id)
 }
 

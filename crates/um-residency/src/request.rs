@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::held::Held;
 use crate::homed::Homed;
-use crate::role::Access;
 use crate::set::Requests;
+use cuda_um_plan::Access;
 
 /// A buffer that a step reads.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::place::choose;
-use crate::role::{Access, Role};
 use crate::state::{Handle, Shared, State};
 use crate::transfer::{bring_in, evict, look_ahead, make_room};
 use crate::wait::wait;
+use cuda_um_plan::{Access, Role};
 
 /// The buffers of a set and the access to each.
 #[derive(Default)]
@@ -62,7 +62,7 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             && access != Access::Write
         {
             let (buffer, last_step) = (buffer(), step);
-            return Err(Error::ScratchGone { buffer, last_step });
+            return Err(Error::ContentsGone { buffer, last_step });
         }
         match at.checked_sub(1).map(|before| sorted[before]) {
             Some((same, other)) if same == id => {
@@ -224,30 +224,54 @@ fn read_files(
     (loads, held): (Vec<Load>, &mut SmallVec<[Option<Held>; 8]>),
 ) -> Result<()> {
     let mut outcome = Ok(());
-    for Load { at, id, mut memory } in loads {
-        let home = Arc::clone(&shared.state.lock().entry(id).home);
-        if outcome.is_ok() {
-            outcome = home.lock().bring_in(&mut memory, &shared.inbound);
+    for Load { at, id, memory } in loads {
+        if outcome.is_err() {
+            give_up(shared, id, memory);
+            continue;
         }
-        let mut state = shared.state.lock();
-        state.loading -= 1;
-        match outcome.is_ok() {
-            true => {
-                state.entry(id).memory = Residence::Here(Arc::new(memory));
-                for (at, &(other, access)) in list.iter().enumerate().skip(at) {
-                    if other == id {
-                        let writes = access != Access::Read;
-                        held[at] = Held::take(shared, &mut state, (id, writes));
-                    }
+        outcome = load_and(shared, (id, memory), |state| {
+            for (at, &(other, access)) in list.iter().enumerate().skip(at) {
+                if other == id {
+                    let writes = access != Access::Read;
+                    held[at] = Held::take(shared, state, (id, writes));
                 }
             }
-            false => {
-                drop(memory);
-                state.left(id);
-            }
-        }
-        drop(state);
-        shared.released.notify_all();
+        });
     }
-    Ok(outcome?)
+    outcome
+}
+
+/// Reads a file into a buffer that was placed for it, without the lock.
+pub(crate) fn load(shared: &Arc<Shared>, id: usize, memory: DeviceBuffer<u8>) -> Result<()> {
+    load_and(shared, (id, memory), |_| ())
+}
+
+fn load_and(
+    shared: &Shared,
+    (id, mut memory): (usize, DeviceBuffer<u8>),
+    then: impl FnOnce(&mut State),
+) -> Result<()> {
+    let home = Arc::clone(&shared.state.lock().entry(id).home);
+    let read = home.lock().bring_in(&mut memory, &shared.inbound);
+    if let Err(error) = read {
+        give_up(shared, id, memory);
+        return Err(error.into());
+    }
+    let mut state = shared.state.lock();
+    state.loading -= 1;
+    state.entry(id).memory = Residence::Here(Arc::new(memory));
+    then(&mut state);
+    drop(state);
+    shared.released.notify_all();
+    Ok(())
+}
+
+/// Frees the slots of a buffer whose file was not read.
+fn give_up(shared: &Shared, id: usize, memory: DeviceBuffer<u8>) {
+    drop(memory);
+    let mut state = shared.state.lock();
+    state.loading -= 1;
+    state.left(id);
+    drop(state);
+    shared.released.notify_all();
 }

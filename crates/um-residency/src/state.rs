@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::ThreadId;
 
 use parking_lot::{Condvar, Mutex};
@@ -11,8 +12,8 @@ use um_backend::{BufferDevice, CudaDevice};
 use crate::entry::{Entry, Residence};
 use crate::pass::Pass;
 use crate::place::Region;
-use crate::role::Access;
 use crate::stats::{Change, Counters};
+use cuda_um_plan::Access;
 
 /// An arena as its buffers and guards share it.
 pub(crate) struct Shared {
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
     /// A guard was dropped.
     pub(crate) released: Condvar,
+    /// A pass is being recorded or run.
+    pub(crate) has_pass: AtomicBool,
 }
 
 impl Shared {
@@ -178,6 +181,12 @@ impl State {
         for (_, id, _) in std::mem::take(&mut self.upcoming) {
             self.entry(id).next.clear();
         }
+    }
+
+    /// Whether a forgotten guard has one of these slots.
+    pub(crate) fn is_lost(&self, slots: &std::ops::Range<usize>) -> bool {
+        let overlaps = |lost: &Region| lost.slots.start < slots.end && slots.start < lost.slots.end;
+        self.lost.iter().any(overlaps)
     }
 
     /// Bytes in slots of forgotten guards.

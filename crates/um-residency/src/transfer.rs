@@ -8,9 +8,9 @@ use um_backend::cuda_um::DeviceBuffer;
 use crate::entry::Residence;
 use crate::error::Result;
 use crate::place::{Urgency, choose};
-use crate::role::Access;
 use crate::state::{Shared, State};
 use crate::stats::Change;
+use cuda_um_plan::Access;
 
 /// Makes the home as new as the arena. Enqueues a copy, or writes a file.
 pub(crate) fn write_back(shared: &Shared, state: &mut State, id: usize) -> Result<()> {

@@ -1,10 +1,13 @@
 //! The function that users call.
 
+use std::sync::atomic::Ordering;
+
 use um_backend::cuda_um::Stream;
 
 use crate::error::Result;
 use crate::request::WorkingSet;
 use crate::set::{Requests, acquire};
+use crate::steer;
 
 /// Brings all buffers of a set into the arena, and returns their guards in the same shape: the arguments of the step's kernels.
 ///
@@ -25,7 +28,14 @@ use crate::set::{Requests, acquire};
 pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::Guards> {
     let mut requests = Requests::default();
     set.request(&mut requests)?;
-    let held = acquire(requests.shared()?, &requests.list, "working_set")?;
-    let _ = stream;
+    let (shared, list) = (requests.shared()?, &requests.list);
+    let has_pass = shared.has_pass.load(Ordering::Relaxed);
+    if has_pass {
+        steer::begin(shared, stream, list)?;
+    }
+    let held = acquire(shared, list, "working_set")?;
+    if has_pass {
+        steer::granted(shared, stream, (list, &held))?;
+    }
     Ok(set.guards(&mut held.into_iter()))
 }
