@@ -10,6 +10,7 @@ use um_backend::{BufferDevice, CudaDevice};
 
 use crate::budget::Budget;
 use crate::error::Result;
+use crate::lanes::Lanes;
 use crate::request::WorkingSet;
 use crate::set::{Requests, check};
 use crate::state::{Shared, State};
@@ -42,8 +43,8 @@ impl Arena {
             device: BufferDevice::Cuda(Arc::clone(device)),
             cuda: Arc::clone(device),
             memory: DeviceArena::new(below, bytes)?,
-            inbound: below.stream()?,
-            outbound: below.stream()?,
+            inbound: Lanes::new(below)?,
+            outbound: Lanes::new(below)?,
             state: Mutex::new(State::default()),
             released: Condvar::new(),
             has_pass: AtomicBool::new(false),

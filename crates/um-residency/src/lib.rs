@@ -10,6 +10,7 @@ mod home;
 mod homed;
 mod homed_buffer;
 mod host;
+mod lanes;
 mod link;
 mod pass;
 mod place;

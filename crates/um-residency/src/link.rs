@@ -57,7 +57,7 @@ impl Arena {
         let large = LARGE.min(shared.memory.slots() / 2 * DeviceArena::SLOT_BYTES);
         let small = DeviceArena::SLOT_BYTES / 2;
         let (mut into, mut out) = (Ends::new(shared, large)?, Ends::new(shared, large)?);
-        let (inbound, outbound) = (&shared.inbound, &shared.outbound);
+        let (inbound, outbound) = (shared.inbound.stream(), shared.outbound.stream());
         let in_small = fastest(inbound, || into.copy_in(small, inbound))?;
         let in_large = fastest(inbound, || into.copy_in(large, inbound))?;
         let out_large = fastest(outbound, || out.copy_out(large, outbound))?;

@@ -252,7 +252,7 @@ fn load_and(
     then: impl FnOnce(&mut State),
 ) -> Result<()> {
     let home = Arc::clone(&shared.state.lock().entry(id).home);
-    let read = home.lock().bring_in(&mut memory, &shared.inbound);
+    let read = home.lock().bring_in(&mut memory, shared.inbound.stream());
     if let Err(error) = read {
         give_up(shared, id, memory);
         return Err(error.into());

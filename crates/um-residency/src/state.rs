@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicBool;
 use std::thread::ThreadId;
 
 use parking_lot::{Condvar, Mutex};
-use um_backend::cuda_um::{DeviceArena, Stream};
+use um_backend::cuda_um::DeviceArena;
 use um_backend::{BufferDevice, CudaDevice};
 
 use crate::entry::{Entry, Residence};
+use crate::lanes::Lanes;
 use crate::pass::Pass;
 use crate::place::Region;
 use crate::stats::{Change, Counters};
@@ -20,9 +21,9 @@ pub(crate) struct Shared {
     pub(crate) device: BufferDevice,
     pub(crate) cuda: Arc<CudaDevice>,
     pub(crate) memory: DeviceArena,
-    /// The streams of transfers.
-    pub(crate) inbound: Stream,
-    pub(crate) outbound: Stream,
+    /// Transfers to the arena, and from it.
+    pub(crate) inbound: Lanes,
+    pub(crate) outbound: Lanes,
     pub(crate) state: Mutex<State>,
     /// A guard was dropped.
     pub(crate) released: Condvar,

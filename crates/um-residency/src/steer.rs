@@ -57,7 +57,7 @@ fn begin_of(
 pub(crate) fn granted(
     shared: &Shared,
     stream: &Stream,
-    (list, held): (&List, &Guards),
+    (list, held): (&List, &mut Guards),
 ) -> Result<()> {
     let mut state = shared.state.lock();
     let Some(mut pass) = take(&mut state) else {
@@ -73,14 +73,21 @@ pub(crate) fn granted(
     measured
 }
 
-/// Notes the time at which the stream has everything that the step reads.
-fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &Guards)) -> Result<()> {
+/// Notes the time at which the stream has everything that the step uses.
+fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &mut Guards)) -> Result<()> {
     let Some(clock) = &mut pass.clock else {
         return Ok(());
     };
-    for (held, (_, access)) in held.iter().zip(list) {
-        if *access != Access::Write && !held.memory().is_empty() {
-            stream.copy(&held.memory().view(..1)?, &mut clock.probe)?;
+    for (held, (_, access)) in held.iter_mut().zip(list) {
+        if held.memory().is_empty() {
+            continue;
+        }
+        match access {
+            // After the last work in the slots, too. The contents have unspecified values.
+            Access::Write => held.memory_mut().view_mut(..1)?.fill(0, stream)?,
+            Access::Read | Access::ReadWrite => {
+                stream.copy(&held.memory().view(..1)?, &mut clock.probe)?;
+            }
         }
     }
     if let Some(begins) = clock.begins.take() {

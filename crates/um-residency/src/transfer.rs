@@ -21,9 +21,11 @@ pub(crate) fn write_back(shared: &Shared, state: &mut State, id: usize) -> Resul
         return Ok(());
     };
     if let Residence::Here(memory) = &entry.memory {
-        let mut home = entry.home.lock();
-        home.write_back(memory, &shared.outbound)?;
-        drop(home);
+        let write = |stream: &_| entry.home.lock().write_back(memory, stream);
+        match entry.in_file {
+            true => write(shared.outbound.stream())?,
+            false => shared.outbound.enqueue(write)?,
+        }
         entry.dirty = false;
         counters.note(Change::Out, entry);
     }
@@ -64,7 +66,8 @@ pub(crate) fn bring_in(
     let change = match needs_contents {
         true => {
             let home = entry.home.lock();
-            home.bring_in(&mut memory, &shared.inbound)?;
+            let inbound = &shared.inbound;
+            inbound.enqueue(|stream| home.bring_in(&mut memory, stream))?;
             match home.is_nowhere() {
                 true => Change::Claim,
                 false => Change::In,

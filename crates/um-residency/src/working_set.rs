@@ -33,9 +33,9 @@ pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::
     if has_pass {
         steer::begin(shared, stream, list)?;
     }
-    let held = acquire(shared, list, "working_set")?;
+    let mut held = acquire(shared, list, "working_set")?;
     if has_pass {
-        steer::granted(shared, stream, (list, &held))?;
+        steer::granted(shared, stream, (list, &mut held))?;
     }
     Ok(set.guards(&mut held.into_iter()))
 }
