@@ -23,6 +23,8 @@ pub(crate) struct Entry {
     pub(crate) first: usize,
     /// The arena has newer contents than the home.
     pub(crate) dirty: bool,
+    /// A plan took slots for a step that writes all: the arena does not have the contents.
+    pub(crate) blank: bool,
     /// The guards that read.
     pub(crate) readers: usize,
     /// The number of the last use.
@@ -58,6 +60,11 @@ impl Entry {
     /// Whether a guard holds the buffer.
     pub(crate) fn is_held(&self) -> bool {
         self.readers > 0 || matches!(self.memory, Residence::Taken)
+    }
+
+    /// Whether the arena has slots of the buffer, and not the contents that this access needs.
+    pub(crate) fn lacks(&self, access: Access) -> bool {
+        self.blank && access != Access::Write && self.role != Role::Scratch && !self.is_held()
     }
 
     /// Whether a guard with this access must wait for another one.

@@ -35,7 +35,7 @@ impl Held {
         match writes {
             true => {
                 entry.memory = Residence::Taken;
-                entry.gone = None;
+                (entry.gone, entry.blank) = (None, false);
             }
             false => entry.readers += 1,
         }

@@ -120,6 +120,7 @@ impl<T: Element> Homed<T> {
             memory: Residence::Away,
             first: 0,
             dirty: false,
+            blank: false,
             readers: 0,
             used: 0,
             next: Default::default(),

@@ -96,7 +96,6 @@ pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> 
     let mut held: SmallVec<[Option<Held>; 8]> = SmallVec::new();
     let mut loads = Vec::new();
     let mut state = shared.state.lock();
-    check(shared, &state, list)?;
     let places = free_places(shared, &mut state, list, call)?;
     arrive(shared, &mut state, (list, &places), &mut loads)?;
     state.clock += 1;
@@ -128,6 +127,12 @@ fn free_places(
     call: &'static str,
 ) -> Result<Places> {
     loop {
+        check(shared, state, list)?;
+        for &(id, access) in list {
+            if state.entry(id).lacks(access) {
+                evict(shared, state, id)?;
+            }
+        }
         let is_busy = list
             .iter()
             .any(|&(id, access)| state.entry(id).is_busy_for(access));

@@ -59,6 +59,7 @@ pub(crate) fn bring_in(
     let mut memory = shared.memory.place::<u8>(first, entry.bytes)?;
     memory.set_name(Arc::clone(&entry.name));
     let needs_contents = access != Access::Write;
+    entry.blank = !needs_contents;
     if needs_contents && entry.in_file {
         state.arrived(id, first, (Residence::Taken, Change::In));
         return Ok(Some(memory));
