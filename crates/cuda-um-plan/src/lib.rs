@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bound;
 mod check;
 mod error;
 mod json;
@@ -9,10 +10,12 @@ mod program;
 mod simulate;
 mod solve;
 
+pub use bound::Bound;
 pub use error::PlanError;
 pub use link::{Budget, Link};
 pub use plan::{Moment, Placed, Plan, PlannedStep, Prediction, Slots, Transfer, TransferKind};
 pub use program::{Access, BufferSpec, Program, Repeat, Role, Step, Use};
+pub use solve::Recipe;
 
 /// The unit of places in device memory: 2 MiB.
 pub const SLOT_BYTES: u64 = 2 << 20;

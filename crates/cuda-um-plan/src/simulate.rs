@@ -2,7 +2,7 @@
 
 mod timeline;
 
-use crate::{Moment, Plan, Prediction, Program, Repeat, TransferKind};
+use crate::{Bound, Moment, Plan, Prediction, Program, Repeat, TransferKind};
 use timeline::Timeline;
 
 /// A transfer to the device, or the claim of a place.
@@ -34,7 +34,7 @@ pub(crate) struct Work {
 
 impl Plan {
     /// The prediction for this plan, which must be valid.
-    pub(crate) fn simulate(&self, program: &Program) -> Prediction {
+    pub(crate) fn simulate(&self, program: &Program, bound: Bound) -> Prediction {
         let work = self.work(program);
         let (mut in_bytes, mut out_bytes) = (0, 0);
         for planned in &self.steps {
@@ -54,6 +54,7 @@ impl Plan {
             seconds,
             compute_seconds: work.compute.iter().sum(),
             stall_seconds,
+            bound,
         }
     }
 

@@ -9,7 +9,7 @@ mod uses;
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES};
 use resident::{Stay, choose};
 use sweep::{Choices, Keep, Sweep};
-use uses::Uses;
+use uses::{InPlace, Uses};
 
 /// A plan whose time is this close to the best possible one needs no other candidate.
 const CLOSE: f64 = 1.002;
@@ -20,7 +20,7 @@ struct Candidate {
     stay: Stay,
     keep: Keep,
     ahead: usize,
-    in_place: bool,
+    in_place: InPlace,
 }
 
 const fn candidate(stay: Stay, keep: Keep, ahead: usize) -> Candidate {
@@ -28,7 +28,7 @@ const fn candidate(stay: Stay, keep: Keep, ahead: usize) -> Candidate {
         stay,
         keep,
         ahead,
-        in_place: false,
+        in_place: InPlace::Nothing,
     }
 }
 
@@ -39,10 +39,46 @@ const CANDIDATES: [Candidate; 8] = [
     candidate(Stay::Spread, Keep::Best, 2),
     candidate(Stay::Spread, Keep::Best, 0),
     candidate(Stay::Nearest, Keep::Best, 0),
-    candidate(Stay::Latest, Keep::Recent, 1),
-    candidate(Stay::First, Keep::Resident, 1),
-    candidate(Stay::Nothing, Keep::Resident, 1),
+    Recipe::LeastRecentlyUsed.candidate(),
+    Recipe::PinnedPrefix.candidate(),
+    Recipe::DoubleBuffer.candidate(),
 ];
+
+/// What programs do without a planner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Recipe {
+    /// Every step's buffers are transferred while the step before runs, and leave after it.
+    DoubleBuffer,
+    /// The first buffers of the pass stay, the others have a double buffer.
+    PinnedPrefix,
+    /// The least recently used buffer leaves, and the next one is transferred during the step before.
+    LeastRecentlyUsed,
+    /// Buffers that can be read in place are, the others have a double buffer.
+    InPlace,
+}
+
+impl Recipe {
+    /// All recipes.
+    pub const ALL: [Self; 4] = [
+        Self::DoubleBuffer,
+        Self::PinnedPrefix,
+        Self::LeastRecentlyUsed,
+        Self::InPlace,
+    ];
+
+    const fn candidate(self) -> Candidate {
+        match self {
+            Self::DoubleBuffer => candidate(Stay::Nothing, Keep::Resident, 1),
+            Self::PinnedPrefix => candidate(Stay::First, Keep::Resident, 1),
+            Self::LeastRecentlyUsed => candidate(Stay::Latest, Keep::Recent, 1),
+            Self::InPlace => Candidate {
+                in_place: InPlace::All,
+                ..candidate(Stay::Nothing, Keep::Resident, 1)
+            },
+        }
+    }
+}
 
 impl Program {
     /// Plans a pass within a budget.
@@ -51,22 +87,11 @@ impl Program {
     /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for
     /// a program or link with values that are not allowed.
     pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
-        self.check()?;
-        link.check()?;
-        self.check_budget(budget)?;
-        let uses = Uses::of(self, &link);
-        let empty = Plan {
-            digest: self.digest(),
-            budget,
-            link,
-            resident: Vec::new(),
-            steps: Vec::new(),
-            prediction: Prediction::default(),
-        };
-        let enough = self.floor_seconds(&uses, &link) * CLOSE;
+        let (uses, empty) = self.begin(budget, link)?;
+        let enough = empty.prediction.bound.seconds * CLOSE;
         let mut best: Option<Plan> = None;
-        for in_place in [false, true] {
-            if in_place && !uses.buffers.iter().any(|facts| facts.in_place) {
+        for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
+            if best.is_some() && !uses.buffers.iter().any(|facts| in_place.applies(facts)) {
                 continue;
             }
             for one in CANDIDATES {
@@ -83,6 +108,33 @@ impl Program {
         Ok(best.unwrap_or(empty))
     }
 
+    /// The plan of a recipe, to compare with. It is valid, and [`solve`](Self::solve) returns no slower one.
+    ///
+    /// # Errors
+    /// As for [`solve`](Self::solve).
+    pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
+        let (uses, empty) = self.begin(budget, link)?;
+        Ok(self.candidate(&uses, &empty, recipe.candidate()))
+    }
+
+    fn begin(&self, budget: Budget, link: Link) -> Result<(Uses, Plan), PlanError> {
+        self.check()?;
+        link.check()?;
+        self.check_budget(budget)?;
+        let empty = Plan {
+            digest: self.digest(),
+            budget,
+            link,
+            resident: Vec::new(),
+            steps: Vec::new(),
+            prediction: Prediction {
+                bound: self.bound(budget, &link),
+                ..Prediction::default()
+            },
+        };
+        Ok((Uses::of(self, &link), empty))
+    }
+
     fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Plan {
         let slots = empty.budget.slots();
         let choices = Choices {
@@ -97,13 +149,8 @@ impl Program {
             steps: schedule.steps,
             ..empty.clone()
         };
-        plan.prediction = plan.simulate(self);
+        plan.prediction = plan.simulate(self, empty.prediction.bound);
         plan
-    }
-
-    /// A time that no plan beats.
-    fn floor_seconds(&self, _: &Uses, _: &Link) -> f64 {
-        self.steps.iter().map(|step| step.compute_seconds).sum()
     }
 
     fn check_budget(&self, budget: Budget) -> Result<(), PlanError> {

@@ -1,6 +1,6 @@
 //! The buffers that stay in the arena from one pass to the next.
 
-use super::uses::Uses;
+use super::uses::{InPlace, Uses};
 use crate::Slots;
 
 /// Which buffers stay if not all can.
@@ -23,7 +23,7 @@ pub(crate) fn choose(
     stay: Stay,
     slots: u64,
     ahead: usize,
-    in_place: bool,
+    in_place: InPlace,
 ) -> Vec<Option<Slots>> {
     let mut chosen = vec![false; uses.buffers.len()];
     if !uses.cyclic || stay == Stay::Nothing {
@@ -73,13 +73,13 @@ fn candidates(uses: &Uses, stay: Stay) -> Vec<usize> {
 }
 
 /// Slots for the buffers that do not stay: the largest need of a step, and the largest transfer for each one ahead.
-fn demand(uses: &Uses, chosen: &[bool], ahead: usize, in_place: bool) -> u64 {
+fn demand(uses: &Uses, chosen: &[bool], ahead: usize, in_place: InPlace) -> u64 {
     let (mut step_needs, mut transfer) = (0, 0);
     for step in 0..uses.steps() {
         let (mut needs, mut transfers) = (0, 0);
         for one in uses.of_step(step) {
             let facts = &uses.buffers[one.buffer];
-            if chosen[one.buffer] || (in_place && facts.in_place) {
+            if chosen[one.buffer] || in_place.applies(facts) {
                 continue;
             }
             needs += facts.slots;

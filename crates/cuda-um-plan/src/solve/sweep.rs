@@ -2,7 +2,7 @@
 
 use super::arena::{Holes, START};
 use super::schedule::Schedule;
-use super::uses::{OneUse, Uses};
+use super::uses::{InPlace, OneUse, Uses};
 use crate::{Slots, TransferKind};
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ pub(crate) struct Choices {
     pub keep: Keep,
     /// The place of a transfer is free before the step of this many transfers earlier.
     pub ahead: usize,
-    /// Buffers that can be read in place are.
-    pub in_place: bool,
+    /// Which buffers are read in place instead of transferred.
+    pub in_place: InPlace,
 }
 
 /// A buffer in the arena.
@@ -143,7 +143,7 @@ impl<'a> Sweep<'a> {
             if self.kept[one.buffer].is_some() {
                 continue;
             }
-            if self.choices.in_place && uses.buffers[one.buffer].in_place {
+            if self.choices.in_place.applies(&uses.buffers[one.buffer]) {
                 self.schedule.read_in_place(step, one.buffer);
                 continue;
             }

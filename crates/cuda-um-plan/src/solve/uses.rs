@@ -30,8 +30,29 @@ pub(crate) struct Facts {
     pub last: usize,
     /// Time to transfer it again in each pass if it is not kept from the last use to the first one of the next pass.
     pub wrap_cost: f64,
-    /// It can be read in place during its only step, without making the step slower.
+    /// It can be read in place.
     pub in_place: bool,
+    /// It can be read in place during its only step, without making the step slower.
+    pub free_in_place: bool,
+}
+
+/// Which buffers are read in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InPlace {
+    Nothing,
+    /// Those that cost their step no time.
+    Free,
+    All,
+}
+
+impl InPlace {
+    pub(crate) fn applies(self, facts: &Facts) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Free => facts.free_in_place,
+            Self::All => facts.in_place,
+        }
+    }
 }
 
 /// All uses of a pass.
@@ -58,7 +79,8 @@ impl Uses {
                 first: usize::MAX,
                 last: usize::MAX,
                 wrap_cost: 0.0,
-                in_place: false,
+                in_place: buffer.in_place && buffer.role == Role::ReadOnly,
+                free_in_place: false,
             })
             .collect();
         let mut starts = Vec::with_capacity(program.steps.len() + 1);
@@ -82,11 +104,8 @@ impl Uses {
                 if let Some(before) = all.get_mut(before) {
                     (before.next, before.lives, before.returns) = (step, needs, needs);
                 }
-                let spec = &program.buffers[one.buffer];
-                facts.in_place = spec.in_place
-                    && is_first
-                    && role == Role::ReadOnly
-                    && facts.in_seconds <= planned.compute_seconds;
+                facts.free_in_place =
+                    facts.in_place && is_first && facts.in_seconds <= planned.compute_seconds;
                 all.push(OneUse {
                     buffer: one.buffer,
                     writes,
