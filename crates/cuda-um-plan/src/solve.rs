@@ -1,84 +1,25 @@
 //! The solver.
 
 mod arena;
+mod candidate;
+mod order;
 mod resident;
 mod schedule;
 mod sweep;
 mod uses;
 
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES};
-use resident::{Stay, choose};
-use sweep::{Choices, Keep, Sweep};
+use candidate::{CANDIDATES, Candidate};
+use resident::choose;
+use sweep::{Choices, Sweep};
 use uses::{InPlace, Uses};
 
-/// A plan whose time is this close to the best possible one needs no other candidate.
-const CLOSE: f64 = 1.002;
+/// A plan is good enough, and no other candidate is tried, if its time is this close to the bound. The second number is for
+/// programs with many uses.
+const CLOSE: [f64; 2] = [1.003, 1.03];
+const MANY_USES: usize = 2000;
 
-/// A candidate: who stays between passes, what is kept within a pass, how many transfers have a place ahead of their step.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    stay: Stay,
-    keep: Keep,
-    ahead: usize,
-    in_place: InPlace,
-}
-
-const fn candidate(stay: Stay, keep: Keep, ahead: usize) -> Candidate {
-    Candidate {
-        stay,
-        keep,
-        ahead,
-        in_place: InPlace::Nothing,
-    }
-}
-
-/// In this order. The last ones are the recipes of programs without a planner, so that no plan is worse.
-const CANDIDATES: [Candidate; 8] = [
-    candidate(Stay::Spread, Keep::Best, 1),
-    candidate(Stay::Nearest, Keep::Best, 1),
-    candidate(Stay::Spread, Keep::Best, 2),
-    candidate(Stay::Spread, Keep::Best, 0),
-    candidate(Stay::Nearest, Keep::Best, 0),
-    Recipe::LeastRecentlyUsed.candidate(),
-    Recipe::PinnedPrefix.candidate(),
-    Recipe::DoubleBuffer.candidate(),
-];
-
-/// What programs do without a planner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Recipe {
-    /// Every step's buffers are transferred while the step before runs, and leave after it.
-    DoubleBuffer,
-    /// The first buffers of the pass stay, the others have a double buffer.
-    PinnedPrefix,
-    /// The least recently used buffer leaves, and the next one is transferred during the step before.
-    LeastRecentlyUsed,
-    /// Buffers that can be read in place are, the others have a double buffer.
-    InPlace,
-}
-
-impl Recipe {
-    /// All recipes.
-    pub const ALL: [Self; 4] = [
-        Self::DoubleBuffer,
-        Self::PinnedPrefix,
-        Self::LeastRecentlyUsed,
-        Self::InPlace,
-    ];
-
-    const fn candidate(self) -> Candidate {
-        match self {
-            Self::DoubleBuffer => candidate(Stay::Nothing, Keep::Resident, 1),
-            Self::PinnedPrefix => candidate(Stay::First, Keep::Resident, 1),
-            Self::LeastRecentlyUsed => candidate(Stay::Latest, Keep::Recent, 1),
-            Self::InPlace => Candidate {
-                in_place: InPlace::All,
-                ..candidate(Stay::Nothing, Keep::Resident, 1)
-            },
-        }
-    }
-}
+pub use candidate::Recipe;
 
 impl Program {
     /// Plans a pass within a budget.
@@ -88,20 +29,24 @@ impl Program {
     /// a program or link with values that are not allowed.
     pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
-        let enough = empty.prediction.bound.seconds * CLOSE;
+        let writes = uses.buffers.iter().any(|facts| facts.writes);
+        let many = uses.all.len() > MANY_USES;
         let mut best: Option<Plan> = None;
-        for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
+        'candidates: for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
             if best.is_some() && !uses.buffers.iter().any(|facts| in_place.applies(facts)) {
                 continue;
             }
             for one in CANDIDATES {
+                if one.out_weight != 1.0 && !writes {
+                    continue;
+                }
                 let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
-                let done = plan.prediction.seconds <= enough;
+                let done = plan.prediction.is_close(CLOSE[usize::from(many)]);
                 if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
                     best = Some(plan);
                 }
                 if done {
-                    break;
+                    break 'candidates;
                 }
             }
         }
@@ -138,10 +83,11 @@ impl Program {
     fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Plan {
         let slots = empty.budget.slots();
         let choices = Choices {
-            resident: choose(uses, one.stay, slots, one.ahead, one.in_place),
+            resident: choose(uses, slots, one),
             keep: one.keep,
             ahead: one.ahead,
             in_place: one.in_place,
+            out_weight: one.out_weight,
         };
         let schedule = Sweep::new(uses, &choices, slots).run();
         let mut plan = Plan {
@@ -167,6 +113,19 @@ impl Program {
             }
         }
         Ok(())
+    }
+}
+
+impl Prediction {
+    /// Whether the time is at most this many times the bound, with the latency of as many transfers as there are.
+    fn is_close(&self, times: f64) -> bool {
+        let scaled = |seconds: f64, least: u64, bytes: u64| match bytes {
+            0 => 0.0,
+            _ => seconds * least as f64 / bytes as f64,
+        };
+        let ins = scaled(self.in_seconds, self.bound.in_bytes, self.in_bytes);
+        let outs = scaled(self.out_seconds, self.bound.out_bytes, self.out_bytes);
+        self.seconds <= times * ins.max(outs).max(self.compute_seconds)
     }
 }
 

@@ -1,24 +1,18 @@
 //! Goes through a pass, and decides which buffer leaves the arena for which other one.
 
 use super::arena::{Holes, START};
+use super::candidate::Keep;
+use super::order::Order;
 use super::schedule::Schedule;
 use super::uses::{InPlace, OneUse, Uses};
 use crate::{Slots, TransferKind};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Candidates that are compared when a buffer must leave.
 const COMPARED: usize = 16;
 
-/// What stays in the arena between two uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// Buffers that cost least, in proportion to the time until their next use, leave (Belady's rule, with costs).
-    Best,
-    /// Least recently used buffers leave.
-    Recent,
-    /// Only buffers that are resident at the beginning of the pass.
-    Resident,
-}
+/// Transfers that have a place ahead of their step.
+const MOST_AHEAD: usize = 3;
 
 /// The choices of a sweep.
 #[derive(Clone, Debug)]
@@ -30,6 +24,8 @@ pub(crate) struct Choices {
     pub ahead: usize,
     /// Which buffers are read in place instead of transferred.
     pub in_place: InPlace,
+    /// The part of the time of transfers from the device that counts: they run beside those to the device.
+    pub out_weight: f64,
 }
 
 /// A buffer in the arena.
@@ -44,6 +40,16 @@ struct Kept {
     /// The last use as an entry of all uses.
     last: usize,
     next: usize,
+    /// The place in the order in which buffers leave.
+    key: usize,
+}
+
+/// A part of the arena that can become free, and the cost of it.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    slots: Slots,
+    buffer: Option<usize>,
+    cost: f64,
 }
 
 pub(crate) struct Sweep<'a> {
@@ -55,7 +61,14 @@ pub(crate) struct Sweep<'a> {
     /// The last use of each buffer in this pass.
     used: Vec<i64>,
     /// Buffers by the order in which they leave.
-    order: BTreeSet<(usize, usize)>,
+    order: Order,
+    /// The buffer of each number in `order`.
+    owners: Vec<usize>,
+    /// Buffers by their first slot.
+    places: BTreeMap<u64, usize>,
+    /// The least time to transfer a buffer.
+    least: f64,
+    missing: Vec<OneUse>,
     /// The steps of the last transfers to the device.
     transfers: Vec<i64>,
     /// Buffers that were there at the beginning, and left when the arena was dirty from the pass before.
@@ -75,7 +88,17 @@ impl<'a> Sweep<'a> {
             kept: vec![None; buffers],
             holes: Holes::default(),
             used: vec![START; buffers],
-            order: BTreeSet::new(),
+            order: Order::new(2 * uses.all.len()),
+            owners: (0..2)
+                .flat_map(|_| uses.all.iter().map(|one| one.buffer))
+                .collect(),
+            places: BTreeMap::new(),
+            least: uses
+                .buffers
+                .iter()
+                .map(|facts| facts.in_seconds)
+                .fold(f64::MAX, f64::min),
+            missing: Vec::new(),
             transfers: Vec::new(),
             left_dirty: vec![false; buffers],
             lost: vec![false; buffers],
@@ -91,6 +114,7 @@ impl<'a> Sweep<'a> {
         for (buffer, place) in choices.resident.iter().enumerate() {
             if let Some(slots) = *place {
                 sweep.holes.take(slots);
+                sweep.places.insert(slots.first, buffer);
                 sweep.insert(
                     buffer,
                     Kept {
@@ -100,6 +124,7 @@ impl<'a> Sweep<'a> {
                         written: START,
                         last: usize::MAX,
                         next: uses.buffers[buffer].first,
+                        key: usize::MAX,
                     },
                 );
             }
@@ -117,28 +142,47 @@ impl<'a> Sweep<'a> {
         self.schedule
     }
 
-    fn key(&self, kept: &Kept) -> usize {
-        match self.choices.keep {
-            Keep::Recent => usize::MAX - (kept.used + 1) as usize,
-            _ => kept.next,
+    /// Numbers of the two passes follow each other: the last use of a buffer that leaves when it is least recently used, otherwise
+    /// the next one.
+    fn key(&self, buffer: usize, kept: &Kept) -> usize {
+        let facts = &self.uses.buffers[buffer];
+        match (self.choices.keep, self.uses.all.get(kept.last)) {
+            (Keep::Recent, None) if kept.carried => facts.last_use,
+            (Keep::Recent, Some(_)) => self.uses.all.len() + kept.last,
+            (_, None) if kept.carried => facts.first_use,
+            // It came for this step, and does not leave before.
+            (_, None) => usize::MAX,
+            (_, Some(last)) => last.next_use,
         }
     }
 
-    fn insert(&mut self, buffer: usize, kept: Kept) {
-        self.order.insert((self.key(&kept), buffer));
+    fn insert(&mut self, buffer: usize, mut kept: Kept) {
+        kept.key = self.key(buffer, &kept);
+        if kept.key != usize::MAX {
+            self.order.insert(kept.key);
+        }
         self.kept[buffer] = Some(kept);
     }
 
     fn remove(&mut self, buffer: usize) -> Option<Kept> {
         let kept = self.kept[buffer].take()?;
-        self.order.remove(&(self.key(&kept), buffer));
+        if kept.key != usize::MAX {
+            self.order.remove(kept.key);
+        }
+        Some(kept)
+    }
+
+    fn take_away(&mut self, buffer: usize) -> Option<Kept> {
+        let kept = self.remove(buffer)?;
+        self.places.remove(&kept.slots.first);
         Some(kept)
     }
 
     /// Makes all buffers of a step resident.
     fn load(&mut self, step: usize) {
         let uses = self.uses;
-        let mut missing: Vec<OneUse> = Vec::new();
+        let mut missing = std::mem::take(&mut self.missing);
+        missing.clear();
         for one in uses.of_step(step) {
             if self.kept[one.buffer].is_some() {
                 continue;
@@ -149,10 +193,7 @@ impl<'a> Sweep<'a> {
             }
             missing.push(*one);
         }
-        if missing.is_empty() {
-            return;
-        }
-        missing.sort_by_key(|one| std::cmp::Reverse(uses.buffers[one.buffer].slots));
+        missing.sort_unstable_by_key(|one| std::cmp::Reverse(uses.buffers[one.buffer].slots));
         let taken = missing.iter().all(|one| self.enter(step, one));
         if !taken {
             self.compact(step);
@@ -160,14 +201,20 @@ impl<'a> Sweep<'a> {
         if missing.iter().any(|one| one.needs) {
             self.transfers.push(step as i64);
         }
+        self.missing = missing;
     }
 
     /// Finds a place for a buffer, and returns whether there is one.
     fn enter(&mut self, step: usize, one: &OneUse) -> bool {
         let count = self.uses.buffers[one.buffer].slots;
-        let ahead = self.choices.ahead.min(self.transfers.len());
+        let ahead = self.choices.ahead.min(self.transfers.len()).min(MOST_AHEAD);
         let recent = self.transfers[self.transfers.len() - ahead..].iter();
-        let limits: Vec<i64> = recent.copied().chain([step as i64]).collect();
+        let limits = recent.copied().chain([step as i64]);
+        let (limits, length) = limits.fold(([0; MOST_AHEAD + 1], 0), |(mut all, length), limit| {
+            all[length] = limit;
+            (all, length + 1)
+        });
+        let limits = &limits[..length];
         let home = self.choices.resident[one.buffer].filter(|_| !self.lost[one.buffer]);
         let home = home.filter(|&home| {
             let mut limits = limits.iter();
@@ -192,6 +239,7 @@ impl<'a> Sweep<'a> {
         };
         let freed = freed.max(self.used[one.buffer]);
         self.schedule.enter(step, kind, one.buffer, slots, freed);
+        self.places.insert(slots.first, one.buffer);
         self.insert(
             one.buffer,
             Kept {
@@ -201,6 +249,7 @@ impl<'a> Sweep<'a> {
                 written: START,
                 last: usize::MAX,
                 next: step,
+                key: usize::MAX,
             },
         );
     }
@@ -213,27 +262,55 @@ impl<'a> Sweep<'a> {
         if self.choices.keep == Keep::Resident {
             return self.window(count, step, before);
         }
-        let best = self
-            .order
-            .iter()
-            .rev()
-            .filter_map(|&(_, buffer)| self.kept[buffer].map(|kept| (buffer, kept)))
-            .filter(|(_, kept)| Self::may_leave(kept, step, before))
-            .take(COMPARED)
-            .filter(|(_, kept)| kept.slots.count >= count)
-            .map(|(buffer, kept)| (self.cost(buffer, &kept, step), buffer));
         let best = match self.choices.keep {
-            Keep::Recent => best.take(1).last(),
-            _ => best.min_by(|one, other| one.0.total_cmp(&other.0)),
+            Keep::Recent => self.least_recent(count, step, before),
+            _ => self.cheapest(count, step, before),
         };
         match best {
-            Some((_, leaves)) => {
+            Some(leaves) => {
                 let first = self.kept[leaves].map_or(0, |kept| kept.slots.first);
                 self.leave(leaves);
                 Some(Slots { first, count })
             }
             None => self.window(count, step, before),
         }
+    }
+
+    fn least_recent(&self, count: u64, step: usize, before: i64) -> Option<usize> {
+        let buffers = self.order.up().map(|key| self.owners[key]);
+        let mut candidates = buffers.take(COMPARED);
+        candidates.find(|&buffer| {
+            let kept = self.kept[buffer].as_ref();
+            kept.is_some_and(|kept| {
+                Self::may_leave(kept, step, before) && kept.slots.count >= count
+            })
+        })
+    }
+
+    /// The buffer that costs least among those that are used last.
+    fn cheapest(&self, count: u64, step: usize, before: i64) -> Option<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        let mut compared = 0;
+        for key in self.order.down() {
+            let buffer = self.owners[key];
+            let Some(kept) = self.kept[buffer].as_ref() else {
+                continue;
+            };
+            // All others are used earlier, so they cost at least this.
+            let least = self.least / kept.next.saturating_sub(step).max(1) as f64;
+            if compared == COMPARED || best.is_some_and(|(cost, _)| cost <= least) {
+                break;
+            }
+            if !Self::may_leave(kept, step, before) {
+                continue;
+            }
+            compared += 1;
+            let cost = self.cost(buffer, kept, step);
+            if kept.slots.count >= count && best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, buffer));
+            }
+        }
+        best.map(|(_, buffer)| buffer)
     }
 
     fn may_leave(kept: &Kept, step: usize, before: i64) -> bool {
@@ -249,7 +326,7 @@ impl<'a> Sweep<'a> {
         };
         let dirty = kept.written > START || (kept.carried && facts.writes);
         let seconds = f64::from(u8::from(returns)) * facts.in_seconds
-            + f64::from(u8::from(lives && dirty)) * facts.out_seconds;
+            + f64::from(u8::from(lives && dirty)) * facts.out_seconds * self.choices.out_weight;
         seconds / (kept.next.saturating_sub(step)).max(1) as f64
     }
 
@@ -258,20 +335,14 @@ impl<'a> Sweep<'a> {
         if self.holes.freed(range) >= before {
             return false;
         }
-        let inside = |kept: &Kept| kept.slots.first < range.end() && range.first < kept.slots.end();
-        let mut free = 0;
-        for hole in self.holes.all() {
-            let end = (hole.first + hole.count).min(range.end());
-            free += end.saturating_sub(hole.first.max(range.first));
-        }
-        if free == range.count {
-            return true;
-        }
         let mut leave = Vec::new();
-        for (buffer, kept) in self.kept.iter().enumerate() {
-            let Some(kept) = kept.as_ref().filter(|kept| inside(kept)) else {
+        for (_, &buffer) in self.places.range(..range.end()).rev() {
+            let Some(kept) = self.kept[buffer].as_ref() else {
                 continue;
             };
+            if kept.slots.end() <= range.first {
+                break;
+            }
             if !Self::may_leave(kept, step, before) {
                 return false;
             }
@@ -283,47 +354,67 @@ impl<'a> Sweep<'a> {
 
     /// The range of adjacent free places and buffers that costs least to empty.
     fn window(&mut self, count: u64, step: usize, before: i64) -> Option<Slots> {
-        // The first slot, the end, the buffer and the cost of each part of the arena.
-        let mut parts: Vec<(u64, u64, Option<usize>, f64)> = Vec::new();
-        for hole in self.holes.all().iter().filter(|hole| hole.freed < before) {
-            parts.push((hole.first, hole.first + hole.count, None, 0.0));
-        }
-        for (buffer, kept) in self.kept.iter().enumerate() {
-            if let Some(kept) = kept
-                .as_ref()
-                .filter(|kept| Self::may_leave(kept, step, before))
-            {
-                let cost = self.cost(buffer, kept, step);
-                parts.push((kept.slots.first, kept.slots.end(), Some(buffer), cost));
-            }
-        }
-        parts.sort_unstable_by_key(|part| part.0);
+        let parts = self.parts(step, before);
         let mut best: Option<(f64, usize, usize)> = None;
         let (mut begin, mut cost) = (0, 0.0);
-        for index in 0..parts.len() {
-            if index > begin && parts[index - 1].1 != parts[index].0 {
+        for (index, part) in parts.iter().enumerate() {
+            if index > begin && parts[index - 1].slots.end() != part.slots.first {
                 (begin, cost) = (index, 0.0);
             }
-            cost += parts[index].3;
-            while parts[index].1 - parts[begin].0 >= count {
+            cost += part.cost;
+            while part.slots.end() - parts[begin].slots.first >= count {
                 if best.is_none_or(|(least, ..)| cost < least) {
                     best = Some((cost, begin, index));
                 }
                 if begin == index {
                     break;
                 }
-                cost -= parts[begin].3;
+                cost -= parts[begin].cost;
                 begin += 1;
             }
         }
         let (_, begin, end) = best?;
         for part in &parts[begin..=end] {
-            if let Some(buffer) = part.2 {
+            if let Some(buffer) = part.buffer {
                 self.leave(buffer);
             }
         }
-        let first = parts[begin].0;
+        let first = parts[begin].slots.first;
         Some(Slots { first, count })
+    }
+
+    /// The free places, and the buffers that may leave, in the order of their addresses.
+    fn parts(&self, step: usize, before: i64) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut buffers = self.places.values().peekable();
+        let mut add = |until: u64, parts: &mut Vec<Part>| {
+            while let Some(&buffer) = buffers.next_if(|&&buffer| {
+                let kept = self.kept[buffer].as_ref();
+                kept.is_some_and(|kept| kept.slots.first < until)
+            }) {
+                let kept = self.kept[buffer].as_ref();
+                if let Some(kept) = kept.filter(|kept| Self::may_leave(kept, step, before)) {
+                    parts.push(Part {
+                        slots: kept.slots,
+                        buffer: Some(buffer),
+                        cost: self.cost(buffer, kept, step),
+                    });
+                }
+            }
+        };
+        for hole in self.holes.all() {
+            add(hole.first, &mut parts);
+            if hole.freed < before {
+                let (first, count) = (hole.first, hole.count);
+                parts.push(Part {
+                    slots: Slots { first, count },
+                    buffer: None,
+                    cost: 0.0,
+                });
+            }
+        }
+        add(u64::MAX, &mut parts);
+        parts
     }
 
     /// Empties the arena, and puts the buffers of one step side by side.
@@ -334,7 +425,7 @@ impl<'a> Sweep<'a> {
             // Nothing has happened yet with a buffer that came for this step.
             let new = |kept: &Kept| !kept.carried && kept.used == START;
             if self.kept[one.buffer].as_ref().is_some_and(new) {
-                self.remove(one.buffer);
+                self.take_away(one.buffer);
             }
         }
         for buffer in 0..self.kept.len() {
@@ -390,7 +481,7 @@ impl<'a> Sweep<'a> {
 
     /// A buffer leaves after its last use.
     fn leave(&mut self, buffer: usize) {
-        let Some(kept) = self.remove(buffer) else {
+        let Some(kept) = self.take_away(buffer) else {
             return;
         };
         self.holes.add(kept.slots, kept.used);
@@ -409,10 +500,9 @@ impl<'a> Sweep<'a> {
 
     /// The buffer was there at the beginning and is not at the end: it comes for its first use.
     fn come_back(&mut self, buffer: usize, home: Slots) {
-        let first = self.uses.buffers[buffer].first;
-        let mut uses = self.uses.of_step(first).iter();
-        let needs = uses.any(|one| one.buffer == buffer && one.needs);
-        let kind = match needs {
+        let facts = &self.uses.buffers[buffer];
+        let first = facts.first;
+        let kind = match self.uses.all[facts.first_use].needs {
             true => TransferKind::In,
             false => TransferKind::Claim,
         };
