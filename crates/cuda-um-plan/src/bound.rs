@@ -16,7 +16,7 @@ pub struct Bound {
 }
 
 /// Uses that the bound replays at most, over several passes.
-const MOST_USES: usize = 40_000;
+const MOST_USES: usize = 20_000;
 
 impl Program {
     /// The lower bound of a pass.

@@ -2,6 +2,8 @@
 
 mod bound;
 mod check;
+mod curve;
+mod display;
 mod error;
 mod json;
 mod link;
@@ -9,8 +11,10 @@ mod plan;
 mod program;
 mod simulate;
 mod solve;
+mod units;
 
 pub use bound::Bound;
+pub use curve::{Curve, Point};
 pub use error::PlanError;
 pub use link::{Budget, Link};
 pub use plan::{Moment, Placed, Plan, PlannedStep, Prediction, Slots, Transfer, TransferKind};

@@ -16,7 +16,7 @@ use uses::{InPlace, Uses};
 
 /// A plan is good enough, and no other candidate is tried, if its time is this close to the bound. The second number is for
 /// programs with many uses.
-const CLOSE: [f64; 2] = [1.003, 1.03];
+const CLOSE: [f64; 2] = [1.003, 1.02];
 const MANY_USES: usize = 2000;
 
 pub use candidate::Recipe;
@@ -37,7 +37,7 @@ impl Program {
                 continue;
             }
             for one in CANDIDATES {
-                if one.out_weight != 1.0 && !writes {
+                if (one.out_weight != 1.0 && !writes) || (many && !one.quick) {
                     continue;
                 }
                 let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });

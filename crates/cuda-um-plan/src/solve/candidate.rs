@@ -35,6 +35,8 @@ pub(crate) struct Candidate {
     pub ahead: usize,
     pub in_place: InPlace,
     pub out_weight: f64,
+    /// It is tried for programs with many uses, too.
+    pub quick: bool,
 }
 
 const fn candidate(stay: Stay, keep: Keep, ahead: usize, out_weight: f64) -> Candidate {
@@ -44,14 +46,22 @@ const fn candidate(stay: Stay, keep: Keep, ahead: usize, out_weight: f64) -> Can
         ahead,
         in_place: InPlace::Nothing,
         out_weight,
+        quick: false,
+    }
+}
+
+const fn quick(stay: Stay, out_weight: f64) -> Candidate {
+    Candidate {
+        quick: true,
+        ..candidate(stay, Keep::Best, 1, out_weight)
     }
 }
 
 /// In this order. The last ones are the recipes of programs without a planner, so that no plan is slower.
 pub(crate) const CANDIDATES: [Candidate; 11] = [
-    candidate(Stay::Spread, Keep::Best, 1, 1.0),
+    quick(Stay::Spread, 1.0),
     candidate(Stay::Nearest, Keep::Best, 1, 1.0),
-    candidate(Stay::Spread, Keep::Best, 1, 0.1),
+    quick(Stay::Spread, 0.1),
     candidate(Stay::Nearest, Keep::Best, 1, 0.1),
     candidate(Stay::Spread, Keep::Best, 1, 0.5),
     candidate(Stay::Spread, Keep::Best, 2, 1.0),
@@ -89,7 +99,10 @@ impl Recipe {
         match self {
             Self::DoubleBuffer => candidate(Stay::Nothing, Keep::Resident, 1, 1.0),
             Self::PinnedPrefix => candidate(Stay::First, Keep::Resident, 1, 1.0),
-            Self::LeastRecentlyUsed => candidate(Stay::Latest, Keep::Recent, 1, 1.0),
+            Self::LeastRecentlyUsed => Candidate {
+                quick: true,
+                ..candidate(Stay::Latest, Keep::Recent, 1, 1.0)
+            },
             Self::InPlace => Candidate {
                 in_place: InPlace::All,
                 ..candidate(Stay::Nothing, Keep::Resident, 1, 1.0)
