@@ -4,10 +4,12 @@
 //! cargo run --release -p cuda-um-plan --example budgets
 //! ```
 
-use cuda_um_plan::{
-    Access, Budget, BufferSpec, Link, Program, Recipe, Repeat, Role, SLOT_BYTES, Step, Use,
-};
+use cuda_um_plan::{Budget, Link, Program, Recipe};
+use shapes::{forward, there_and_back, training, with_compute};
 use std::time::Instant;
+
+#[path = "../tests/support/shapes.rs"]
+mod shapes;
 
 /// Sizes of a program's memory, in relation to the budget.
 const SIZES: [f64; 4] = [1.14, 1.33, 2.0, 4.0];
@@ -32,81 +34,6 @@ fn main() {
     speed(link);
 }
 
-fn buffer(name: String, slots: u64, role: Role) -> BufferSpec {
-    BufferSpec {
-        name,
-        bytes: slots * SLOT_BYTES,
-        role,
-        in_place: false,
-    }
-}
-
-fn step(name: String, uses: &[(usize, Access)], compute_seconds: f64) -> Step {
-    let uses = uses.iter().map(|&(buffer, access)| Use { buffer, access });
-    Step {
-        name,
-        uses: uses.collect(),
-        compute_seconds,
-    }
-}
-
-fn forward(layers: usize) -> Program {
-    Program {
-        buffers: (0..layers)
-            .map(|layer| buffer(format!("weights {layer}"), 16, Role::ReadOnly))
-            .collect(),
-        steps: (0..layers)
-            .map(|layer| step(format!("layer {layer}"), &[(layer, Access::Read)], 1.0))
-            .collect(),
-        repeat: Repeat::Cyclic,
-    }
-}
-
-fn there_and_back(layers: usize) -> Program {
-    let mut program = forward(layers);
-    let back = program.steps.clone();
-    program.steps.extend(back.into_iter().rev());
-    program
-}
-
-/// Weights are read in both directions, activations are written forward and read backward, gradients are added to.
-fn training(layers: usize) -> Program {
-    let mut program = forward(layers);
-    for layer in 0..layers {
-        program
-            .buffers
-            .push(buffer(format!("activations {layer}"), 8, Role::Scratch));
-    }
-    for layer in 0..layers {
-        program
-            .buffers
-            .push(buffer(format!("gradient {layer}"), 16, Role::ReadWrite));
-    }
-    for layer in 0..layers {
-        program.steps[layer].uses.push(Use {
-            buffer: layers + layer,
-            access: Access::Write,
-        });
-        if layer > 0 {
-            program.steps[layer].uses.push(Use {
-                buffer: layers + layer - 1,
-                access: Access::Read,
-            });
-        }
-    }
-    for layer in (0..layers).rev() {
-        let uses = [
-            (layer, Access::Read),
-            (layers + layer, Access::Read),
-            (2 * layers + layer, Access::ReadWrite),
-        ];
-        program
-            .steps
-            .push(step(format!("back {layer}"), &uses, 2.0));
-    }
-    program
-}
-
 fn table(title: &str, program: &Program, link: Link) {
     let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
     println!("## {title}, {} MiB\n", all >> 20);
@@ -117,11 +44,7 @@ fn table(title: &str, program: &Program, link: Link) {
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for size in SIZES {
         for ratio in COMPUTE {
-            let mut program = program.clone();
-            let units: f64 = program.steps.iter().map(|step| step.compute_seconds).sum();
-            for step in &mut program.steps {
-                step.compute_seconds *= ratio * all as f64 / link.in_bytes_per_second / units;
-            }
+            let program = with_compute(program, ratio * all as f64 / link.in_bytes_per_second);
             let budget = Budget {
                 bytes: (all as f64 / size) as u64,
             };
@@ -172,11 +95,8 @@ fn speed(link: Link) {
         ("training", 1_667, training),
     ] {
         for size in [1.33, 2.0, 4.0] {
-            let mut program = program(layers);
+            let program = with_compute(&program(layers), 1.0);
             let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
-            for step in &mut program.steps {
-                step.compute_seconds *= 1e-4;
-            }
             let budget = Budget {
                 bytes: (all as f64 / size) as u64,
             };

@@ -28,9 +28,12 @@ impl Plan {
             out_bytes,
             seconds,
             compute_seconds: work.compute.iter().sum(),
-            in_seconds: work.ins.iter().map(|entry| entry.seconds).sum::<f64>()
-                + work.in_place.iter().sum::<f64>(),
-            out_seconds: work.outs.iter().map(|&(_, seconds)| seconds).sum(),
+            in_seconds: work.in_place.iter().sum::<f64>()
+                + work.ins.iter().fold(0.0, |all, entry| all + entry.seconds),
+            out_seconds: work
+                .outs
+                .iter()
+                .fold(0.0, |all, &(_, seconds)| all + seconds),
             stall_seconds,
             bound,
         }

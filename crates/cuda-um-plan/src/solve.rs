@@ -8,9 +8,9 @@ mod schedule;
 mod sweep;
 mod uses;
 
-use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES};
+use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
 use candidate::{CANDIDATES, Candidate};
-use resident::choose;
+use resident::{choose, side_by_side};
 use sweep::{Choices, Sweep};
 use uses::{InPlace, Uses};
 
@@ -41,7 +41,8 @@ impl Program {
                     continue;
                 }
                 let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
-                let done = plan.prediction.is_close(CLOSE[usize::from(many)]);
+                let close = plan.prediction.is_close(CLOSE[usize::from(many)]);
+                let done = close && (many || plan.prediction.moves_little());
                 if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
                     best = Some(plan);
                 }
@@ -81,15 +82,37 @@ impl Program {
     }
 
     fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Plan {
-        let slots = empty.budget.slots();
+        let resident = choose(uses, empty.budget.slots(), one);
+        let chosen = resident.iter().flatten().count();
+        let plan = self.sweep(uses, empty, one, resident);
+        if plan.resident.len() == chosen || uses.all.len() > MANY_USES {
+            return plan;
+        }
+        // Some of them did not stay. Without them there is more space from the beginning.
+        let stay = plan.resident.iter().map(|placed| placed.buffer);
+        let again = self.sweep(uses, empty, one, side_by_side(uses, stay));
+        if again.is_better_than(&plan) {
+            again
+        } else {
+            plan
+        }
+    }
+
+    fn sweep(
+        &self,
+        uses: &Uses,
+        empty: &Plan,
+        one: Candidate,
+        resident: Vec<Option<Slots>>,
+    ) -> Plan {
         let choices = Choices {
-            resident: choose(uses, slots, one),
+            resident,
             keep: one.keep,
             ahead: one.ahead,
             in_place: one.in_place,
             out_weight: one.out_weight,
         };
-        let schedule = Sweep::new(uses, &choices, slots).run();
+        let schedule = Sweep::new(uses, &choices, empty.budget.slots()).run();
         let mut plan = Plan {
             resident: schedule.resident,
             steps: schedule.steps,
@@ -126,6 +149,12 @@ impl Prediction {
         let ins = scaled(self.in_seconds, self.bound.in_bytes, self.in_bytes);
         let outs = scaled(self.out_seconds, self.bound.out_bytes, self.out_bytes);
         self.seconds <= times * ins.max(outs).max(self.compute_seconds)
+    }
+
+    /// Whether the bytes are close to the bound, too, so that the link is free for other work.
+    fn moves_little(&self) -> bool {
+        let bytes = self.in_bytes + self.out_bytes;
+        bytes * 50 <= (self.bound.in_bytes + self.bound.out_bytes) * 51
     }
 }
 

@@ -1,5 +1,6 @@
 //! Plans of random programs: 100,000, or `PROPTEST_CASES`.
 
+#[path = "support/mod.rs"]
 mod support;
 
 use cuda_um_plan::{Budget, Plan, SLOT_BYTES};

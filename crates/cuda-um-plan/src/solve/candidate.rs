@@ -11,6 +11,8 @@ pub(crate) enum Stay {
     Nearest,
     /// In order of the first use.
     First,
+    /// The same without space for others. Buffers leave when space is needed, and the rest stays.
+    Full,
     /// The latest used ones.
     Latest,
     Nothing,
@@ -58,7 +60,7 @@ const fn quick(stay: Stay, out_weight: f64) -> Candidate {
 }
 
 /// In this order. The last ones are the recipes of programs without a planner, so that no plan is slower.
-pub(crate) const CANDIDATES: [Candidate; 11] = [
+pub(crate) const CANDIDATES: [Candidate; 13] = [
     quick(Stay::Spread, 1.0),
     candidate(Stay::Nearest, Keep::Best, 1, 1.0),
     quick(Stay::Spread, 0.1),
@@ -67,6 +69,8 @@ pub(crate) const CANDIDATES: [Candidate; 11] = [
     candidate(Stay::Spread, Keep::Best, 2, 1.0),
     candidate(Stay::Spread, Keep::Best, 0, 1.0),
     candidate(Stay::Nearest, Keep::Best, 0, 1.0),
+    candidate(Stay::Full, Keep::Best, 1, 1.0),
+    candidate(Stay::Full, Keep::Best, 0, 1.0),
     Recipe::LeastRecentlyUsed.candidate(),
     Recipe::PinnedPrefix.candidate(),
     Recipe::DoubleBuffer.candidate(),

@@ -20,7 +20,10 @@ pub(crate) fn choose(uses: &Uses, slots: u64, one: Candidate) -> Vec<Option<Slot
     let order = candidates(uses, stay, out_weight);
     // The space for the others depends on which stay: the second round knows it better.
     for _ in 0..2 {
-        let others = demand(uses, &chosen, ahead, in_place);
+        let others = match stay {
+            Stay::Full => 0,
+            _ => demand(uses, &chosen, ahead, in_place),
+        };
         let capacity = slots.saturating_sub(others);
         chosen.fill(false);
         match stay {
@@ -30,9 +33,18 @@ pub(crate) fn choose(uses: &Uses, slots: u64, one: Candidate) -> Vec<Option<Slot
             }
         }
     }
+    let all = (0..chosen.len()).filter(|&buffer| chosen[buffer]);
+    side_by_side(uses, all)
+}
+
+/// The places of these buffers, from the first slot on.
+pub(crate) fn side_by_side(
+    uses: &Uses,
+    buffers: impl Iterator<Item = usize>,
+) -> Vec<Option<Slots>> {
     let mut first = 0;
-    let mut places = vec![None; chosen.len()];
-    for (buffer, _) in chosen.iter().enumerate().filter(|(_, chosen)| **chosen) {
+    let mut places = vec![None; uses.buffers.len()];
+    for buffer in buffers {
         let count = uses.buffers[buffer].slots;
         places[buffer] = Some(Slots { first, count });
         first += count;
@@ -46,7 +58,7 @@ fn candidates(uses: &Uses, stay: Stay, out_weight: f64) -> Vec<usize> {
         .filter(|&buffer| buffers[buffer].wrap_cost(out_weight) > 0.0)
         .collect();
     match stay {
-        Stay::Nearest => order.sort_by(|&one, &other| {
+        Stay::Nearest | Stay::Full => order.sort_by(|&one, &other| {
             let price = |buffer| price(uses, buffer, out_weight);
             price(one).total_cmp(&price(other))
         }),
