@@ -6,6 +6,7 @@ mod order;
 mod resident;
 mod schedule;
 mod sweep;
+mod tenants;
 mod uses;
 
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};

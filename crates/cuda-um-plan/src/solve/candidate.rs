@@ -60,16 +60,18 @@ const fn quick(stay: Stay, out_weight: f64) -> Candidate {
 }
 
 /// In this order. The last ones are the recipes of programs without a planner, so that no plan is slower.
-pub(crate) const CANDIDATES: [Candidate; 13] = [
+pub(crate) const CANDIDATES: [Candidate; 15] = [
     quick(Stay::Spread, 1.0),
     candidate(Stay::Nearest, Keep::Best, 1, 1.0),
     quick(Stay::Spread, 0.1),
     candidate(Stay::Nearest, Keep::Best, 1, 0.1),
     candidate(Stay::Spread, Keep::Best, 1, 0.5),
+    candidate(Stay::Full, Keep::Best, 1, 1.0),
+    candidate(Stay::Full, Keep::Best, 1, 0.1),
     candidate(Stay::Spread, Keep::Best, 2, 1.0),
+    candidate(Stay::Spread, Keep::Best, 2, 0.1),
     candidate(Stay::Spread, Keep::Best, 0, 1.0),
     candidate(Stay::Nearest, Keep::Best, 0, 1.0),
-    candidate(Stay::Full, Keep::Best, 1, 1.0),
     candidate(Stay::Full, Keep::Best, 0, 1.0),
     Recipe::LeastRecentlyUsed.candidate(),
     Recipe::PinnedPrefix.candidate(),

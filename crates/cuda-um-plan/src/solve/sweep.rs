@@ -2,17 +2,13 @@
 
 use super::arena::{Holes, START};
 use super::candidate::Keep;
-use super::order::Order;
 use super::schedule::Schedule;
+use super::tenants::{Kept, Tenants};
 use super::uses::{InPlace, OneUse, Uses};
 use crate::{Slots, TransferKind};
-use std::collections::BTreeMap;
-
-/// Candidates that are compared when a buffer must leave.
-const COMPARED: usize = 16;
 
 /// Transfers that have a place ahead of their step.
-const MOST_AHEAD: usize = 3;
+const MOST_AHEAD: usize = 2;
 
 /// The choices of a sweep.
 #[derive(Clone, Debug)]
@@ -28,46 +24,14 @@ pub(crate) struct Choices {
     pub out_weight: f64,
 }
 
-/// A buffer in the arena.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    slots: Slots,
-    /// It is there since the pass before.
-    carried: bool,
-    /// The last use, and the last write, in this pass.
-    used: i64,
-    written: i64,
-    /// The last use as an entry of all uses.
-    last: usize,
-    next: usize,
-    /// The place in the order in which buffers leave.
-    key: usize,
-}
-
-/// A part of the arena that can become free, and the cost of it.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    slots: Slots,
-    buffer: Option<usize>,
-    cost: f64,
-}
-
 pub(crate) struct Sweep<'a> {
     uses: &'a Uses,
     choices: &'a Choices,
     slots: u64,
-    kept: Vec<Option<Kept>>,
+    tenants: Tenants<'a>,
     holes: Holes,
     /// The last use of each buffer in this pass.
     used: Vec<i64>,
-    /// Buffers by the order in which they leave.
-    order: Order,
-    /// The buffer of each number in `order`.
-    owners: Vec<usize>,
-    /// Buffers by their first slot.
-    places: BTreeMap<u64, usize>,
-    /// The least time to transfer a buffer.
-    least: f64,
     missing: Vec<OneUse>,
     /// The steps of the last transfers to the device.
     transfers: Vec<i64>,
@@ -85,48 +49,22 @@ impl<'a> Sweep<'a> {
             uses,
             choices,
             slots,
-            kept: vec![None; buffers],
+            tenants: Tenants::new(uses, choices.keep, choices.out_weight),
             holes: Holes::default(),
             used: vec![START; buffers],
-            order: Order::new(2 * uses.all.len()),
-            owners: (0..2)
-                .flat_map(|_| uses.all.iter().map(|one| one.buffer))
-                .collect(),
-            places: BTreeMap::new(),
-            least: uses
-                .buffers
-                .iter()
-                .map(|facts| facts.in_seconds)
-                .fold(f64::MAX, f64::min),
             missing: Vec::new(),
             transfers: Vec::new(),
             left_dirty: vec![false; buffers],
             lost: vec![false; buffers],
             schedule: Schedule::new(uses.steps()),
         };
-        sweep.holes.add(
-            Slots {
-                first: 0,
-                count: slots,
-            },
-            START,
-        );
+        let (first, count) = (0, slots);
+        sweep.holes.add(Slots { first, count }, START);
         for (buffer, place) in choices.resident.iter().enumerate() {
             if let Some(slots) = *place {
                 sweep.holes.take(slots);
-                sweep.places.insert(slots.first, buffer);
-                sweep.insert(
-                    buffer,
-                    Kept {
-                        slots,
-                        carried: true,
-                        used: START,
-                        written: START,
-                        last: usize::MAX,
-                        next: uses.buffers[buffer].first,
-                        key: usize::MAX,
-                    },
-                );
+                let first = uses.buffers[buffer].first;
+                sweep.tenants.enter(buffer, Kept::new(slots, true, first));
             }
         }
         sweep
@@ -142,49 +80,13 @@ impl<'a> Sweep<'a> {
         self.schedule
     }
 
-    /// Numbers of the two passes follow each other: the last use of a buffer that leaves when it is least recently used, otherwise
-    /// the next one.
-    fn key(&self, buffer: usize, kept: &Kept) -> usize {
-        let facts = &self.uses.buffers[buffer];
-        match (self.choices.keep, self.uses.all.get(kept.last)) {
-            (Keep::Recent, None) if kept.carried => facts.last_use,
-            (Keep::Recent, Some(_)) => self.uses.all.len() + kept.last,
-            (_, None) if kept.carried => facts.first_use,
-            // It came for this step, and does not leave before.
-            (_, None) => usize::MAX,
-            (_, Some(last)) => last.next_use,
-        }
-    }
-
-    fn insert(&mut self, buffer: usize, mut kept: Kept) {
-        kept.key = self.key(buffer, &kept);
-        if kept.key != usize::MAX {
-            self.order.insert(kept.key);
-        }
-        self.kept[buffer] = Some(kept);
-    }
-
-    fn remove(&mut self, buffer: usize) -> Option<Kept> {
-        let kept = self.kept[buffer].take()?;
-        if kept.key != usize::MAX {
-            self.order.remove(kept.key);
-        }
-        Some(kept)
-    }
-
-    fn take_away(&mut self, buffer: usize) -> Option<Kept> {
-        let kept = self.remove(buffer)?;
-        self.places.remove(&kept.slots.first);
-        Some(kept)
-    }
-
     /// Makes all buffers of a step resident.
     fn load(&mut self, step: usize) {
         let uses = self.uses;
         let mut missing = std::mem::take(&mut self.missing);
         missing.clear();
         for one in uses.of_step(step) {
-            if self.kept[one.buffer].is_some() {
+            if self.tenants.get(one.buffer).is_some() {
                 continue;
             }
             if self.choices.in_place.applies(&uses.buffers[one.buffer]) {
@@ -239,19 +141,8 @@ impl<'a> Sweep<'a> {
         };
         let freed = freed.max(self.used[one.buffer]);
         self.schedule.enter(step, kind, one.buffer, slots, freed);
-        self.places.insert(slots.first, one.buffer);
-        self.insert(
-            one.buffer,
-            Kept {
-                slots,
-                carried: false,
-                used: START,
-                written: START,
-                last: usize::MAX,
-                next: step,
-                key: usize::MAX,
-            },
-        );
+        self.tenants
+            .enter(one.buffer, Kept::new(slots, false, step));
     }
 
     /// A range that is free, after buffers have left it. All of it was in use only before the step `before`.
@@ -262,72 +153,15 @@ impl<'a> Sweep<'a> {
         if self.choices.keep == Keep::Resident {
             return self.window(count, step, before);
         }
-        let best = match self.choices.keep {
-            Keep::Recent => self.least_recent(count, step, before),
-            _ => self.cheapest(count, step, before),
+        let victim = self.tenants.victim(count, step, before);
+        let Some((leaves, kept)) =
+            victim.and_then(|buffer| Some((buffer, *self.tenants.get(buffer)?)))
+        else {
+            return self.window(count, step, before);
         };
-        match best {
-            Some(leaves) => {
-                let first = self.kept[leaves].map_or(0, |kept| kept.slots.first);
-                self.leave(leaves);
-                Some(Slots { first, count })
-            }
-            None => self.window(count, step, before),
-        }
-    }
-
-    fn least_recent(&self, count: u64, step: usize, before: i64) -> Option<usize> {
-        let buffers = self.order.up().map(|key| self.owners[key]);
-        let mut candidates = buffers.take(COMPARED);
-        candidates.find(|&buffer| {
-            let kept = self.kept[buffer].as_ref();
-            kept.is_some_and(|kept| {
-                Self::may_leave(kept, step, before) && kept.slots.count >= count
-            })
-        })
-    }
-
-    /// The buffer that costs least among those that are used last.
-    fn cheapest(&self, count: u64, step: usize, before: i64) -> Option<usize> {
-        let mut best: Option<(f64, usize)> = None;
-        let mut compared = 0;
-        for key in self.order.down() {
-            let buffer = self.owners[key];
-            let Some(kept) = self.kept[buffer].as_ref() else {
-                continue;
-            };
-            // All others are used earlier, so they cost at least this.
-            let least = self.least / kept.next.saturating_sub(step).max(1) as f64;
-            if compared == COMPARED || best.is_some_and(|(cost, _)| cost <= least) {
-                break;
-            }
-            if !Self::may_leave(kept, step, before) {
-                continue;
-            }
-            compared += 1;
-            let cost = self.cost(buffer, kept, step);
-            if kept.slots.count >= count && best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, buffer));
-            }
-        }
-        best.map(|(_, buffer)| buffer)
-    }
-
-    fn may_leave(kept: &Kept, step: usize, before: i64) -> bool {
-        kept.used < before && kept.next != step
-    }
-
-    /// The cost of a buffer that leaves, in proportion to the time until it is used again.
-    fn cost(&self, buffer: usize, kept: &Kept, step: usize) -> f64 {
-        let facts = &self.uses.buffers[buffer];
-        let (returns, lives) = match self.uses.all.get(kept.last) {
-            Some(last) => (last.returns, last.lives),
-            None => (true, facts.writes),
-        };
-        let dirty = kept.written > START || (kept.carried && facts.writes);
-        let seconds = f64::from(u8::from(returns)) * facts.in_seconds
-            + f64::from(u8::from(lives && dirty)) * facts.out_seconds * self.choices.out_weight;
-        seconds / (kept.next.saturating_sub(step)).max(1) as f64
+        self.leave(leaves);
+        let first = kept.slots.first;
+        Some(Slots { first, count })
     }
 
     /// Empties a given range if no buffer prevents it.
@@ -335,26 +169,16 @@ impl<'a> Sweep<'a> {
         if self.holes.freed(range) >= before {
             return false;
         }
-        let mut leave = Vec::new();
-        for (_, &buffer) in self.places.range(..range.end()).rev() {
-            let Some(kept) = self.kept[buffer].as_ref() else {
-                continue;
-            };
-            if kept.slots.end() <= range.first {
-                break;
-            }
-            if !Self::may_leave(kept, step, before) {
-                return false;
-            }
-            leave.push(buffer);
-        }
-        leave.into_iter().for_each(|buffer| self.leave(buffer));
+        let Some(inside) = self.tenants.inside(range, step, before) else {
+            return false;
+        };
+        inside.into_iter().for_each(|buffer| self.leave(buffer));
         true
     }
 
     /// The range of adjacent free places and buffers that costs least to empty.
     fn window(&mut self, count: u64, step: usize, before: i64) -> Option<Slots> {
-        let parts = self.parts(step, before);
+        let parts = self.tenants.parts(&self.holes, step, before);
         let mut best: Option<(f64, usize, usize)> = None;
         let (mut begin, mut cost) = (0, 0.0);
         for (index, part) in parts.iter().enumerate() {
@@ -383,40 +207,6 @@ impl<'a> Sweep<'a> {
         Some(Slots { first, count })
     }
 
-    /// The free places, and the buffers that may leave, in the order of their addresses.
-    fn parts(&self, step: usize, before: i64) -> Vec<Part> {
-        let mut parts = Vec::new();
-        let mut buffers = self.places.values().peekable();
-        let mut add = |until: u64, parts: &mut Vec<Part>| {
-            while let Some(&buffer) = buffers.next_if(|&&buffer| {
-                let kept = self.kept[buffer].as_ref();
-                kept.is_some_and(|kept| kept.slots.first < until)
-            }) {
-                let kept = self.kept[buffer].as_ref();
-                if let Some(kept) = kept.filter(|kept| Self::may_leave(kept, step, before)) {
-                    parts.push(Part {
-                        slots: kept.slots,
-                        buffer: Some(buffer),
-                        cost: self.cost(buffer, kept, step),
-                    });
-                }
-            }
-        };
-        for hole in self.holes.all() {
-            add(hole.first, &mut parts);
-            if hole.freed < before {
-                let (first, count) = (hole.first, hole.count);
-                parts.push(Part {
-                    slots: Slots { first, count },
-                    buffer: None,
-                    cost: 0.0,
-                });
-            }
-        }
-        add(u64::MAX, &mut parts);
-        parts
-    }
-
     /// Empties the arena, and puts the buffers of one step side by side.
     fn compact(&mut self, step: usize) {
         self.schedule.undo(step);
@@ -424,25 +214,16 @@ impl<'a> Sweep<'a> {
         for one in uses.of_step(step) {
             // Nothing has happened yet with a buffer that came for this step.
             let new = |kept: &Kept| !kept.carried && kept.used == START;
-            if self.kept[one.buffer].as_ref().is_some_and(new) {
-                self.take_away(one.buffer);
+            if self.tenants.get(one.buffer).is_some_and(new) {
+                self.tenants.leave(one.buffer);
             }
         }
-        for buffer in 0..self.kept.len() {
-            if self.kept[buffer].is_some() {
-                self.leave(buffer);
-            }
+        for buffer in 0..uses.buffers.len() {
+            self.leave(buffer);
         }
         self.holes.clear();
-        let slots = self.slots;
-        self.holes.add(
-            Slots {
-                first: 0,
-                count: slots,
-            },
-            step as i64 - 1,
-        );
-        let mut first = 0;
+        let (mut first, count) = (0, self.slots);
+        self.holes.add(Slots { first, count }, step as i64 - 1);
         for one in uses.of_step(step) {
             if self.schedule.reads_in_place(step, one.buffer) {
                 continue;
@@ -458,14 +239,15 @@ impl<'a> Sweep<'a> {
         let uses = self.uses;
         for (index, one) in (uses.starts[step]..).zip(uses.of_step(step)) {
             self.used[one.buffer] = step as i64;
-            let Some(mut kept) = self.remove(one.buffer) else {
+            let kept = self.tenants.update(one.buffer, |kept| {
+                (kept.used, kept.last, kept.next) = (step as i64, index, one.next);
+                if one.writes {
+                    kept.written = step as i64;
+                }
+            });
+            let Some(kept) = kept else {
                 continue;
             };
-            (kept.used, kept.last, kept.next) = (step as i64, index, one.next);
-            if one.writes {
-                kept.written = step as i64;
-            }
-            self.insert(one.buffer, kept);
             let resident = self.choices.resident[one.buffer];
             let wraps = one.next == usize::MAX || one.next >= uses.steps();
             let stays = match self.choices.keep {
@@ -481,7 +263,7 @@ impl<'a> Sweep<'a> {
 
     /// A buffer leaves after its last use.
     fn leave(&mut self, buffer: usize) {
-        let Some(kept) = self.take_away(buffer) else {
+        let Some(kept) = self.tenants.leave(buffer) else {
             return;
         };
         self.holes.add(kept.slots, kept.used);
@@ -511,13 +293,13 @@ impl<'a> Sweep<'a> {
 
     /// The end of the pass: the buffers that were resident at the beginning and are in the same place are resident.
     fn finish(&mut self) {
-        for buffer in 0..self.kept.len() {
+        for buffer in 0..self.uses.buffers.len() {
             let Some(home) = self.choices.resident[buffer] else {
                 self.leave(buffer);
                 continue;
             };
-            let kept = self.kept[buffer].filter(|kept| kept.slots == home && !self.lost[buffer]);
-            let Some(kept) = kept else {
+            let kept = self.tenants.get(buffer).copied();
+            let Some(kept) = kept.filter(|kept| kept.slots == home && !self.lost[buffer]) else {
                 self.leave(buffer);
                 if !self.lost[buffer] {
                     self.come_back(buffer, home);
