@@ -187,7 +187,7 @@ pub fn replay(bytes: &[u8]) {
 /// An accepted plan is not valid, or a program or plan changes when it is written and read.
 pub fn plan(bytes: &[u8]) {
     /// More than any seed needs, and few enough slots for a plan in a short time.
-    const BUDGET: Budget = Budget { bytes: 64 << 20 };
+    const BUDGET: Budget = Budget { bytes: 96 << 20 };
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
