@@ -103,7 +103,7 @@ impl Plan {
             });
         }
         plan.check(program)?;
-        plan.prediction = plan.simulate(program);
+        plan.prediction = plan.simulate(program, program.bound(plan.budget, &plan.link));
         Ok(plan)
     }
 

@@ -1,6 +1,6 @@
 //! A plan: which transfers run between which steps, and the place of each buffer.
 
-use crate::{Budget, Link};
+use crate::{Bound, Budget, Link};
 use serde::{Deserialize, Serialize};
 
 /// The transfers of a pass, the places of the buffers, and the predicted time.
@@ -146,6 +146,12 @@ pub struct Prediction {
     pub seconds: f64,
     /// The sum of the times of the steps in seconds.
     pub compute_seconds: f64,
+    /// The time of all transfers to the device, one after another at full speed.
+    pub in_seconds: f64,
+    /// The time of all transfers from the device.
+    pub out_seconds: f64,
     /// How long each step waits for transfers after the step before it has ended, or is slower because it reads in place.
     pub stall_seconds: Vec<f64>,
+    /// The lower bound for this program, budget and link.
+    pub bound: Bound,
 }

@@ -168,8 +168,34 @@ impl Program {
     /// A number that differs between programs with different contents. A saved plan has the number of its program.
     pub fn digest(&self) -> u64 {
         let mut hasher = fnv::FnvHasher::default();
-        // Buffers, steps and numbers always have a form in JSON.
-        hasher.write(&serde_json::to_vec(self).unwrap_or_default());
+        let mut add = |numbers: &[u64], text: &str| {
+            numbers
+                .iter()
+                .for_each(|number| hasher.write(&number.to_le_bytes()));
+            hasher.write(text.as_bytes());
+        };
+        let sizes = [self.buffers.len() as u64, self.steps.len() as u64];
+        add(&[sizes[0], sizes[1], self.repeat as u64], "");
+        for one in &self.buffers {
+            let numbers = [
+                one.bytes,
+                one.role as u64,
+                u64::from(one.in_place),
+                one.name.len() as u64,
+            ];
+            add(&numbers, &one.name);
+        }
+        for one in &self.steps {
+            let numbers = [
+                one.compute_seconds.to_bits(),
+                one.uses.len() as u64,
+                one.name.len() as u64,
+            ];
+            add(&numbers, &one.name);
+            for one in &one.uses {
+                add(&[one.buffer as u64, one.access as u64], "");
+            }
+        }
         hasher.finish()
     }
 }

@@ -1,40 +1,15 @@
 //! Predicts the time of a pass: an event simulation of the two directions of the link and of the steps.
 
 mod timeline;
+mod work;
 
-use crate::{Moment, Plan, Prediction, Program, Repeat, TransferKind};
+use crate::{Bound, Plan, Prediction, Program, Repeat, TransferKind};
 use timeline::Timeline;
-
-/// A transfer to the device, or the claim of a place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    /// Its time if the other direction is idle.
-    pub seconds: f64,
-    pub earliest: Option<Moment>,
-    /// The transfer from the device, counted from the first one of this pass, that must be complete before.
-    pub waits_for: Option<i64>,
-}
-
-/// What the simulation needs of a plan, in the order of execution.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    pub ins: Vec<Entry>,
-    /// The step after which each transfer from the device begins, and its time.
-    pub outs: Vec<(usize, f64)>,
-    /// For each step: the number of transfers to the device that belong to the steps up to it.
-    pub ins_until: Vec<usize>,
-    /// For each step: the transfer from the device before which it cannot claim its places.
-    pub claims: Vec<Option<i64>>,
-    /// For each step: the time to read in place.
-    pub in_place: Vec<f64>,
-    pub compute: Vec<f64>,
-    pub both_ways: f64,
-    pub cyclic: bool,
-}
+use work::{Entry, Work};
 
 impl Plan {
     /// The prediction for this plan, which must be valid.
-    pub(crate) fn simulate(&self, program: &Program) -> Prediction {
+    pub(crate) fn simulate(&self, program: &Program, bound: Bound) -> Prediction {
         let work = self.work(program);
         let (mut in_bytes, mut out_bytes) = (0, 0);
         for planned in &self.steps {
@@ -53,7 +28,14 @@ impl Plan {
             out_bytes,
             seconds,
             compute_seconds: work.compute.iter().sum(),
+            in_seconds: work.in_place.iter().sum::<f64>()
+                + work.ins.iter().fold(0.0, |all, entry| all + entry.seconds),
+            out_seconds: work
+                .outs
+                .iter()
+                .fold(0.0, |all, &(_, seconds)| all + seconds),
             stall_seconds,
+            bound,
         }
     }
 

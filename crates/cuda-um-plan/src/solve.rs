@@ -1,48 +1,26 @@
 //! The solver.
 
 mod arena;
+mod candidate;
+mod order;
 mod resident;
 mod schedule;
 mod sweep;
+mod tenants;
 mod uses;
 
-use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES};
-use resident::{Stay, choose};
-use sweep::{Choices, Keep, Sweep};
-use uses::Uses;
+use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
+use candidate::{CANDIDATES, Candidate};
+use resident::{choose, side_by_side};
+use sweep::{Choices, Sweep};
+use uses::{InPlace, Uses};
 
-/// A plan whose time is this close to the best possible one needs no other candidate.
-const CLOSE: f64 = 1.002;
+/// A plan is good enough, and no other candidate is tried, if its time is this close to the bound. The second number is for
+/// programs with many uses.
+const CLOSE: [f64; 2] = [1.003, 1.02];
+const MANY_USES: usize = 2000;
 
-/// A candidate: who stays between passes, what is kept within a pass, how many transfers have a place ahead of their step.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    stay: Stay,
-    keep: Keep,
-    ahead: usize,
-    in_place: bool,
-}
-
-const fn candidate(stay: Stay, keep: Keep, ahead: usize) -> Candidate {
-    Candidate {
-        stay,
-        keep,
-        ahead,
-        in_place: false,
-    }
-}
-
-/// In this order. The last ones are the recipes of programs without a planner, so that no plan is worse.
-const CANDIDATES: [Candidate; 8] = [
-    candidate(Stay::Spread, Keep::Best, 1),
-    candidate(Stay::Nearest, Keep::Best, 1),
-    candidate(Stay::Spread, Keep::Best, 2),
-    candidate(Stay::Spread, Keep::Best, 0),
-    candidate(Stay::Nearest, Keep::Best, 0),
-    candidate(Stay::Latest, Keep::Recent, 1),
-    candidate(Stay::First, Keep::Resident, 1),
-    candidate(Stay::Nothing, Keep::Resident, 1),
-];
+pub use candidate::Recipe;
 
 impl Program {
     /// Plans a pass within a budget.
@@ -51,59 +29,98 @@ impl Program {
     /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for
     /// a program or link with values that are not allowed.
     pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
-        self.check()?;
-        link.check()?;
-        self.check_budget(budget)?;
-        let uses = Uses::of(self, &link);
-        let empty = Plan {
-            digest: self.digest(),
-            budget,
-            link,
-            resident: Vec::new(),
-            steps: Vec::new(),
-            prediction: Prediction::default(),
-        };
-        let enough = self.floor_seconds(&uses, &link) * CLOSE;
+        let (uses, empty) = self.begin(budget, link)?;
+        let writes = uses.buffers.iter().any(|facts| facts.writes);
+        let many = uses.all.len() > MANY_USES;
         let mut best: Option<Plan> = None;
-        for in_place in [false, true] {
-            if in_place && !uses.buffers.iter().any(|facts| facts.in_place) {
+        'candidates: for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
+            if best.is_some() && !uses.buffers.iter().any(|facts| in_place.applies(facts)) {
                 continue;
             }
             for one in CANDIDATES {
+                if (one.out_weight != 1.0 && !writes) || (many && !one.quick) {
+                    continue;
+                }
                 let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
-                let done = plan.prediction.seconds <= enough;
+                let close = plan.prediction.is_close(CLOSE[usize::from(many)]);
+                let done = close && (many || plan.prediction.moves_little());
                 if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
                     best = Some(plan);
                 }
                 if done {
-                    break;
+                    break 'candidates;
                 }
             }
         }
         Ok(best.unwrap_or(empty))
     }
 
+    /// The plan of a recipe, to compare with. It is valid, and [`solve`](Self::solve) returns no slower one.
+    ///
+    /// # Errors
+    /// As for [`solve`](Self::solve).
+    pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
+        let (uses, empty) = self.begin(budget, link)?;
+        Ok(self.candidate(&uses, &empty, recipe.candidate()))
+    }
+
+    fn begin(&self, budget: Budget, link: Link) -> Result<(Uses, Plan), PlanError> {
+        self.check()?;
+        link.check()?;
+        self.check_budget(budget)?;
+        let empty = Plan {
+            digest: self.digest(),
+            budget,
+            link,
+            resident: Vec::new(),
+            steps: Vec::new(),
+            prediction: Prediction {
+                bound: self.bound(budget, &link),
+                ..Prediction::default()
+            },
+        };
+        Ok((Uses::of(self, &link), empty))
+    }
+
     fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Plan {
-        let slots = empty.budget.slots();
+        let resident = choose(uses, empty.budget.slots(), one);
+        let chosen = resident.iter().flatten().count();
+        let plan = self.sweep(uses, empty, one, resident);
+        if plan.resident.len() == chosen || uses.all.len() > MANY_USES {
+            return plan;
+        }
+        // Some of them did not stay. Without them there is more space from the beginning.
+        let stay = plan.resident.iter().map(|placed| placed.buffer);
+        let again = self.sweep(uses, empty, one, side_by_side(uses, stay));
+        if again.is_better_than(&plan) {
+            again
+        } else {
+            plan
+        }
+    }
+
+    fn sweep(
+        &self,
+        uses: &Uses,
+        empty: &Plan,
+        one: Candidate,
+        resident: Vec<Option<Slots>>,
+    ) -> Plan {
         let choices = Choices {
-            resident: choose(uses, one.stay, slots, one.ahead, one.in_place),
+            resident,
             keep: one.keep,
             ahead: one.ahead,
             in_place: one.in_place,
+            out_weight: one.out_weight,
         };
-        let schedule = Sweep::new(uses, &choices, slots).run();
+        let schedule = Sweep::new(uses, &choices, empty.budget.slots()).run();
         let mut plan = Plan {
             resident: schedule.resident,
             steps: schedule.steps,
             ..empty.clone()
         };
-        plan.prediction = plan.simulate(self);
+        plan.prediction = plan.simulate(self, empty.prediction.bound);
         plan
-    }
-
-    /// A time that no plan beats.
-    fn floor_seconds(&self, _: &Uses, _: &Link) -> f64 {
-        self.steps.iter().map(|step| step.compute_seconds).sum()
     }
 
     fn check_budget(&self, budget: Budget) -> Result<(), PlanError> {
@@ -120,6 +137,25 @@ impl Program {
             }
         }
         Ok(())
+    }
+}
+
+impl Prediction {
+    /// Whether the time is at most this many times the bound, with the latency of as many transfers as there are.
+    fn is_close(&self, times: f64) -> bool {
+        let scaled = |seconds: f64, least: u64, bytes: u64| match bytes {
+            0 => 0.0,
+            _ => seconds * least as f64 / bytes as f64,
+        };
+        let ins = scaled(self.in_seconds, self.bound.in_bytes, self.in_bytes);
+        let outs = scaled(self.out_seconds, self.bound.out_bytes, self.out_bytes);
+        self.seconds <= times * ins.max(outs).max(self.compute_seconds)
+    }
+
+    /// Whether the bytes are close to the bound, too, so that the link is free for other work.
+    fn moves_little(&self) -> bool {
+        let bytes = self.in_bytes + self.out_bytes;
+        bytes * 50 <= (self.bound.in_bytes + self.bound.out_bytes) * 51
     }
 }
 

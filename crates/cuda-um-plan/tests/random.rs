@@ -1,5 +1,6 @@
 //! Plans of random programs: 100,000, or `PROPTEST_CASES`.
 
+#[path = "support/mod.rs"]
 mod support;
 
 use cuda_um_plan::{Budget, Plan, SLOT_BYTES};
@@ -41,7 +42,15 @@ fn random_programs() {
             };
             let plan = program.solve(budget, link).unwrap();
             plan.check(&program).unwrap();
-            assert!(plan.prediction().seconds.is_finite());
+            let prediction = plan.prediction();
+            let bound = program.lower_bound(budget, link).unwrap();
+            assert!(prediction.in_bytes >= bound.in_bytes, "{prediction:?}");
+            assert!(prediction.out_bytes >= bound.out_bytes, "{prediction:?}");
+            assert!(
+                prediction.seconds.is_finite()
+                    && prediction.seconds >= bound.seconds * (1.0 - 1e-9),
+                "{prediction:?}"
+            );
             if plans.get() % 16 == 0 {
                 let read = Plan::from_json(&plan.to_json(), &program, budget).unwrap();
                 assert_eq!(read, plan);

@@ -1,6 +1,6 @@
 //! The events of several passes.
 
-use super::Work;
+use super::work::Work;
 use crate::Moment;
 
 /// Passes until the time of a pass is that of the steady state.

@@ -1,50 +1,50 @@
 //! The buffers that stay in the arena from one pass to the next.
 
-use super::uses::Uses;
+use super::candidate::{Candidate, Stay};
+use super::uses::{InPlace, Uses};
 use crate::Slots;
 
-/// Which buffers stay if not all can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stay {
-    /// Buffers at equal distances, so that transfers are spread over the pass.
-    Spread,
-    /// The shortest time from the last use to the next one first (Belady's rule).
-    Nearest,
-    /// In order of the first use.
-    First,
-    /// The latest used ones.
-    Latest,
-    Nothing,
-}
-
 /// The places of the buffers that stay, side by side from the first slot on. `ahead` transfers have a place of their own.
-pub(crate) fn choose(
-    uses: &Uses,
-    stay: Stay,
-    slots: u64,
-    ahead: usize,
-    in_place: bool,
-) -> Vec<Option<Slots>> {
+pub(crate) fn choose(uses: &Uses, slots: u64, one: Candidate) -> Vec<Option<Slots>> {
+    let Candidate {
+        stay,
+        ahead,
+        in_place,
+        out_weight,
+        ..
+    } = one;
     let mut chosen = vec![false; uses.buffers.len()];
     if !uses.cyclic || stay == Stay::Nothing {
         return vec![None; chosen.len()];
     }
-    let order = candidates(uses, stay);
+    let order = candidates(uses, stay, out_weight);
     // The space for the others depends on which stay: the second round knows it better.
     for _ in 0..2 {
-        let others = demand(uses, &chosen, ahead, in_place);
+        let others = match stay {
+            Stay::Full => 0,
+            _ => demand(uses, &chosen, ahead, in_place),
+        };
         let capacity = slots.saturating_sub(others);
         chosen.fill(false);
         match stay {
-            Stay::Spread => spread(uses, &order, capacity, &mut chosen),
+            Stay::Spread => spread(uses, &order, capacity, out_weight, &mut chosen),
             _ => {
                 fill(uses, &order, capacity, &mut chosen);
             }
         }
     }
+    let all = (0..chosen.len()).filter(|&buffer| chosen[buffer]);
+    side_by_side(uses, all)
+}
+
+/// The places of these buffers, from the first slot on.
+pub(crate) fn side_by_side(
+    uses: &Uses,
+    buffers: impl Iterator<Item = usize>,
+) -> Vec<Option<Slots>> {
     let mut first = 0;
-    let mut places = vec![None; chosen.len()];
-    for (buffer, _) in chosen.iter().enumerate().filter(|(_, chosen)| **chosen) {
+    let mut places = vec![None; uses.buffers.len()];
+    for buffer in buffers {
         let count = uses.buffers[buffer].slots;
         places[buffer] = Some(Slots { first, count });
         first += count;
@@ -52,18 +52,14 @@ pub(crate) fn choose(
     places
 }
 
-fn candidates(uses: &Uses, stay: Stay) -> Vec<usize> {
+fn candidates(uses: &Uses, stay: Stay, out_weight: f64) -> Vec<usize> {
     let buffers = &uses.buffers;
     let mut order: Vec<usize> = (0..buffers.len())
-        .filter(|&buffer| buffers[buffer].wrap_cost > 0.0)
+        .filter(|&buffer| buffers[buffer].wrap_cost(out_weight) > 0.0)
         .collect();
-    let away = |buffer: usize| uses.steps() - buffers[buffer].last + buffers[buffer].first;
     match stay {
-        Stay::Nearest => order.sort_by(|&one, &other| {
-            let price = |buffer: usize| {
-                let facts = &buffers[buffer];
-                (away(buffer) * facts.slots as usize) as f64 / facts.wrap_cost
-            };
+        Stay::Nearest | Stay::Full => order.sort_by(|&one, &other| {
+            let price = |buffer| price(uses, buffer, out_weight);
             price(one).total_cmp(&price(other))
         }),
         Stay::Latest => order.sort_by_key(|&buffer| std::cmp::Reverse(buffers[buffer].last)),
@@ -72,14 +68,21 @@ fn candidates(uses: &Uses, stay: Stay) -> Vec<usize> {
     order
 }
 
+/// The slots and the time that a buffer takes if it stays, in relation to the transfers that it saves.
+fn price(uses: &Uses, buffer: usize, out_weight: f64) -> f64 {
+    let facts = &uses.buffers[buffer];
+    let away = uses.steps() - facts.last + facts.first;
+    away as f64 * facts.slots as f64 / facts.wrap_cost(out_weight)
+}
+
 /// Slots for the buffers that do not stay: the largest need of a step, and the largest transfer for each one ahead.
-fn demand(uses: &Uses, chosen: &[bool], ahead: usize, in_place: bool) -> u64 {
+fn demand(uses: &Uses, chosen: &[bool], ahead: usize, in_place: InPlace) -> u64 {
     let (mut step_needs, mut transfer) = (0, 0);
     for step in 0..uses.steps() {
         let (mut needs, mut transfers) = (0, 0);
         for one in uses.of_step(step) {
             let facts = &uses.buffers[one.buffer];
-            if chosen[one.buffer] || (in_place && facts.in_place) {
+            if chosen[one.buffer] || in_place.applies(facts) {
                 continue;
             }
             needs += facts.slots;
@@ -105,13 +108,21 @@ fn fill(uses: &Uses, order: &[usize], mut capacity: u64, chosen: &mut [bool]) ->
     capacity
 }
 
-/// Takes buffers that cost two transfers first, then an equal share along the pass.
-fn spread(uses: &Uses, order: &[usize], capacity: u64, chosen: &mut [bool]) {
-    let (both, one): (Vec<usize>, Vec<usize>) = order
+/// Takes the cheaper ones of written and read-only buffers first, then an equal share along the pass.
+fn spread(uses: &Uses, order: &[usize], capacity: u64, out_weight: f64, chosen: &mut [bool]) {
+    let (written, read): (Vec<usize>, Vec<usize>) = order
         .iter()
         .partition(|&&buffer| uses.buffers[buffer].writes);
+    let mean = |group: &[usize]| {
+        let prices = group.iter().map(|&buffer| price(uses, buffer, out_weight));
+        prices.sum::<f64>() / group.len() as f64
+    };
+    let mut groups = [written, read];
+    if mean(&groups[1]) < mean(&groups[0]) {
+        groups.reverse();
+    }
     let mut rest = capacity;
-    for group in [both, one] {
+    for group in groups {
         let all: u64 = group.iter().map(|&buffer| uses.buffers[buffer].slots).sum();
         if all <= rest {
             rest = fill(uses, &group, rest, chosen);

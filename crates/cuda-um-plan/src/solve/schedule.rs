@@ -7,6 +7,7 @@ use crate::{Moment, Placed, PlannedStep, Slots, Transfer, TransferKind};
 /// What comes before a step. `freed` is the step at whose end the place is free.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    step: usize,
     kind: TransferKind,
     buffer: usize,
     slots: Slots,
@@ -15,9 +16,10 @@ struct Entry {
 
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    before: Vec<Vec<Entry>>,
-    outs: Vec<Vec<(usize, Slots)>>,
-    drops: Vec<Vec<(usize, Slots)>>,
+    /// In the order of their steps.
+    before: Vec<Entry>,
+    after: Vec<(usize, TransferKind, usize, Slots)>,
+    length: usize,
     pub resident: Vec<Placed>,
     pub steps: Vec<PlannedStep>,
 }
@@ -25,9 +27,9 @@ pub(crate) struct Schedule {
 impl Schedule {
     pub(crate) fn new(steps: usize) -> Self {
         Self {
-            before: vec![Vec::new(); steps],
-            outs: vec![Vec::new(); steps],
-            drops: vec![Vec::new(); steps],
+            before: Vec::new(),
+            after: Vec::new(),
+            length: steps,
             resident: Vec::new(),
             steps: Vec::new(),
         }
@@ -41,7 +43,8 @@ impl Schedule {
         slots: Slots,
         freed: i64,
     ) {
-        self.before[step].push(Entry {
+        self.before.push(Entry {
+            step,
             kind,
             buffer,
             slots,
@@ -55,21 +58,25 @@ impl Schedule {
     }
 
     pub(crate) fn reads_in_place(&self, step: usize, buffer: usize) -> bool {
-        let mut entries = self.before[step].iter();
+        let entries = self.before.iter().rev();
+        let mut entries = entries.take_while(|entry| entry.step == step);
         entries.any(|entry| entry.buffer == buffer && entry.kind == TransferKind::ReadInPlace)
     }
 
     /// Removes what enters the arena before a step.
     pub(crate) fn undo(&mut self, step: usize) {
-        self.before[step].retain(|entry| entry.kind == TransferKind::ReadInPlace);
+        let first = self.before.partition_point(|entry| entry.step < step);
+        let mut entries = self.before.split_off(first);
+        entries.retain(|entry| entry.kind == TransferKind::ReadInPlace);
+        self.before.append(&mut entries);
     }
 
     pub(crate) fn out(&mut self, step: usize, buffer: usize, slots: Slots) {
-        self.outs[step].push((buffer, slots));
+        self.after.push((step, TransferKind::Out, buffer, slots));
     }
 
     pub(crate) fn drop(&mut self, step: usize, buffer: usize, slots: Slots) {
-        self.drops[step].push((buffer, slots));
+        self.after.push((step, TransferKind::Drop, buffer, slots));
     }
 
     pub(crate) fn resident(&mut self, buffer: usize, slots: Slots) {
@@ -78,44 +85,50 @@ impl Schedule {
 
     /// Makes the lists of the plan. `holes` are the free places at the end of the pass.
     pub(crate) fn close(&mut self, holes: &Holes, uses: &Uses) {
-        self.steps = Vec::with_capacity(self.before.len());
-        for step in 0..self.before.len() {
+        // Buffers that come back were added at the end.
+        self.before.sort_by_key(|entry| entry.step);
+        self.after
+            .sort_by_key(|&(step, kind, ..)| (step, kind == TransferKind::Drop));
+        let (mut before, mut after) = (self.before.iter().peekable(), self.after.iter().peekable());
+        self.steps = Vec::with_capacity(self.length);
+        for step in 0..self.length {
             let here = Moment { pass: 0, step };
-            let earliest = |entry: &Entry| {
-                let pass = |pass, step| Some(Moment { pass, step });
-                match entry.freed {
-                    _ if entry.kind == TransferKind::ReadInPlace => None,
-                    START if !uses.cyclic => None,
-                    START => {
-                        let used = uses.buffers[entry.buffer].last;
-                        let freed = holes.freed(entry.slots).max(0) as usize;
-                        pass(-1, freed.max(used).max(step))
-                    }
-                    freed => pass(0, freed as usize),
-                }
-            };
-            let before = self.before[step].iter().map(|entry| Transfer {
-                kind: entry.kind,
-                buffer: entry.buffer,
-                slots: entry.slots,
-                earliest: earliest(entry),
-                deadline: Some(here),
-            });
-            let after = |kind| {
-                move |&(buffer, slots): &(usize, Slots)| Transfer {
+            let mut planned = PlannedStep::default();
+            while let Some(entry) = before.next_if(|entry| entry.step == step) {
+                planned.before.push(Transfer {
+                    kind: entry.kind,
+                    buffer: entry.buffer,
+                    slots: entry.slots,
+                    earliest: entry.earliest(holes, uses),
+                    deadline: Some(here),
+                });
+            }
+            while let Some(&(_, kind, buffer, slots)) = after.next_if(|one| one.0 == step) {
+                planned.after.push(Transfer {
                     kind,
                     buffer,
                     slots,
                     earliest: Some(here),
                     deadline: None,
-                }
-            };
-            let outs = self.outs[step].iter().map(after(TransferKind::Out));
-            let drops = self.drops[step].iter().map(after(TransferKind::Drop));
-            self.steps.push(PlannedStep {
-                before: before.collect(),
-                after: outs.chain(drops).collect(),
-            });
+                });
+            }
+            self.steps.push(planned);
+        }
+    }
+}
+
+impl Entry {
+    fn earliest(&self, holes: &Holes, uses: &Uses) -> Option<Moment> {
+        let at = |pass, step| Some(Moment { pass, step });
+        match self.freed {
+            _ if self.kind == TransferKind::ReadInPlace => None,
+            START if !uses.cyclic => None,
+            START => {
+                let used = uses.buffers[self.buffer].last;
+                let freed = holes.freed(self.slots).max(0) as usize;
+                at(-1, freed.max(used).max(self.step))
+            }
+            freed => at(0, freed as usize),
         }
     }
 }

@@ -1,24 +1,14 @@
 //! Goes through a pass, and decides which buffer leaves the arena for which other one.
 
 use super::arena::{Holes, START};
+use super::candidate::Keep;
 use super::schedule::Schedule;
-use super::uses::{OneUse, Uses};
+use super::tenants::{Kept, Tenants};
+use super::uses::{InPlace, OneUse, Uses};
 use crate::{Slots, TransferKind};
-use std::collections::BTreeSet;
 
-/// Candidates that are compared when a buffer must leave.
-const COMPARED: usize = 16;
-
-/// What stays in the arena between two uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// Buffers that cost least, in proportion to the time until their next use, leave (Belady's rule, with costs).
-    Best,
-    /// Least recently used buffers leave.
-    Recent,
-    /// Only buffers that are resident at the beginning of the pass.
-    Resident,
-}
+/// Transfers that have a place ahead of their step.
+const MOST_AHEAD: usize = 2;
 
 /// The choices of a sweep.
 #[derive(Clone, Debug)]
@@ -28,34 +18,21 @@ pub(crate) struct Choices {
     pub keep: Keep,
     /// The place of a transfer is free before the step of this many transfers earlier.
     pub ahead: usize,
-    /// Buffers that can be read in place are.
-    pub in_place: bool,
-}
-
-/// A buffer in the arena.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    slots: Slots,
-    /// It is there since the pass before.
-    carried: bool,
-    /// The last use, and the last write, in this pass.
-    used: i64,
-    written: i64,
-    /// The last use as an entry of all uses.
-    last: usize,
-    next: usize,
+    /// Which buffers are read in place instead of transferred.
+    pub in_place: InPlace,
+    /// The part of the time of transfers from the device that counts: they run beside those to the device.
+    pub out_weight: f64,
 }
 
 pub(crate) struct Sweep<'a> {
     uses: &'a Uses,
     choices: &'a Choices,
     slots: u64,
-    kept: Vec<Option<Kept>>,
+    tenants: Tenants<'a>,
     holes: Holes,
     /// The last use of each buffer in this pass.
     used: Vec<i64>,
-    /// Buffers by the order in which they leave.
-    order: BTreeSet<(usize, usize)>,
+    missing: Vec<OneUse>,
     /// The steps of the last transfers to the device.
     transfers: Vec<i64>,
     /// Buffers that were there at the beginning, and left when the arena was dirty from the pass before.
@@ -72,36 +49,22 @@ impl<'a> Sweep<'a> {
             uses,
             choices,
             slots,
-            kept: vec![None; buffers],
+            tenants: Tenants::new(uses, choices.keep, choices.out_weight),
             holes: Holes::default(),
             used: vec![START; buffers],
-            order: BTreeSet::new(),
+            missing: Vec::new(),
             transfers: Vec::new(),
             left_dirty: vec![false; buffers],
             lost: vec![false; buffers],
             schedule: Schedule::new(uses.steps()),
         };
-        sweep.holes.add(
-            Slots {
-                first: 0,
-                count: slots,
-            },
-            START,
-        );
+        let (first, count) = (0, slots);
+        sweep.holes.add(Slots { first, count }, START);
         for (buffer, place) in choices.resident.iter().enumerate() {
             if let Some(slots) = *place {
                 sweep.holes.take(slots);
-                sweep.insert(
-                    buffer,
-                    Kept {
-                        slots,
-                        carried: true,
-                        used: START,
-                        written: START,
-                        last: usize::MAX,
-                        next: uses.buffers[buffer].first,
-                    },
-                );
+                let first = uses.buffers[buffer].first;
+                sweep.tenants.enter(buffer, Kept::new(slots, true, first));
             }
         }
         sweep
@@ -117,42 +80,22 @@ impl<'a> Sweep<'a> {
         self.schedule
     }
 
-    fn key(&self, kept: &Kept) -> usize {
-        match self.choices.keep {
-            Keep::Recent => usize::MAX - (kept.used + 1) as usize,
-            _ => kept.next,
-        }
-    }
-
-    fn insert(&mut self, buffer: usize, kept: Kept) {
-        self.order.insert((self.key(&kept), buffer));
-        self.kept[buffer] = Some(kept);
-    }
-
-    fn remove(&mut self, buffer: usize) -> Option<Kept> {
-        let kept = self.kept[buffer].take()?;
-        self.order.remove(&(self.key(&kept), buffer));
-        Some(kept)
-    }
-
     /// Makes all buffers of a step resident.
     fn load(&mut self, step: usize) {
         let uses = self.uses;
-        let mut missing: Vec<OneUse> = Vec::new();
+        let mut missing = std::mem::take(&mut self.missing);
+        missing.clear();
         for one in uses.of_step(step) {
-            if self.kept[one.buffer].is_some() {
+            if self.tenants.get(one.buffer).is_some() {
                 continue;
             }
-            if self.choices.in_place && uses.buffers[one.buffer].in_place {
+            if self.choices.in_place.applies(&uses.buffers[one.buffer]) {
                 self.schedule.read_in_place(step, one.buffer);
                 continue;
             }
             missing.push(*one);
         }
-        if missing.is_empty() {
-            return;
-        }
-        missing.sort_by_key(|one| std::cmp::Reverse(uses.buffers[one.buffer].slots));
+        missing.sort_unstable_by_key(|one| std::cmp::Reverse(uses.buffers[one.buffer].slots));
         let taken = missing.iter().all(|one| self.enter(step, one));
         if !taken {
             self.compact(step);
@@ -160,14 +103,20 @@ impl<'a> Sweep<'a> {
         if missing.iter().any(|one| one.needs) {
             self.transfers.push(step as i64);
         }
+        self.missing = missing;
     }
 
     /// Finds a place for a buffer, and returns whether there is one.
     fn enter(&mut self, step: usize, one: &OneUse) -> bool {
         let count = self.uses.buffers[one.buffer].slots;
-        let ahead = self.choices.ahead.min(self.transfers.len());
+        let ahead = self.choices.ahead.min(self.transfers.len()).min(MOST_AHEAD);
         let recent = self.transfers[self.transfers.len() - ahead..].iter();
-        let limits: Vec<i64> = recent.copied().chain([step as i64]).collect();
+        let limits = recent.copied().chain([step as i64]);
+        let (limits, length) = limits.fold(([0; MOST_AHEAD + 1], 0), |(mut all, length), limit| {
+            all[length] = limit;
+            (all, length + 1)
+        });
+        let limits = &limits[..length];
         let home = self.choices.resident[one.buffer].filter(|_| !self.lost[one.buffer]);
         let home = home.filter(|&home| {
             let mut limits = limits.iter();
@@ -192,17 +141,8 @@ impl<'a> Sweep<'a> {
         };
         let freed = freed.max(self.used[one.buffer]);
         self.schedule.enter(step, kind, one.buffer, slots, freed);
-        self.insert(
-            one.buffer,
-            Kept {
-                slots,
-                carried: false,
-                used: START,
-                written: START,
-                last: usize::MAX,
-                next: step,
-            },
-        );
+        self.tenants
+            .enter(one.buffer, Kept::new(slots, false, step));
     }
 
     /// A range that is free, after buffers have left it. All of it was in use only before the step `before`.
@@ -213,44 +153,15 @@ impl<'a> Sweep<'a> {
         if self.choices.keep == Keep::Resident {
             return self.window(count, step, before);
         }
-        let best = self
-            .order
-            .iter()
-            .rev()
-            .filter_map(|&(_, buffer)| self.kept[buffer].map(|kept| (buffer, kept)))
-            .filter(|(_, kept)| Self::may_leave(kept, step, before))
-            .take(COMPARED)
-            .filter(|(_, kept)| kept.slots.count >= count)
-            .map(|(buffer, kept)| (self.cost(buffer, &kept, step), buffer));
-        let best = match self.choices.keep {
-            Keep::Recent => best.take(1).last(),
-            _ => best.min_by(|one, other| one.0.total_cmp(&other.0)),
+        let victim = self.tenants.victim(count, step, before);
+        let Some((leaves, kept)) =
+            victim.and_then(|buffer| Some((buffer, *self.tenants.get(buffer)?)))
+        else {
+            return self.window(count, step, before);
         };
-        match best {
-            Some((_, leaves)) => {
-                let first = self.kept[leaves].map_or(0, |kept| kept.slots.first);
-                self.leave(leaves);
-                Some(Slots { first, count })
-            }
-            None => self.window(count, step, before),
-        }
-    }
-
-    fn may_leave(kept: &Kept, step: usize, before: i64) -> bool {
-        kept.used < before && kept.next != step
-    }
-
-    /// The cost of a buffer that leaves, in proportion to the time until it is used again.
-    fn cost(&self, buffer: usize, kept: &Kept, step: usize) -> f64 {
-        let facts = &self.uses.buffers[buffer];
-        let (returns, lives) = match self.uses.all.get(kept.last) {
-            Some(last) => (last.returns, last.lives),
-            None => (true, facts.writes),
-        };
-        let dirty = kept.written > START || (kept.carried && facts.writes);
-        let seconds = f64::from(u8::from(returns)) * facts.in_seconds
-            + f64::from(u8::from(lives && dirty)) * facts.out_seconds;
-        seconds / (kept.next.saturating_sub(step)).max(1) as f64
+        self.leave(leaves);
+        let first = kept.slots.first;
+        Some(Slots { first, count })
     }
 
     /// Empties a given range if no buffer prevents it.
@@ -258,71 +169,41 @@ impl<'a> Sweep<'a> {
         if self.holes.freed(range) >= before {
             return false;
         }
-        let inside = |kept: &Kept| kept.slots.first < range.end() && range.first < kept.slots.end();
-        let mut free = 0;
-        for hole in self.holes.all() {
-            let end = (hole.first + hole.count).min(range.end());
-            free += end.saturating_sub(hole.first.max(range.first));
-        }
-        if free == range.count {
-            return true;
-        }
-        let mut leave = Vec::new();
-        for (buffer, kept) in self.kept.iter().enumerate() {
-            let Some(kept) = kept.as_ref().filter(|kept| inside(kept)) else {
-                continue;
-            };
-            if !Self::may_leave(kept, step, before) {
-                return false;
-            }
-            leave.push(buffer);
-        }
-        leave.into_iter().for_each(|buffer| self.leave(buffer));
+        let Some(inside) = self.tenants.inside(range, step, before) else {
+            return false;
+        };
+        inside.into_iter().for_each(|buffer| self.leave(buffer));
         true
     }
 
     /// The range of adjacent free places and buffers that costs least to empty.
     fn window(&mut self, count: u64, step: usize, before: i64) -> Option<Slots> {
-        // The first slot, the end, the buffer and the cost of each part of the arena.
-        let mut parts: Vec<(u64, u64, Option<usize>, f64)> = Vec::new();
-        for hole in self.holes.all().iter().filter(|hole| hole.freed < before) {
-            parts.push((hole.first, hole.first + hole.count, None, 0.0));
-        }
-        for (buffer, kept) in self.kept.iter().enumerate() {
-            if let Some(kept) = kept
-                .as_ref()
-                .filter(|kept| Self::may_leave(kept, step, before))
-            {
-                let cost = self.cost(buffer, kept, step);
-                parts.push((kept.slots.first, kept.slots.end(), Some(buffer), cost));
-            }
-        }
-        parts.sort_unstable_by_key(|part| part.0);
+        let parts = self.tenants.parts(&self.holes, step, before);
         let mut best: Option<(f64, usize, usize)> = None;
         let (mut begin, mut cost) = (0, 0.0);
-        for index in 0..parts.len() {
-            if index > begin && parts[index - 1].1 != parts[index].0 {
+        for (index, part) in parts.iter().enumerate() {
+            if index > begin && parts[index - 1].slots.end() != part.slots.first {
                 (begin, cost) = (index, 0.0);
             }
-            cost += parts[index].3;
-            while parts[index].1 - parts[begin].0 >= count {
+            cost += part.cost;
+            while part.slots.end() - parts[begin].slots.first >= count {
                 if best.is_none_or(|(least, ..)| cost < least) {
                     best = Some((cost, begin, index));
                 }
                 if begin == index {
                     break;
                 }
-                cost -= parts[begin].3;
+                cost -= parts[begin].cost;
                 begin += 1;
             }
         }
         let (_, begin, end) = best?;
         for part in &parts[begin..=end] {
-            if let Some(buffer) = part.2 {
+            if let Some(buffer) = part.buffer {
                 self.leave(buffer);
             }
         }
-        let first = parts[begin].0;
+        let first = parts[begin].slots.first;
         Some(Slots { first, count })
     }
 
@@ -333,25 +214,16 @@ impl<'a> Sweep<'a> {
         for one in uses.of_step(step) {
             // Nothing has happened yet with a buffer that came for this step.
             let new = |kept: &Kept| !kept.carried && kept.used == START;
-            if self.kept[one.buffer].as_ref().is_some_and(new) {
-                self.remove(one.buffer);
+            if self.tenants.get(one.buffer).is_some_and(new) {
+                self.tenants.leave(one.buffer);
             }
         }
-        for buffer in 0..self.kept.len() {
-            if self.kept[buffer].is_some() {
-                self.leave(buffer);
-            }
+        for buffer in 0..uses.buffers.len() {
+            self.leave(buffer);
         }
         self.holes.clear();
-        let slots = self.slots;
-        self.holes.add(
-            Slots {
-                first: 0,
-                count: slots,
-            },
-            step as i64 - 1,
-        );
-        let mut first = 0;
+        let (mut first, count) = (0, self.slots);
+        self.holes.add(Slots { first, count }, step as i64 - 1);
         for one in uses.of_step(step) {
             if self.schedule.reads_in_place(step, one.buffer) {
                 continue;
@@ -367,14 +239,15 @@ impl<'a> Sweep<'a> {
         let uses = self.uses;
         for (index, one) in (uses.starts[step]..).zip(uses.of_step(step)) {
             self.used[one.buffer] = step as i64;
-            let Some(mut kept) = self.remove(one.buffer) else {
+            let kept = self.tenants.update(one.buffer, |kept| {
+                (kept.used, kept.last, kept.next) = (step as i64, index, one.next);
+                if one.writes {
+                    kept.written = step as i64;
+                }
+            });
+            let Some(kept) = kept else {
                 continue;
             };
-            (kept.used, kept.last, kept.next) = (step as i64, index, one.next);
-            if one.writes {
-                kept.written = step as i64;
-            }
-            self.insert(one.buffer, kept);
             let resident = self.choices.resident[one.buffer];
             let wraps = one.next == usize::MAX || one.next >= uses.steps();
             let stays = match self.choices.keep {
@@ -390,7 +263,7 @@ impl<'a> Sweep<'a> {
 
     /// A buffer leaves after its last use.
     fn leave(&mut self, buffer: usize) {
-        let Some(kept) = self.remove(buffer) else {
+        let Some(kept) = self.tenants.leave(buffer) else {
             return;
         };
         self.holes.add(kept.slots, kept.used);
@@ -409,10 +282,9 @@ impl<'a> Sweep<'a> {
 
     /// The buffer was there at the beginning and is not at the end: it comes for its first use.
     fn come_back(&mut self, buffer: usize, home: Slots) {
-        let first = self.uses.buffers[buffer].first;
-        let mut uses = self.uses.of_step(first).iter();
-        let needs = uses.any(|one| one.buffer == buffer && one.needs);
-        let kind = match needs {
+        let facts = &self.uses.buffers[buffer];
+        let first = facts.first;
+        let kind = match self.uses.all[facts.first_use].needs {
             true => TransferKind::In,
             false => TransferKind::Claim,
         };
@@ -421,13 +293,13 @@ impl<'a> Sweep<'a> {
 
     /// The end of the pass: the buffers that were resident at the beginning and are in the same place are resident.
     fn finish(&mut self) {
-        for buffer in 0..self.kept.len() {
+        for buffer in 0..self.uses.buffers.len() {
             let Some(home) = self.choices.resident[buffer] else {
                 self.leave(buffer);
                 continue;
             };
-            let kept = self.kept[buffer].filter(|kept| kept.slots == home && !self.lost[buffer]);
-            let Some(kept) = kept else {
+            let kept = self.tenants.get(buffer).copied();
+            let Some(kept) = kept.filter(|kept| kept.slots == home && !self.lost[buffer]) else {
                 self.leave(buffer);
                 if !self.lost[buffer] {
                     self.come_back(buffer, home);

@@ -11,6 +11,8 @@ pub(crate) struct OneUse {
     pub needs: bool,
     /// The step of the next use. In the next pass it is counted from the first step of this one; `usize::MAX` without one.
     pub next: usize,
+    /// The next use as an index of all uses, counted in the same way.
+    pub next_use: usize,
     /// The contents after this use are needed, by a later step or in the home.
     pub lives: bool,
     /// The next use needs the contents, so they are transferred in if they are not kept.
@@ -28,10 +30,49 @@ pub(crate) struct Facts {
     /// The steps of its first and last use; `usize::MAX` without a use.
     pub first: usize,
     pub last: usize,
-    /// Time to transfer it again in each pass if it is not kept from the last use to the first one of the next pass.
-    pub wrap_cost: f64,
-    /// It can be read in place during its only step, without making the step slower.
+    /// The first and last one as an index of all uses.
+    pub first_use: usize,
+    pub last_use: usize,
+    /// Its contents are used in the next pass, and the first use there needs them.
+    pub wraps: bool,
+    pub returns: bool,
+    /// It can be read in place.
     pub in_place: bool,
+    /// It can be read in place during its only step, without making the step slower.
+    pub free_in_place: bool,
+}
+
+impl Facts {
+    /// The time to transfer it again in each pass if it is not kept from the last use to the first one of the next pass.
+    /// `out_weight` is the part of the time of transfers from the device that counts.
+    pub(crate) fn wrap_cost(&self, out_weight: f64) -> f64 {
+        let ins = if self.returns { self.in_seconds } else { 0.0 };
+        let outs = if self.writes { self.out_seconds } else { 0.0 };
+        if self.wraps {
+            ins + outs * out_weight
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Which buffers are read in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InPlace {
+    Nothing,
+    /// Those that cost their step no time.
+    Free,
+    All,
+}
+
+impl InPlace {
+    pub(crate) fn applies(self, facts: &Facts) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Free => facts.free_in_place,
+            Self::All => facts.in_place,
+        }
+    }
 }
 
 /// All uses of a pass.
@@ -57,13 +98,16 @@ impl Uses {
                 writes: false,
                 first: usize::MAX,
                 last: usize::MAX,
-                wrap_cost: 0.0,
-                in_place: false,
+                first_use: usize::MAX,
+                last_use: usize::MAX,
+                wraps: false,
+                returns: false,
+                in_place: buffer.in_place && buffer.role == Role::ReadOnly,
+                free_in_place: false,
             })
             .collect();
         let mut starts = Vec::with_capacity(program.steps.len() + 1);
         let mut all: Vec<OneUse> = Vec::new();
-        let mut latest = vec![usize::MAX; buffers.len()];
         for (step, planned) in program.steps.iter().enumerate() {
             starts.push(all.len());
             for one in &planned.uses {
@@ -71,27 +115,27 @@ impl Uses {
                 let facts = &mut buffers[one.buffer];
                 let is_first = facts.first == usize::MAX;
                 if is_first {
-                    facts.first = step;
+                    (facts.first, facts.first_use) = (step, all.len());
                 }
-                facts.last = step;
+                let before = facts.last_use;
+                (facts.last, facts.last_use) = (step, all.len());
+                let index = all.len();
                 let begins = is_first && role == Role::Scratch;
                 let needs = one.access.reads() && !begins;
                 let writes = one.access.writes() || begins;
                 facts.writes |= writes;
-                let before = std::mem::replace(&mut latest[one.buffer], all.len());
                 if let Some(before) = all.get_mut(before) {
-                    (before.next, before.lives, before.returns) = (step, needs, needs);
+                    (before.next, before.next_use) = (step, index);
+                    (before.lives, before.returns) = (needs, needs);
                 }
-                let spec = &program.buffers[one.buffer];
-                facts.in_place = spec.in_place
-                    && is_first
-                    && role == Role::ReadOnly
-                    && facts.in_seconds <= planned.compute_seconds;
+                facts.free_in_place =
+                    facts.in_place && is_first && facts.in_seconds <= planned.compute_seconds;
                 all.push(OneUse {
                     buffer: one.buffer,
                     writes,
                     needs,
                     next: usize::MAX,
+                    next_use: usize::MAX,
                     lives: role == Role::ReadWrite,
                     returns: false,
                 });
@@ -105,7 +149,7 @@ impl Uses {
             starts,
         };
         if cyclic {
-            uses.wrap(program, &latest);
+            uses.wrap(program);
         }
         uses
     }
@@ -119,23 +163,21 @@ impl Uses {
     }
 
     /// The next use of the last one of a pass is the first one of the next pass.
-    fn wrap(&mut self, program: &Program, latest: &[usize]) {
+    fn wrap(&mut self, program: &Program) {
         let steps = self.steps();
-        for (buffer, &last) in latest.iter().enumerate() {
+        let count = self.all.len();
+        for buffer in 0..self.buffers.len() {
             let facts = self.buffers[buffer];
-            if last == usize::MAX || program.buffers[buffer].role == Role::Scratch {
+            if facts.first == usize::MAX || program.buffers[buffer].role == Role::Scratch {
                 continue;
             }
-            let first = self.of_step(facts.first);
-            let needs = first.iter().any(|one| one.buffer == buffer && one.needs);
-            let last = &mut self.all[last];
-            (last.next, last.returns) = (steps + facts.first, needs);
+            let needs = self.all[facts.first_use].needs;
+            let last = &mut self.all[facts.last_use];
+            (last.next, last.next_use) = (steps + facts.first, count + facts.first_use);
+            last.returns = needs;
             last.lives |= needs;
             let facts = &mut self.buffers[buffer];
-            facts.wrap_cost = if needs { facts.in_seconds } else { 0.0 };
-            if facts.writes {
-                facts.wrap_cost += facts.out_seconds;
-            }
+            (facts.wraps, facts.returns) = (true, needs);
         }
     }
 }
