@@ -324,3 +324,41 @@ fn contents_that_a_plan_dropped_are_not_read() {
     drop(working_set(stream, Read(&scratch)).unwrap());
     planned.run(stream, pass).unwrap().unwrap();
 }
+
+/// The plan takes slots ahead for a step that writes all; a pass that reads first gets the contents of the home.
+#[test]
+fn slots_that_were_taken_ahead_have_no_contents() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let made = |name: &str, role| {
+        let mut buffer = Homed::<u32>::zeroed(&arena, SLOT, role).unwrap();
+        buffer.set_name(name);
+        buffer
+    };
+    let result = made("result", Role::ReadWrite);
+    let (one, two) = (made("1", Role::ReadOnly), made("2", Role::ReadOnly));
+    let pass = || {
+        working_set(stream, Write(&result))?
+            .view_mut()
+            .fill(7, stream)?;
+        drop(working_set(stream, (Read(&one), Read(&two)))?);
+        Ok::<(), Error>(())
+    };
+    let (done, program) = arena.record(stream, pass).unwrap();
+    done.unwrap();
+    let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+    let mut planned = Planned::new(&arena, program, plan).unwrap();
+    planned.run(stream, pass).unwrap().unwrap();
+    planned.run(stream, pass).unwrap().unwrap();
+    assert!(result.is_resident(), "the next pass has taken its slot");
+    assert_eq!(result.read_one(3).unwrap(), 7);
+    let read = || {
+        working_set(stream, Read(&result))
+            .unwrap()
+            .read_back()
+            .unwrap()
+    };
+    assert_eq!(planned.run(stream, read).unwrap(), vec![7; SLOT]);
+    planned.run(stream, pass).unwrap().unwrap();
+    assert_eq!(result.read_one(3).unwrap(), 7);
+}

@@ -22,7 +22,7 @@ struct Args {
     /// Device memory for the weights, in MiB; the accumulator comes on top
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(6..=65_536))]
     budget: u64,
-    /// Layers; the weights have the size that the ratio and the budget give
+    /// Layers, if each has two MiB or more; otherwise fewer
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(3..=4096))]
     layers: u64,
     /// Weights in units of the budget
@@ -124,11 +124,15 @@ fn shape(args: &Args, ratio: f64) -> Result<Shape, Failure> {
     if !(0.1..=64.0).contains(&ratio) {
         return Err(format!("--ratio {ratio}: expected 0.1 to 64").into());
     }
-    let bytes = (args.budget << 20) as f64 * ratio / args.layers as f64;
-    let slots = (bytes / f64::from(2 << 20)).round().max(1.0) as usize;
+    let bytes = (args.budget << 20) as f64 * ratio;
+    let slots = (bytes / args.layers as f64 / f64::from(2 << 20))
+        .round()
+        .max(1.0) as usize;
+    let len = slots * ((2 << 20) / size_of::<f32>());
+    let layers = bytes / (len * size_of::<f32>()) as f64;
     let shape = Shape {
-        layers: args.layers as usize,
-        len: slots * ((2 << 20) / size_of::<f32>()),
+        layers: layers.round().max(1.0) as usize,
+        len,
         launches: 1,
     };
     if shape.layer_bytes() as u64 > (args.budget << 20) / 3 {

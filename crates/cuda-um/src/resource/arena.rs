@@ -225,7 +225,7 @@ impl Owner for Memory {
 
     /// The next owner's work is ordered after the uses.
     unsafe fn release(&self, mut released: Released<'_>) {
-        let uses = released.in_flight.take().map(|uses| Arc::from(uses));
+        let uses = released.in_flight.take().map(Arc::from);
         self.take_back(&released.block, uses);
     }
 }
