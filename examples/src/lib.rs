@@ -4,6 +4,7 @@ pub mod args;
 pub mod batch_recall;
 pub mod error;
 pub mod input;
+pub mod layers;
 pub mod machine;
 pub mod mini_framework;
 pub mod npy;

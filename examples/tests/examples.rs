@@ -10,12 +10,18 @@ fn runtime() -> String {
 
 /// Runs a program from cargo's target folder or from the folder of the bundle, and returns its output.
 fn printed(name: &str, built: &str) -> String {
+    printed_with(name, built, &[])
+}
+
+/// The same with more options.
+fn printed_with(name: &str, built: &str, options: &[&str]) -> String {
     let program = match std::env::var_os("CUDA_UM_BIN_DIR") {
         Some(folder) => Path::new(&folder).join(name),
         None => PathBuf::from(built),
     };
     let output = Command::new(program)
         .args(["--runtime", &runtime()])
+        .args(options)
         .output()
         .unwrap();
     assert!(
@@ -115,6 +121,41 @@ fn readme_has_the_figures(table: &str) {
         );
     }
     assert_eq!(said.len(), 3);
+}
+
+#[test]
+fn larger_than_memory() {
+    let (name, built) = (
+        "larger_than_memory",
+        env!("CARGO_BIN_EXE_larger_than_memory"),
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let json = file.path().to_str().unwrap();
+    let options = [
+        "--compute",
+        "0.25",
+        "--passes",
+        "4",
+        "--report",
+        "--json",
+        json,
+    ];
+    let table = printed_with(name, built, &options);
+    assert!(table.contains("planned "), "{table}");
+    let rows: serde_json::Value = serde_json::from_reader(file.reopen().unwrap()).unwrap();
+    let row = |key: &str| rows[0][key].as_f64().unwrap();
+    assert_eq!(row("in_bytes"), row("predicted_in_bytes"), "{table}");
+    assert!(row("peak_bytes") <= row("budget_bytes"), "{table}");
+    if runtime() == "sim" {
+        assert!(
+            (row("planned_ms") / row("predicted_ms") - 1.0).abs() < 0.1,
+            "{table}"
+        );
+        assert!(
+            row("over_double_buffer") > 1.75 && row("over_best") > 1.0,
+            "{table}"
+        );
+    }
 }
 
 #[test]

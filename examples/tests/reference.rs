@@ -118,6 +118,7 @@ fn every_example_is_listed() {
     for folder in [
         "examples/src/bin",
         "crates/um-backend/examples",
+        "crates/cuda-um-plan/examples",
         "crates/cuda-um-trace/examples",
     ] {
         for entry in fs::read_dir(root.join(folder)).unwrap().flatten() {

@@ -5,6 +5,7 @@ mod host_methods;
 #[macro_use]
 mod methods;
 pub(crate) mod any;
+mod arena;
 pub(crate) mod copy;
 mod copy_within;
 pub(crate) mod device;

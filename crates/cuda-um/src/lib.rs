@@ -108,6 +108,7 @@ pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, KernelAttributes, Module};
 pub use managed::batch::{PrefetchBatch, prefetch_all};
 pub use managed::residency::{RangeAttributes, Residency};
+pub use resource::arena::DeviceArena;
 pub use resource::device::DeviceMemory;
 pub use resource::kind::{MemoryKind, Oversubscription};
 pub use resource::limited::{LimitedMemory, MemoryStats};

@@ -1,6 +1,7 @@
 //! Memory without an element type: its allocation, the work that uses it, and its release.
 
 pub(crate) mod allocation;
+pub(crate) mod arena;
 mod block;
 pub(crate) mod cache;
 pub(crate) mod device;

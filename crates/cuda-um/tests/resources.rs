@@ -1,9 +1,9 @@
 //! The same rules for every memory resource: contents, order, drops in use, limits.
 
 use cuda_um::{
-    Device, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, LimitedMemory, ManagedMemory,
-    MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions, Result,
-    Stream, UnifiedBuffer, UnifiedPool,
+    Device, DeviceArena, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, LimitedMemory,
+    ManagedMemory, MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions,
+    Result, Stream, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::simulated;
@@ -40,6 +40,10 @@ fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
         (
             "limited device pool",
             Box::new(LimitedMemory::new(pool(), 64 << 20)),
+        ),
+        (
+            "arena",
+            Box::new(DeviceArena::new(device, 64 << 20).unwrap()),
         ),
         ("managed", Box::new(ManagedMemory::new(device))),
         ("device", Box::new(DeviceMemory::new(device))),

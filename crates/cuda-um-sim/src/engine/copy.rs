@@ -99,8 +99,11 @@ impl Copy {
             state.populate_target(device, &to, direction);
             let ends = [state.end_of(&from), state.end_of(&to)];
             let cost = state.count_copy(&from, &to, ends);
-            let outwards = ends[0] == End::Device;
-            state.devices[device].take_link(outwards, start, cost)
+            let device = &mut state.devices[device];
+            match ends {
+                [End::Device, End::Device] => device.work_from(start, cost),
+                [from, _] => device.take_link(from == End::Device, start, cost),
+            }
         };
         let source = match &staged {
             Some(staged) => staged.as_ptr() as usize,

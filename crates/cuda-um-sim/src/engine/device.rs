@@ -61,6 +61,13 @@ impl Device {
         self.end = self.end.max(end);
     }
 
+    /// Work that does not use the link; returns its end.
+    pub(crate) fn work_from(&mut self, start: Duration, cost: Duration) -> Duration {
+        let end = start + cost;
+        self.worked_until(end);
+        end
+    }
+
     /// Reserves one direction of the link for `cost` from `start` on, or from when it is free: copies and prefetches of one direction
     /// share it. Returns when the work ends.
     pub(crate) fn take_link(

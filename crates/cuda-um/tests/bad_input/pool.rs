@@ -2,8 +2,8 @@
 
 use crate::world::{cases, run};
 use cuda_um::{
-    DeviceBuffer, DeviceMemory, DevicePool, ManagedMemory, PinnedBuffer, PinnedMemory, PinnedPool,
-    PoolOptions, UnifiedBuffer, UnifiedPool,
+    DeviceArena, DeviceBuffer, DeviceMemory, DevicePool, ManagedMemory, PinnedBuffer, PinnedMemory,
+    PinnedPool, PoolOptions, UnifiedBuffer, UnifiedPool,
 };
 
 const MIB: usize = 1 << 20;
@@ -45,6 +45,24 @@ fn limits() {
             => OutOfMemory, ["the pool's limit of 2097152 bytes", "leaves 2097152", "4194304 bytes requested"];
         "DevicePool::zeroed", "more than the limit": |w| DevicePool::new(&w.device, limit(2 * MIB))?.zeroed::<u8>(2 * MIB + 1)
             => OutOfMemory, ["the pool's limit of 2097152 bytes", "leaves 2097152", "2097408 bytes requested"];
+    });
+}
+
+#[test]
+fn arenas_and_places() {
+    run(cases! {
+        "DeviceArena::new", "0 bytes": |w| DeviceArena::new(&w.device, 0)
+            => InvalidArgument, ["the size of an arena cannot be 0 bytes", "multiple of 2097152 bytes"];
+        "DeviceArena::new", "a part of a slot": |w| DeviceArena::new(&w.device, 3 * MIB)
+            => InvalidArgument, ["the size of an arena cannot be 3145728 bytes"];
+        "DeviceArena::new", "more than the device has": |w| DeviceArena::new(&w.device, 1 << 44)
+            => OutOfMemory, ["17592186044416 bytes requested"];
+        "DeviceArena::place", "beyond the end": |w| w.arena.place::<u8>(1, 3 * MIB)
+            => InvalidArgument, ["slots 1..3", "the arena has 2 slots"];
+        "DeviceArena::place", "the last slot there could be": |w| w.arena.place::<u8>(usize::MAX, 1)
+            => InvalidArgument, ["slots 18446744073709551615..18446744073709551615", "the arena has 2 slots"];
+        "DeviceArena::place", "more than can be addressed": |w| w.arena.place::<u64>(0, usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 8 bytes"];
     });
 }
 

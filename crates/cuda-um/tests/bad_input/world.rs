@@ -1,9 +1,9 @@
 //! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has not changed any of them.
 
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, Error, ErrorKind, MemoryInfo, PinnedBuffer, PinnedPool,
-    Placement, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer, Residency, Result,
-    Stream, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    Device, DeviceArena, DeviceBuffer, DevicePool, Error, ErrorKind, MemoryInfo, PinnedBuffer,
+    PinnedPool, Placement, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer, Residency,
+    Result, Stream, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::cudaError;
@@ -35,6 +35,7 @@ pub struct World {
     pub of_other: UnifiedBuffer<u32>,
     pub unified_pool: UnifiedPool,
     pub pinned_pool: PinnedPool,
+    pub arena: DeviceArena,
     pub device_pool: DevicePool,
     pub add: Add,
     /// Declared last, so that it is dropped after all objects; its drop checks that nothing is left.
@@ -125,6 +126,7 @@ impl World {
             on_second: DeviceBuffer::zeroed(&second.0, LEN).unwrap(),
             of_other: UnifiedBuffer::zeroed(&other.0, LEN).unwrap(),
             pinned_pool: PinnedPool::new(&device, PoolOptions::default()).unwrap(),
+            arena: DeviceArena::new(&device, 4 << 20).unwrap(),
             device_pool: DevicePool::new(&device, PoolOptions::default()).unwrap(),
             add: Add::load(&device),
             unified_pool,

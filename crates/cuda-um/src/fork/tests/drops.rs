@@ -5,8 +5,9 @@ use crate::context::tracker::Access;
 use crate::fork::tests::{gone_without_a_trace, simulated};
 use crate::resource::allocation::Allocation;
 use crate::{
-    Device, DeviceBuffer, DevicePool, Event, Module, PinnedBuffer, PinnedPool, Placement,
-    PoolOptions, RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    Device, DeviceArena, DeviceBuffer, DevicePool, Event, Module, PinnedBuffer, PinnedPool,
+    Placement, PoolOptions, RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions,
+    UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use std::collections::BTreeSet;
@@ -34,6 +35,7 @@ resource/allocation/release.rs Allocation: buffers_of_every_kind
 context/drain.rs ToItsEnd: - lives for the time of one wait, which a child does not begin
 kernel/module.rs Loaded: modules
 context/observer.rs HostUse: profiles::a_profiler_and_a_counter
+resource/arena.rs Memory: arenas
 resource/pool/driver.rs DriverPool: a_pool_of_the_driver
 resource/pool/heap.rs Heap: - leaks
 resource/pool/shared.rs Shared: pools_of_slabs
@@ -207,6 +209,20 @@ fn pools_of_slabs() {
     drop(pinned.zeroed::<u32>(1000).unwrap());
     device.synchronize().unwrap();
     gone_without_a_trace(&sim, (unified, pinned));
+}
+
+#[test]
+fn arenas() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    for in_flight in [false, true] {
+        let arena = DeviceArena::new(&device, 8 << 20).unwrap();
+        let mut used = arena.place::<u32>(1, 1000).unwrap();
+        device.synchronize().unwrap();
+        let _paused = in_flight.then(|| sim.pause());
+        used.fill(1, &stream).unwrap();
+        drop(used);
+        gone_without_a_trace(&sim, arena);
+    }
 }
 
 #[test]

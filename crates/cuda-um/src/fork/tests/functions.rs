@@ -3,8 +3,8 @@
 use crate::fork::tests::drops::register_add;
 use crate::fork::tests::{simulated, without_cuda};
 use crate::{
-    AccessPattern, Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Event, Location,
-    ManagedPool, Module, PinnedBuffer, PinnedPool, PoolOptions, PoolStats, PrefetchBatch,
+    AccessPattern, Advice, Device, DeviceArena, DeviceBuffer, DevicePool, ErrorKind, Event,
+    Location, ManagedPool, Module, PinnedBuffer, PinnedPool, PoolOptions, PoolStats, PrefetchBatch,
     RegisteredBuffer, Result, Stream, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{Gpu, Sim};
@@ -178,6 +178,7 @@ fn of_pools() {
         let unified = UnifiedPool::new(device, options).unwrap();
         let pinned = PinnedPool::new(device, options).unwrap();
         let on_device = DevicePool::new(device, options).unwrap();
+        let arena = DeviceArena::new(device, 2 << 20).unwrap();
         let _kept = (
             unified.zeroed::<u32>(10).unwrap(),
             pinned.zeroed::<u32>(10).unwrap(),
@@ -189,6 +190,9 @@ fn of_pools() {
             unified.from_slice(&[1u32; 10]);
             pinned.zeroed::<u32>(10);
             on_device.uninit::<u32>(10);
+            DeviceArena::new(device, 2 << 20);
+            arena.place::<u32>(0, 10);
+            DeviceBuffer::<u32>::zeroed_in(&arena, 10);
         );
         without_cuda(sim, || {
             let nothing = PoolStats::default();
@@ -196,7 +200,7 @@ fn of_pools() {
             assert_eq!(stats, [nothing; 3]);
             let trimmed = [unified.trim(), pinned.trim(), on_device.trim()];
             assert_eq!(trimmed, [0; 3]);
-            let _ = format!("{unified:?} {pinned:?} {on_device:?}");
+            let _ = format!("{unified:?} {pinned:?} {on_device:?} {arena:?}");
         });
         assert_eq!(unified.stats().live_buffers, 1);
     });

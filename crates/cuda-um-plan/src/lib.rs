@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+
+mod bound;
+mod check;
+mod curve;
+mod display;
+mod error;
+mod json;
+mod link;
+mod plan;
+mod program;
+mod simulate;
+mod solve;
+mod units;
+
+pub use bound::Bound;
+pub use curve::{Curve, Point};
+pub use error::PlanError;
+pub use link::{Budget, Link};
+pub use plan::{Moment, Placed, Plan, PlannedStep, Prediction, Slots, Transfer, TransferKind};
+pub use program::{Access, BufferSpec, Program, Repeat, Role, Step, Use};
+pub use solve::Recipe;
+
+/// The unit of places in device memory: 2 MiB.
+pub const SLOT_BYTES: u64 = 2 << 20;

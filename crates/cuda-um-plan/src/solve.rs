@@ -1,0 +1,172 @@
+//! The solver.
+
+mod arena;
+mod candidate;
+mod order;
+mod resident;
+mod schedule;
+mod sweep;
+mod tenants;
+mod uses;
+
+use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
+use candidate::{CANDIDATES, Candidate};
+use resident::{choose, side_by_side};
+use sweep::{Choices, Sweep};
+use uses::{InPlace, Uses};
+
+/// A plan is good enough, and no other candidate is tried, if its time is this close to the bound. The second number is for
+/// programs with many uses.
+const CLOSE: [f64; 2] = [1.003, 1.02];
+const MANY_USES: usize = 2000;
+
+pub use candidate::Recipe;
+
+impl Program {
+    /// Plans a pass within a budget.
+    ///
+    /// # Errors
+    /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for
+    /// a program or link with values that are not allowed.
+    pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
+        let (uses, empty) = self.begin(budget, link)?;
+        let writes = uses.buffers.iter().any(|facts| facts.writes);
+        let many = uses.all.len() > MANY_USES;
+        let mut best: Option<Plan> = None;
+        'candidates: for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
+            if best.is_some() && !uses.buffers.iter().any(|facts| in_place.applies(facts)) {
+                continue;
+            }
+            for one in CANDIDATES {
+                if (one.out_weight != 1.0 && !writes) || (many && !one.quick) {
+                    continue;
+                }
+                let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
+                let close = plan.prediction.is_close(CLOSE[usize::from(many)]);
+                let done = close && (many || plan.prediction.moves_little());
+                if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
+                    best = Some(plan);
+                }
+                if done {
+                    break 'candidates;
+                }
+            }
+        }
+        Ok(best.unwrap_or(empty))
+    }
+
+    /// The plan of a recipe, to compare with. It is valid, and [`solve`](Self::solve) returns no slower one.
+    ///
+    /// # Errors
+    /// As for [`solve`](Self::solve).
+    pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
+        let (uses, empty) = self.begin(budget, link)?;
+        Ok(self.candidate(&uses, &empty, recipe.candidate()))
+    }
+
+    fn begin(&self, budget: Budget, link: Link) -> Result<(Uses, Plan), PlanError> {
+        self.check()?;
+        link.check()?;
+        self.check_budget(budget)?;
+        let empty = Plan {
+            digest: self.digest(),
+            budget,
+            link,
+            resident: Vec::new(),
+            steps: Vec::new(),
+            prediction: Prediction {
+                bound: self.bound(budget, &link),
+                ..Prediction::default()
+            },
+        };
+        Ok((Uses::of(self, &link), empty))
+    }
+
+    fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Plan {
+        let resident = choose(uses, empty.budget.slots(), one);
+        let chosen = resident.iter().flatten().count();
+        let plan = self.sweep(uses, empty, one, resident);
+        if plan.resident.len() == chosen || uses.all.len() > MANY_USES {
+            return plan;
+        }
+        // Some of them did not stay. Without them there is more space from the beginning.
+        let stay = plan.resident.iter().map(|placed| placed.buffer);
+        let again = self.sweep(uses, empty, one, side_by_side(uses, stay));
+        if again.is_better_than(&plan) {
+            again
+        } else {
+            plan
+        }
+    }
+
+    fn sweep(
+        &self,
+        uses: &Uses,
+        empty: &Plan,
+        one: Candidate,
+        resident: Vec<Option<Slots>>,
+    ) -> Plan {
+        let choices = Choices {
+            resident,
+            keep: one.keep,
+            ahead: one.ahead,
+            in_place: one.in_place,
+            out_weight: one.out_weight,
+        };
+        let schedule = Sweep::new(uses, &choices, empty.budget.slots()).run();
+        let mut plan = Plan {
+            resident: schedule.resident,
+            steps: schedule.steps,
+            ..empty.clone()
+        };
+        plan.prediction = plan.simulate(self, empty.prediction.bound);
+        plan
+    }
+
+    fn check_budget(&self, budget: Budget) -> Result<(), PlanError> {
+        for (index, step) in self.steps.iter().enumerate() {
+            let slots = step.uses.iter().map(|one| self.buffers[one.buffer].slots());
+            let needed = slots.sum::<u64>();
+            if needed > budget.slots() {
+                return Err(PlanError::StepExceedsBudget {
+                    step: index,
+                    name: step.name.clone(),
+                    needed: needed * SLOT_BYTES,
+                    budget: budget.slots() * SLOT_BYTES,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Prediction {
+    /// Whether the time is at most this many times the bound, with the latency of as many transfers as there are.
+    fn is_close(&self, times: f64) -> bool {
+        let scaled = |seconds: f64, least: u64, bytes: u64| match bytes {
+            0 => 0.0,
+            _ => seconds * least as f64 / bytes as f64,
+        };
+        let ins = scaled(self.in_seconds, self.bound.in_bytes, self.in_bytes);
+        let outs = scaled(self.out_seconds, self.bound.out_bytes, self.out_bytes);
+        self.seconds <= times * ins.max(outs).max(self.compute_seconds)
+    }
+
+    /// Whether the bytes are close to the bound, too, so that the link is free for other work.
+    fn moves_little(&self) -> bool {
+        let bytes = self.in_bytes + self.out_bytes;
+        bytes * 50 <= (self.bound.in_bytes + self.bound.out_bytes) * 51
+    }
+}
+
+impl Plan {
+    /// Times within a thousandth are the same: fewer bytes are better then.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let (one, other) = (&self.prediction, &other.prediction);
+        let bytes = |prediction: &Prediction| prediction.in_bytes + prediction.out_bytes;
+        if one.seconds < other.seconds * 0.999 {
+            return true;
+        }
+        one.seconds <= other.seconds * 1.001 && bytes(one) < bytes(other)
+    }
+}

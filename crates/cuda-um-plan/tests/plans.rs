@@ -1,0 +1,344 @@
+//! What plans of layered programs reach, and their forms as text.
+
+use cuda_um_plan::{
+    Access, Budget, BufferSpec, Link, Plan, PlanError, Program, Recipe, Repeat, Role, SLOT_BYTES,
+    Step, TransferKind, Use,
+};
+use shapes::{forward, there_and_back, training, with_compute};
+
+#[path = "support/shapes.rs"]
+mod shapes;
+
+fn all_bytes(program: &Program) -> u64 {
+    program.buffers.iter().map(|buffer| buffer.bytes).sum()
+}
+
+fn share(program: &Program, part: f64) -> Budget {
+    let bytes = (all_bytes(program) as f64 * part) as u64;
+    Budget { bytes }
+}
+
+fn solved(program: &Program, budget: Budget, link: Link) -> Plan {
+    let plan = program.solve(budget, link).unwrap();
+    plan.check(program).unwrap();
+    plan
+}
+
+/// Least recently used buffers would leave just before they are used: every byte would move in every pass.
+#[test]
+fn a_cyclic_pass_moves_what_does_not_fit() {
+    let program = with_compute(&forward(128), 0.0);
+    let link = Link::pcie5();
+    for (part, most) in [(0.5, 0.53), (0.75, 0.28)] {
+        let plan = solved(&program, share(&program, part), link);
+        let moved = plan.prediction().in_bytes as f64 / all_bytes(&program) as f64;
+        assert!(moved <= most && moved > 0.99 - part, "{moved} of the bytes");
+        let recent = Recipe::LeastRecentlyUsed;
+        let recent = program.recipe(recent, plan.budget(), link).unwrap();
+        assert!(recent.prediction().in_bytes >= plan.prediction().in_bytes);
+    }
+    let fits = solved(&program, share(&program, 1.0), link);
+    assert_eq!(fits.prediction().in_bytes, 0);
+    assert_eq!(fits.resident().len(), 128);
+}
+
+#[test]
+fn passes_take_the_time_of_the_link_or_of_the_steps() {
+    let link = Link::pcie5();
+    for (program, to_bound) in [(forward(256), 1.05), (there_and_back(96), 1.07)] {
+        let all = all_bytes(&program);
+        for size in [1.14, 1.33, 2.0, 4.0] {
+            for ratio in [0.25, 1.0, 4.0] {
+                let seconds = ratio * all as f64 / link.in_bytes_per_second;
+                let program = with_compute(&program, seconds);
+                let plan = solved(&program, share(&program, 1.0 / size), link);
+                let prediction = plan.prediction();
+                let busy = prediction.in_seconds.max(prediction.compute_seconds);
+                let line = format!("{size} {ratio}: {prediction:?}");
+                assert!(
+                    prediction.seconds <= to_bound * prediction.bound.seconds,
+                    "{line}"
+                );
+                assert!(prediction.seconds <= 1.03 * busy, "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_recipe_is_faster() {
+    let link = Link::pcie5();
+    for program in [forward(64), there_and_back(48), training(32)] {
+        for size in [1.14, 1.33, 2.0, 4.0] {
+            for ratio in [0.25, 1.0, 4.0] {
+                let seconds = ratio * all_bytes(&program) as f64 / link.in_bytes_per_second;
+                let program = with_compute(&program, seconds);
+                let budget = share(&program, 1.0 / size);
+                let plan = solved(&program, budget, link);
+                for recipe in Recipe::ALL {
+                    let other = program.recipe(recipe, budget, link).unwrap();
+                    other.check(&program).unwrap();
+                    let (ours, theirs) = (plan.prediction().seconds, other.prediction().seconds);
+                    assert!(
+                        ours * 0.98 <= theirs,
+                        "{recipe:?} {size} {ratio}: {ours} {theirs}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn twice_the_budget_is_faster_than_a_double_buffer() {
+    let link = Link::pcie5();
+    let program = forward(128);
+    let seconds = 0.25 * all_bytes(&program) as f64 / link.in_bytes_per_second;
+    let program = with_compute(&program, seconds);
+    let budget = share(&program, 0.5);
+    let plan = solved(&program, budget, link);
+    let streamed = program.recipe(Recipe::DoubleBuffer, budget, link).unwrap();
+    let times = streamed.prediction().seconds / plan.prediction().seconds;
+    assert!(times >= 1.75, "{times}");
+}
+
+fn buffer(name: &str, slots: u64, role: Role) -> BufferSpec {
+    BufferSpec {
+        name: name.to_owned(),
+        bytes: slots * SLOT_BYTES,
+        role,
+        in_place: role == Role::ReadOnly,
+    }
+}
+
+fn step(uses: &[(usize, Access)], compute_seconds: f64) -> Step {
+    let uses = uses.iter().map(|&(buffer, access)| Use { buffer, access });
+    Step {
+        name: "step".to_owned(),
+        uses: uses.collect(),
+        compute_seconds,
+    }
+}
+
+/// The large buffer is read once. In the arena it would displace the small ones.
+#[test]
+fn data_that_are_read_once_stay_at_home() {
+    let mut program = Program {
+        buffers: vec![buffer("read once", 8, Role::ReadOnly)],
+        steps: vec![step(&[(0, Access::Read)], 1e-3)],
+        repeat: Repeat::Cyclic,
+    };
+    for index in 1..=8 {
+        program.buffers.push(buffer("often", 1, Role::ReadOnly));
+        program.steps.push(step(&[(index, Access::Read)], 1e-6));
+    }
+    let budget = Budget {
+        bytes: 8 * SLOT_BYTES,
+    };
+    let plan = solved(&program, budget, Link::pcie5());
+    let first = &plan.steps()[0].before;
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0].kind, TransferKind::ReadInPlace);
+    assert_eq!(plan.resident().len(), 8);
+    assert!(plan.prediction().seconds <= plan.prediction().bound.seconds * 1.01);
+}
+
+/// A result is written back once, and scratch memory never, if they fit.
+#[test]
+fn one_pass_writes_its_results_back() {
+    let input = BufferSpec {
+        in_place: false,
+        ..buffer("input", 2, Role::ReadOnly)
+    };
+    let program = Program {
+        buffers: vec![
+            input,
+            buffer("between", 2, Role::Scratch),
+            buffer("result", 2, Role::ReadWrite),
+        ],
+        steps: vec![
+            step(&[(0, Access::Read), (1, Access::Write)], 1e-4),
+            step(&[(1, Access::Read), (2, Access::Write)], 1e-4),
+        ],
+        repeat: Repeat::Once,
+    };
+    let budget = Budget {
+        bytes: 4 * SLOT_BYTES,
+    };
+    let plan = solved(&program, budget, Link::pcie5());
+    let prediction = plan.prediction();
+    let bytes = (prediction.in_bytes, prediction.out_bytes);
+    assert_eq!(bytes, (2 * SLOT_BYTES, 2 * SLOT_BYTES));
+    assert_eq!(
+        bytes,
+        (prediction.bound.in_bytes, prediction.bound.out_bytes)
+    );
+    let transfers =
+        Link::pcie5().in_seconds(2 * SLOT_BYTES) + Link::pcie5().out_seconds(2 * SLOT_BYTES);
+    assert!(
+        (prediction.seconds - 2e-4 - transfers).abs() < 1e-9,
+        "{prediction:?}"
+    );
+}
+
+#[test]
+fn a_step_that_does_not_fit_is_an_error_with_both_sizes() {
+    let program = forward(4);
+    let budget = Budget {
+        bytes: 10 * SLOT_BYTES,
+    };
+    let error = program.solve(budget, Link::pcie5()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "step 0 (\"layer 0\") uses 33554432 bytes in whole slots of 2 MiB, and the budget has 20971520: raise the budget, or \
+         split the step or its buffers"
+    );
+}
+
+#[test]
+fn values_that_are_not_allowed_are_named() {
+    let link = Link::pcie5();
+    let budget = Budget { bytes: 1 << 30 };
+    let error = |change: fn(&mut Program)| {
+        let mut program = training(2);
+        change(&mut program);
+        program.solve(budget, link).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(|program| program.buffers[1].bytes = 0),
+        "buffers[1].bytes is 0; allowed is 1 to 2^53"
+    );
+    assert!(error(|program| program.steps[0].compute_seconds = f64::NAN).contains("NaN"));
+    assert!(error(|program| program.steps[0].compute_seconds = -1.0).contains("0 to 1e9"));
+    assert!(error(|program| program.steps[1].uses[0].buffer = 99).contains("99"));
+    assert!(
+        error(|program| program.steps[1].uses[1].buffer = 1).contains("one use of each buffer")
+    );
+    assert!(error(|program| program.steps[0].uses[0].access = Access::Write).contains("ReadOnly"));
+    for (field, link) in [
+        (
+            "in_bytes_per_second",
+            Link {
+                in_bytes_per_second: 0.0,
+                ..link
+            },
+        ),
+        (
+            "out_bytes_per_second",
+            Link {
+                out_bytes_per_second: f64::NAN,
+                ..link
+            },
+        ),
+        (
+            "latency_seconds",
+            Link {
+                latency_seconds: -1.0,
+                ..link
+            },
+        ),
+        (
+            "both_ways",
+            Link {
+                both_ways: 0.0,
+                ..link
+            },
+        ),
+    ] {
+        let error = training(2).solve(budget, link).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("link.{field} is ")), "{error}");
+    }
+}
+
+#[test]
+fn a_saved_plan_belongs_to_its_program_and_budget() {
+    let program = training(8);
+    let budget = share(&program, 0.5);
+    let plan = solved(&program, budget, Link::pcie5());
+    let text = plan.to_json();
+    assert_eq!(Plan::from_json(&text, &program, budget).unwrap(), plan);
+    let more = share(&program, 0.9);
+    assert_eq!(Plan::from_json(&text, &program, more).unwrap(), plan);
+    assert_eq!(Program::from_json(&program.to_json()).unwrap(), program);
+    let of = |text: &str, program: &Program, budget| Plan::from_json(text, program, budget);
+    let other = of(&text, &training(9), budget);
+    assert!(matches!(other, Err(PlanError::Digest { .. })), "{other:?}");
+    let less = of(&text, &program, share(&program, 0.4));
+    assert!(matches!(less, Err(PlanError::Budget { .. })), "{less:?}");
+    let version = text.replacen("\"version\":1", "\"version\":2", 1);
+    let version = of(&version, &program, budget).unwrap_err();
+    assert!(version.to_string().contains("version 2"), "{version}");
+    for text in ["", "[]", "{\"version\":1}", "{}"] {
+        let error = of(text, &program, budget);
+        assert!(matches!(error, Err(PlanError::Json { .. })), "{error:?}");
+    }
+    let file = std::env::temp_dir().join(format!("cuda-um-plan-{}", std::process::id()));
+    plan.save(&file).unwrap();
+    assert_eq!(Plan::load(&file, &program, budget).unwrap(), plan);
+    std::fs::remove_file(&file).unwrap();
+    let missing = Plan::load(&file, &program, budget);
+    assert!(
+        matches!(missing, Err(PlanError::File { .. })),
+        "{missing:?}"
+    );
+}
+
+#[test]
+fn a_plan_prints_bytes_times_and_the_bound() {
+    let program = with_compute(&training(16), 0.02);
+    let plan = solved(&program, share(&program, 0.5), Link::pcie5());
+    let text = plan.to_string();
+    for part in [
+        "budget 640 MiB",
+        "a pass takes",
+        "waiting",
+        "at least",
+        "times the lower bound",
+        "waits",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn the_curve_falls_with_the_budget() {
+    let program = with_compute(&forward(32), 1e-3);
+    let budgets: Vec<_> = (0..=10)
+        .map(|tenth| share(&program, f64::from(tenth) / 10.0))
+        .collect();
+    let curve = program.curve(Link::pcie5(), &budgets).unwrap();
+    // The first budget has no slot.
+    assert_eq!(curve.points.len(), 10);
+    assert!(
+        curve
+            .points
+            .windows(2)
+            .all(|two| two[1].seconds <= two[0].seconds)
+    );
+    assert!(
+        curve
+            .points
+            .iter()
+            .all(|point| point.seconds >= point.bound_seconds)
+    );
+    let text = curve.to_string();
+    assert_eq!(text.lines().count(), 11, "{text}");
+    let svg = curve.svg();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let lines = document
+        .descendants()
+        .filter(|node| node.has_tag_name("polyline"));
+    assert_eq!(lines.count(), 2);
+    let error = program.curve(Link::pcie5(), &budgets[..1]);
+    assert!(
+        matches!(error, Err(PlanError::StepExceedsBudget { .. })),
+        "{error:?}"
+    );
+    assert!(
+        program
+            .curve(Link::pcie5(), &[])
+            .unwrap()
+            .svg()
+            .ends_with("</svg>\n")
+    );
+}

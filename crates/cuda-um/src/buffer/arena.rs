@@ -1,0 +1,66 @@
+//! The constructors of arenas, and of buffers in them.
+
+use crate::Element;
+use crate::buffer::device::DeviceBuffer;
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::label::Label;
+use crate::resource::allocation::Allocation;
+use crate::resource::arena::DeviceArena;
+use crate::resource::device::DeviceMemory;
+use crate::resource::memory_resource::MemoryResource;
+use crate::{element, range};
+use std::panic::Location;
+
+impl DeviceArena {
+    /// Allocates an arena of `bytes`, a multiple of [`SLOT_BYTES`](Self::SLOT_BYTES), filled with zeros.
+    ///
+    /// # Ordering
+    ///
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream); the buffers' uses are ordered after them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for no slots or a part of one, [`Error::OutOfMemory`], and the errors of `cudaMalloc` and
+    /// `cudaMemsetAsync`.
+    #[track_caller]
+    #[doc(alias = "cudaMalloc")]
+    pub fn new(device: &Device, bytes: usize) -> Result<Self> {
+        if bytes == 0 || !bytes.is_multiple_of(Self::SLOT_BYTES) {
+            return Err(Error::InvalidArgument {
+                what: "the size of an arena",
+                value: format!("{bytes} bytes"),
+                reason: format!("it is a multiple of {} bytes, and not 0", Self::SLOT_BYTES),
+            });
+        }
+        let memory = DeviceBuffer::<u8>::zeroed_in(&DeviceMemory::new(device), bytes)?;
+        Ok(Self::of(memory.raw))
+    }
+
+    /// Makes a buffer of `len` elements in the slots from `first_slot` on. The elements have unspecified values: the bytes are zeros, or
+    /// those of earlier buffers.
+    ///
+    /// # Ordering
+    ///
+    /// The buffer's work is ordered after the work of earlier buffers in these slots.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if another buffer has one of the slots, or if the arena ends before; [`Error::TooLarge`].
+    #[track_caller]
+    pub fn place<T: Element>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
+        const { element::assert_element::<T>() };
+        let raw = match range::size_bytes::<T>(len)? {
+            0 => Allocation::empty::<T>(MemoryResource::device(self)),
+            bytes => {
+                MemoryResource::device(self)
+                    .api()
+                    .origin
+                    .check("allocation")?;
+                self.take_at(first_slot, bytes)?
+            }
+        };
+        let label = Label::of::<T>("DeviceBuffer", Location::caller());
+        Ok(DeviceBuffer::of_raw(raw.labelled(label)))
+    }
+}

@@ -1,0 +1,110 @@
+//! Arenas: one allocation, places of the caller's choice, and the order of the work of successive buffers in one place.
+
+use cuda_um::sys::cudaError;
+use cuda_um::{DeviceArena, DeviceBuffer, ErrorKind, PinnedBuffer};
+use cuda_um_sim::{Fail, Gpu, Leak};
+
+use cuda_um_testkit::{calls, simulated};
+
+const SLOT: usize = DeviceArena::SLOT_BYTES;
+
+#[test]
+fn buffers_stay_apart_and_the_driver_is_asked_once() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let arena = DeviceArena::new(&device, 8 * SLOT).unwrap();
+    assert_eq!(arena.slots(), 8);
+    let before = calls(&sim, "cudaMalloc");
+    let mut places: Vec<_> = [(0, 1), (1, SLOT), (2, SLOT + 1), (4, 4 * SLOT)]
+        .map(|(first, len)| arena.place::<u8>(first, len).unwrap())
+        .into();
+    for (value, buffer) in places.iter_mut().enumerate() {
+        assert!(buffer.read_back().unwrap().iter().all(|&byte| byte == 0));
+        buffer.fill(value as u8 + 1, &stream).unwrap();
+    }
+    for (value, buffer) in places.iter().enumerate() {
+        let bytes = buffer.read_back().unwrap();
+        assert!(bytes.iter().all(|&byte| byte == value as u8 + 1), "{value}");
+    }
+    let full = DeviceBuffer::<u8>::zeroed_in(&arena, 1).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::OutOfMemory);
+    assert!(full.to_string().contains("16777216"), "{full}");
+    assert!(
+        arena.place::<u8>(3, 1).is_err(),
+        "the second slot of a buffer"
+    );
+    places.remove(2);
+    let again = DeviceBuffer::<u8>::zeroed_in(&arena, 2 * SLOT).unwrap();
+    assert_eq!(again.len(), 2 * SLOT);
+    assert_eq!(calls(&sim, "cudaMalloc"), before);
+}
+
+/// Neither the drop nor the next buffer waits on the host.
+#[test]
+fn the_next_buffer_comes_after_the_last() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let (other, third) = (device.stream().unwrap(), device.stream().unwrap());
+    let arena = DeviceArena::new(&device, 4 * SLOT).unwrap();
+    let ones = PinnedBuffer::from_slice(&device, &vec![1u8; 2 * SLOT]).unwrap();
+    let mut result = PinnedBuffer::<u8>::zeroed(&device, 2 * SLOT).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    let mut first = arena.place::<u8>(0, SLOT).unwrap();
+    let mut second = arena.place::<u8>(1, SLOT).unwrap();
+    first.fill(5, &stream).unwrap();
+    second.fill(6, &other).unwrap();
+    drop((first, second));
+    let mut next = arena.place::<u8>(0, 2 * SLOT).unwrap();
+    third.copy(&ones, &mut next).unwrap();
+    third.copy(&next, &mut result).unwrap();
+    drop(next);
+    drop(paused);
+    assert!(result.host().unwrap().iter().all(|&byte| byte == 1));
+}
+
+#[test]
+fn the_memory_is_freed_after_the_work_in_it() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let arena = DeviceArena::new(&device, 4 * SLOT).unwrap();
+    let mut buffer = arena.place::<u8>(2, SLOT).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    buffer.fill(5, &stream).unwrap();
+    drop(arena);
+    drop(buffer);
+    assert_eq!(calls(&sim, "cudaFree"), 0, "never while work uses it");
+    drop(paused);
+    device.runtime().reclaim().unwrap();
+    assert_eq!(calls(&sim, "cudaFree"), 1);
+}
+
+/// A slot whose work cannot be waited for has no other buffer, and its arena is not freed.
+#[test]
+fn a_lost_slot_is_never_used_again() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    sim.leaves(1, "a wait failed, so the arena is leaked", |leak| {
+        matches!(leak, Leak::Memory { .. })
+    });
+    let arena = DeviceArena::new(&device, 4 * SLOT).unwrap();
+    let mut buffer = arena.place::<u8>(1, SLOT).unwrap();
+    device.synchronize().unwrap();
+    let held = sim.hold(0);
+    buffer.fill(5, &stream).unwrap();
+    for call in [
+        "cudaEventQuery",
+        "cudaEventSynchronize",
+        "cudaStreamSynchronize",
+        "cudaDeviceSynchronize",
+    ] {
+        let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
+        sim.fail(fail.from_then_on());
+    }
+    buffer.close().unwrap_err();
+    sim.clear_failures();
+    drop(held);
+    let refused = arena.place::<u8>(1, 1).unwrap_err();
+    assert!(
+        refused.to_string().contains("slot 1 is in use"),
+        "{refused}"
+    );
+    arena.place::<u8>(2, 2 * SLOT).unwrap();
+}

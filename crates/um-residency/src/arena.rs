@@ -1,0 +1,114 @@
+//! The arena: device memory of exactly the budget.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::{Condvar, Mutex};
+use um_backend::cuda_um::DeviceArena;
+use um_backend::{BufferDevice, CudaDevice};
+
+use crate::budget::Budget;
+use crate::error::Result;
+use crate::lanes::Lanes;
+use crate::request::WorkingSet;
+use crate::set::{Requests, check};
+use crate::state::{Shared, State};
+use crate::stats::Stats;
+
+/// Device memory of exactly a budget, allocated once, in which [`Homed`](crate::Homed) buffers take turns. A clone is the same arena.
+///
+/// The budget is a fact of allocation: the driver is never asked for more device memory.
+#[derive(Clone)]
+pub struct Arena {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Arena {
+    /// Allocates the memory, in slots of 2 MiB.
+    ///
+    /// # Ordering
+    /// The memory is zeroed on the device's default stream; all work in it is ordered after that.
+    ///
+    /// # Errors
+    /// [`Error::Budget`](crate::Error::Budget) for a share outside of 0 to 1, or for less than a slot;
+    /// [`CudaError::OutOfMemory`](um_backend::CudaError::OutOfMemory) with the free bytes if the device has less; errors of CUDA.
+    #[doc(alias = "cudaMalloc")]
+    pub fn new(device: &Arc<CudaDevice>, budget: Budget) -> Result<Self> {
+        let bytes = budget
+            .slots(device)?
+            .saturating_mul(DeviceArena::SLOT_BYTES);
+        let below = device.as_cuda_um();
+        let shared = Shared {
+            device: BufferDevice::Cuda(Arc::clone(device)),
+            cuda: Arc::clone(device),
+            memory: DeviceArena::new(below, bytes)?,
+            inbound: Lanes::new(below)?,
+            outbound: Lanes::new(below)?,
+            state: Mutex::new(State::default()),
+            released: Condvar::new(),
+            has_pass: AtomicBool::new(false),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Arc<CudaDevice> {
+        &self.shared.cuda
+    }
+
+    /// The budget in bytes, in whole slots.
+    #[must_use]
+    pub fn budget_bytes(&self) -> u64 {
+        self.shared.budget_bytes()
+    }
+
+    /// The budget, for [`Program::solve`](cuda_um_plan::Program::solve).
+    #[must_use]
+    pub fn plan_budget(&self) -> cuda_um_plan::Budget {
+        let bytes = self.budget_bytes();
+        cuda_um_plan::Budget { bytes }
+    }
+
+    /// What the arena did so far. In a child made by `fork`, all zeros.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        match self.shared.cuda.as_cuda_um().runtime().is_inherited() {
+            true => Stats::default(),
+            false => self.shared.state.lock().counters.stats,
+        }
+    }
+
+    /// Announces a later working set. Announced buffers stay in the arena rather than others, and come before their working set asks for
+    /// them if there is room. Announce sets in the order of their use; a set that differs from the announced ones is granted, too.
+    ///
+    /// # Errors
+    /// The errors of [`working_set`](crate::working_set) before any transfer.
+    pub fn announce<'a>(&self, set: &impl WorkingSet<'a>) -> Result<()> {
+        let mut requests = Requests::default();
+        set.request(&mut requests)?;
+        let shared = requests.shared()?;
+        shared.check_process("announce")?;
+        let mut state = shared.state.lock();
+        check(shared, &state, &requests.list)?;
+        state.announce(&requests.list);
+        Ok(())
+    }
+
+    /// Forgets the announced sets.
+    pub fn forget_announced(&self) {
+        self.shared.state.lock().forget_announced();
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena")
+            .field("device", &self.shared.cuda.ordinal())
+            .field("budget_bytes", &self.budget_bytes())
+            .finish_non_exhaustive()
+    }
+}

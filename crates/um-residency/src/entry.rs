@@ -1,0 +1,88 @@
+//! A buffer as its arena knows it.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use um_backend::cuda_um::{DeviceArena, DeviceBuffer};
+
+use crate::home::SharedHome;
+use crate::place::Urgency;
+use cuda_um_plan::{Access, Role};
+
+pub(crate) struct Entry {
+    pub(crate) name: Arc<str>,
+    pub(crate) bytes: usize,
+    pub(crate) role: Role,
+    pub(crate) home: SharedHome,
+    /// Whether a transfer from or to the home needs the calling thread.
+    pub(crate) in_file: bool,
+    pub(crate) memory: Residence,
+    /// The first slot, unless the buffer is away.
+    pub(crate) first: usize,
+    /// The arena has newer contents than the home.
+    pub(crate) dirty: bool,
+    /// A plan took slots for a step that writes all: the arena does not have the contents.
+    pub(crate) blank: bool,
+    /// The guards that read.
+    pub(crate) readers: usize,
+    /// The number of the last use.
+    pub(crate) used: u64,
+    /// The numbers of the announced uses.
+    pub(crate) next: VecDeque<u64>,
+    /// A plan dropped the contents after this step.
+    pub(crate) gone: Option<usize>,
+}
+
+/// Where the device memory of a buffer is.
+pub(crate) enum Residence {
+    /// The contents are only in the home.
+    Away,
+    Here(Arc<DeviceBuffer<u8>>),
+    /// A guard that writes has it.
+    Taken,
+}
+
+impl Entry {
+    pub(crate) fn slot_count(&self) -> usize {
+        self.bytes.div_ceil(DeviceArena::SLOT_BYTES)
+    }
+
+    pub(crate) fn slots(&self) -> Range<usize> {
+        self.first..self.first + self.slot_count()
+    }
+
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self.memory, Residence::Away)
+    }
+
+    /// Whether a guard holds the buffer.
+    pub(crate) fn is_held(&self) -> bool {
+        self.readers > 0 || matches!(self.memory, Residence::Taken)
+    }
+
+    /// Whether the arena has slots of the buffer, and not the contents that this access needs.
+    pub(crate) fn lacks(&self, access: Access) -> bool {
+        self.blank && access != Access::Write && self.role != Role::Scratch && !self.is_held()
+    }
+
+    /// Whether a guard with this access must wait for another one.
+    pub(crate) fn is_busy_for(&self, access: Access) -> bool {
+        match access {
+            Access::Read => matches!(self.memory, Residence::Taken),
+            Access::Write | Access::ReadWrite => self.is_held(),
+        }
+    }
+
+    /// How soon the buffer is needed; `None` if it cannot leave.
+    pub(crate) fn urgency(&self) -> Option<Urgency> {
+        if self.is_held() {
+            return None;
+        }
+        Some(match self.next.front() {
+            Some(&next) => Urgency::Next(Reverse(next)),
+            None => Urgency::Used(self.used),
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! The homes of buffers: where their contents are while they are not in the arena.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use um_backend::cuda_um::{
+    Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, View, ViewMut,
+};
+use um_backend::{CudaError, Element};
+
+type Result<T> = um_backend::Result<T>;
+
+/// Host memory that copy engines reach.
+pub(crate) trait HostMemory: Send + Sync {
+    fn view(&self) -> Result<View<'_, u8>>;
+    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>>;
+}
+
+impl<T: Element> HostMemory for PinnedBuffer<T> {
+    fn view(&self) -> Result<View<'_, u8>> {
+        Ok(self.as_view().cast()?)
+    }
+
+    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
+        Ok(self.as_view_mut().cast()?)
+    }
+}
+
+impl<T: Element> HostMemory for RegisteredBuffer<'static, T> {
+    fn view(&self) -> Result<View<'_, u8>> {
+        Ok(self.as_view().cast()?)
+    }
+
+    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
+        Ok(self.as_view_mut().cast()?)
+    }
+}
+
+/// The home of a buffer.
+pub(crate) enum Home {
+    /// None yet: the contents are zeros, or in the arena.
+    Nowhere,
+    Memory(Box<dyn HostMemory>),
+    /// A file, from this byte on.
+    File(Arc<File>, u64),
+}
+
+/// A home that several threads use: transfers, and the host.
+pub(crate) type SharedHome = Arc<Mutex<Home>>;
+
+/// The bytes that a copy between a file and device memory has on the host at a time.
+const PIECE: usize = 4 << 20;
+
+impl Home {
+    /// Whether a transfer needs the calling thread until its end.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self, Self::File(..))
+    }
+
+    /// Whether the contents are zeros, or in the arena.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        matches!(self, Self::Nowhere)
+    }
+
+    /// Enqueues the copy of the home to device memory; for a file, reads it.
+    pub(crate) fn bring_in(&self, to: &mut DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
+        match self {
+            Self::Nowhere => Ok(to.set_zero(stream)?),
+            Self::Memory(memory) => Ok(stream.copy(&memory.view()?, to)?),
+            Self::File(file, start) => read(file, *start, to),
+        }
+    }
+
+    /// Enqueues the copy of device memory to the home; for a file, does it.
+    pub(crate) fn write_back(&mut self, from: &DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
+        self.exists(&stream.device(), from.len())?;
+        match self {
+            Self::Nowhere => Ok(()),
+            Self::Memory(memory) => Ok(stream.copy(from, &mut memory.view_mut()?)?),
+            Self::File(file, start) => write(file, *start, from),
+        }
+    }
+
+    /// Makes a home of zeros if there is none.
+    fn exists(&mut self, device: &Device, bytes: usize) -> Result<()> {
+        if matches!(self, Self::Nowhere) {
+            let zeros = PinnedBuffer::<u8>::zeroed(device, bytes)?;
+            *self = Self::Memory(Box::new(zeros));
+        }
+        Ok(())
+    }
+
+    /// Copies bytes of the home to the host.
+    pub(crate) fn get(&self, offset: usize, target: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Nowhere => target.fill(0),
+            Self::Memory(memory) => memory.view()?.copy_to_host_at(offset, target)?,
+            Self::File(file, start) => {
+                let total = target.len();
+                read_at(file, target, start + offset as u64)
+                    .map_err(|error| failed("reading a home", total, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for transfers to the home.
+    pub(crate) fn settle(&self) -> Result<()> {
+        match self {
+            Self::Memory(memory) if !memory.view()?.is_empty() => {
+                Ok(memory.view()?.copy_to_host_at(0, &mut [0])?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies bytes of the host to the home of a buffer of `bytes`.
+    pub(crate) fn put(
+        &mut self,
+        offset: usize,
+        source: &[u8],
+        (device, bytes): (&Device, usize),
+    ) -> Result<()> {
+        self.exists(device, bytes)?;
+        match self {
+            Self::Nowhere => {}
+            Self::Memory(memory) => memory.view_mut()?.copy_from_host_at(offset, source)?,
+            Self::File(file, start) => write_at(file, source, *start + offset as u64)
+                .map_err(|error| failed("writing a home", source.len(), error))?,
+        }
+        Ok(())
+    }
+}
+
+fn failed(call: &'static str, total_bytes: usize, source: io::Error) -> CudaError {
+    CudaError::Io {
+        call,
+        done_bytes: 0,
+        total_bytes,
+        source,
+    }
+}
+
+/// Reads a file into device memory, on several threads and through the pinned ring of the device.
+fn read(file: &File, start: u64, to: &mut DeviceBuffer<u8>) -> Result<()> {
+    let (total, failure) = (to.len(), Mutex::new(None));
+    to.host_overwrite(.., |first, slots| {
+        let mut bytes = vec![0; slots.len()];
+        if let Err(error) = read_at(file, &mut bytes, start + first as u64) {
+            failure.lock().get_or_insert(error);
+        }
+        slots.copy_from_slice(&bytes)
+    })?;
+    match failure.into_inner() {
+        Some(error) => Err(failed("reading a home", total, error)),
+        None => Ok(()),
+    }
+}
+
+/// Writes device memory to a file.
+fn write(file: &File, start: u64, from: &DeviceBuffer<u8>) -> Result<()> {
+    let mut piece = vec![0; PIECE.min(from.len())];
+    for at in (0..from.len()).step_by(PIECE) {
+        let piece = &mut piece[..PIECE.min(from.len() - at)];
+        from.copy_to_host_at(at, piece)?;
+        write_at(file, piece, start + at as u64).map_err(|source| CudaError::Io {
+            call: "writing a home",
+            done_bytes: at,
+            total_bytes: from.len(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, at)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => (bytes, at) = (&mut bytes[read..], at + read as u64),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_write(file, bytes, at)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => (bytes, at) = (&bytes[written..], at + written as u64),
+        }
+    }
+    Ok(())
+}

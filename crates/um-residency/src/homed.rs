@@ -1,0 +1,188 @@
+//! Buffers with a home.
+
+use std::fmt;
+use std::fs::File;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+#[cfg(doc)]
+use um_backend::cuda_um;
+use um_backend::cuda_um::range;
+use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer};
+use um_backend::{CudaError, Element};
+
+use crate::arena::Arena;
+use crate::entry::{Entry, Residence};
+use crate::home::Home;
+use crate::state::{Handle, Shared};
+use cuda_um_plan::Role;
+
+/// A buffer whose contents have a home outside of the device: pinned or registered host memory, or a file. A
+/// [`working_set`](crate::working_set) brings it into the [`Arena`], and its guard is an argument of kernels.
+///
+/// It is a [`Buffer`](um_backend::Buffer): access of the host uses the home, after a write back if the arena has newer contents. A drop loses
+/// contents that are not written back: call [`write_back`](Self::write_back) before, if the home is a file or memory that stays.
+pub struct Homed<T> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: usize,
+    pub(crate) len: usize,
+    pub(crate) role: Role,
+    pub(crate) name: Option<String>,
+    _elements: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Homed<T> {
+    /// Makes a buffer of `len` zeros with a home in new pinned memory. A scratch buffer gets it when it first leaves the arena, or when the
+    /// host writes.
+    ///
+    /// # Errors
+    /// [`TooLarge`](cuda_um::Error::TooLarge), [`CudaError::OutOfMemory`] for pinned memory, and errors of CUDA.
+    pub fn zeroed(arena: &Arena, len: usize, role: Role) -> um_backend::Result<Self> {
+        range::size_bytes::<T>(len)?;
+        if role == Role::Scratch {
+            return Ok(Self::at(arena, len, role, Home::Nowhere));
+        }
+        let home = PinnedBuffer::<T>::zeroed(arena.device().as_cuda_um(), len)?;
+        Ok(Self::from_pinned(arena, home, role))
+    }
+
+    /// Makes a buffer with a copy of a slice in new pinned memory.
+    ///
+    /// # Errors
+    /// The errors of [`zeroed`](Self::zeroed).
+    pub fn from_slice(arena: &Arena, elements: &[T], role: Role) -> um_backend::Result<Self> {
+        let home = PinnedBuffer::from_slice(arena.device().as_cuda_um(), elements)?;
+        Ok(Self::from_pinned(arena, home, role))
+    }
+
+    /// Makes a buffer whose home is the vector's memory, which is registered with CUDA.
+    ///
+    /// # Errors
+    /// The errors of [`RegisteredBuffer::from_vec`]. The vector is lost after an error.
+    pub fn from_vec(arena: &Arena, elements: Vec<T>, role: Role) -> um_backend::Result<Self> {
+        let home = RegisteredBuffer::from_vec(arena.device().as_cuda_um(), elements)?;
+        let len = home.len();
+        Ok(Self::at(arena, len, role, Home::Memory(Box::new(home))))
+    }
+
+    /// Makes a buffer whose home is this pinned memory, of the same runtime.
+    pub fn from_pinned(arena: &Arena, home: PinnedBuffer<T>, role: Role) -> Self {
+        let len = home.len();
+        Self::at(arena, len, role, Home::Memory(Box::new(home)))
+    }
+
+    /// Makes a buffer of `len` elements whose home is a part of a file, from byte `start` on, in the byte order of this machine. For a role
+    /// other than [`Role::ReadOnly`], the file is open for writing, too.
+    ///
+    /// # Ordering
+    /// The file is read by the working set, on several threads and through pinned memory of the library. A write back waits for the file.
+    ///
+    /// # Errors
+    /// [`CudaError::Io`] if the file is shorter.
+    pub fn from_file(
+        arena: &Arena,
+        file: File,
+        (start, len): (u64, usize),
+        role: Role,
+    ) -> um_backend::Result<Self> {
+        let total_bytes = range::size_bytes::<T>(len)?;
+        let io = |source| CudaError::Io {
+            call: "Homed::from_file",
+            done_bytes: 0,
+            total_bytes,
+            source,
+        };
+        let has = file.metadata().map_err(io)?.len();
+        if start.saturating_add(total_bytes as u64) > has {
+            let reason = format!("the file has {has} bytes, and the buffer begins at byte {start}");
+            let kind = std::io::ErrorKind::UnexpectedEof;
+            return Err(io(std::io::Error::new(kind, reason)));
+        }
+        Ok(Self::at(
+            arena,
+            len,
+            role,
+            Home::File(Arc::new(file), start),
+        ))
+    }
+
+    fn at(arena: &Arena, len: usize, role: Role, home: Home) -> Self {
+        let shared = Arc::clone(&arena.shared);
+        let mut state = shared.state.lock();
+        state.made += 1;
+        let entry = Entry {
+            name: format!("buffer {}", state.made).into(),
+            bytes: len * size_of::<T>(),
+            role,
+            in_file: home.is_file(),
+            home: Arc::new(Mutex::new(home)),
+            memory: Residence::Away,
+            first: 0,
+            dirty: false,
+            blank: false,
+            readers: 0,
+            used: 0,
+            next: Default::default(),
+            gone: None,
+        };
+        let id = state.add(entry);
+        drop(state);
+        Self {
+            shared,
+            id,
+            len,
+            role,
+            name: None,
+            _elements: PhantomData,
+        }
+    }
+
+    pub(crate) fn handle(&self) -> Handle<'_> {
+        let (shared, id) = (&self.shared, self.id);
+        Handle { shared, id }
+    }
+}
+
+impl<T> Homed<T> {
+    /// The life of the contents.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The arena.
+    #[must_use]
+    pub fn arena(&self) -> Arena {
+        Arena {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Whether the buffer is in the arena now. It may leave at any time, unless a guard holds it.
+    #[must_use]
+    pub fn is_resident(&self) -> bool {
+        !self.shared.state.lock().entry(self.id).is_away()
+    }
+}
+
+impl<T> Drop for Homed<T> {
+    fn drop(&mut self) {
+        if self.shared.cuda.as_cuda_um().runtime().is_inherited() {
+            return;
+        }
+        let entry = self.shared.state.lock().remove(self.id);
+        // Frees the home without the lock.
+        drop(entry);
+    }
+}
+
+impl<T> fmt::Debug for Homed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Homed")
+            .field("name", &self.name)
+            .field("len", &self.len)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
+}

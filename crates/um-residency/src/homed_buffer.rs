@@ -1,0 +1,92 @@
+//! `Homed` as a `Buffer` of the backend.
+
+use std::any::Any;
+
+use um_backend::cuda_um::range;
+use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, Element, Result};
+
+use crate::homed::Homed;
+use crate::host::{to_home, with_home};
+
+impl<T: Element> Homed<T> {
+    /// Writes contents that only the arena has to the home.
+    ///
+    /// # Ordering
+    /// Waits for the work that writes the buffer, and for the transfer: the home has the contents when this returns.
+    ///
+    /// # Errors
+    /// Errors of CUDA and of the file.
+    pub fn write_back(&self) -> Result<()> {
+        with_home(&self.shared, self.id, "Homed::write_back", |home| {
+            home.settle()
+        })
+    }
+
+    /// Replaces elements in the home.
+    fn put(&mut self, offset: usize, source: &[T], call: &'static str) -> Result<()> {
+        let part = range::check_at(offset, source.len(), self.len)?;
+        to_home(&self.shared, self.id, (call, part.len() < self.len))?;
+        let start = range::to_bytes::<T>(&part).start;
+        let of = (self.shared.cuda.as_cuda_um(), self.len * size_of::<T>());
+        with_home(&self.shared, self.id, call, |home| {
+            home.put(start, bytemuck::cast_slice(source), of)
+        })
+    }
+}
+
+impl<T: Element> Buffer<T> for Homed<T> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn device(&self) -> &BufferDevice {
+        &self.shared.device
+    }
+
+    /// Opaque: kernels take the guards of a working set.
+    fn memory(&self) -> BufferMemory<'_, T> {
+        BufferMemory::Opaque
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
+        BufferMemoryMut::Opaque
+    }
+
+    /// Makes a buffer of the same arena and role, with a home in pinned memory.
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
+        Ok(Box::new(Self::zeroed(&self.arena(), len, self.role)?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn set_name(&mut self, name: &str) {
+        self.shared.state.lock().entry(self.id).name = name.into();
+        self.name = Some(name.to_owned());
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
+        self.put(offset, source, "copy_from_host_at")
+    }
+
+    fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<()> {
+        let part = range::check_at(offset, target.len(), self.len)?;
+        let start = range::to_bytes::<T>(&part).start;
+        with_home(&self.shared, self.id, "copy_to_host_at", |home| {
+            home.get(start, bytemuck::cast_slice_mut(target))
+        })
+    }
+
+    fn fill(&mut self, value: T) -> Result<()> {
+        self.fill_range(0..self.len, value)
+    }
+}

@@ -1,0 +1,168 @@
+//! A pass that is being recorded or run: what it knows, without the arena.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use cuda_um_plan::{Access, Moment, Plan, Program, Transfer, Use};
+use um_backend::cuda_um::{DeviceBuffer, Event};
+
+/// The pass of a thread. Working sets of other threads are not part of it.
+pub(crate) struct Pass {
+    pub(crate) thread: ThreadId,
+    pub(crate) kind: Kind,
+    /// The times of the steps, if they are measured.
+    pub(crate) clock: Option<Clock>,
+}
+
+pub(crate) enum Kind {
+    Recorded(Recorder),
+    Planned(Box<Runner>),
+}
+
+/// Measures each step on its stream.
+pub(crate) struct Clock {
+    /// A use of a buffer copies a byte here, so that the stream comes after the buffer's transfers.
+    pub(crate) probe: DeviceBuffer<u8>,
+    /// Before the transfers of the step that begins.
+    pub(crate) begins: Option<Event>,
+    pub(crate) steps: Vec<StepEvents>,
+}
+
+/// The events of a step.
+pub(crate) struct StepEvents {
+    /// The step before has ended.
+    pub(crate) begins: Event,
+    /// All transfers are complete.
+    pub(crate) ready: Event,
+}
+
+/// What a recorded pass did.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    /// The buffers in the order of their first use.
+    pub(crate) buffers: Vec<usize>,
+    index: HashMap<usize, usize>,
+    pub(crate) steps: Vec<Vec<Use>>,
+}
+
+impl Recorder {
+    pub(crate) fn step(&mut self, list: &[(usize, Access)]) {
+        let mut uses: Vec<Use> = Vec::new();
+        for &(id, access) in list {
+            let next = self.buffers.len();
+            let buffer = *self.index.entry(id).or_insert(next);
+            if buffer == next {
+                self.buffers.push(id);
+            }
+            if uses.iter().all(|other| other.buffer != buffer) {
+                uses.push(Use { buffer, access });
+            }
+        }
+        self.steps.push(uses);
+    }
+}
+
+/// A plan and the state of its execution.
+pub(crate) struct Runner {
+    pub(crate) program: Arc<Program>,
+    pub(crate) plan: Arc<Plan>,
+    /// The buffers of the program.
+    pub(crate) ids: Vec<usize>,
+    /// The next step of the pass.
+    pub(crate) step: usize,
+    /// The steps whose transfers from the device are done.
+    pub(crate) ended: usize,
+    /// The next transfer to the device: its step, its place in the list, and 1 if it is for the next pass.
+    pub(crate) next: (usize, usize),
+    pub(crate) next_pass: i8,
+    /// The arena is not as the plan expects it at the beginning of a pass.
+    pub(crate) is_lost: bool,
+    pub(crate) divergence: Option<Divergence>,
+}
+
+/// Where a run left its plan: [`PassReport::divergence`](crate::PassReport::divergence).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Divergence {
+    /// The index of the step.
+    pub step: usize,
+    /// The uses that the plan expects; empty after the last step.
+    pub expected: String,
+    /// The uses of the run; empty if the pass ended.
+    pub found: String,
+}
+
+impl Runner {
+    /// Whether the next step of the program uses exactly these buffers.
+    pub(crate) fn expects(&self, list: &[(usize, Access)]) -> bool {
+        let Some(step) = self.program.steps.get(self.step) else {
+            return false;
+        };
+        let has = |one: &Use| list.contains(&(self.ids[one.buffer], one.access));
+        let known =
+            |(id, _): &(usize, Access)| step.uses.iter().any(|one| self.ids[one.buffer] == *id);
+        step.uses.iter().all(has) && list.iter().all(known)
+    }
+
+    /// The next transfer to the device, if its earliest point is over.
+    pub(crate) fn due(&self) -> Option<Transfer> {
+        let one = *self
+            .plan
+            .steps()
+            .get(self.next.0)?
+            .before
+            .get(self.next.1)?;
+        let is_over = match one.earliest {
+            None => self.next_pass == 0,
+            Some(Moment { pass, step }) => {
+                let pass = pass + self.next_pass;
+                pass < 0 || (pass == 0 && step < self.step)
+            }
+        };
+        is_over.then_some(one)
+    }
+
+    /// Goes to the next transfer to the device, at most to the end of the next pass.
+    pub(crate) fn advance(&mut self, by: usize) {
+        self.next.1 += by;
+        let steps = self.plan.steps();
+        loop {
+            match steps.get(self.next.0) {
+                Some(step) if self.next.1 < step.before.len() => break,
+                Some(_) => self.next = (self.next.0 + 1, 0),
+                None if self.next_pass == 0 => (self.next, self.next_pass) = ((0, 0), 1),
+                None => break,
+            }
+        }
+    }
+
+    /// The same plan at its beginning, for an arena in any state.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            program: Arc::clone(&self.program),
+            plan: Arc::clone(&self.plan),
+            ids: self.ids.clone(),
+            step: 0,
+            ended: 0,
+            next: (0, 0),
+            next_pass: 0,
+            is_lost: true,
+            divergence: None,
+        }
+    }
+
+    /// The uses of a step of the program in words.
+    pub(crate) fn expected(&self) -> String {
+        let step = self.program.steps.get(self.step);
+        let uses = step.into_iter().flat_map(|step| &step.uses);
+        let one = |one: &Use| format!("{:?} {}", one.access, self.program.buffers[one.buffer].name);
+        uses.map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Pass {
+    pub(crate) fn is_of_this_thread(&self) -> bool {
+        self.thread == thread::current().id()
+    }
+}

@@ -1,0 +1,245 @@
+//! Passes that follow a plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cuda_um_plan::{Plan, PlanError, Program};
+use um_backend::cuda_um::{Event, Stream};
+
+use crate::arena::Arena;
+use crate::error::{Error, Result};
+use crate::pass::{Clock, Divergence, Kind, Pass, Runner};
+use crate::record::Active;
+use crate::report::{PassReport, Report};
+use crate::stats::LoggedChange;
+use crate::steer;
+
+/// A plan for the buffers of an arena. [`run`](Self::run) is called for each pass.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};
+/// # let config = CudaBackendConfig::default().simulator(Sim::builder().build()?);
+/// # let backend = CudaBackend::initialize_blocking(config)?;
+/// use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Role, working_set};
+///
+/// let stream = backend.device().as_cuda_um().stream()?;
+/// let arena = Arena::new(backend.device(), Budget::Bytes(4 << 20))?;
+/// let layers: Vec<_> = (0..4)
+///     .map(|layer| Homed::from_slice(&arena, &vec![layer; 1 << 19], Role::ReadOnly))
+///     .collect::<Result<_, _>>()?;
+/// let pass = || {
+///     for layer in &layers {
+///         let weights = working_set(&stream, Read(layer))?; // launch kernels that read `&weights`
+///     }
+///     Ok::<(), um_residency::Error>(())
+/// };
+/// let (done, program) = arena.record(&stream, pass)?;
+/// done?;
+/// let plan = program.solve(arena.plan_budget(), Link::pcie5())?;
+/// let mut planned = Planned::new(&arena, program, plan)?;
+/// for _ in 0..3 {
+///     planned.run(&stream, pass)??;
+/// }
+/// let report = planned.report()?;
+/// assert_eq!(report.passes[2].in_bytes, report.prediction.in_bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Planned {
+    arena: Arena,
+    runner: Option<Box<Runner>>,
+    passes: Vec<Timed>,
+    changes: Vec<LoggedChange>,
+    measures: bool,
+}
+
+/// A pass whose time may not be known yet.
+struct Timed {
+    begin: Event,
+    end: Event,
+    bytes: [u64; 2],
+    clock: Option<Clock>,
+    divergence: Option<Divergence>,
+}
+
+impl Planned {
+    /// Checks a plan, and finds the buffers of its program in the arena by name, size and role.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] for a plan that is not valid for the program, or needs a larger budget; [`Error::UnknownBuffer`] unless each name
+    /// belongs to one buffer.
+    pub fn new(arena: &Arena, program: Program, plan: Plan) -> Result<Self> {
+        plan.check(&program)?;
+        let (needs, has) = (plan.budget(), arena.plan_budget());
+        if needs.slots() > has.slots() {
+            let (plan, given) = (needs.bytes, has.bytes);
+            return Err(PlanError::Budget { plan, given }.into());
+        }
+        arena.shared.check_process("Planned::new")?;
+        let state = arena.shared.state.lock();
+        let mut ids = Vec::with_capacity(program.buffers.len());
+        for spec in &program.buffers {
+            let entries = state.entries.iter().enumerate();
+            let mut fitting = entries.filter_map(|(id, entry)| {
+                let entry = entry.as_ref()?;
+                let fits = *entry.name == *spec.name
+                    && entry.bytes as u64 == spec.bytes
+                    && entry.role == spec.role;
+                fits.then_some(id)
+            });
+            match (fitting.next(), fitting.count()) {
+                (Some(id), 0) => ids.push(id),
+                (first, more) => {
+                    return Err(Error::UnknownBuffer {
+                        name: spec.name.clone(),
+                        bytes: spec.bytes,
+                        found: usize::from(first.is_some()) + more,
+                    });
+                }
+            }
+        }
+        drop(state);
+        let runner = Runner {
+            program: Arc::new(program),
+            plan: Arc::new(plan),
+            ids,
+            step: 0,
+            ended: 0,
+            next: (0, 0),
+            next_pass: 0,
+            is_lost: true,
+            divergence: None,
+        };
+        Ok(Self {
+            arena: arena.clone(),
+            runner: Some(Box::new(runner)),
+            passes: Vec::new(),
+            changes: Vec::new(),
+            measures: false,
+        })
+    }
+
+    /// Measures the wait of each step for its transfers in later passes. This costs a few microseconds for each step.
+    pub fn measure_stalls(&mut self, measures: bool) {
+        self.measures = measures;
+    }
+
+    /// Runs a pass. Its working sets, on this thread, get what the plan transferred ahead. A pass that leaves the plan continues with
+    /// look-ahead over the rest of the plan; the report says where, and the next pass begins anew.
+    ///
+    /// The buffers of the program must be live; a pass after the drop of one is refused.
+    ///
+    /// # Ordering
+    /// `pass` returns when its work is enqueued, and so does this.
+    ///
+    /// # Errors
+    /// [`Error::PassActive`] within another pass, [`Error::UnknownBuffer`] for a dropped buffer, and errors of CUDA. The result of `pass` may
+    /// then be lost, and the next pass begins anew.
+    pub fn run<R>(&mut self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<R> {
+        let shared = Arc::clone(&self.arena.shared);
+        let Some(mut runner) = self.runner.take() else {
+            return Err(Error::PassActive { call: "run" });
+        };
+        let clock = match self.measures {
+            true => Clock::new(stream).map(Some),
+            false => Ok(None),
+        };
+        let before = self.arena.stats();
+        let entered = self.live(&runner).and(clock).and_then(|clock| {
+            let begin = Event::timed(stream)?;
+            steer::enter(&shared, &mut runner)?;
+            Ok((clock, begin))
+        });
+        let (clock, begin) = match entered {
+            Ok(entered) => entered,
+            Err(error) => {
+                runner.is_lost = true;
+                self.runner = Some(runner);
+                return Err(error);
+            }
+        };
+        let spare = Box::new(runner.again());
+        let active = match Active::enter(&shared, "run", Kind::Planned(runner), clock) {
+            Ok(active) => active,
+            Err(error) => {
+                self.runner = Some(spare);
+                return Err(error);
+            }
+        };
+        let result = pass();
+        let (mut runner, clock) = match active.leave() {
+            Some(Pass {
+                kind: Kind::Planned(runner),
+                clock,
+                ..
+            }) => (runner, clock),
+            _ => (spare, None),
+        };
+        let left = steer::leave(&shared, &mut runner);
+        let divergence = runner.divergence.clone();
+        runner.is_lost |= left.is_err();
+        self.runner = Some(runner);
+        left?;
+        let (after, end) = (self.arena.stats(), Event::timed(stream)?);
+        self.changes = shared.state.lock().counters.log.take().unwrap_or_default();
+        self.passes.push(Timed {
+            begin,
+            end,
+            bytes: [
+                after.in_bytes - before.in_bytes,
+                after.out_bytes - before.out_bytes,
+            ],
+            clock,
+            divergence,
+        });
+        Ok(result)
+    }
+
+    fn live(&self, runner: &Runner) -> Result<()> {
+        let state = self.arena.shared.state.lock();
+        for (&id, spec) in runner.ids.iter().zip(&runner.program.buffers) {
+            let entry = state.entries[id].as_ref();
+            if entry.is_none_or(|entry| *entry.name != *spec.name) {
+                return Err(Error::UnknownBuffer {
+                    name: spec.name.clone(),
+                    bytes: spec.bytes,
+                    found: 0,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the passes did, beside the prediction. Waits for their work.
+    ///
+    /// # Errors
+    /// Errors of CUDA, also of earlier work.
+    pub fn report(&self) -> Result<Report> {
+        let passes = self.passes.iter().map(|pass| {
+            let stalls = pass.clock.as_ref().map_or(Ok(Vec::new()), Clock::stalls)?;
+            Ok(PassReport {
+                time: pass.end.elapsed_since(&pass.begin)?,
+                in_bytes: pass.bytes[0],
+                out_bytes: pass.bytes[1],
+                stalls,
+                divergence: pass.divergence.clone(),
+            })
+        });
+        let prediction = self.runner.as_ref().map(|runner| runner.plan.prediction());
+        Ok(Report {
+            prediction: prediction.cloned().unwrap_or_default(),
+            passes: passes.collect::<Result<_>>()?,
+            changes: self.changes.clone(),
+        })
+    }
+
+    /// The device's time of the last pass. Waits for its work.
+    ///
+    /// # Errors
+    /// Errors of CUDA, also of earlier work.
+    pub fn last_time(&self) -> Result<Option<Duration>> {
+        let last = self.passes.last();
+        let time = last.map(|pass| pass.end.elapsed_since(&pass.begin));
+        Ok(time.transpose()?)
+    }
+}

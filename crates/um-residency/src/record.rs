@@ -1,0 +1,136 @@
+//! Recording of a pass.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use cuda_um_plan::{BufferSpec, Program, Repeat, Step};
+use um_backend::cuda_um::{DeviceBuffer, Event, Stream};
+
+use crate::arena::Arena;
+use crate::error::{Error, Result};
+use crate::pass::{Clock, Kind, Pass, Recorder};
+use crate::state::Shared;
+
+impl Arena {
+    /// Runs a pass, and records its working sets, with the time of each on the stream: from the end of its transfers to the next set. Sets of
+    /// other threads are not part of the pass.
+    ///
+    /// The program is cyclic, as for a loop of passes; set [`Program::repeat`] for a single one.
+    ///
+    /// # Ordering
+    /// Waits for the work of the pass.
+    ///
+    /// # Errors
+    /// [`Error::PassActive`] within another pass, [`Error::Plan`] for a pass that no plan can have (a buffer without bytes, for example), and
+    /// errors of CUDA. The result of `pass` is then lost.
+    pub fn record<R>(&self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<(R, Program)> {
+        let clock = Clock::new(stream)?;
+        let recorder = Kind::Recorded(Recorder::default());
+        let active = Active::enter(&self.shared, "record", recorder, Some(clock))?;
+        let result = pass();
+        let Some(Pass {
+            kind: Kind::Recorded(recorder),
+            clock: Some(clock),
+            ..
+        }) = active.leave()
+        else {
+            return Err(Error::PassActive { call: "record" });
+        };
+        let times = clock.computing(&Event::timed(stream)?)?;
+        let state = self.shared.state.lock();
+        let buffer = |id: &usize| {
+            let entry = state.entries[*id].as_ref()?;
+            Some(BufferSpec {
+                name: entry.name.to_string(),
+                bytes: entry.bytes as u64,
+                role: entry.role,
+                in_place: false,
+            })
+        };
+        let steps = recorder.steps.into_iter().zip(times).enumerate();
+        let program = Program {
+            // A buffer that was dropped within the pass has no later pass.
+            buffers: recorder.buffers.iter().filter_map(buffer).collect(),
+            steps: steps
+                .map(|(step, (uses, time))| Step {
+                    name: format!("step {step}"),
+                    uses,
+                    compute_seconds: time.as_secs_f64(),
+                })
+                .collect(),
+            repeat: Repeat::Cyclic,
+        };
+        drop(state);
+        program.check()?;
+        Ok((result, program))
+    }
+}
+
+impl Clock {
+    pub(crate) fn new(stream: &Stream) -> Result<Self> {
+        Ok(Self {
+            probe: DeviceBuffer::zeroed(&stream.device(), 1)?,
+            begins: None,
+            steps: Vec::new(),
+        })
+    }
+
+    /// The time of each step without its transfers.
+    pub(crate) fn computing(&self, end: &Event) -> Result<Vec<Duration>> {
+        let ends = self.steps.iter().skip(1).map(|step| &step.begins);
+        let times = self.steps.iter().zip(ends.chain([end]));
+        let times = times.map(|(step, end)| end.elapsed_since(&step.ready));
+        Ok(times.collect::<um_backend::cuda_um::Result<_>>()?)
+    }
+
+    /// The wait of each step for its transfers.
+    pub(crate) fn stalls(&self) -> Result<Vec<Duration>> {
+        let steps = self.steps.iter();
+        let times = steps.map(|step| step.ready.elapsed_since(&step.begins));
+        Ok(times.collect::<um_backend::cuda_um::Result<_>>()?)
+    }
+}
+
+/// The pass of this thread, which ends with this value.
+pub(crate) struct Active<'a> {
+    shared: &'a Shared,
+}
+
+impl<'a> Active<'a> {
+    pub(crate) fn enter(
+        shared: &'a Shared,
+        call: &'static str,
+        kind: Kind,
+        clock: Option<Clock>,
+    ) -> Result<Self> {
+        shared.check_process(call)?;
+        let mut state = shared.state.lock();
+        if shared.has_pass.swap(true, Ordering::Relaxed) {
+            return Err(Error::PassActive { call });
+        }
+        let thread = thread::current().id();
+        state.pass = Some(Pass {
+            thread,
+            kind,
+            clock,
+        });
+        state.counters.log = Some(Vec::new());
+        state.counters.step = 0;
+        Ok(Self { shared })
+    }
+
+    pub(crate) fn leave(self) -> Option<Pass> {
+        self.shared.state.lock().pass.take()
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        let pass = state.pass.take();
+        self.shared.has_pass.store(false, Ordering::Relaxed);
+        drop(state);
+        drop(pass);
+    }
+}

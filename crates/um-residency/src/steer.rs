@@ -1,0 +1,256 @@
+//! Records a step of a pass, or moves what its plan says.
+
+use std::sync::Arc;
+
+use cuda_um_plan::{Access, Placed, Repeat, Role, Transfer, TransferKind};
+use um_backend::cuda_um::{DeviceBuffer, Event, Stream};
+
+use crate::entry::Residence;
+use crate::error::Result;
+use crate::pass::{Divergence, Kind, Pass, Runner};
+use crate::set::{Guards, List, load};
+use crate::state::{Shared, State};
+use crate::transfer::{bring_in, evict, make_room, write_back};
+
+/// Buffers that are read from files without the lock.
+type Loads = Vec<(usize, DeviceBuffer<u8>)>;
+
+/// Before a working set of the thread of a pass: the transfers that its plan has until then.
+pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Result<()> {
+    shared.check_process("working_set")?;
+    let mut state = shared.state.lock();
+    let Some(mut pass) = take(&mut state) else {
+        return Ok(());
+    };
+    let begun = begin_of(shared, &mut state, (&mut pass, stream), list);
+    state.pass = Some(pass);
+    drop(state);
+    for (id, memory) in begun? {
+        load(shared, id, memory)?;
+    }
+    Ok(())
+}
+
+fn begin_of(
+    shared: &Shared,
+    state: &mut State,
+    (pass, stream): (&mut Pass, &Stream),
+    list: &List,
+) -> Result<Loads> {
+    if let Some(clock) = &mut pass.clock {
+        clock.begins = Some(Event::timed(stream)?);
+    }
+    let Kind::Planned(runner) = &mut pass.kind else {
+        return Ok(Loads::new());
+    };
+    if runner.divergence.is_none() && !runner.expects(list) {
+        let found = in_words(state, list);
+        diverge(state, runner, found);
+    }
+    match runner.divergence {
+        None => proceed(shared, state, runner),
+        Some(_) => Ok(Loads::new()),
+    }
+}
+
+/// After a working set was granted.
+pub(crate) fn granted(
+    shared: &Shared,
+    stream: &Stream,
+    (list, held): (&List, &mut Guards),
+) -> Result<()> {
+    let mut state = shared.state.lock();
+    let Some(mut pass) = take(&mut state) else {
+        return Ok(());
+    };
+    let measured = measure(&mut pass, stream, (list, held));
+    match &mut pass.kind {
+        Kind::Recorded(recorder) => recorder.step(list),
+        Kind::Planned(runner) => runner.step += 1,
+    }
+    state.counters.step += 1;
+    state.pass = Some(pass);
+    measured
+}
+
+/// Notes the time at which the stream has everything that the step uses.
+fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &mut Guards)) -> Result<()> {
+    let Some(clock) = &mut pass.clock else {
+        return Ok(());
+    };
+    for (held, (_, access)) in held.iter_mut().zip(list) {
+        if held.memory().is_empty() {
+            continue;
+        }
+        match access {
+            // After the last work in the slots, too. The contents have unspecified values.
+            Access::Write => held.memory_mut().view_mut(..1)?.fill(0, stream)?,
+            Access::Read | Access::ReadWrite => {
+                stream.copy(&held.memory().view(..1)?, &mut clock.probe)?;
+            }
+        }
+    }
+    if let Some(begins) = clock.begins.take() {
+        let ready = Event::timed(stream)?;
+        clock.steps.push(crate::pass::StepEvents { begins, ready });
+    }
+    Ok(())
+}
+
+/// The pass of this thread.
+fn take(state: &mut State) -> Option<Pass> {
+    state.pass.take_if(|pass| pass.is_of_this_thread())
+}
+
+/// Brings the arena to the beginning of a pass of the plan.
+pub(crate) fn enter(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
+    let mut state = shared.state.lock();
+    runner.step = 0;
+    runner.ended = 0;
+    runner.divergence = None;
+    for (buffer, &id) in runner.ids.iter().enumerate() {
+        if runner.program.buffers[buffer].role == Role::Scratch {
+            state.entry(id).gone = None;
+        }
+    }
+    let mut loads = Loads::new();
+    if runner.is_lost {
+        state.forget_announced();
+        (runner.next, runner.next_pass) = ((0, 0), 0);
+        runner.advance(0);
+        let plan = Arc::clone(&runner.plan);
+        for &Placed { buffer, slots } in plan.resident() {
+            let access = match runner.program.buffers[buffer].role {
+                Role::Scratch => Access::Write,
+                Role::ReadOnly | Role::ReadWrite => Access::Read,
+            };
+            let at = (runner.ids[buffer], slots.first as usize);
+            put(shared, &mut state, (at, access), &mut loads)?;
+        }
+        runner.is_lost = false;
+    } else {
+        runner.next_pass = 0;
+        runner.advance(0);
+    }
+    loads.extend(proceed(shared, &mut state, runner)?);
+    drop(state);
+    for (id, memory) in loads {
+        load(shared, id, memory)?;
+    }
+    Ok(())
+}
+
+/// Ends a pass: the transfers after its last step, and those ahead of the next pass.
+pub(crate) fn leave(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
+    let mut state = shared.state.lock();
+    if runner.divergence.is_none() && runner.step < runner.program.steps.len() {
+        diverge(&mut state, runner, String::new());
+    }
+    let loads = match runner.divergence {
+        None => proceed(shared, &mut state, runner)?,
+        Some(_) => Loads::new(),
+    };
+    drop(state);
+    // A guard that the caller kept may have been in the way of a transfer.
+    runner.is_lost |= runner.next_pass == 0 || runner.program.repeat == Repeat::Once;
+    for (id, memory) in loads {
+        load(shared, id, memory)?;
+    }
+    Ok(())
+}
+
+/// Leaves the plan. The rest of the pass is announced.
+fn diverge(state: &mut State, runner: &mut Runner, found: String) {
+    runner.divergence = Some(Divergence {
+        step: runner.step,
+        expected: runner.expected(),
+        found,
+    });
+    runner.is_lost = true;
+    for step in runner.program.steps.iter().skip(runner.step) {
+        let uses = step.uses.iter();
+        let list: Vec<_> = uses
+            .map(|one| (runner.ids[one.buffer], one.access))
+            .collect();
+        state.announce(&list);
+    }
+}
+
+/// The transfers whose earliest point is over, in the order of the plan: first from the device, then to it.
+fn proceed(shared: &Shared, state: &mut State, runner: &mut Runner) -> Result<Loads> {
+    let plan = Arc::clone(&runner.plan);
+    let mut loads = Loads::new();
+    while runner.ended < runner.step {
+        for one in &plan.steps()[runner.ended].after {
+            finish(shared, state, runner, one)?;
+        }
+        runner.ended += 1;
+    }
+    while let Some(one) = runner.due() {
+        let at = (runner.ids[one.buffer], one.slots.first as usize);
+        let access = match one.kind {
+            TransferKind::In => Access::Read,
+            _ => Access::Write,
+        };
+        let is_placed =
+            one.kind == TransferKind::ReadInPlace || put(shared, state, (at, access), &mut loads)?;
+        if !is_placed {
+            break;
+        }
+        runner.advance(1);
+    }
+    Ok(loads)
+}
+
+/// A transfer after a step.
+fn finish(shared: &Shared, state: &mut State, runner: &Runner, one: &Transfer) -> Result<()> {
+    let id = runner.ids[one.buffer];
+    if one.kind == TransferKind::Out {
+        return write_back(shared, state, id);
+    }
+    let entry = state.entry(id);
+    if entry.is_away() || entry.is_held() {
+        return Ok(());
+    }
+    if std::mem::take(&mut entry.dirty) {
+        // The pass has no use for the contents.
+        entry.gone = Some(runner.ended);
+    }
+    evict(shared, state, id)
+}
+
+/// Places a buffer as planned, and brings its contents in if the access needs them. Returns false if a guard is in the way.
+fn put(
+    shared: &Shared,
+    state: &mut State,
+    ((id, first), access): ((usize, usize), Access),
+    loads: &mut Loads,
+) -> Result<bool> {
+    let entry = state.entry(id);
+    let slots = first..first + entry.slot_count();
+    if !entry.is_away() {
+        if entry.first == first || entry.is_held() {
+            return Ok(entry.first == first);
+        }
+        evict(shared, state, id)?;
+    }
+    let in_slots = state.in_slots(&slots);
+    if in_slots.iter().any(|&other| state.entry(other).is_held()) || state.is_lost(&slots) {
+        return Ok(false);
+    }
+    make_room(shared, state, &slots)?;
+    if let Some(memory) = bring_in(shared, state, (id, first), access)? {
+        state.loading += 1;
+        loads.push((id, memory));
+    }
+    debug_assert!(!matches!(state.entry(id).memory, Residence::Away));
+    Ok(true)
+}
+
+fn in_words(state: &State, list: &List) -> String {
+    let one = |(id, access): &(usize, Access)| {
+        let entry = state.entries[*id].as_ref();
+        format!("{access:?} {}", entry.map_or("?", |entry| &entry.name))
+    };
+    list.iter().map(one).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,394 @@
+//! Working sets: contents, order, budgets, guards, and threads.
+
+mod support;
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use cuda_um_testkit::calls;
+use support::{MIB, Machine, SLOT, each_machine};
+use um_backend::sim::Gpu;
+use um_backend::{Buffer, CudaError, kernels::Saxpy};
+use um_residency::{Arena, Budget, Error, Homed, Read, Role, Update, Write, working_set};
+
+fn homed(arena: &Arena, value: u32, slots: usize, role: Role) -> Homed<u32> {
+    Homed::from_slice(arena, &vec![value; slots * SLOT], role).unwrap()
+}
+
+fn holds(buffer: &Homed<u32>, value: u32) -> bool {
+    buffer
+        .read_back()
+        .unwrap()
+        .iter()
+        .all(|&element| element == value)
+}
+
+#[test]
+fn contents_survive_as_buffers_take_turns() {
+    each_machine(|machine| {
+        let (arena, stream) = (machine.arena(4), &machine.stream);
+        let mut buffers: Vec<_> = (0..7)
+            .map(|value| homed(&arena, value, 1 + value as usize % 2, Role::ReadWrite))
+            .collect();
+        for round in 0..3 {
+            for buffer in &buffers {
+                let mut guard = working_set(stream, Update(buffer)).unwrap();
+                let first = guard.read_back().unwrap()[SLOT / 2];
+                guard.view_mut().fill(first + 10, stream).unwrap();
+            }
+            assert!(
+                arena.stats().resident_bytes <= arena.budget_bytes(),
+                "{round}"
+            );
+        }
+        for (value, buffer) in buffers.iter().enumerate() {
+            assert!(holds(buffer, value as u32 + 30), "{value}");
+        }
+        buffers[0].fill(3).unwrap();
+        assert_eq!(
+            working_set(stream, Read(&buffers[0]))
+                .unwrap()
+                .read_back()
+                .unwrap(),
+            vec![3; SLOT]
+        );
+        assert_eq!(arena.stats().peak_bytes, arena.budget_bytes());
+    });
+}
+
+/// Transfers wait for the work on the slots, and the step's kernels for the transfers, on the device: the host never waits.
+#[test]
+fn the_host_does_not_wait() {
+    let machine = Machine::new(Gpu::H200);
+    let Some(sim) = &machine.sim else { return };
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let input: Vec<_> = (0..6)
+        .map(|value| homed(&arena, value, 1, Role::ReadOnly))
+        .collect();
+    let sums: Vec<_> = (0..6)
+        .map(|_| homed(&arena, 99, 1, Role::ReadWrite))
+        .collect();
+    machine.device.synchronize().unwrap();
+    let paused = sim.pause();
+    for (input, sum) in input.iter().zip(&sums) {
+        let (from, mut to) = working_set(stream, (Read(input), Write(sum))).unwrap();
+        stream.copy(&from.view(), &mut to.view_mut()).unwrap();
+    }
+    assert_eq!(
+        calls(sim, "cudaEventSynchronize") + calls(sim, "cudaStreamSynchronize"),
+        0
+    );
+    drop(paused);
+    for (value, sum) in sums.iter().enumerate() {
+        assert!(holds(sum, value as u32), "{value}");
+    }
+}
+
+#[test]
+fn clean_contents_are_dropped_and_written_ones_go_home() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(1), &machine.stream);
+    let (clean, dirty) = (
+        homed(&arena, 1, 1, Role::ReadOnly),
+        homed(&arena, 2, 1, Role::ReadWrite),
+    );
+    let scratch = Homed::<u32>::zeroed(&arena, SLOT, Role::Scratch).unwrap();
+    drop(working_set(stream, Read(&clean)).unwrap());
+    drop(working_set(stream, Update(&dirty)).unwrap());
+    assert_eq!(
+        (arena.stats().in_bytes, arena.stats().out_bytes),
+        (4 * MIB, 0)
+    );
+    drop(working_set(stream, Read(&clean)).unwrap());
+    assert_eq!(
+        (arena.stats().in_bytes, arena.stats().out_bytes),
+        (6 * MIB, 2 * MIB)
+    );
+    drop(working_set(stream, Write(&dirty)).unwrap());
+    assert_eq!(
+        arena.stats().in_bytes,
+        6 * MIB,
+        "a write needs no old contents"
+    );
+    let guard = working_set(stream, Read(&scratch)).unwrap();
+    assert_eq!(
+        guard.read_back().unwrap(),
+        vec![0; SLOT],
+        "a new buffer holds zeros"
+    );
+    assert_eq!(arena.stats().in_bytes, 6 * MIB, "which are not transferred");
+}
+
+#[test]
+fn a_set_beyond_the_budget_is_refused_before_any_transfer() {
+    each_machine(|machine| {
+        let (arena, stream) = (machine.arena(3), &machine.stream);
+        let (a, b) = (
+            homed(&arena, 1, 2, Role::ReadOnly),
+            homed(&arena, 2, 2, Role::ReadWrite),
+        );
+        let refused = working_set(stream, (Read(&a), Read(&b))).unwrap_err();
+        assert!(
+            matches!(refused, Error::OverBudget { needed_bytes, budget_bytes } if (needed_bytes, budget_bytes) == (8 * MIB, 6 * MIB)),
+            "{refused}"
+        );
+        assert_eq!((arena.stats().in_bytes, arena.stats().misses), (0, 0));
+        let text = refused.to_string();
+        assert!(
+            text.contains("8388608") && text.contains("6291456"),
+            "{text}"
+        );
+        let refused = working_set(stream, Write(&a)).unwrap_err();
+        assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+        let refused = working_set(stream, (Read(&b), Update(&b))).unwrap_err();
+        assert!(matches!(refused, Error::Twice { .. }), "{refused}");
+        let (one, two) = working_set(stream, (Read(&b), Read(&b))).unwrap();
+        assert_eq!(one.len() + two.len(), 4 * SLOT);
+        let other = homed(&machine.arena(1), 1, 1, Role::ReadOnly);
+        let refused = working_set(stream, [Read(&a), Read(&other)]).unwrap_err();
+        assert!(matches!(refused, Error::Arenas { .. }), "{refused}");
+        let none: Vec<Read<'_, u32>> = Vec::new();
+        assert!(matches!(
+            working_set(stream, none).unwrap_err(),
+            Error::Arenas { .. }
+        ));
+    });
+}
+
+#[test]
+fn budgets_that_cannot_be() {
+    let machine = Machine::new(Gpu::H200);
+    for budget in [
+        Budget::Bytes(MIB),
+        Budget::ShareOfFree(0.0),
+        Budget::ShareOfFree(1.5),
+        Budget::ShareOfFree(f64::NAN),
+    ] {
+        let refused = Arena::new(&machine.device, budget).unwrap_err();
+        assert!(matches!(refused, Error::Budget { .. }), "{refused}");
+    }
+    let refused = Arena::new(&machine.device, Budget::Bytes(1 << 50)).unwrap_err();
+    assert!(
+        matches!(refused, Error::Cuda(CudaError::OutOfMemory { .. })),
+        "{refused}"
+    );
+    let free = machine.device.memory_info().unwrap().free_bytes as u64;
+    let part = Arena::new(&machine.device, Budget::ShareOfFree(0.001)).unwrap();
+    let expected = free / 1000;
+    assert!(part.budget_bytes() <= expected && part.budget_bytes() + 2 * MIB > expected);
+}
+
+/// A set that fits the budget is granted although its buffers are in each other's way.
+#[test]
+fn a_set_is_packed_if_its_own_buffers_are_in_the_way() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(4), &machine.stream);
+    let small: Vec<_> = (0..4)
+        .map(|value| homed(&arena, value, 1, Role::ReadWrite))
+        .collect();
+    let large = homed(&arena, 9, 2, Role::ReadWrite);
+    for buffer in &small {
+        let mut guard = working_set(stream, Update(buffer)).unwrap();
+        let value = guard.read_back().unwrap()[0];
+        guard.view_mut().fill(value + 20, stream).unwrap();
+    }
+    let (a, b, c) = working_set(stream, (Read(&small[1]), Read(&large), Read(&small[3]))).unwrap();
+    assert_eq!(
+        [
+            a.read_back().unwrap()[7],
+            b.read_back().unwrap()[7],
+            c.read_back().unwrap()[7]
+        ],
+        [21, 9, 23]
+    );
+    drop((a, b, c));
+    assert!((0..4).all(|value| holds(&small[value as usize], value + 20)));
+}
+
+#[test]
+fn guards_are_arguments_of_kernels() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(4), &machine.stream);
+    let saxpy = Saxpy::load(machine.device.as_cuda_um()).unwrap();
+    let x = Homed::from_slice(&arena, &vec![2.0f32; SLOT], Role::ReadOnly).unwrap();
+    let y = Homed::from_slice(&arena, &vec![1.0f32; SLOT], Role::ReadWrite).unwrap();
+    let (from, mut to) = working_set(stream, (Read(&x), Update(&y))).unwrap();
+    saxpy.launch(stream, 3.0, &from, &mut to).unwrap();
+    drop((from, to));
+    assert_eq!(y.read_back().unwrap(), vec![7.0; SLOT]);
+}
+
+#[test]
+fn the_least_recently_used_leaves_unless_its_use_is_announced() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let [a, b, c] = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadOnly));
+    for buffer in [&a, &b, &c] {
+        drop(working_set(stream, Read(buffer)).unwrap());
+    }
+    assert_eq!(
+        [&a, &b, &c].map(|buffer| buffer.is_resident()),
+        [false, true, true]
+    );
+    arena.announce(&Read(&a)).unwrap();
+    arena.announce(&Read(&b)).unwrap();
+    drop(working_set(stream, Read(&a)).unwrap());
+    assert_eq!(
+        [&a, &b, &c].map(|buffer| buffer.is_resident()),
+        [true, true, false]
+    );
+    // An announced buffer comes before its set asks for it, if there is room.
+    let before = arena.stats().misses;
+    arena.announce(&Read(&c)).unwrap();
+    drop(working_set(stream, Read(&b)).unwrap());
+    drop(working_set(stream, Read(&c)).unwrap());
+    assert_eq!(arena.stats().misses, before, "it was there");
+    arena.forget_announced();
+}
+
+#[test]
+fn a_thread_never_waits_for_itself() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let [a, b, c] = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadWrite));
+    let (first, second) = (
+        working_set(stream, Read(&a)).unwrap(),
+        working_set(stream, Update(&b)).unwrap(),
+    );
+    for refused in [
+        working_set(stream, Read(&c)).map(drop),
+        working_set(stream, Update(&a)).map(drop),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, Error::WouldDeadlock { held: 2, .. }),
+            "{refused}"
+        );
+    }
+    assert!(matches!(
+        b.read_back().unwrap_err(),
+        CudaError::WouldDeadlock { .. }
+    ));
+    assert_eq!(a.read_back().unwrap(), vec![1; SLOT], "which is only read");
+    drop(first);
+    drop(working_set(stream, Read(&c)).unwrap());
+    drop(second);
+}
+
+#[test]
+fn a_thread_waits_for_the_guards_of_another() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let (a, b) = (
+        homed(&arena, 1, 2, Role::ReadWrite),
+        homed(&arena, 2, 1, Role::ReadWrite),
+    );
+    let (done, is_done) = mpsc::channel();
+    let mut guard = working_set(stream, Update(&a)).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let guard = working_set(stream, Read(&b)).unwrap();
+            done.send(guard.read_back().unwrap()[0]).unwrap();
+        });
+        assert!(is_done.recv_timeout(Duration::from_millis(50)).is_err());
+        guard.view_mut().fill(7, stream).unwrap();
+        drop(guard);
+        assert_eq!(is_done.recv().unwrap(), 2);
+    });
+    assert!(holds(&a, 7));
+    assert_eq!(arena.stats().waits, 1);
+}
+
+/// Safe code can forget a guard: its slots are lost, and nothing else breaks.
+#[test]
+fn a_forgotten_guard_keeps_its_slots() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(3), machine.stream.clone());
+    let stream = &stream;
+    let (mut a, b) = (
+        homed(&arena, 1, 1, Role::ReadWrite),
+        homed(&arena, 2, 2, Role::ReadWrite),
+    );
+    std::mem::forget(working_set(stream, Update(&a)).unwrap());
+    assert!(matches!(
+        a.fill(3).unwrap_err(),
+        CudaError::StorageInUse { .. }
+    ));
+    drop(a);
+    drop(working_set(stream, Update(&b)).unwrap());
+    let whole = homed(&arena, 5, 3, Role::ReadOnly);
+    assert!(matches!(
+        working_set(stream, Read(&whole)).unwrap_err(),
+        Error::WouldDeadlock { .. }
+    ));
+    assert!(holds(&b, 2));
+    // The guard keeps the arena, so the machine is never free of leaks.
+    drop((b, whole, arena));
+    std::mem::forget(machine);
+}
+
+#[test]
+fn a_file_is_read_and_written_back() {
+    each_machine(|machine| {
+        let (arena, stream) = (machine.arena(2), &machine.stream);
+        let elements: Vec<u32> = (0..SLOT as u32 + 5).collect();
+        let path = tempfile::NamedTempFile::new().unwrap();
+        path.as_file()
+            .write_all(bytemuck::cast_slice(&elements))
+            .unwrap();
+        let open = || {
+            File::options()
+                .read(true)
+                .write(true)
+                .open(path.path())
+                .unwrap()
+        };
+        let from = Homed::<u32>::from_file(&arena, open(), (4, SLOT), Role::ReadWrite).unwrap();
+        let guard = working_set(stream, Read(&from)).unwrap();
+        assert_eq!(guard.read_back().unwrap(), elements[1..=SLOT]);
+        drop(guard);
+        working_set(stream, Update(&from))
+            .unwrap()
+            .view_mut()
+            .fill(8, stream)
+            .unwrap();
+        from.write_back().unwrap();
+        let mut bytes = Vec::new();
+        open().read_to_end(&mut bytes).unwrap();
+        let found: Vec<u32> = bytemuck::pod_collect_to_vec(&bytes);
+        assert_eq!(
+            (found[0], found[1], found[SLOT], found[SLOT + 1]),
+            (0, 8, 8, SLOT as u32 + 1)
+        );
+        let refused =
+            Homed::<u32>::from_file(&arena, open(), (8, SLOT + 4), Role::ReadOnly).unwrap_err();
+        assert!(matches!(refused, CudaError::Io { .. }), "{refused}");
+    });
+}
+
+/// A file that became too short fails its set, which then holds nothing.
+#[test]
+fn a_failed_read_leaves_the_arena_as_it_was() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(2 * MIB).unwrap();
+    let from =
+        Homed::<u32>::from_file(&arena, file.reopen().unwrap(), (0, SLOT), Role::ReadOnly).unwrap();
+    let other = homed(&arena, 4, 1, Role::ReadWrite);
+    file.as_file().set_len(MIB).unwrap();
+    let refused = working_set(stream, (Update(&other), Read(&from))).unwrap_err();
+    assert!(
+        matches!(refused, Error::Cuda(CudaError::Io { .. })),
+        "{refused}"
+    );
+    assert!(!from.is_resident());
+    file.as_file().set_len(2 * MIB).unwrap();
+    let (_, guard) = working_set(stream, (Update(&other), Read(&from))).unwrap();
+    assert_eq!(guard.read_back().unwrap().len(), SLOT);
+    drop(guard);
+    assert!(holds(&other, 4));
+}
