@@ -14,13 +14,17 @@ use std::process::Command;
 const CUDA_VERSION: &str = "13000";
 
 /// File names of the libraries, and the sources; a library without one only has to exist.
-const LIBRARIES: [(&str, Option<&str>); 5] = [
+const LIBRARIES: [(&str, Option<&str>); 6] = [
+    (KERNELS, Some("kernels.c")),
     ("libcudart.so.13", Some("cudart.c")),
     ("libcublas.so.13", Some("cublas.c")),
     ("libcurand.so.10", Some("curand.c")),
     ("libcublasLt.so.13", None),
     ("libnvrtc.so.13", None),
 ];
+
+/// The library of `CUDA_UM_SIM_KERNELS`: nothing is linked with it.
+const KERNELS: &str = "libcandle_kernels.so.0";
 
 /// Options of `cargo xtask candle`.
 #[derive(clap::Args)]
@@ -31,8 +35,8 @@ pub struct Args {
     /// Pack the tests, the example and a script that runs them on a machine with a GPU into this folder.
     #[arg(long, value_name = "FOLDER")]
     bundle: Option<PathBuf>,
-    /// The command of cargo.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, default_values = ["test", "--release"])]
+    /// The command of cargo [default: the tests, and then the example].
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     cargo: Vec<String>,
 }
 
@@ -62,11 +66,20 @@ pub fn run(args: &Args) -> Result<()> {
         .env("CUDA_COMPUTE_CAP", &args.compute_capability)
         .env("CUDARC_CUDA_VERSION", CUDA_VERSION)
         .env("LIBRARY_PATH", &folders)
-        .env("LD_LIBRARY_PATH", &folders);
-    match &args.bundle {
-        None => workspace::run(cargo.args(&args.cargo)),
-        Some(out) => bundle(&mut cargo, &root, &workspace::root().join(out)),
+        .env("LD_LIBRARY_PATH", &folders)
+        .env("CUDA_UM_SIM_KERNELS", libraries.join(KERNELS));
+    if let Some(out) = &args.bundle {
+        return bundle(&mut cargo, &root, &workspace::root().join(out));
     }
+    if !args.cargo.is_empty() {
+        return workspace::run(cargo.args(&args.cargo));
+    }
+    workspace::run(cargo.args(["test", "--release"]))?;
+    let example = root.join("target/release/examples/block");
+    let environment = cargo
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    workspace::run(Command::new(example).arg("--small").envs(environment))
 }
 
 /// Compiles the libraries of `sim`.
@@ -83,7 +96,7 @@ fn make_libraries(sources: &Path, simulator: &Path, to: &Path) -> Result<()> {
         compiler
             .arg("-L")
             .arg(simulator)
-            .args(["-l:libcuda.so.1", "-o"]);
+            .args(["-l:libcuda.so.1", "-lm", "-o"]);
         workspace::run(compiler.arg(to.join(name)))?;
         let (short, _) = name.split_once(".so.").context("a library has a version")?;
         let link = to.join(format!("{short}.so"));

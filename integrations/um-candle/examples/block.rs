@@ -1,7 +1,7 @@
 //! A transformer block of candle with weights in unified memory, beside the same block with candle's own: equal results, times, a profile that
 //! names the weights, page faults, and what is left at the end.
 //!
-//! `cargo xtask candle --bundle FOLDER` packs it for a machine with a GPU. The simulator has no kernels of candle: there, only the products run.
+//! `cargo xtask candle --bundle FOLDER` packs it for a machine with a GPU, and `cargo xtask candle` runs it with `--small` over the simulator.
 
 use candle_core::{D, Device, Result as CandleResult, Tensor};
 use candle_nn::ops::{layer_norm, softmax_last_dim};
@@ -15,35 +15,54 @@ use um_candle::{Named, UnifiedDevice};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// How often each time is taken; the output has the medians.
-const REPEATS: usize = 31;
-const TOKENS: usize = 512;
-const WIDTH: usize = 1024;
 const HEADS: usize = 16;
-const DROPS: usize = 100_000;
+
+/// The sizes of a run.
+struct Size {
+    tokens: usize,
+    width: usize,
+    /// The side of the matrices between the host's accesses.
+    side: usize,
+    /// How often each time is taken; the output has the medians.
+    repeats: usize,
+    drops: usize,
+}
+
+const USUAL: Size = Size {
+    tokens: 512,
+    width: 1024,
+    side: 1024,
+    repeats: 31,
+    drops: 100_000,
+};
+
+const SMALL: Size = Size {
+    tokens: 4,
+    width: 32,
+    side: 32,
+    repeats: 1,
+    drops: 1000,
+};
 
 fn main() -> Outcome {
-    let candle = match std::env::args().any(|argument| argument == "--per-thread") {
+    let has = |option: &str| std::env::args().any(|argument| argument == option);
+    let size = if has("--small") { SMALL } else { USUAL };
+    let candle = match has("--per-thread") {
         true => Device::new_cuda(0)?,
         false => Device::new_cuda_with_stream(0)?,
     };
     let runtime = Runtime::open()?;
     let unified = UnifiedDevice::new(&candle, &runtime)?;
     println!("{}, CUDA {}", unified.ours().name(), runtime.version());
-    let input = random((TOKENS, WIDTH), 1, &candle)?;
-    let has_kernels = softmax_last_dim(&input).and_then(|_| candle.synchronize());
-    match &has_kernels {
-        Ok(()) => {
-            // First: CUPTI does not report memory that was allocated before.
-            let own = Block::new(&candle)?;
-            let weights = profile(&runtime, &unified, &own, &input)?;
-            equal_operations(&unified, &input)?;
-            equal_blocks(&candle, &own, &weights, &input)?;
-        }
-        Err(error) => println!("only products: candle's kernels do not run here ({error})"),
-    }
-    host_product_host(&runtime, &unified)?;
-    drops(&unified)?;
+    let input = random((size.tokens, size.width), 1, &candle)?;
+    let own = Block::new(size.width, &candle)?;
+    // First: CUPTI does not report memory that was allocated before.
+    let weights = profile(&runtime, &unified, &own, &input)?;
+    equal_operations(&unified, &input)?;
+    equal_blocks(&candle, &own, &weights, &input, size.repeats)?;
+    drop(weights);
+    host_product_host(&runtime, &unified, &size)?;
+    drops(&unified, size.drops)?;
     candle.synchronize()?;
     unified.candle().cuda_stream().context().check_err()?;
     println!("the context has no error");
@@ -75,16 +94,16 @@ struct Block {
 const NAMES: [&str; 4] = ["qkv", "attention", "expand", "contract"];
 
 impl Block {
-    fn new(device: &Device) -> CandleResult<Self> {
-        let row = |seed| random((1, WIDTH), seed, device)?.flatten_all();
+    fn new(width: usize, device: &Device) -> CandleResult<Self> {
+        let row = |seed| random((1, width), seed, device)?.flatten_all();
         let matrix = |columns, rows, seed| random((columns, rows), seed, device);
         Ok(Self {
             norms: [row(2)?, row(3)?, row(4)?, row(5)?],
             matrices: [
-                matrix(WIDTH, 3 * WIDTH, 6)?,
-                matrix(WIDTH, WIDTH, 7)?,
-                matrix(WIDTH, 4 * WIDTH, 8)?,
-                matrix(4 * WIDTH, WIDTH, 9)?,
+                matrix(width, 3 * width, 6)?,
+                matrix(width, width, 7)?,
+                matrix(width, 4 * width, 8)?,
+                matrix(4 * width, width, 9)?,
             ],
         })
     }
@@ -106,9 +125,9 @@ impl Block {
     fn forward(&self, input: &Tensor) -> CandleResult<Tensor> {
         let [scale, shift, scale_2, shift_2] = &self.norms;
         let [qkv, attention, expand, contract] = &self.matrices;
-        let tokens = input.dim(0)?;
+        let (tokens, width) = input.dims2()?;
         let heads = layer_norm(input, scale, shift, 1e-5)?.matmul(qkv)?;
-        let heads = heads.reshape((tokens, 3, HEADS, WIDTH / HEADS))?;
+        let heads = heads.reshape((tokens, 3, HEADS, width / HEADS))?;
         let of = |index| {
             heads
                 .narrow(1, index, 1)?
@@ -117,7 +136,7 @@ impl Block {
                 .contiguous()
         };
         let (queries, keys, values) = (of(0)?, of(1)?, of(2)?);
-        let scores = (queries.matmul(&keys.t()?)? / ((WIDTH / HEADS) as f64).sqrt())?;
+        let scores = (queries.matmul(&keys.t()?)? / ((width / HEADS) as f64).sqrt())?;
         let mixed = softmax_last_dim(&scores)?.matmul(&values)?;
         let mixed = mixed
             .transpose(0, 1)?
@@ -178,10 +197,10 @@ fn profile(
 }
 
 fn equal_operations(unified: &UnifiedDevice, input: &Tensor) -> Outcome {
-    let device = input.device();
+    let (device, width) = (input.device(), input.dim(1)?);
     let (other, row) = (
-        random((WIDTH, WIDTH), 10, device)?,
-        random((1, WIDTH), 11, device)?.flatten_all()?,
+        random((width, width), 10, device)?,
+        random((1, width), 11, device)?.flatten_all()?,
     );
     let (input_2, other_2, row_2) = (
         unified.copy(input)?,
@@ -209,7 +228,13 @@ fn equal_operations(unified: &UnifiedDevice, input: &Tensor) -> Outcome {
     Ok(())
 }
 
-fn equal_blocks(candle: &Device, own: &Block, unified: &Block, input: &Tensor) -> Outcome {
+fn equal_blocks(
+    candle: &Device,
+    own: &Block,
+    unified: &Block,
+    input: &Tensor,
+    repeats: usize,
+) -> Outcome {
     let equal = same_bits(&own.forward(input)?, &unified.forward(input)?)?;
     println!("block with unified weights: bit-equal {equal}");
     assert!(equal);
@@ -222,7 +247,7 @@ fn equal_blocks(candle: &Device, own: &Block, unified: &Block, input: &Tensor) -
         Ok(start.elapsed() / 10)
     };
     let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..REPEATS {
+    for _ in 0..repeats {
         times[0].push(pass(own)?);
         times[1].push(pass(unified)?);
     }
@@ -240,13 +265,13 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 /// The host writes a matrix, candle multiplies it, and the host reads the product: in place, and with `to_device` and `to_vec`.
-fn host_product_host(runtime: &Runtime, unified: &UnifiedDevice) -> Outcome {
-    let n = if cfg!(debug_assertions) { 64 } else { 1024 };
+fn host_product_host(runtime: &Runtime, unified: &UnifiedDevice, size: &Size) -> Outcome {
+    let n = size.side;
     let (device, here) = (
         Device::Cuda(unified.candle().clone()),
         Location::from(unified.ours()),
     );
-    let (right, repeats) = (random((n, n), 12, &device)?, 15);
+    let (right, repeats) = (random((n, n), 12, &device)?, size.repeats);
     let (input, output) = (unified.zeros::<f32>((n, n))?, unified.zeros::<f32>((n, n))?);
     let in_place = || -> Outcome<f32> {
         unified.prefetch(&input, Location::Host)?;
@@ -264,13 +289,6 @@ fn host_product_host(runtime: &Runtime, unified: &UnifiedDevice) -> Outcome {
         let product = input.matmul(&right)?.flatten_all()?.to_vec1::<f32>()?;
         Ok(consume(&product))
     };
-    if let Err(error) = output
-        .slice_set(&right, 0, 0)
-        .and_then(|()| device.synchronize())
-    {
-        println!("no copy of a product: {error}");
-        return Ok(());
-    }
     assert_eq!(in_place()?, copied()?);
     match MigrationCounter::start(runtime) {
         Err(error) => println!("no counts of faults: {error}"),
@@ -313,19 +331,19 @@ fn consume(elements: &[f32]) -> f32 {
     black_box(elements.iter().copied().fold(0.0, f32::max))
 }
 
-fn drops(unified: &UnifiedDevice) -> Outcome {
+fn drops(unified: &UnifiedDevice, count: usize) -> Outcome {
     let start = Instant::now();
-    for _ in 0..DROPS {
+    for _ in 0..count {
         black_box(unified.zeros::<f32>((64, 64))?);
     }
     unified.candle().cuda_stream().synchronize()?;
-    let each = start.elapsed() / DROPS as u32;
+    let each = start.elapsed() / u32::try_from(count)?;
     let pool = unified.pool()?;
     let kept = pool.stats().reserved_bytes;
     pool.trim();
     let left = pool.stats().reserved_bytes;
     println!(
-        "{DROPS} tensors made and dropped, {each:.2?} each: the pool kept {kept} bytes, and after a trim {left}"
+        "{count} tensors made and dropped, {each:.2?} each: the pool kept {kept} bytes, and after a trim {left}"
     );
     Ok(())
 }

@@ -60,6 +60,40 @@ fn products_are_those_of_ordinary_tensors() {
 }
 
 #[test]
+fn operations_with_candles_kernels_are_those_of_ordinary_tensors() {
+    use candle_nn::ops::{layer_norm, softmax_last_dim};
+    let Some(world) = world() else { return };
+    let Some(unified) = world.owning() else {
+        return;
+    };
+    let (input, row) = (
+        world.ordinary(&numbers(12 * 20), (12, 20)),
+        world.ordinary(&numbers(20), (1, 20)),
+    );
+    let row = row.flatten_all().unwrap();
+    let (ours, our_row) = (unified.copy(&input).unwrap(), unified.copy(&row).unwrap());
+    let pairs = [
+        (softmax_last_dim(&input), softmax_last_dim(&ours)),
+        (
+            layer_norm(&input, &row, &row, 1e-5),
+            layer_norm(&ours, &our_row, &our_row, 1e-5),
+        ),
+        (input.gelu(), ours.gelu()),
+        (
+            input.t().unwrap().contiguous(),
+            ours.t().unwrap().contiguous(),
+        ),
+        (&input + &ours, &ours + &input),
+    ];
+    for (expected, found) in pairs {
+        let [expected, found] =
+            [expected, found].map(|tensor| tensor.unwrap().to_vec2::<f32>().unwrap());
+        assert_eq!(expected, found);
+        assert_ne!(expected, numbers(12 * 20).chunks(20).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn clones_and_views_share_the_memory() {
     let Some(world) = world() else { return };
     let Some(unified) = world.owning() else {

@@ -3,6 +3,7 @@
 use crate::support::{numbers, world};
 use cuda_um::profile::Profiler;
 use cuda_um::{Advice, Location};
+use cuda_um_trace::MigrationReport;
 
 #[test]
 fn prefetches_and_advice_reach_the_memory() {
@@ -87,4 +88,30 @@ fn after_a_prefetch_there_are_no_faults_and_tensors_have_names() {
         trace.records
     );
     drop(names);
+}
+
+#[test]
+fn faults_are_those_of_the_named_tensor() {
+    let Some(world) = world() else { return };
+    let Some(unified) = world.owning() else {
+        return;
+    };
+    let profiler = match Profiler::start(world.runtime.as_ref().unwrap()) {
+        Ok(profiler) => profiler,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let tensor = unified.zeros::<f32>((1024, 1024)).unwrap();
+    let named = unified.name(&tensor, "weights").unwrap();
+    unified.prefetch(&tensor, Location::Device(0)).unwrap();
+    let write = |elements: &mut [f32]| elements[0] = 1.0;
+    // The access imports the memory for a moment.
+    unified.host_mut(&tensor, write).unwrap();
+    let trace = profiler.stop().unwrap();
+    let report = MigrationReport::of(&trace, &unified.ours().cost_model()).to_string();
+    let line = report.lines().find(|line| line.starts_with("weights"));
+    assert!(
+        line.is_some_and(|line| line.contains("MiB") && line.contains("1")),
+        "{report}"
+    );
+    drop(named);
 }
