@@ -119,8 +119,10 @@ fn bundle(cargo: &mut Command, root: &Path, out: &Path) -> Result<()> {
     cargo.args([
         "build",
         "--release",
-        "--tests",
-        "--examples",
+        "--test",
+        "candle",
+        "--example",
+        "block",
         "--message-format=json-render-diagnostics",
     ]);
     let output = cargo.stderr(std::process::Stdio::inherit()).output()?;
