@@ -90,8 +90,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let kernels = workspace::root().join("kernels");
     let sources = sources(&kernels.join("cuda"))?;
-    let pinned = at_a_fixed_path(&wheels::install(&COMPILER)?.join("nvidia/cu13"))?;
-    let pinned = pinned.join("bin/nvcc");
+    let pinned = toolkit()?.join("bin/nvcc");
     let mut differing = Vec::new();
     for source in &sources {
         let name = source
@@ -160,6 +159,11 @@ fn portable(source: &Path) -> &'static Portable {
         .iter()
         .find(named)
         .unwrap_or(&PORTABLE[PORTABLE.len() - 1])
+}
+
+/// The folder of the pinned compiler, with `bin` and `include`.
+pub fn toolkit() -> Result<PathBuf> {
+    at_a_fixed_path(&wheels::install(&COMPILER)?.join("nvidia/cu13"))
 }
 
 /// A link to the toolkit. nvcc numbers the registers of some kernels by the path of its headers, so each checkout uses the same path.

@@ -5,6 +5,7 @@ mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod calibrate;
+mod candle;
 mod floors;
 mod fuzz;
 mod gpu_bundle;
@@ -52,6 +53,8 @@ enum Task {
     BenchPeers(bench_peers::Args),
     /// Build the simulator as libcuda.so.1, libcudart.so.{12,13} and libcupti.so.{12,13} into target/sim-lib (docs/without-a-gpu.md).
     SimLib(sim_lib::Args),
+    /// Build and test integrations/um-candle with the pinned nvcc, over the simulator; with --bundle for a machine with a GPU.
+    Candle(candle::Args),
     /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),
 }
@@ -70,6 +73,7 @@ fn main() -> anyhow::Result<()> {
         Task::Floors(args) => floors::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
+        Task::Candle(args) => candle::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     }
 }

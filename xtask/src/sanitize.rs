@@ -78,9 +78,34 @@ pub struct Args {
     /// For ThreadSanitizer: number of sequences of the model test. The usual 10,000 would take as long as all other tests.
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
-    /// The packages to test.
-    #[arg(last = true, default_values = ["cuda-um", "cuda-um-loom", "cuda-um-sim", "um-backend", "um-dlpack", "um-kernels", "um-conformance"])]
+    /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-conformance, and um-cudarc
+    /// for AddressSanitizer].
+    #[arg(last = true)]
     packages: Vec<String>,
+}
+
+const PACKAGES: &[&str] = &[
+    "cuda-um",
+    "cuda-um-loom",
+    "cuda-um-sim",
+    "um-backend",
+    "um-dlpack",
+    "um-kernels",
+    "um-conformance",
+];
+
+impl Args {
+    fn packages(&self) -> Vec<&str> {
+        if !self.packages.is_empty() {
+            return self.packages.iter().map(String::as_str).collect();
+        }
+        // The simulator's library would need ThreadSanitizer's functions, which a program does not export.
+        let more: &[&str] = match self.sanitizer {
+            Sanitizer::Address => &["um-cudarc"],
+            _ => &[],
+        };
+        [PACKAGES, more].concat()
+    }
 }
 
 /// Builds and runs the tests.
@@ -91,10 +116,11 @@ pub fn run(args: &Args) -> Result<()> {
         Sanitizer::Miri => return miri(),
     };
     command.args(["test", "--target", nightly::HOST, "--lib", "--tests"]);
-    for package in &args.packages {
+    let packages = args.packages();
+    for package in &packages {
         command.args(["-p", package]);
     }
-    if args.packages.iter().any(|package| package == "cuda-um") {
+    if packages.contains(&"cuda-um") {
         // Its code for CUPTI works with many raw addresses.
         command.args(["--features", "cuda-um/profile"]);
     }
@@ -112,7 +138,8 @@ fn address() -> Result<Command> {
     let options = "allocator_may_return_null=1:detect_leaks=1:detect_stack_use_after_return=1";
     let mut command = nightly::cargo()?;
     command
-        .env("RUSTFLAGS", "-Zsanitizer=address")
+        // The program exports the sanitizer's functions to the simulator's shared library.
+        .env("RUSTFLAGS", "-Zsanitizer=address -Clink-arg=-rdynamic")
         .env("ASAN_OPTIONS", format!("{SIGNALS}:{options}"))
         .env("LSAN_OPTIONS", suppressions("lsan.txt"))
         // A separate folder: otherwise the flags would rebuild everything each time.

@@ -6,6 +6,7 @@ mod folder;
 use crate::workspace;
 use anyhow::{Context, Result};
 use std::fs;
+use std::path::PathBuf;
 
 /// Options of `cargo xtask sim-lib`.
 #[derive(clap::Args)]
@@ -17,13 +18,19 @@ pub struct Args {
 
 /// Builds the libraries, and prints their folder.
 pub fn run(args: &Args) -> Result<()> {
+    println!("{}", build(args.release)?.display());
+    Ok(())
+}
+
+/// Builds the libraries, and returns their folder.
+pub fn build(release: bool) -> Result<PathBuf> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--quiet", "--package", "cuda-um-sim-lib"]);
-    if args.release {
+    if release {
         cargo.arg("--release");
     }
     workspace::run(&mut cargo)?;
-    let profile = if args.release { "release" } else { "debug" };
+    let profile = if release { "release" } else { "debug" };
     let built = workspace::target()
         .join(profile)
         .join("libcuda_um_sim_lib.so");
@@ -36,6 +43,5 @@ pub fn run(args: &Args) -> Result<()> {
     folder::complete(&folder).context("a C compiler makes the libraries beside libcuda")?;
     let header = workspace::root().join("crates/cuda-um-sim-lib/include/cuda_um_sim.h");
     fs::copy(header, folder.join("cuda_um_sim.h"))?;
-    println!("{}", folder.display());
-    Ok(())
+    Ok(folder)
 }

@@ -36,6 +36,9 @@ pub(super) const CASES: &[Case] = cases! {
     "default-streams.copy-waits-for-blocking" (copy_waits_for_blocking):
         "A synchronous copy runs after work that was enqueued earlier on blocking streams.",
         sources::STREAM_SYNC, &["cudaMemcpy"];
+    "default-streams.device" (device):
+        "The legacy and the per-thread default stream are of the current device.",
+        sources::STREAM, &["cudaStreamGetDevice"], needs(&[Need::Since(12, 8)]);
 };
 
 /// Holds the first stream, enqueues work on the second, and checks that it waits for the first.
@@ -138,4 +141,18 @@ fn copy_waits_for_blocking(c: &Cuda<'_>) -> Verdict {
     c.succeeds("cudaMemcpy", code)?;
     c.holds("it waited", waited)?;
     c.holds("what the stream wrote", out.iter().all(|value| *value == 5))
+}
+
+fn device(c: &Cuda<'_>) -> Verdict {
+    for device in (0..c.machine.facts.devices as i32).rev() {
+        c.ok("cudaSetDevice", c.set_device(device))?;
+        for raw in [0, LEGACY, PER_THREAD] {
+            let Some((code, told)) = c.device_of_stream(&c.default_stream(raw)) else {
+                return fail("there is no cudaStreamGetDevice");
+            };
+            c.ok("cudaStreamGetDevice", code)?;
+            c.holds("the current device", told == device)?;
+        }
+    }
+    Ok(())
 }

@@ -2,9 +2,10 @@
 
 use super::prelude::*;
 use crate::call::Pool;
-use cuda_um_sys::cudaMemPoolAttr as Attr;
+use cuda_um_sys::{self as sys, cudaMemPoolAttr as Attr};
 
 const BYTES: usize = 2 * MIB;
+const UNTIMED: u32 = sys::cudaEventDisableTiming;
 /// `cudaMemoryTypeManaged`
 const MANAGED: u32 = 3;
 
@@ -24,6 +25,18 @@ pub(super) const CASES: &[Case] = cases! {
     "pools-managed.counted" (counted):
         "The used bytes of a managed pool are counted as in other pools.",
         sources::TYPES, &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"], needs(&[Need::Since(13, 0),
+            Need::Concurrent, Need::Pools]);
+    "pools-managed.freed-by-another-stream" (freed_by_another_stream):
+        "Another stream frees the memory of a managed pool in its own order, after it has waited for the last use.",
+        sources::GUIDE_POOLS, &["cudaStreamWaitEvent", "cudaFreeAsync", "cudaMemPoolGetAttribute"],
+            needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]);
+    "pools-managed.freed-on-default-streams" (freed_on_default_streams):
+        "Memory of a managed pool is freed on the legacy and on the per-thread default stream.",
+        sources::GUIDE_POOLS, &["cudaFreeAsync", "cudaMemPoolGetAttribute"], needs(&[Need::Since(13, 0),
+            Need::Concurrent, Need::Pools]);
+    "pools-managed.reused-in-order" (reused_in_order):
+        "Memory of a managed pool that is freed while earlier work still uses it is not reused before this work is done.",
+        sources::GUIDE_POOLS, &["cudaFreeAsync", "cudaMallocFromPoolAsync"], needs(&[Need::Since(13, 0),
             Need::Concurrent, Need::Pools]);
     "pools-managed.older-refuse" (refused):
         "Before CUDA 13.0 a pool of managed memory is refused.",
@@ -110,4 +123,68 @@ fn refused(c: &Cuda<'_>) -> Verdict {
         Err(code) => c.refuses("cudaMemPoolCreate", code),
         Ok(_) => fail("cudaMemPoolCreate: there is a pool"),
     }
+}
+
+/// Checks that nothing of the pool is in use.
+fn nothing_used(c: &Cuda<'_>, pool: &Pool<'_>) -> Verdict {
+    let used = pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)?;
+    c.is("used when it is freed", used, 0)
+}
+
+fn freed_by_another_stream(c: &Cuda<'_>) -> Verdict {
+    let (pool, first, second) = (pool(c)?, c.stream()?, c.stream()?);
+    let memory = c.malloc_from_pool(&pool, BYTES, &first, true)?;
+    c.ok("cudaStreamSynchronize", first.synchronize())?;
+    memory.fill_all(1);
+    let (gate, out) = (c.gate(&first)?, c.pinned(BYTES, 0)?);
+    c.add(&memory, 1, &first)?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &first),
+    )?;
+    let used = c.event(UNTIMED)?;
+    c.ok("cudaEventRecord", used.record(&first))?;
+    c.ok("cudaStreamWaitEvent", second.wait(&used))?;
+    c.succeeds("cudaFreeAsync", memory.free_on(&second))?;
+    gate.open()?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
+    c.is("the last use", out.value_all()?, 2)?;
+    nothing_used(c, &pool)
+}
+
+fn freed_on_default_streams(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (pool(c)?, c.stream()?);
+    for raw in [0, LEGACY, PER_THREAD] {
+        let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        memory.fill_all(1);
+        let default = c.default_stream(raw);
+        c.succeeds("cudaFreeAsync", memory.free_on(&default))?;
+        c.succeeds("cudaStreamSynchronize", default.synchronize())?;
+        nothing_used(c, &pool)?;
+    }
+    Ok(())
+}
+
+fn reused_in_order(c: &Cuda<'_>) -> Verdict {
+    let (pool, first, second) = (pool(c)?, c.stream()?, c.stream()?);
+    let out = c.pinned(BYTES, 0)?;
+    let memory = c.malloc_from_pool(&pool, BYTES, &first, true)?;
+    c.ok("cudaStreamSynchronize", first.synchronize())?;
+    memory.fill_all(1);
+    let gate = c.gate(&first)?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &first),
+    )?;
+    c.succeeds("cudaFreeAsync", memory.free())?;
+    let other = c.malloc_from_pool(&pool, BYTES, &second, true)?;
+    c.ok("cudaStreamSynchronize", second.synchronize())?;
+    other.fill_all(9);
+    gate.open()?;
+    c.succeeds("cudaStreamSynchronize", first.synchronize())?;
+    c.is("what the earlier work read", out.value_all()?, 1)?;
+    c.ok("cudaFreeAsync", other.free())?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
+    nothing_used(c, &pool)
 }

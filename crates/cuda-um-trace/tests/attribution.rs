@@ -63,6 +63,24 @@ fn an_address_belongs_to_who_has_it_at_the_time() {
 }
 
 #[test]
+fn memory_that_was_imported_for_a_while_is_its_buffers_again() {
+    let mut builder = Builder::new();
+    let buffer = builder.buffer("buffer", MIB);
+    let address = builder.get(buffer).address;
+    builder.wait(10);
+    let import = builder.buffer_at("import", address, 4096, None);
+    builder.cpu_fault(address + 7);
+    builder.free(import);
+    builder.wait(10);
+    builder.cpu_fault(address + 7);
+    builder.cpu_fault(address + 8192);
+    let trace = builder.finish();
+    assert_eq!(names(&trace, 0), [(Some("import"), 0)]);
+    assert_eq!(names(&trace, 1), [(Some("buffer"), 0)]);
+    assert_eq!(names(&trace, 2), [(Some("buffer"), 0)]);
+}
+
+#[test]
 fn padding_moves_with_its_buffer_and_a_page_means_the_buffer_on_it() {
     let mut builder = Builder::new();
     let slab = builder.buffer("slab", 2 * MIB);

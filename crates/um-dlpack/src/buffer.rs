@@ -1,11 +1,11 @@
 //! Storage that other libraries use through its address.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use um_backend::{Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite};
 
 use crate::error::Error;
+use crate::loans::Loans;
 use crate::returns;
 
 /// Shared storage that other libraries may use through DLPack: [`export`](Self::export).
@@ -20,9 +20,7 @@ pub struct DlpackBuffer(Arc<Lent>);
 pub(crate) struct Lent {
     /// `None` only in the drop.
     storage: Option<SharedBuffer>,
-    live: AtomicUsize,
-    /// Whether work of other libraries may use the memory: an export lives, or lived after the last wait.
-    is_unsettled: AtomicBool,
+    loans: Loans,
 }
 
 impl DlpackBuffer {
@@ -31,8 +29,7 @@ impl DlpackBuffer {
     pub fn new(storage: SharedBuffer) -> Self {
         Self(Arc::new(Lent {
             storage: Some(storage),
-            live: AtomicUsize::new(0),
-            is_unsettled: AtomicBool::new(false),
+            loans: Loans::default(),
         }))
     }
 
@@ -48,7 +45,7 @@ impl DlpackBuffer {
     /// Whether an export lives.
     #[must_use]
     pub fn is_exported(&self) -> bool {
-        self.0.live.load(SeqCst) > 0
+        self.0.loans.is_live()
     }
 
     /// Waits for the device if work of another library may use the memory. Its work after that is ordered by its program.
@@ -100,32 +97,23 @@ impl DlpackBuffer {
         if self.storage().device().cuda().is_some() {
             returns::start()?;
         }
-        self.0.live.fetch_add(1, SeqCst);
-        self.0.is_unsettled.store(true, SeqCst);
+        self.0.loans.begin();
         Ok(Loan(Arc::clone(&self.0)))
     }
 }
 
 impl Lent {
     fn settle(&self) -> Result<()> {
-        if !self.is_unsettled.swap(false, SeqCst) {
-            return Ok(());
-        }
-        let device = self
-            .storage
-            .as_ref()
-            .and_then(|storage| storage.device().cuda());
-        let waited = device.map_or(Ok(()), |device| device.synchronize());
-        if waited.is_err() || self.live.load(SeqCst) > 0 {
-            self.is_unsettled.store(true, SeqCst);
-        }
-        waited
+        let storage = self.storage.as_ref();
+        let device = storage.and_then(|storage| storage.device().cuda());
+        self.loans
+            .settle(|| device.map_or(Ok(()), |device| device.synchronize()))
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if *self.is_unsettled.get_mut()
+        if self.loans.is_unsettled()
             && let Some(storage) = self.storage.take()
             && storage.device().cuda().is_some()
         {
@@ -139,14 +127,14 @@ pub(crate) struct Loan(Arc<Lent>);
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.0.live.fetch_sub(1, SeqCst);
+        self.0.loans.end();
     }
 }
 
 impl Loan {
     /// Lends the storage as long as it lives.
     pub(crate) fn for_good(self) {
-        // The count is never taken back; the handle is.
-        self.0.live.fetch_add(1, SeqCst);
+        // It never ends; the handle is given back.
+        self.0.loans.begin();
     }
 }

@@ -1,6 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+/// Not those of loom, which `tests/loans.rs` uses.
+mod atomic {
+    pub(crate) use std::sync::atomic::*;
+}
 mod buffer;
 mod dtype;
 mod error;
@@ -8,6 +12,7 @@ mod export;
 mod foreign_host;
 mod import;
 mod layout;
+mod loans;
 mod order;
 mod returns;
 

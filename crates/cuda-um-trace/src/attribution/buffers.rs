@@ -3,7 +3,7 @@
 use super::Piece;
 use crate::Buffer;
 use crate::maxima::Maxima;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -157,14 +157,14 @@ impl<'a> BufferIndex<'a> {
     }
 }
 
-/// Buffers of one level. In a recorded trace they never overlap at the same time. If some do, the one that begins last counts.
+/// Buffers of one level. If some overlap at the same time, the one that begins last counts.
 struct Layer {
     /// First bytes, in ascending order.
     begins: Vec<u64>,
-    /// The live buffer at each of these addresses. Lifetimes at one address follow each other, so only the newest buffer can be
-    /// live.
-    alive: Vec<Option<usize>>,
-    /// The end of each live buffer.
+    /// The live buffers at each of these addresses by the time of their allocation; the newest counts. There are several if memory is
+    /// imported while another buffer has it.
+    alive: Vec<BTreeSet<(Option<u64>, usize)>>,
+    /// The end of the newest live buffer at each address.
     ends: Maxima,
     /// Future events by time: allocations, and frees.
     made: Peekable<IntoIter<(Option<u64>, usize)>>,
@@ -182,7 +182,7 @@ impl Layer {
             Some((freed.max(buffers[at].allocated.unwrap_or(0)), at))
         });
         Self {
-            alive: vec![None; begins.len()],
+            alive: vec![BTreeSet::new(); begins.len()],
             ends: Maxima::new(begins.len()),
             made: sorted(made),
             freed: sorted(freed),
@@ -193,29 +193,33 @@ impl Layer {
     /// The live buffer that begins last before an address.
     fn before(&self, address: u64) -> Option<usize> {
         let end = self.begins.partition_point(|&begin| begin <= address);
-        self.alive[self.ends.last_above(end, 0)?]
+        self.newest(self.ends.last_above(end, 0)?)
     }
 
     fn advance(&mut self, buffers: &[Buffer], time: u64) {
         let begins = &self.begins;
         let place = |index: usize| begins.partition_point(|&begin| begin < buffers[index].address);
-        while let Some((_, index)) = self.made.next_if(|&(at, _)| at <= Some(time)) {
+        while let Some((at, index)) = self.made.next_if(|&(at, _)| at <= Some(time)) {
             let place = place(index);
-            self.alive[place] = Some(index);
+            self.alive[place].insert((at, index));
             self.ends.set(place, end_of(&buffers[index]));
         }
         while let Some((_, index)) = self.freed.next_if(|&(at, _)| at <= time) {
             let place = place(index);
-            if self.alive[place] == Some(index) {
-                self.alive[place] = None;
-                self.ends.set(place, 0);
-            }
+            self.alive[place].remove(&(buffers[index].allocated, index));
+            let newest = self.newest(place);
+            self.ends
+                .set(place, newest.map_or(0, |newest| end_of(&buffers[newest])));
         }
+    }
+
+    fn newest(&self, place: usize) -> Option<usize> {
+        self.alive[place].last().map(|&(_, index)| index)
     }
 
     fn at(&self, address: u64) -> Option<usize> {
         let behind = self.begins.partition_point(|&begin| begin <= address);
-        self.alive[self.ends.last_above(behind, address)?]
+        self.newest(self.ends.last_above(behind, address)?)
     }
 
     /// The address at which the next live buffer begins.
