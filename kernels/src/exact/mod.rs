@@ -7,6 +7,7 @@ pub(crate) mod bound;
 mod budget;
 mod buffers;
 mod choose;
+mod cpu;
 mod filter;
 mod host_piece;
 mod launch;
@@ -24,6 +25,7 @@ mod tiles;
 
 pub use buffers::SearchBuffers;
 pub use choose::Path;
+pub use cpu::CpuTargets;
 pub use filter::Filter;
 pub use modules::FilterKernels;
 pub use piecewise::PiecewiseTargets;
@@ -81,6 +83,16 @@ impl SearchCounts {
             fallback_queries: self.fallback_queries - before.fallback_queries,
             candidates: self.candidates - before.candidates,
             rescored: self.rescored - before.rescored,
+        }
+    }
+
+    /// The sums of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            fallback_queries: self.fallback_queries + other.fallback_queries,
+            candidates: self.candidates + other.candidates,
+            rescored: self.rescored + other.rescored,
         }
     }
 }
