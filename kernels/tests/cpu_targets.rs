@@ -194,23 +194,23 @@ fn errors_as_large_as_the_bound() {
 
 #[test]
 fn the_path_is_told() {
-    let targets = noise(12, 4096 * 16);
+    let targets = noise(12, 8192 * 16);
     let path = |filter, rows: usize, queries| {
         CpuTargets::new(&targets[..rows * 16], 16, filter, queries).path()
     };
     let (kernels, _) = path(Filter::Int8, 1, 1).filter.unwrap();
     assert!(["avx512_vnni", "avx_vnni", "portable"].contains(&kernels.name()));
     for (filter, rows, queries) in [
-        (Filter::Off, 4096, 1000),
-        (Filter::F16, 4096, 1000),
-        (Filter::Bf16, 4096, 1000),
+        (Filter::Off, 8192, 1000),
+        (Filter::F16, 8192, 1000),
+        (Filter::Bf16, 8192, 1000),
         (Filter::Auto, 100, 1000),
-        (Filter::Auto, 4096, 1),
+        (Filter::Auto, 8192, 1),
     ] {
         let path = path(filter, rows, queries);
         assert!(path.filter.is_none() && !path.reason.is_empty(), "{path:?}");
     }
-    let chosen = path(Filter::Auto, 4096, 1000);
+    let chosen = path(Filter::Auto, 8192, 1000);
     assert_eq!(
         chosen.filter.is_some(),
         kernels != FilterKernels::Portable,

@@ -66,6 +66,15 @@ impl Bound {
         fma_up(query[0], target[1], fma_up(slope, target[0], self.tiny))
     }
 
+    /// False only if the exact score of a pair with this filter's score is below `least`.
+    pub(crate) fn reaches(self, query: RowBound, target: RowBound, score: f32, least: f32) -> bool {
+        let [of_query, of_target] = [query, target].map(|bound| bound.map(f64::from));
+        let slope = f64::from(self.kappa) * of_query[0] + of_query[1];
+        let error = of_query[0] * of_target[1] + slope * of_target[0] + f64::from(self.tiny);
+        // The factor is larger than all roundings in double precision: a score is less than 2^20 times its error.
+        f64::from(score) + error * (1.0 + 1e-9) >= f64::from(least)
+    }
+
     /// The bound of a row from its norm and the computed sums of squares of its elements and of its errors.
     pub(crate) fn row(self, norm: f32, squares: f32, errors: f32) -> RowBound {
         let tiniest = 2f32.powi(-60);

@@ -21,9 +21,9 @@ const TILE: usize = 512;
 /// Limit on the queries of a task, which searches all targets.
 const GROUP: usize = 96;
 /// With fewer queries, the conversion of the targets takes longer than it saves.
-const FEWEST_QUERIES: usize = 32;
+const FEWEST_QUERIES: usize = 128;
 /// With fewer targets, too many of them are candidates.
-const FEWEST_TARGETS: usize = 2048;
+const FEWEST_TARGETS: usize = 8192;
 
 /// Targets in host memory for searches on the CPU: `rows [N, dim]`, row-major, their inverse norms, and for a filter a copy in 8
 /// bits, which needs a quarter of the bytes of rows in single precision.

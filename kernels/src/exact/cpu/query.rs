@@ -4,7 +4,7 @@ use super::Targets;
 use super::rows::{narrow_row, steps};
 use crate::cosine_top_k::cpu::{NONE, ROWS, Scalar, multiply, multiply_one};
 use crate::exact::SearchCounts;
-use crate::exact::bound::{Bound, RowBound, minus_down, plus_up, quotient_down};
+use crate::exact::bound::{Bound, RowBound, minus_down, quotient_down};
 use std::ops::Range;
 
 /// With so many candidates the best are scored, which leaves out most of the others; if half as many remain, all are scored.
@@ -252,11 +252,9 @@ pub(super) fn take_all<T: Scalar>(
 }
 
 impl<T> Targets<'_, T> {
-    /// True if the exact score may be `least` or more.
+    /// False only if the exact score is below `least`.
     fn reaches(&self, query: RowBound, candidate: Candidate, least: f32) -> bool {
-        let error = self
-            .bound
-            .error(query, self.narrow.bounds[candidate.target]);
-        plus_up(candidate.score, error) >= least
+        let target = self.narrow.bounds[candidate.target];
+        self.bound.reaches(query, target, candidate.score, least)
     }
 }
