@@ -106,6 +106,7 @@ pub(crate) fn minus_down(a: f32, b: f32) -> f32 {
 }
 
 /// a + b, rounded up.
+#[cfg(any(feature = "sim", test))]
 pub(crate) fn plus_up(a: f32, b: f32) -> f32 {
     up(f64::from(a) + f64::from(b))
 }
