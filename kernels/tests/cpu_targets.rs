@@ -172,24 +172,30 @@ fn zeros_denormals_huge_and_nan() {
     }
 }
 
-/// Rows whose elements are all rounded in one direction: the target with the best score has a filter's score that is lower by
-/// nearly the bound.
+/// All elements of the best target are rounded down by nearly half a step, and the query's elements are equal: the filter's score is
+/// too low by nearly the bound.
 #[test]
 fn errors_as_large_as_the_bound() {
     let (dim, count) = (256, 1024);
-    // With the largest element 127 the scale is 1: other elements are 0.5 above or below an integer.
-    let row = |offset: f32| {
-        let mut row: Vec<f32> = (0..dim).map(|i| (i % 5) as f32 + 20.0 + offset).collect();
+    // With the largest element 127 a step is 1.
+    let row = |other: f32| {
+        let mut row = vec![other; dim];
         row[0] = 127.0;
         row
     };
-    let query: Vec<f32> = row(0.0);
-    let mut targets: Vec<f32> = row(0.46).repeat(count);
-    for (at, row) in targets.chunks_mut(dim).enumerate() {
-        row[0] = 127.0;
-        row[1 + at % (dim - 1)] += if at == 700 { 0.03 } else { 0.045 };
-    }
-    check("rounded", &query, &targets, dim, 3);
+    let mut targets = noise(14, count * dim);
+    targets[10 * dim..11 * dim].copy_from_slice(&row(20.40));
+    targets[700 * dim..701 * dim].copy_from_slice(&row(20.45));
+    let query = vec![1.0; dim];
+    let counts = check("rounded", &query, &targets, dim, 1);
+    assert!(
+        counts.rescored < 100 && counts.fallback_queries == 0,
+        "{counts:?}"
+    );
+    let (_, best) = lists(1, |scores, indices| {
+        CpuTargets::new(&targets[..], dim, Filter::Int8, 1).search(&query, 1, scores, indices);
+    });
+    assert_eq!(best, [700]);
 }
 
 #[test]

@@ -162,7 +162,9 @@ mod tests {
             let bound = Bound::new(dim, Metric::Cosine, Format::Int8);
             for seed in 1..20u32 {
                 let row: Vec<f32> = (0..dim as u32)
-                    .map(|i| (i.wrapping_mul(seed * 2_654_435_761) >> 8) as f32 / 1e6 - 8.0)
+                    .map(|i| {
+                        (i.wrapping_mul(seed.wrapping_mul(2_654_435_761)) >> 8) as f32 / 1e6 - 8.0
+                    })
                     .collect();
                 let (norm, mut words) = (inverse_norm(&row), vec![-1; steps(dim)]);
                 let (scale, [size, error]) = narrow_row(&row, norm, bound, &mut words);
