@@ -61,6 +61,7 @@ fn any_shape() {
         (3, 600, 2047, 7),
         (20, 17_000, 12, 10),
         (100, 5000, 768, 1),
+        (10_000, 300, 4, 2),
     ] {
         let (q, t) = (noise(1, queries * dim), noise(2, targets * dim));
         check("f32", &q, &t, dim, k);

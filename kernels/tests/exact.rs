@@ -225,6 +225,21 @@ fn shapes_around_the_tiles() {
 }
 
 #[test]
+fn many_batches_of_queries() {
+    let bench = bench();
+    let queries = if is_large() { 100_000 } else { 5000 };
+    let (targets, dim) = (300, 4);
+    let shape = shape(queries, targets, dim, 2);
+    let (q, t) = (rows(1, queries, dim), rows(2, targets, dim));
+    let (q, t) = (bench.on_device(&q), bench.on_device(&t));
+    let right = bench.filtered(shape, Metric::Cosine, Filter::Off, &q, &t);
+    for filter in [Filter::F16, Filter::Int8] {
+        let found = bench.filtered(shape, Metric::Cosine, filter, &q, &t);
+        assert!(found == right, "{}", difference(&found, &right, shape.k));
+    }
+}
+
+#[test]
 fn the_filter_leaves_few_of_many() {
     let bench = bench();
     let shape = shape(20, 20_000, 96, 10);

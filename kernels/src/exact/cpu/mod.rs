@@ -12,7 +12,7 @@ use super::modules::FilterKernels;
 use super::{Format, SearchCounts, bound};
 use crate::cosine_top_k::cpu::{Scalar, Vectors, best_of, multiply, row_inverse_norms_cpu};
 use crate::metric::Metric;
-use query::{Query, Room};
+use query::{Query, Room, Targets};
 use rayon::prelude::*;
 use rows::NarrowTargets;
 
@@ -55,15 +55,6 @@ struct Copy {
     bound: Bound,
     /// The largest bounds of each tile.
     tile_bounds: Vec<RowBound>,
-}
-
-/// What a query needs from the targets.
-struct Targets<'a, T> {
-    rows: &'a [T],
-    dim: usize,
-    norms: &'a [f32],
-    narrow: &'a NarrowTargets,
-    bound: Bound,
 }
 
 impl<'a, T: Scalar> CpuTargets<'a, T> {
@@ -273,5 +264,80 @@ fn choose(
             Err(format!("fewer than {FEWEST_TARGETS} targets"))
         }
         Filter::Auto => Ok((kernels, "chosen for the shape")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cosine_top_k::cpu::inverse_norm;
+
+    /// Nearly normal numbers.
+    fn noise(seed: u64, count: usize) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut next = || {
+            state ^= state >> 12;
+            state ^= state << 25;
+            state ^= state >> 27;
+            let bytes = state.wrapping_mul(0x2545_F491_4F6C_DD1D).to_be_bytes();
+            bytes[..4].iter().map(|byte| f32::from(*byte)).sum::<f32>() - 510.0
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    /// The largest |filter's score − exact score| of all pairs, as a share of its bound.
+    fn largest_error(queries: &[f32], targets: &[f32], dim: usize) -> f64 {
+        let bound = Bound::new(dim, Metric::Cosine, Format::Int8);
+        let (norms, narrow) = rows::narrow_targets(targets, dim, bound);
+        let (panels, columns) = narrow.panels_of(0..norms.len());
+        let steps = rows::steps(dim);
+        let of_query = |row: &[f32]| {
+            let (mut words, mut exact) = (vec![0; steps], Vec::new());
+            let norm = inverse_norm(row);
+            let (scale, of_query) = rows::narrow_row(row, norm, bound, &mut words);
+            let mut sums = vec![0; columns];
+            products::products(products::best_kernels(), &words, panels, steps, &mut sums);
+            multiply(row, targets, dim, &mut exact);
+            let elements: &[i8] = bytemuck::cast_slice(&words);
+            let excess = 128 * elements.iter().map(|one| i32::from(*one)).sum::<i32>();
+            let pairs = exact
+                .iter()
+                .zip(&norms)
+                .enumerate()
+                .map(|(at, (product, target_norm))| {
+                    let score = (sums[at] - excess) as f32 * narrow.scales[at] * scale;
+                    let difference = f64::from(score) - f64::from(product * norm * target_norm);
+                    difference.abs() / f64::from(bound.error(of_query, narrow.bounds[at]))
+                });
+            pairs.fold(0.0, f64::max)
+        };
+        queries
+            .par_chunks(dim)
+            .map(of_query)
+            .reduce(|| 0.0, f64::max)
+    }
+
+    /// With `CUDA_UM_TEST_EXACT=large` 10^9 pairs.
+    #[test]
+    fn no_error_exceeds_the_bound() {
+        let is_large = std::env::var("CUDA_UM_TEST_EXACT").is_ok_and(|size| size == "large");
+        let (queries, targets, times, dim) = if is_large {
+            (1000, 10_000, 100, 768)
+        } else {
+            (20, 3000, 1, 96)
+        };
+        let largest = (0..times).map(|time| {
+            let (queries, targets) = (
+                noise(time, queries * dim),
+                noise(1000 + time, targets * dim),
+            );
+            largest_error(&queries, &targets, dim)
+        });
+        let largest = largest.fold(0.0, f64::max);
+        println!(
+            "{} pairs: the largest error is {largest:.3} of the bound",
+            queries * targets * times as usize
+        );
+        assert!(largest < 1.0 && largest > 0.02, "{largest}");
     }
 }

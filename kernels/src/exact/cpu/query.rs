@@ -1,7 +1,6 @@
 //! A query's list, and the targets that may belong to it.
 
-use super::Targets;
-use super::rows::{narrow_row, steps};
+use super::rows::{NarrowTargets, narrow_row, steps};
 use crate::cosine_top_k::cpu::{NONE, ROWS, Scalar, multiply, multiply_one};
 use crate::exact::SearchCounts;
 use crate::exact::bound::{Bound, RowBound, minus_down, quotient_down};
@@ -16,6 +15,15 @@ const DENSE: usize = 8;
 const MOST_SCORED: usize = 64;
 const SHARE_SCORED: usize = 32;
 const SHARE_OF_TILE: usize = 4;
+
+/// The targets of a search.
+pub(super) struct Targets<'a, T> {
+    pub rows: &'a [T],
+    pub dim: usize,
+    pub norms: &'a [f32],
+    pub narrow: &'a NarrowTargets,
+    pub bound: Bound,
+}
 
 /// A target and its filter's score.
 #[derive(Clone, Copy)]
