@@ -106,6 +106,8 @@ pub struct Filtering {
     pub candidates_per_query: f64,
     /// Targets that were then scored in single precision, as an average over queries.
     pub rescored_per_query: f64,
+    /// Queries with too many candidates in 8 bits, which were filtered again in half precision.
+    pub refiltered_queries: u64,
     /// Queries with too many candidates, which were searched without a filter.
     pub fallback_queries: u64,
 }
@@ -120,6 +122,7 @@ impl Filtering {
             reason: path.reason,
             candidates_per_query: mean(counts.candidates),
             rescored_per_query: mean(counts.rescored),
+            refiltered_queries: counts.refiltered_queries,
             fallback_queries: counts.fallback_queries,
         }
     }

@@ -505,6 +505,82 @@ fn the_path_is_told() {
     );
 }
 
+/// Queries near each other among 262,144 targets, of which some are at many distances from these queries: many within the error of 8
+/// bits, and few within that of half precision.
+fn a_dense_neighbourhood(
+    queries: usize,
+    dim: usize,
+    clustered: usize,
+) -> (TopKShape, Vec<f32>, Vec<f32>) {
+    let shape = shape(queries, 1 << 18, dim, 10);
+    let center = rows(20, 1, dim);
+    let near = |row: &mut [f32], share: f32| {
+        let pairs = row.iter_mut().zip(&center);
+        pairs.for_each(|(value, center)| *value = center + *value * share);
+    };
+    let (mut q, mut t) = (rows(21, shape.queries, dim), rows(22, shape.targets, dim));
+    q.chunks_mut(dim).for_each(|row| near(row, 0.02));
+    for (at, row) in t.chunks_mut(dim).step_by(65).take(clustered).enumerate() {
+        near(row, 0.25 * (at as f32 / clustered as f32).sqrt());
+    }
+    (shape, q, t)
+}
+
+#[test]
+fn automatic_filters_begin_in_8_bits() {
+    let bench = bench();
+    let Ok(kernels) = bench.search.kernels() else {
+        return;
+    };
+    let (shape, mut q, t) = a_dense_neighbourhood(16, 256, 0);
+    // These go to the fallback in any format.
+    q[..4 * 256].fill(f32::NAN);
+    let (q, t) = (bench.on_device(&q), bench.on_device(&t));
+    let right = bench.filtered(shape, Metric::Cosine, Filter::Off, &q, &t);
+    let auto = |buffers: SearchBuffers<'_, _>| {
+        let (stream, metric) = (&bench.stream, Metric::Cosine);
+        bench
+            .search
+            .launch(stream, shape, metric, Filter::Auto, buffers)
+    };
+    for format in [Format::Int8, Format::F16] {
+        let (found, path) = bench.search(shape, &q, &t, auto);
+        assert!(found == right, "{}", difference(&found, &right, shape.k));
+        assert_eq!(path.filter, Some((kernels, format)), "{path:?}");
+    }
+    let counts = bench.search.counts().unwrap();
+    assert_eq!((counts.fallback_queries, counts.refiltered_queries), (8, 0));
+}
+
+#[test]
+fn dense_neighbourhoods_are_filtered_again() {
+    let bench = bench();
+    let Ok(kernels) = bench.search.kernels() else {
+        return;
+    };
+    let (shape, q, t) = a_dense_neighbourhood(160, 32, 4000);
+    let (q, t) = (bench.on_device(&q), bench.on_device(&t));
+    let right = bench.filtered(shape, Metric::Cosine, Filter::Off, &q, &t);
+    let auto = |buffers: SearchBuffers<'_, _>| {
+        let (stream, metric) = (&bench.stream, Metric::Cosine);
+        bench
+            .search
+            .launch(stream, shape, metric, Filter::Auto, buffers)
+    };
+    // The second launch does not try 8 bits.
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let (found, path) = bench.search(shape, &q, &t, auto);
+        assert!(found == right, "{}", difference(&found, &right, shape.k));
+        assert_eq!(path.filter, Some((kernels, Format::F16)), "{path:?}");
+        let counts = bench.search.counts().unwrap();
+        assert_eq!(
+            (counts.fallback_queries, counts.refiltered_queries),
+            (0, 160)
+        );
+    }
+}
+
 #[test]
 fn impossible_requests_are_refused() {
     let bench = bench();
