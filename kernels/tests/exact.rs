@@ -568,17 +568,16 @@ fn dense_neighbourhoods_are_filtered_again() {
             .launch(stream, shape, metric, Filter::Auto, buffers)
     };
     // The second launch does not try 8 bits.
-    let mut told = Vec::new();
+    let mut told: Vec<SearchCounts> = Vec::new();
     for _ in 0..2 {
         let (found, path) = bench.search(shape, &q, &t, auto);
         assert!(found == right, "{}", difference(&found, &right, shape.k));
         assert_eq!(path.filter, Some((kernels, Format::F16)), "{path:?}");
-        let counts = bench.search.counts().unwrap();
-        assert_eq!(
-            (counts.fallback_queries, counts.refiltered_queries),
-            (0, 160)
-        );
+        told.push(bench.search.counts().unwrap());
     }
+    assert!(told[0].refiltered_queries > 128, "{told:?}");
+    assert_eq!(told[0].refiltered_queries, told[1].refiltered_queries);
+    assert_eq!((told[0].fallback_queries, told[1].fallback_queries), (0, 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! [`Filter::Auto`](super::Filter::Auto) in 8 bits, and what it learns for later launches.
+//! [`Filter::Auto`](super::Filter::Auto) in 8 bits.
 
 use super::ExactTopK;
 use super::buffers::SearchBuffers;
@@ -11,43 +11,10 @@ use super::tiles::{Format, TILE};
 use crate::cosine_top_k::{TargetScalar, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{Device, DeviceBuffer, Stream};
+use cuda_um::Stream;
 
-/// Launches in half precision after one in 8 bits that left too many targets for a query.
-const PATIENCE: u32 = 15;
 /// More queries without the filter take longer than a second filter for all of them.
 const FEW: u64 = TILE as u64;
-
-/// The attempts so far.
-#[derive(Debug)]
-pub(super) struct Attempts {
-    /// Fallback queries, candidates and exact scores of all attempts.
-    sums: DeviceBuffer<u64>,
-    /// The same, on the host: each attempt reads them.
-    pub seen: [u64; 3],
-    /// Queries that were then filtered in half precision; they are also in `seen`.
-    pub again: u64,
-    /// Launches to come in half precision.
-    patience: u32,
-}
-
-impl Attempts {
-    pub fn new(device: &Device) -> Result<Self> {
-        Ok(Self {
-            sums: DeviceBuffer::zeroed(device, 3)?,
-            seen: [0; 3],
-            again: 0,
-            patience: 0,
-        })
-    }
-
-    /// True if the next launch of many begins in 8 bits.
-    pub fn is_due(&mut self) -> bool {
-        let is_due = self.patience == 0;
-        self.patience = self.patience.saturating_sub(1);
-        is_due
-    }
-}
 
 impl ExactTopK {
     /// Searches with targets that were converted to 8 bits. From the first batch on for which they leave too many targets, it
@@ -93,18 +60,14 @@ impl ExactTopK {
         let plan = Plan::new(shape, prepared.format);
         let mut room = self.room.hold(shape, plan, prepared.format)?;
         let mut attempts = self.attempts.lock();
-        let Attempts {
-            sums,
-            seen,
-            again,
-            patience,
-        } = &mut *attempts;
+        let attempts = &mut *attempts;
         for first in (0..shape.queries).step_by(plan.batch) {
             let queries = plan.batch.min(shape.queries - first);
             let shape = TopKShape { queries, ..shape };
             let part = buffers.batch(first, shape)?;
             let mut given_up = 0;
             let batch = (prepared, plan, shape);
+            let (sums, seen) = (&mut attempts.sums, &mut attempts.seen);
             self.filter_batch(stream, modules, batch, part, (&mut room, sums), |sums| {
                 let before = seen[0];
                 sums.copy_to_host(seen)?;
@@ -112,10 +75,10 @@ impl ExactTopK {
                 Ok((1..=FEW).contains(&given_up))
             })?;
             if given_up > 0 {
-                *patience = PATIENCE;
+                attempts.have_failed();
             }
             if given_up > FEW {
-                *again += given_up;
+                attempts.again += given_up;
                 return Ok(first);
             }
         }

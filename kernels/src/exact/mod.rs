@@ -3,6 +3,7 @@
 //! `docs/exact-search.md` describes the method and proves that no result is lost.
 
 mod attempt;
+mod attempts;
 mod batch;
 pub(crate) mod bound;
 mod budget;
@@ -35,7 +36,7 @@ pub use tiles::Format;
 
 use crate::cosine_top_k::CosineTopK;
 use crate::error::{KernelError, Result};
-use attempt::Attempts;
+use attempts::Attempts;
 use cuda_um::{Device, DeviceBuffer};
 use modules::{Modules, Support};
 use parking_lot::Mutex;
