@@ -62,8 +62,8 @@ pub struct Args {
     #[arg(long, value_name = "identity|none|FILE")]
     pub truth: Option<TruthSource>,
 
-    /// The filter that selects the few targets to score exactly: tensor cores, in 16 or 8 bits. The lists are bit-identical
-    /// (docs/exact-search.md)
+    /// The filter that selects the few targets to score exactly: tensor cores, in 16 or 8 bits; for the host buffer the CPU, in 8
+    /// bits. The lists are bit-identical (docs/exact-search.md)
     #[arg(long, value_enum, default_value_t = FilterChoice::Auto)]
     pub filter: FilterChoice,
 

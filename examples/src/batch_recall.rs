@@ -11,9 +11,9 @@ use crate::progress::Progress;
 use crate::report::{
     BothWays, Faults, Filtering, Match, PredictedPhases, Report, Run, microseconds,
 };
-use crate::search::{Buffers, batches, search};
+use crate::search::{Buffers, batches, cpu_targets, search};
 use um_backend::{Buffer, Element};
-use um_kernels::{ExactTopK, Filter, Path, TargetScalar, TopKShape};
+use um_kernels::{ExactTopK, Filter, Path, SearchCounts, TargetScalar, TopKShape};
 
 /// Runs the search with every buffer implementation that the command line names.
 ///
@@ -116,7 +116,7 @@ impl Job<'_> {
         let mut placed = self.place(kind, values, &mut notes)?;
         let place = laps.lap();
         let counts = self.kernel.counts()?;
-        let path = self.search(kind, &mut placed)?;
+        let (path, on_cpu) = self.search(kind, &mut placed)?;
         let compute = laps.lap();
         let (cosines, rows) = placed.read_back()?;
         let read_back = laps.lap();
@@ -128,10 +128,8 @@ impl Job<'_> {
         let found = hits.chunks_exact(self.shape().k).map(<[Match]>::to_vec);
         let mut run = Run::new(kind, self.inputs, found.collect());
         run.notes = notes.into_vec();
-        if let Some(path) = path {
-            let counts = self.kernel.counts()?.since(counts);
-            run.filter = Some(Filtering::new(path, counts, self.shape().queries));
-        }
+        let counts = self.kernel.counts()?.since(counts).plus(on_cpu);
+        run.filter = path.map(|path| Filtering::new(path, counts, self.shape().queries));
         run.phases_us.place = microseconds(place.wall);
         run.phases_us.compute = microseconds(compute.wall);
         run.phases_us.read_back = microseconds(read_back.wall);
@@ -185,15 +183,16 @@ impl Job<'_> {
         })
     }
 
-    /// Searches batch by batch, and returns the method of the last.
+    /// Searches batch by batch, and returns the method of the last, and the counts of the CPU.
     fn search<T: Element + TargetScalar>(
         &self,
         kind: BufferKind,
         placed: &mut Placed<T>,
-    ) -> Result<Option<Path>, Failure> {
+    ) -> Result<(Option<Path>, SearchCounts), Failure> {
         let (machine, shape) = (self.machine, self.shape());
         let stream = machine.backend.device().stream();
-        let mut path = None;
+        let (mut path, mut counts) = (None, SearchCounts::default());
+        let cpu = cpu_targets(&*placed.targets, self.filter, shape);
         let progress = Progress::new(kind, shape.queries);
         let in_batches = kind == BufferKind::Host || machine.simulator().is_some();
         for batch in batches(shape, in_batches) {
@@ -201,13 +200,16 @@ impl Job<'_> {
             let buffers = Buffers {
                 queries: &*placed.queries,
                 targets: &*placed.targets,
+                cpu: cpu.as_ref(),
                 scores: &mut *placed.scores,
                 indices: &mut *placed.indices,
             };
-            path = search(self.kernel, self.filter, stream, shape, batch, buffers)?;
+            let (of_batch, on_cpu) =
+                search(self.kernel, self.filter, stream, shape, batch, buffers)?;
+            (path, counts) = (Some(of_batch), counts.plus(on_cpu));
             progress.at(done);
         }
-        Ok(path)
+        Ok((path, counts))
     }
 
     fn shape(&self) -> TopKShape {

@@ -40,7 +40,7 @@ pub struct Run {
     pub migrated_bytes: BothWays,
     /// Page faults on managed memory; `None` if they are not counted.
     pub page_faults: Faults,
-    /// The search method of the device; `None` for the CPU.
+    /// The search method.
     pub filter: Option<Filtering>,
     /// Advice and prefetches that did not apply, with reasons.
     pub notes: Vec<String>,
@@ -93,12 +93,12 @@ pub struct Faults {
     pub host: Option<u64>,
 }
 
-/// The search method of the device, and the remaining work after its filter.
+/// The search method, and the remaining work after its filter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Filtering {
     /// `bf16`, `f16` or `int8`; `None`: all scores in single precision.
     pub format: Option<&'static str>,
-    /// `sm_80` or `sm_90a`, with a filter.
+    /// `sm_80` or `sm_90a`, for the host buffer `avx512_vnni`, `avx_vnni` or `portable`; with a filter.
     pub kernels: Option<&'static str>,
     /// The reason.
     pub reason: String,
@@ -106,6 +106,8 @@ pub struct Filtering {
     pub candidates_per_query: f64,
     /// Targets that were then scored in single precision, as an average over queries.
     pub rescored_per_query: f64,
+    /// Queries with too many candidates in 8 bits, which were filtered again in half precision.
+    pub refiltered_queries: u64,
     /// Queries with too many candidates, which were searched without a filter.
     pub fallback_queries: u64,
 }
@@ -120,6 +122,7 @@ impl Filtering {
             reason: path.reason,
             candidates_per_query: mean(counts.candidates),
             rescored_per_query: mean(counts.rescored),
+            refiltered_queries: counts.refiltered_queries,
             fallback_queries: counts.fallback_queries,
         }
     }

@@ -1,11 +1,12 @@
-//! One kernel call through `dyn Buffer`: on the device if it can access the memory, otherwise the CPU reference.
+//! One search through `dyn Buffer`: on the device if it can access the memory, otherwise on the CPU.
 
 use crate::Failure;
 use cuda_um::Stream;
 use std::ops::Range;
 use um_backend::{Buffer, BufferMemory, BufferMemoryMut, Element};
 use um_kernels::{
-    ExactTopK, Filter, Metric, Path, SearchBuffers, TargetScalar, TopKShape, cosine_top_k_cpu,
+    CpuTargets, ExactTopK, Filter, Metric, Path, SearchBuffers, SearchCounts, TargetScalar,
+    TopKShape,
 };
 
 /// The buffers of a search.
@@ -15,14 +16,28 @@ pub struct Buffers<'a, T: Element> {
     pub queries: &'a dyn Buffer<f32>,
     /// The rows to search.
     pub targets: &'a dyn Buffer<T>,
+    /// The same, if they are in host memory.
+    pub cpu: Option<&'a CpuTargets<'a, T>>,
     /// `k` cosines for each query.
     pub scores: &'a mut dyn Buffer<f32>,
     /// `k` rows of targets for each query.
     pub indices: &'a mut dyn Buffer<u32>,
 }
 
-/// Searches for the queries in `batch`, and returns when it is done. It returns the search method of the device, or `None` for
-/// the CPU.
+/// The targets for searches on the CPU, if they are in host memory.
+pub fn cpu_targets<T: Element + TargetScalar>(
+    targets: &dyn Buffer<T>,
+    filter: Filter,
+    shape: TopKShape,
+) -> Option<CpuTargets<'_, T>> {
+    match targets.memory() {
+        BufferMemory::Host(rows) => Some(CpuTargets::new(rows, shape.dim, filter, shape.queries)),
+        _ => None,
+    }
+}
+
+/// Searches for the queries in `batch`, and returns when it is done. It returns the search method, and the counts of the CPU (those
+/// of the device are in `kernel`).
 ///
 /// # Errors
 /// Some buffers are on the host and some on the device, the device does not have the filter, or the launch fails.
@@ -33,7 +48,7 @@ pub fn search<T: Element + TargetScalar>(
     shape: TopKShape,
     batch: Range<usize>,
     buffers: Buffers<'_, T>,
-) -> Result<Option<Path>, Failure> {
+) -> Result<(Path, SearchCounts), Failure> {
     let shape = TopKShape {
         queries: batch.len(),
         ..shape
@@ -43,41 +58,40 @@ pub fn search<T: Element + TargetScalar>(
     let Buffers {
         queries,
         targets,
+        cpu,
         scores,
         indices,
     } = buffers;
     match (
+        cpu,
         queries.memory(),
-        targets.memory(),
         scores.memory_mut(),
         indices.memory_mut(),
     ) {
         (
+            Some(targets),
             BufferMemory::Host(queries),
-            BufferMemory::Host(targets),
             BufferMemoryMut::Host(scores),
             BufferMemoryMut::Host(indices),
         ) => {
-            cosine_top_k_cpu(
+            let counts = targets.search(
                 &queries[query_range],
-                targets,
-                shape.dim,
                 shape.k,
                 &mut scores[result_range.clone()],
                 &mut indices[result_range],
             );
-            Ok(None)
+            Ok((targets.path(), counts))
         }
-        (queries, targets, scores, indices) => {
+        (_, queries, scores, indices) => {
             let buffers = SearchBuffers {
                 queries: queries.device_view()?.slice(query_range)?,
-                targets: targets.device_view()?,
+                targets: targets.memory().device_view()?,
                 scores: scores.device_view_mut()?.slice(result_range.clone())?,
                 indices: indices.device_view_mut()?.slice(result_range)?,
             };
             let path = kernel.launch(stream, shape, Metric::Cosine, filter, buffers)?;
             stream.synchronize()?;
-            Ok(Some(path))
+            Ok((path, SearchCounts::default()))
         }
     }
 }
@@ -85,7 +99,7 @@ pub fn search<T: Element + TargetScalar>(
 /// Splits the queries so that progress can be shown in long searches: on a CPU, or with very many targets.
 pub fn batches(shape: TopKShape, on_cpu: bool) -> impl Iterator<Item = Range<usize>> {
     let products = if on_cpu {
-        2_000_000_000
+        16_000_000_000
     } else {
         5_000_000_000_000
     };
@@ -127,7 +141,7 @@ mod tests {
 
     #[test]
     fn long_ones_are_cut() {
-        assert_eq!(sizes(300, 20_000, true), [192, 108]);
+        assert_eq!(sizes(300, 200_000, true), [128, 128, 44]);
         assert_eq!(sizes(100, usize::MAX / 4096, true), [64, 36]);
     }
 }

@@ -1,5 +1,6 @@
 // The lists of cosine_top_k.cu for at most 12 queries, bit for bit. The memory limits the speed, so each target is read once, also
-// for its norm. A thread scores one target at a time against all queries.
+// for its norm. A warp scores all targets of a tile against its queries, and a thread four of these targets: each element that it
+// loads from shared memory is used several times, because a multiprocessor returns only 128 bytes of shared memory a cycle.
 
 #include "cosine_top_k.cuh"
 
@@ -9,6 +10,7 @@
 #define PART 32             // elements of a target in shared memory at a time
 #define LINE (PART + 4)     // its loads of 16 bytes have no bank conflicts
 #define SHARE (PART / 4)    // threads that load one target
+#define OWN_ROWS (THREADS / 32)  // targets of a tile that a thread scores
 #define LOADS SHARE         // targets that a thread loads
 
 // `own_norms`: computes the norms of the targets, in the order of `square_sum`. Rows are then aligned, and `dim` is a multiple of 128.
@@ -42,7 +44,7 @@ __device__ __forceinline__ void few(const float *queries, const T *targets, cons
         unsigned last = target_count - tile < THREADS ? (unsigned)(target_count - tile) - 1 : THREADS - 1;
         const T *from = targets + tile * dim + part;
         const float *asked = queries + (row < query_count ? row : 0) * dim + part;
-        float sums[MOST] = {}, squares[LOADS][4] = {}, staged[LOADS][4], ask[4];
+        float sums[MOST / WARPS][OWN_ROWS] = {}, squares[LOADS][4] = {}, staged[LOADS][4], ask[4];
         auto load = [&](unsigned stage) {
 #pragma unroll
             for (unsigned l = 0; l < LOADS; l++) {
@@ -87,30 +89,45 @@ __device__ __forceinline__ void few(const float *queries, const T *targets, cons
             }
             __syncthreads();
             if (stage + 1 < stages) load(stage + 1);
-            const float *line = rows + threadIdx.x * LINE;
+            // A warp without queries only loads.
+            if (warp >= query_count) continue;
+            const float *line = rows + lane * LINE, *asks = own + warp * PART;
             if ((u64)(stage + 1) * PART <= dim) {
 #pragma unroll 2
                 for (unsigned i = 0; i < PART; i += 4) {
-                    float4 t = *(const float4 *)&line[i];
+                    float4 t[OWN_ROWS];
 #pragma unroll
-                    for (unsigned query = 0; query < MOST; query++) {
-                        float4 q = *(const float4 *)&own[query * PART + i];
-                        float sum = sums[query];
-                        sum = fmaf(q.x, t.x, sum), sum = fmaf(q.y, t.y, sum), sum = fmaf(q.z, t.z, sum), sum = fmaf(q.w, t.w, sum);
-                        sums[query] = sum;
+                    for (unsigned r = 0; r < OWN_ROWS; r++) t[r] = *(const float4 *)&line[r * 32 * LINE + i];
+#pragma unroll
+                    for (unsigned query = 0; query < MOST / WARPS; query++) {
+                        float4 q = *(const float4 *)&asks[query * WARPS * PART + i];
+#pragma unroll
+                        for (unsigned r = 0; r < OWN_ROWS; r++) {
+                            float sum = sums[query][r];
+                            sum = fmaf(q.x, t[r].x, sum), sum = fmaf(q.y, t[r].y, sum);
+                            sum = fmaf(q.z, t[r].z, sum), sum = fmaf(q.w, t[r].w, sum);
+                            sums[query][r] = sum;
+                        }
                     }
                 }
             } else {
 #pragma unroll 1
                 for (unsigned i = 0; i < dim - (u64)stage * PART; i++)
 #pragma unroll
-                    for (unsigned query = 0; query < MOST; query++) sums[query] = fmaf(own[query * PART + i], line[i], sums[query]);
+                    for (unsigned query = 0; query < MOST / WARPS; query++)
+#pragma unroll
+                        for (unsigned r = 0; r < OWN_ROWS; r++)
+                            sums[query][r] = fmaf(asks[query * WARPS * PART + i], line[r * 32 * LINE + i], sums[query][r]);
             }
         }
 #pragma unroll
-        for (unsigned query = 0; query < MOST; query++)
-            // The other kernel pads rows with 0, which changes -0 to 0.
-            products[query * SCORES * 2 + threadIdx.x] = dim % 16 != 0 ? fmaf(0.0f, 0.0f, sums[query]) : sums[query];
+        for (unsigned query = 0; query < MOST / WARPS; query++)
+#pragma unroll
+            for (unsigned r = 0; r < OWN_ROWS; r++) {
+                float sum = sums[query][r];
+                // The other kernel pads rows with 0, which changes -0 to 0.
+                products[(warp + query * WARPS) * SCORES * 2 + r * 32 + lane] = dim % 16 != 0 ? fmaf(0.0f, 0.0f, sum) : sum;
+            }
         if (own_norms) {
 #pragma unroll
             for (unsigned l = 0; l < LOADS; l++) {

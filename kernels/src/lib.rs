@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | batch cosine similarity with top-k | [`CosineTopK`] | [`cosine_top_k_cpu`] |
 //! | the same lists, filtered first on tensor cores | [`ExactTopK`] | the same |
+//! | the same lists as [`cosine_top_k_cpu`], filtered first in 8-bit integers, on the CPU | | [`CpuTargets`] |
 //! | one value for all elements | [`Fill`] | `slice::fill` |
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
 //! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
@@ -60,7 +61,7 @@ pub use cosine_top_k::{
 pub use cpu::{reduce_sum_cpu, saxpy_cpu, scale_cpu};
 pub use error::{KernelError, Result};
 pub use exact::{
-    ExactTopK, Filter, FilterKernels, Format, Path, PiecewiseTargets, PreparedTargets,
+    CpuTargets, ExactTopK, Filter, FilterKernels, Format, Path, PiecewiseTargets, PreparedTargets,
     SearchBuffers, SearchCounts,
 };
 pub use fill::{Fill, FillElement};

@@ -225,6 +225,21 @@ fn shapes_around_the_tiles() {
 }
 
 #[test]
+fn many_batches_of_queries() {
+    let bench = bench();
+    let queries = if is_large() { 100_000 } else { 5000 };
+    let (targets, dim) = (300, 4);
+    let shape = shape(queries, targets, dim, 2);
+    let (q, t) = (rows(1, queries, dim), rows(2, targets, dim));
+    let (q, t) = (bench.on_device(&q), bench.on_device(&t));
+    let right = bench.filtered(shape, Metric::Cosine, Filter::Off, &q, &t);
+    for filter in [Filter::F16, Filter::Int8] {
+        let found = bench.filtered(shape, Metric::Cosine, filter, &q, &t);
+        assert!(found == right, "{}", difference(&found, &right, shape.k));
+    }
+}
+
+#[test]
 fn the_filter_leaves_few_of_many() {
     let bench = bench();
     let shape = shape(20, 20_000, 96, 10);
@@ -488,6 +503,81 @@ fn the_path_is_told() {
         told[2].filter,
         kernels.ok().map(|kernels| (kernels, Format::Bf16))
     );
+}
+
+/// Queries near each other among 262,144 targets, of which some are at many distances from these queries: many within the error of 8
+/// bits, and few within that of half precision.
+fn a_dense_neighbourhood(
+    queries: usize,
+    dim: usize,
+    clustered: usize,
+) -> (TopKShape, Vec<f32>, Vec<f32>) {
+    let shape = shape(queries, 1 << 18, dim, 10);
+    let center = rows(20, 1, dim);
+    let near = |row: &mut [f32], share: f32| {
+        let pairs = row.iter_mut().zip(&center);
+        pairs.for_each(|(value, center)| *value = center + *value * share);
+    };
+    let (mut q, mut t) = (rows(21, shape.queries, dim), rows(22, shape.targets, dim));
+    q.chunks_mut(dim).for_each(|row| near(row, 0.02));
+    for (at, row) in t.chunks_mut(dim).step_by(65).take(clustered).enumerate() {
+        near(row, 0.25 * (at as f32 / clustered as f32).sqrt());
+    }
+    (shape, q, t)
+}
+
+#[test]
+fn automatic_filters_begin_in_8_bits() {
+    let bench = bench();
+    let Ok(kernels) = bench.search.kernels() else {
+        return;
+    };
+    let (shape, mut q, t) = a_dense_neighbourhood(16, 256, 0);
+    // These go to the fallback in any format.
+    q[..4 * 256].fill(f32::NAN);
+    let (q, t) = (bench.on_device(&q), bench.on_device(&t));
+    let right = bench.filtered(shape, Metric::Cosine, Filter::Off, &q, &t);
+    let auto = |buffers: SearchBuffers<'_, _>| {
+        let (stream, metric) = (&bench.stream, Metric::Cosine);
+        bench
+            .search
+            .launch(stream, shape, metric, Filter::Auto, buffers)
+    };
+    for format in [Format::Int8, Format::F16] {
+        let (found, path) = bench.search(shape, &q, &t, auto);
+        assert!(found == right, "{}", difference(&found, &right, shape.k));
+        assert_eq!(path.filter, Some((kernels, format)), "{path:?}");
+    }
+    let counts = bench.search.counts().unwrap();
+    assert_eq!((counts.fallback_queries, counts.refiltered_queries), (8, 0));
+}
+
+#[test]
+fn dense_neighbourhoods_are_filtered_again() {
+    let bench = bench();
+    let Ok(kernels) = bench.search.kernels() else {
+        return;
+    };
+    let (shape, q, t) = a_dense_neighbourhood(160, 32, 4000);
+    let (q, t) = (bench.on_device(&q), bench.on_device(&t));
+    let right = bench.filtered(shape, Metric::Cosine, Filter::Off, &q, &t);
+    let auto = |buffers: SearchBuffers<'_, _>| {
+        let (stream, metric) = (&bench.stream, Metric::Cosine);
+        bench
+            .search
+            .launch(stream, shape, metric, Filter::Auto, buffers)
+    };
+    // The second launch does not try 8 bits.
+    let mut told: Vec<SearchCounts> = Vec::new();
+    for _ in 0..2 {
+        let (found, path) = bench.search(shape, &q, &t, auto);
+        assert!(found == right, "{}", difference(&found, &right, shape.k));
+        assert_eq!(path.filter, Some((kernels, Format::F16)), "{path:?}");
+        told.push(bench.search.counts().unwrap());
+    }
+    assert!(told[0].refiltered_queries > 128, "{told:?}");
+    assert_eq!(told[0].refiltered_queries, told[1].refiltered_queries);
+    assert_eq!((told[0].fallback_queries, told[1].fallback_queries), (0, 0));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The largest difference between the filter's scores and the exact scores: the arithmetic of docs/exact-search.md, for the
-//! host's part and as the CPU reference of the device's part.
+//! host's part of a search on the device, for the search on a CPU, and as the CPU reference of the device's part.
 
 use super::tiles::Format;
 use crate::metric::Metric;
@@ -55,60 +55,66 @@ pub(crate) fn tensor_cores(products: f64) -> f64 {
     1.5 * products * 2.0 * UNIT
 }
 
-/// The CPU reference of the device's part.
-#[cfg(any(feature = "sim", test))]
-mod reference {
-    use super::{Bound, RowBound, up};
-    use crate::metric::Metric;
+/// Rows with squared norms outside of these limits are special.
+const LEAST: f32 = f32::from_bits((127 - 80) << 23);
+const MOST: f32 = f32::from_bits((127 + 120) << 23);
 
-    /// Rows with squared norms outside of these limits are special.
-    const LEAST: f32 = f32::from_bits((127 - 80) << 23);
-    const MOST: f32 = f32::from_bits((127 + 120) << 23);
-
-    impl Bound {
-        /// |filter's score − exact score| is at most this.
-        pub(crate) fn error(self, query: RowBound, target: RowBound) -> f32 {
-            let slope = fma_up(self.kappa, query[0], query[1]);
-            fma_up(query[0], target[1], fma_up(slope, target[0], self.tiny))
-        }
-
-        /// The bound of a row from its norm and the computed sums of squares of its elements and of its errors.
-        pub(crate) fn row(self, norm: f32, squares: f32, errors: f32) -> RowBound {
-            let tiniest = 2f32.powi(-60);
-            let error = fma_up(up(f64::from(errors).sqrt()), self.grow, tiniest);
-            let size = fma_up(
-                up(f64::from(norm) * f64::from(up(f64::from(squares).sqrt()))),
-                self.grow,
-                tiniest,
-            );
-            [up(f64::from(size) + f64::from(error)), error]
-        }
+impl Bound {
+    /// |filter's score − exact score| is at most this.
+    pub(crate) fn error(self, query: RowBound, target: RowBound) -> f32 {
+        let slope = fma_up(self.kappa, query[0], query[1]);
+        fma_up(query[0], target[1], fma_up(slope, target[0], self.tiny))
     }
 
-    /// True if the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
-    pub(crate) fn is_special(squares: f32, metric: Metric) -> bool {
-        let large_enough = metric == Metric::InnerProduct || squares >= LEAST;
-        !(squares <= MOST && large_enough)
+    /// False only if the exact score of a pair with this filter's score is below `least`.
+    pub(crate) fn reaches(self, query: RowBound, target: RowBound, score: f32, least: f32) -> bool {
+        let [of_query, of_target] = [query, target].map(|bound| bound.map(f64::from));
+        let slope = f64::from(self.kappa) * of_query[0] + of_query[1];
+        let error = of_query[0] * of_target[1] + slope * of_target[0] + f64::from(self.tiny);
+        // The factor is larger than all roundings in double precision: a score is less than 2^20 times its error.
+        f64::from(score) + error * (1.0 + 1e-9) >= f64::from(least)
     }
 
-    /// a × b + c, rounded up.
-    fn fma_up(a: f32, b: f32, c: f32) -> f32 {
-        // The product is exact; the sum is rounded once more than on the device.
-        up(f64::from(a) * f64::from(b) + f64::from(c))
-    }
-
-    /// a − b, rounded down.
-    pub(crate) fn minus_down(a: f32, b: f32) -> f32 {
-        -up(f64::from(b) - f64::from(a))
-    }
-
-    /// a + b, rounded up.
-    pub(crate) fn plus_up(a: f32, b: f32) -> f32 {
-        up(f64::from(a) + f64::from(b))
+    /// The bound of a row from its norm and the computed sums of squares of its elements and of its errors.
+    pub(crate) fn row(self, norm: f32, squares: f32, errors: f32) -> RowBound {
+        let tiniest = 2f32.powi(-60);
+        let error = fma_up(up(f64::from(errors).sqrt()), self.grow, tiniest);
+        let size = fma_up(
+            up(f64::from(norm) * f64::from(up(f64::from(squares).sqrt()))),
+            self.grow,
+            tiniest,
+        );
+        [up(f64::from(size) + f64::from(error)), error]
     }
 }
+
+/// True if the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
+pub(crate) fn is_special(squares: f32, metric: Metric) -> bool {
+    let large_enough = metric == Metric::InnerProduct || squares >= LEAST;
+    !(squares <= MOST && large_enough)
+}
+
+/// a × b + c, rounded up.
+fn fma_up(a: f32, b: f32, c: f32) -> f32 {
+    // The product is exact; the sum is rounded once more than on the device.
+    up(f64::from(a) * f64::from(b) + f64::from(c))
+}
+
+/// a − b, rounded down.
+pub(crate) fn minus_down(a: f32, b: f32) -> f32 {
+    -up(f64::from(b) - f64::from(a))
+}
+
+/// a + b, rounded up.
 #[cfg(any(feature = "sim", test))]
-pub(crate) use reference::{is_special, minus_down, plus_up};
+pub(crate) fn plus_up(a: f32, b: f32) -> f32 {
+    up(f64::from(a) + f64::from(b))
+}
+
+/// a / b, rounded down.
+pub(crate) fn quotient_down(a: f32, b: f32) -> f32 {
+    -up(-(f64::from(a) / f64::from(b)))
+}
 
 /// A single-precision number that is at least `value`, even if `value` was rounded down.
 fn up(value: f64) -> f32 {

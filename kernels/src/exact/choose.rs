@@ -11,6 +11,11 @@ use crate::metric::Metric;
 /// For fewer targets, or less work, the ten launches of the filter take too long.
 const FEWEST_TARGETS: usize = 16 << 10;
 const LEAST_PRODUCTS: u64 = 1 << 30;
+/// From so many targets on, and for lists of at most this length, 8 bits are faster than half precision, also if few queries share
+/// the work that does not depend on the targets.
+const MANY_TARGETS: usize = 1 << 18;
+const SHORT_LIST: usize = 32;
+
 /// The method of a launch, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
@@ -34,7 +39,9 @@ impl ExactTopK {
                 "rows of more than {LONGEST_ROW} elements have no bound"
             ));
         }
-        let usual = match metric {
+        let is_long = shape.targets >= MANY_TARGETS && shape.k <= SHORT_LIST;
+        let usual = || match metric {
+            Metric::Cosine if is_long && self.attempts.lock().is_due() => Format::Int8,
             Metric::Cosine => Format::F16,
             Metric::InnerProduct => Format::Bf16,
         };
@@ -45,7 +52,7 @@ impl ExactTopK {
             Filter::Int8 => Ok((kernels, Format::Int8, "requested")),
             Filter::Auto => match too_small(shape) {
                 Some(reason) => Err(reason),
-                None => Ok((kernels, usual, "chosen for the shape")),
+                None => Ok((kernels, usual(), "chosen for the shape")),
             },
         }
     }

@@ -7,11 +7,12 @@ use super::filter::Filter;
 use super::modules::Modules;
 use super::plan::Plan;
 use super::prepared::PreparedTargets;
+use super::room::HeldRoom;
 use super::{ExactTopK, Format, NAME, unsupported};
 use crate::cosine_top_k::{Buffers, TargetScalar, TopKShape};
 use crate::error::{KernelError, Result, length};
 use crate::metric::Metric;
-use cuda_um::Stream;
+use cuda_um::{DeviceBuffer, Stream, View};
 
 impl ExactTopK {
     /// Enqueues the search for the `k` targets with the highest score for each query. The shapes are those of
@@ -19,7 +20,9 @@ impl ExactTopK {
     /// the same targets again, keep [`PreparedTargets`]. Queries in 16 bits are widened, which is exact.
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream. With [`Filter::Auto`] and
+    /// very many targets, where it begins in 8 bits, this waits for the filter of each 1024 queries: the number of queries with too
+    /// many candidates decides what follows.
     ///
     /// # Errors
     /// The length of a buffer does not fit the shape, `k` is 0, more than the number of targets or more than 1024, the device
@@ -49,26 +52,45 @@ impl ExactTopK {
             }
             modules => modules?,
         };
-        let mut fresh = self.fresh.lock();
-        let (rows, dim) = (shape.targets, shape.dim);
+        let (mut fresh, form) = (self.fresh.lock(), (shape, metric, format));
+        let converted = self.convert_fresh(stream, &modules, form, buffers.targets, &mut fresh);
+        let targets = match (converted, filter) {
+            (Err(KernelError::Cuda(error)), Filter::Auto) => {
+                let reason = format!("no memory for the filter's copy of the targets: {error}");
+                return self.unfiltered(stream, shape, metric, reason, buffers);
+            }
+            (converted, _) => converted?,
+        };
+        if (filter, format) == (Filter::Auto, Format::Int8) {
+            return self.begin_in_8_bits(stream, &modules, (shape, metric), &mut fresh, buffers);
+        }
+        self.filtered(stream, &modules, shape, targets, buffers)?;
+        Ok(path(kernels, format, reason))
+    }
+
+    /// Enqueues the conversion of the targets of a launch into memory that is kept.
+    pub(super) fn convert_fresh<'f, T: TargetScalar>(
+        &self,
+        stream: &Stream,
+        modules: &Modules,
+        (shape, metric, format): (TopKShape, Metric, Format),
+        rows: View<'_, T>,
+        fresh: &'f mut Option<PreparedTargets>,
+    ) -> Result<&'f PreparedTargets> {
+        let TopKShape { targets, dim, .. } = shape;
         // A copy that is too small is freed first: there may be no memory for both.
         let kept = fresh
             .take()
-            .filter(|targets| targets.fits(rows, dim, metric, format));
-        let targets = match kept {
-            Some(targets) => fresh.insert(targets),
-            None => match PreparedTargets::room(&self.device, rows, dim, metric, format) {
-                Ok(targets) => fresh.insert(targets),
-                Err(KernelError::Cuda(error)) if filter == Filter::Auto => {
-                    let reason = format!("no memory for the filter's copy of the targets: {error}");
-                    return self.unfiltered(stream, shape, metric, reason, buffers);
-                }
-                Err(error) => return Err(error),
-            },
+            .filter(|kept| kept.fits(targets, dim, metric, format));
+        let converted = match kept {
+            Some(kept) => fresh.insert(kept),
+            None => {
+                let room = PreparedTargets::room(&self.device, targets, dim, metric, format)?;
+                fresh.insert(room)
+            }
         };
-        targets.convert(&modules, stream, 0, buffers.targets)?;
-        self.filtered(stream, &modules, shape, targets, buffers)?;
-        Ok(path(kernels, format, reason))
+        converted.convert(modules, stream, 0, rows)?;
+        Ok(converted)
     }
 
     /// The same with prepared targets. `targets` must still be their exact rows, in any memory that a kernel can read.
@@ -97,7 +119,7 @@ impl ExactTopK {
         Ok(path(kernels, format, "prepared targets"))
     }
 
-    fn unfiltered<T: TargetScalar, Q: TargetScalar>(
+    pub(super) fn unfiltered<T: TargetScalar, Q: TargetScalar>(
         &self,
         stream: &Stream,
         shape: TopKShape,
@@ -135,29 +157,48 @@ impl ExactTopK {
             let queries = plan.batch.min(shape.queries - first);
             let shape = TopKShape { queries, ..shape };
             let part = buffers.batch(first, shape)?;
-            self.basic.with_wide(stream, part.queries, |queries| {
-                let mut batch = Batch {
-                    stream,
-                    modules,
-                    prepared,
-                    plan,
-                    shape,
-                    multiprocessors: self.device.capabilities().multiprocessors,
-                    buffers: SearchBuffers {
-                        queries,
-                        targets: part.targets,
-                        scores: part.scores,
-                        indices: part.indices,
-                    },
-                };
-                batch.convert_queries(&mut room)?;
-                batch.sample(&mut room)?;
-                batch.filter(&mut room, &mut sums)?;
-                batch.rescore(&mut room, &mut sums)?;
-                batch.fall_back(&self.basic, &mut room)
-            })?;
+            let batch = (prepared, plan, shape);
+            let room = (&mut room, &mut *sums);
+            self.filter_batch(stream, modules, batch, part, room, |_| Ok(true))?;
         }
         Ok(())
+    }
+
+    /// Enqueues the search for one batch of queries. `falls_back` says if queries with too many candidates are to be searched
+    /// without the filter; it gets the sums over all batches.
+    pub(super) fn filter_batch<T: TargetScalar, Q: TargetScalar>(
+        &self,
+        stream: &Stream,
+        modules: &Modules,
+        (prepared, plan, shape): (&PreparedTargets, Plan, TopKShape),
+        part: SearchBuffers<'_, T, Q>,
+        (room, sums): (&mut HeldRoom<'_>, &mut DeviceBuffer<u64>),
+        falls_back: impl FnOnce(&DeviceBuffer<u64>) -> Result<bool>,
+    ) -> Result<()> {
+        self.basic.with_wide(stream, part.queries, |queries| {
+            let mut batch = Batch {
+                stream,
+                modules,
+                prepared,
+                plan,
+                shape,
+                multiprocessors: self.device.capabilities().multiprocessors,
+                buffers: SearchBuffers {
+                    queries,
+                    targets: part.targets,
+                    scores: part.scores,
+                    indices: part.indices,
+                },
+            };
+            batch.convert_queries(room)?;
+            batch.sample(room)?;
+            batch.filter(room, sums)?;
+            batch.rescore(room, sums)?;
+            match falls_back(sums)? {
+                true => batch.fall_back(&self.basic, room),
+                false => Ok(()),
+            }
+        })
     }
 }
 

@@ -2,11 +2,14 @@
 //!
 //! `docs/exact-search.md` describes the method and proves that no result is lost.
 
+mod attempt;
+mod attempts;
 mod batch;
 pub(crate) mod bound;
 mod budget;
 mod buffers;
 mod choose;
+mod cpu;
 mod filter;
 mod host_piece;
 mod launch;
@@ -24,6 +27,7 @@ mod tiles;
 
 pub use buffers::SearchBuffers;
 pub use choose::Path;
+pub use cpu::CpuTargets;
 pub use filter::Filter;
 pub use modules::FilterKernels;
 pub use piecewise::PiecewiseTargets;
@@ -32,6 +36,7 @@ pub use tiles::Format;
 
 use crate::cosine_top_k::CosineTopK;
 use crate::error::{KernelError, Result};
+use attempts::Attempts;
 use cuda_um::{Device, DeviceBuffer};
 use modules::{Modules, Support};
 use parking_lot::Mutex;
@@ -60,6 +65,7 @@ pub struct ExactTopK {
     /// The converted targets of launches without prepared ones.
     fresh: Mutex<Option<PreparedTargets>>,
     sums: Mutex<DeviceBuffer<u64>>,
+    attempts: Mutex<Attempts>,
 }
 
 /// Sums over all launches so far.
@@ -67,6 +73,8 @@ pub struct ExactTopK {
 pub struct SearchCounts {
     /// Queries that went through [`CosineTopK`]'s kernel.
     pub fallback_queries: u64,
+    /// Queries with too many candidates in 8 bits, which [`Filter::Auto`] filtered again in half precision.
+    pub refiltered_queries: u64,
     /// Targets that the filter kept.
     pub candidates: u64,
     /// Targets that were scored in single precision.
@@ -79,8 +87,20 @@ impl SearchCounts {
     pub fn since(self, before: Self) -> Self {
         Self {
             fallback_queries: self.fallback_queries - before.fallback_queries,
+            refiltered_queries: self.refiltered_queries - before.refiltered_queries,
             candidates: self.candidates - before.candidates,
             rescored: self.rescored - before.rescored,
+        }
+    }
+
+    /// The sums of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            fallback_queries: self.fallback_queries + other.fallback_queries,
+            refiltered_queries: self.refiltered_queries + other.refiltered_queries,
+            candidates: self.candidates + other.candidates,
+            rescored: self.rescored + other.rescored,
         }
     }
 }
@@ -102,6 +122,7 @@ impl ExactTopK {
             room: Room::new(device),
             fresh: Mutex::new(None),
             sums: Mutex::new(DeviceBuffer::zeroed(device, 3)?),
+            attempts: Mutex::new(Attempts::new(device)?),
         })
     }
 
@@ -152,9 +173,12 @@ impl ExactTopK {
     pub fn counts(&self) -> Result<SearchCounts> {
         let mut sums = [0; 3];
         self.sums.lock().copy_to_host(&mut sums)?;
-        let [fallback_queries, candidates, rescored] = sums;
+        let attempts = self.attempts.lock();
+        let [fallback_queries, candidates, rescored] =
+            std::array::from_fn(|at| sums[at] + attempts.seen[at]);
         Ok(SearchCounts {
-            fallback_queries,
+            fallback_queries: fallback_queries - attempts.again,
+            refiltered_queries: attempts.again,
             candidates,
             rescored,
         })

@@ -21,14 +21,23 @@ pub enum FilterKernels {
     Sm80,
     /// `wgmma` and bulk copies, for compute capability 9.0.
     Sm90a,
+    /// 512-bit dot products of 8-bit integers, on a CPU (x86-64 with AVX-512 VNNI).
+    Avx512Vnni,
+    /// 256-bit dot products of 8-bit integers, on a CPU (x86-64 with AVX-VNNI).
+    AvxVnni,
+    /// 8-bit integers on any CPU, slower than single precision.
+    Portable,
 }
 
 impl FilterKernels {
-    /// `sm_80` or `sm_90a`.
+    /// `sm_80` or `sm_90a` on a device, `avx512_vnni`, `avx_vnni` or `portable` on a CPU.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sm80 => "sm_80",
             Self::Sm90a => "sm_90a",
+            Self::Avx512Vnni => "avx512_vnni",
+            Self::AvxVnni => "avx_vnni",
+            Self::Portable => "portable",
         }
     }
 }
@@ -40,6 +49,7 @@ pub(super) type Formats = [Kernel; 3];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Support {
     pub kernels: FilterKernels,
+    ptx: &'static str,
     pub threads: u32,
     pub stages: u32,
 }
@@ -67,12 +77,14 @@ impl Support {
         Ok(Ok(if hopper {
             Self {
                 kernels: FilterKernels::Sm90a,
+                ptx: include_str!("../../ptx/exact_filter_90a.ptx"),
                 threads: 384,
                 stages: 4,
             }
         } else {
             Self {
                 kernels: FilterKernels::Sm80,
+                ptx: include_str!("../../ptx/exact_filter.ptx"),
                 threads: 256,
                 stages,
             }
@@ -111,16 +123,12 @@ pub(super) struct Modules {
 impl Modules {
     pub fn load(device: &Device, support: Support) -> Result<Self> {
         let optin = most_shared_bytes(device);
-        let ptx = match support.kernels {
-            FilterKernels::Sm90a => include_str!("../../ptx/exact_filter_90a.ptx"),
-            FilterKernels::Sm80 => include_str!("../../ptx/exact_filter.ptx"),
-        };
         let formats = |module: &Module, name: &str| -> Result<Formats> {
             let [bf16, f16, int8] = [Format::Bf16, Format::F16, Format::Int8]
                 .map(|format| module.kernel(&format!("{name}_{}", format.name())));
             Ok([bf16?, f16?, int8?])
         };
-        let [sample, filter] = crate::load::load(device, ptx, |module: &Module| {
+        let [sample, filter] = crate::load::load(device, support.ptx, |module: &Module| {
             Ok([
                 formats(module, "exact_sample")?,
                 formats(module, "exact_filter")?,

@@ -75,6 +75,15 @@ impl Format {
     }
 }
 
+/// The scales of rows in 8 bits are at least this, so that no score underflows.
+pub(crate) const LEAST_SCALE: f32 = f32::from_bits((127 - 60) << 23);
+
+/// The scale for a row with this largest element: with 16 significant bits, so that its products with the row's numbers are
+/// exact.
+pub(crate) fn scale_for(most: f32) -> f32 {
+    f32::from_bits(((most * (1.0 / 127.0)).to_bits() + 0xff) & !0xff).max(LEAST_SCALE)
+}
+
 /// Number of 16-bit numbers for `rows` rows of `dim` elements, in whole tiles.
 pub(crate) fn room(rows: usize, dim: usize, format: Format) -> usize {
     let line = dim.div_ceil(format.tile_elements()) * (LINE / 2);

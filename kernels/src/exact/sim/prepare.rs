@@ -2,19 +2,10 @@
 
 use crate::cosine_top_k::cpu::{Scalar, row_inverse_norms_cpu, square_sum};
 use crate::exact::bound::{Bound, RowBound, is_special};
-use crate::exact::tiles::{BLOCK, Format, place, room};
+use crate::exact::tiles::{BLOCK, Format, LEAST_SCALE, place, room, scale_for};
 use crate::metric::Metric;
 use crate::reference::{Outcome, number, size};
 use cuda_um_sim::LaunchContext;
-
-/// The scales of rows in 8 bits are at least this, so that no score underflows.
-const LEAST_SCALE: f32 = f32::from_bits((127 - 60) << 23);
-
-/// The scale for a row with this largest element: with 16 significant bits, so that its products with the row's numbers are
-/// exact.
-fn scale_for(most: f32) -> f32 {
-    f32::from_bits(((most * (1.0 / 127.0)).to_bits() + 0xff) & !0xff).max(LEAST_SCALE)
-}
 
 /// A row in the tiles.
 struct Line<'a> {
