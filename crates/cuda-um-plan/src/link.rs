@@ -1,0 +1,80 @@
+//! The link between host and device, and the budget.
+
+use crate::{PlanError, SLOT_BYTES};
+use serde::{Deserialize, Serialize};
+
+/// The link between the homes of the buffers and the device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// The speed to the device.
+    pub in_bytes_per_second: f64,
+    /// The speed from the device.
+    pub out_bytes_per_second: f64,
+    /// The time of a transfer in addition to that of its bytes.
+    pub latency_seconds: f64,
+    /// The part of its speed that each direction keeps while both directions work: 1 for full duplex, 0.5 for half duplex.
+    pub both_ways: f64,
+}
+
+impl Link {
+    /// The link of an H100 with PCIe 5: copies from and to pinned memory (`docs/results/h100-cuda-13.0`).
+    pub fn pcie5() -> Self {
+        Self {
+            in_bytes_per_second: 55.5e9,
+            out_bytes_per_second: 48e9,
+            latency_seconds: 5e-6,
+            both_ways: 0.87,
+        }
+    }
+
+    /// The time of a transfer to the device, in seconds.
+    pub fn in_seconds(&self, bytes: u64) -> f64 {
+        self.latency_seconds + bytes as f64 / self.in_bytes_per_second
+    }
+
+    /// The time of a transfer from the device, in seconds.
+    pub fn out_seconds(&self, bytes: u64) -> f64 {
+        self.latency_seconds + bytes as f64 / self.out_bytes_per_second
+    }
+
+    /// Checks that times are finite: speeds from 1 to 10^15 bytes a second, a latency up to one second, and a factor from 0.01
+    /// to 1.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] with the first value that is not allowed.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let speeds = (1.0..=1e15, "1 to 1e15");
+        let rules = [
+            ("in_bytes_per_second", self.in_bytes_per_second, &speeds),
+            ("out_bytes_per_second", self.out_bytes_per_second, &speeds),
+            (
+                "latency_seconds",
+                self.latency_seconds,
+                &(0.0..=1.0, "0 to 1"),
+            ),
+            ("both_ways", self.both_ways, &(0.01..=1.0, "0.01 to 1")),
+        ];
+        for (field, value, (range, allowed)) in rules {
+            if !range.contains(&value) {
+                return Err(PlanError::invalid(format!("link.{field}"), value, allowed));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The device memory of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// The number of bytes. A plan uses whole slots of [`SLOT_BYTES`].
+    pub bytes: u64,
+}
+
+impl Budget {
+    /// The number of whole slots.
+    pub fn slots(self) -> u64 {
+        self.bytes / SLOT_BYTES
+    }
+}
