@@ -15,6 +15,8 @@ pub(super) struct Moves {
     pub(super) before: bool,
     /// Prefetch to this place, as soon as the use is over.
     pub(super) after: Option<Place>,
+    /// The use leaves most pages where they are.
+    pub(super) is_partial: bool,
     /// Make the buffer read-mostly before the use.
     pub(super) duplicates: bool,
 }
@@ -57,6 +59,7 @@ impl Plan {
             moves: (event.uses.iter())
                 .map(|used| Moves {
                     since: used.since,
+                    is_partial: used.is_partial,
                     ..Moves::default()
                 })
                 .collect(),

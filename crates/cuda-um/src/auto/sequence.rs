@@ -21,6 +21,8 @@ pub(super) struct Use {
     pub(super) bytes: u64,
     /// The bytes that are elsewhere, if nothing is prefetched.
     pub(super) missing: u64,
+    /// True if the host used a few pages only, which is known when its guard is over.
+    pub(super) is_partial: bool,
     /// True if the previous use of the buffer has the same range.
     pub(super) same_range: bool,
     /// True if the buffer may become read-mostly: this is all of it, and it has no such advice.
@@ -174,6 +176,7 @@ mod tests {
             writes: false,
             bytes: 4096,
             missing,
+            is_partial: false,
             same_range: true,
             may_duplicate: false,
         };

@@ -56,6 +56,8 @@ enum State {
 
 /// A host guard.
 struct Guard {
+    /// The number of its use.
+    number: u64,
     /// The move that follows it.
     after: Option<Place>,
     /// The time at which the host got access.
@@ -139,8 +141,11 @@ impl Session {
         if let Err(error) = self.carry_out(kind, &parts, step.as_ref()) {
             self.stop(Some(AutoPrefetchStop::Failed(error.to_string())));
         }
-        for (_, part, raw) in &parts {
-            if let Some(pages) = self.buffers.get_mut(&raw.id()) {
+        for (at, (_, part, raw)) in parts.iter().enumerate() {
+            let moves = step.as_ref().and_then(|step| step.moves.get(at));
+            if let Some(pages) = self.buffers.get_mut(&raw.id())
+                && !moves.is_some_and(|moves| moves.is_partial)
+            {
                 pages.used(&part.bytes, kind.place);
             }
         }
@@ -162,6 +167,7 @@ impl Session {
                 writes: part.access.is_write(),
                 bytes: part.bytes.len() as u64,
                 missing: pages.base.missing(&part.bytes, kind.place),
+                is_partial: false,
                 same_range: pages.last_range == part.bytes,
                 may_duplicate: part.bytes.len() == raw.bytes() && raw.bytes() >= LEAST_DUPLICATED,
             });
@@ -238,8 +244,9 @@ impl Session {
                 self.state = State::Running { plan, at: 0, rounds };
                 return step;
             }
-            // The next rounds of this period are the same.
-            *search = next + period as u64;
+            // The next rounds of this period are nearly the same. Each time it is another event that ends the period, because the last
+            // guard is not over yet.
+            *search = next + 1 + period as u64 / 8;
         }
         let why = match self.sequence.since_missing() {
             PATIENCE.. => AutoPrefetchStop::NothingToGain,
@@ -369,6 +376,7 @@ impl Session {
             (missing > 0).then_some((pages, missing))
         });
         let guard = Guard {
+            number: self.sequence.uses(),
             after,
             began: None,
             before,
@@ -405,10 +413,12 @@ impl Session {
         {
             // Too short for faults on all pages: the host used a few of them.
             if let Some(event) = self.sequence.event_mut(event) {
-                event.uses.iter_mut().for_each(|used| used.missing = 0);
+                for used in &mut event.uses {
+                    (used.missing, used.is_partial) = (0, true);
+                }
             }
             let pages = self.pages(managed.2);
-            if pages.last_use == before.last_use + 1 || before.last_use == 0 {
+            if pages.last_use == guard.number {
                 (pages.real, pages.base) = (before.real, before.base);
             }
         }

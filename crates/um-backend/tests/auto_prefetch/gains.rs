@@ -23,14 +23,14 @@ fn the_faulting_loop_costs_as_by_hand_from_the_third_round_on() {
         let by_hand = l.rounds(6, l.faulting(LEN, true));
         let (auto, report) = l.auto(6, l.faulting(LEN, false));
         assert_as_by_hand(&auto, &by_hand);
-        assert_eq!(auto[1], plain[1], "recording moves nothing");
+        assert_eq!(auto[0], plain[0], "recording moves nothing");
         assert!(plain[2].faults >= 20, "{plain:?}");
         assert_eq!(auto[3].bytes, 2 * 4 * LEN as u64);
         assert_eq!((report.plans, report.divergences), (1, 0), "{report}");
         assert_eq!(report.rounds_recorded, 2, "{report}");
         assert_eq!(report.rounds_planned, 4, "{report}");
         assert_eq!(report.bytes_to_device, 4 * 4 * LEN as u64, "{report}");
-        assert!(report.faults_avoided.abs_diff(4 * plain[2].faults) <= 8, "{report}");
+        assert!(report.faults_avoided.abs_diff(4 * plain[2].faults) <= 12, "{report}");
         assert_eq!(report.stopped, None, "{report}");
         assert!(report.round_with < report.round_without, "{report}");
     });
@@ -65,12 +65,12 @@ fn a_buffer_that_both_sides_read_is_duplicated() {
             assert!(weights.host().unwrap().iter().all(|x| *x == 0.0));
         };
         let (auto, report) = l.auto(6, &mut round);
-        assert_eq!(report.duplicated, 1, "{report}");
+        assert_eq!(report.duplicated, 1, "{report} {auto:?}");
         assert!(auto[1].bytes > 0);
         for cost in &auto[4..] {
             assert_eq!((cost.faults, cost.bytes), (0, 0), "{auto:?}");
         }
-        let attributes = weights.as_cuda_um().attributes().unwrap();
+        let attributes = weights.as_cuda_um().range_attributes().unwrap();
         assert!(!attributes.read_mostly, "the advice ends with the scope");
     });
 }
@@ -88,7 +88,7 @@ fn buffers_of_a_round_are_planned() {
         let plain = l.rounds(6, round);
         let (auto, report) = l.auto(6, round);
         assert!(plain[4].faults > 0);
-        assert_eq!(auto[4].faults, 0, "{report}");
+        assert!(auto[4].faults <= 1, "the host reads one element: {report}");
         assert!(auto[4].time < plain[4].time / 2, "{plain:?} {auto:?}");
     });
 }
@@ -115,9 +115,9 @@ fn parts_of_a_buffer_are_prefetched_one_by_one() {
         };
         let mut buffer = data();
         let (auto, report) = l.auto(8, |at| use_part(&mut buffer, at));
-        assert!(auto[1].faults > 0, "{auto:?}");
+        assert!(auto[0].faults > 0, "{auto:?}");
         assert!(auto[2..].iter().all(|cost| cost.faults == 0), "{report} {auto:?}");
-        assert!(auto[7].time < auto[1].time);
+        assert!(auto[7].time < auto[0].time / 2);
         assert!(buffer.host().unwrap().iter().all(|x| *x == 2.0));
     });
 }
