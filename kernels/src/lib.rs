@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | batch cosine similarity with top-k | [`CosineTopK`] | [`cosine_top_k_cpu`] |
 //! | the same lists, filtered first on tensor cores | [`ExactTopK`] | the same |
+//! | bf16 from the streams of cuda-um-codec | [`Bf16Decode`] | `cuda_um_codec::decode_blocks` |
 //! | one value for all elements | [`Fill`] | `slice::fill` |
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
 //! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
@@ -33,6 +34,7 @@
 //! # }
 //! ```
 
+mod bf16_decode;
 #[cfg(feature = "sim")]
 mod chain;
 mod copy;
@@ -53,6 +55,7 @@ mod scale;
 pub mod sim;
 mod workspace;
 
+pub use bf16_decode::Bf16Decode;
 pub use copy::CopyKernels;
 pub use cosine_top_k::{
     CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,

@@ -1,12 +1,15 @@
-//! Buffers that plans made read-mostly: the advice ends with the session, or with the buffer.
+//! Buffers that plans advised: the advice ends with the plan, or with the buffer.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
+use crate::auto::plan::Kept;
 use crate::context::device::Device;
 use crate::driver::advice::Advice;
+use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::By;
 use crate::sync::Mutex;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// A buffer with the advice.
@@ -15,6 +18,9 @@ pub(super) struct Advised {
     buffer: u64,
     device: Device,
     addresses: Range<*mut u8>,
+    kept: Kept,
+    /// The device that uses it.
+    by: Location,
 }
 
 // SAFETY: the addresses are only passed to CUDA, while the list has the buffer.
@@ -23,26 +29,46 @@ unsafe impl Send for Advised {}
 /// A buffer is in the list as long as it lives: its drop takes the lock before the memory is freed.
 static ADVISED: Mutex<Vec<Advised>> = Mutex::new(Vec::new());
 
-/// Makes a buffer read-mostly.
+/// Advises a buffer.
 ///
-/// The residency cache does not learn of it: the advice may end at any time, and without it the cache only knows less.
-pub(super) fn set(session: u64, raw: &Allocation) -> Result<()> {
+/// The residency cache does not learn that a buffer is read-mostly: the advice may end at any time, and without it the cache only knows
+/// less.
+pub(super) fn set(session: u64, raw: &Allocation, kept: Kept, by: Location) -> Result<()> {
     let addresses = raw.address_range(&(0..raw.bytes()));
-    let (number, location) = Advice::SetReadMostly.to_sys();
-    raw.track_advice(&addresses, number, location);
+    let device = raw.device();
     ADVISED.lock().push(Advised {
         session,
         buffer: raw.id(),
-        device: raw.device().clone(),
+        device: device.clone(),
         addresses: addresses.clone(),
+        kept,
+        by,
     });
     raw.cache.touched(By::Unknown);
-    let device = raw.device();
-    // SAFETY: the range is the buffer's live managed memory.
-    unsafe {
-        device
-            .api()
-            .advise(device.ordinal(), addresses, number, location)
+    for (advice, _) in pairs(kept, by) {
+        let (number, location) = advice.to_sys();
+        raw.track_advice(&addresses, number, location);
+        // SAFETY: the range is the buffer's live managed memory.
+        unsafe {
+            device
+                .api()
+                .advise(device.ordinal(), addresses.clone(), number, location)
+        }?;
+    }
+    Ok(())
+}
+
+/// The advice, and what ends it.
+fn pairs(kept: Kept, by: Location) -> SmallVec<[(Advice, Advice); 2]> {
+    match kept {
+        Kept::Both => smallvec![(Advice::SetReadMostly, Advice::UnsetReadMostly)],
+        Kept::OnHost => smallvec![
+            (
+                Advice::SetPreferredLocation(Location::Host),
+                Advice::UnsetPreferredLocation
+            ),
+            (Advice::SetAccessedBy(by), Advice::UnsetAccessedBy(by)),
+        ],
     }
 }
 
@@ -76,9 +102,12 @@ pub(super) fn unset_all(session: u64) -> Result<()> {
 
 impl Advised {
     fn unset(&self) -> Result<()> {
-        let (number, location) = Advice::UnsetReadMostly.to_sys();
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
-        // SAFETY: the buffer is in the list, or its owner passed it, so the memory is live.
-        unsafe { api.advise(ordinal, self.addresses.clone(), number, location) }
+        for (_, undo) in pairs(self.kept, self.by) {
+            let (number, location) = undo.to_sys();
+            // SAFETY: the buffer is in the list, or its owner passed it, so the memory is live.
+            unsafe { api.advise(ordinal, self.addresses.clone(), number, location) }?;
+        }
+        Ok(())
     }
 }

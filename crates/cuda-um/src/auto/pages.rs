@@ -1,5 +1,6 @@
 //! Where the pages of a buffer are, and where they would be without a planner.
 
+use crate::auto::plan::Kept;
 use crate::resource::cache::Place;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -36,6 +37,13 @@ impl Pieces {
             start = *end;
         }
         missing
+    }
+
+    /// Ends all copies but those at a place.
+    fn merge(&mut self, place: Place) {
+        for (_, at) in self.0.iter_mut().filter(|(_, at)| *at == At::Both) {
+            *at = At::Only(place);
+        }
     }
 
     /// Sets the location of a range.
@@ -77,8 +85,8 @@ pub(super) struct Pages {
     /// The number of the last use, from 1; 0 if there is none.
     pub(super) last_use: u64,
     pub(super) last_range: Range<usize>,
-    /// True if a plan made the buffer read-mostly.
-    pub(super) is_duplicated: bool,
+    /// The advice of a plan.
+    pub(super) kept: Option<Kept>,
 }
 
 impl Pages {
@@ -89,25 +97,33 @@ impl Pages {
             base: pieces,
             last_use: 0,
             last_range: 0..0,
-            is_duplicated: false,
+            kept: None,
         }
     }
 
     /// A processor uses a range.
     pub(super) fn used(&mut self, range: &Range<usize>, place: Place) {
         self.base.set(range, At::Only(place));
-        match self.is_duplicated {
-            true if self.real.missing(range, place) == 0 => {}
-            true => self.real.set(range, At::Both),
-            false => self.real.set(range, At::Only(place)),
+        match self.kept {
+            Some(Kept::OnHost) => {}
+            Some(Kept::Both) if self.real.missing(range, place) == 0 => {}
+            Some(Kept::Both) => self.real.set(range, At::Both),
+            None => self.real.set(range, At::Only(place)),
+        }
+    }
+
+    /// The advice of a plan ended. Of two copies, one stays: that of the device, on the simulator.
+    pub(super) fn released(&mut self, device: Place) {
+        if self.kept.take() == Some(Kept::Both) {
+            self.real.merge(device);
         }
     }
 
     /// A range was moved for a plan.
     pub(super) fn moved(&mut self, range: &Range<usize>, place: Place) {
-        let at = match self.is_duplicated {
-            true => At::Both,
-            false => At::Only(place),
+        let at = match self.kept {
+            Some(Kept::Both) => At::Both,
+            _ => At::Only(place),
         };
         self.real.set(range, at);
     }

@@ -2,9 +2,18 @@
 
 use crate::auto::sequence::{Event, Use};
 use crate::resource::cache::Place;
-use cuda_um_cost::CostModel;
+use cuda_um_cost::{CostModel, at_rate};
 use smallvec::SmallVec;
 use std::time::Duration;
+
+/// Advice with which a buffer that host and device use in each round stays where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Read-mostly: each side has a copy.
+    Both,
+    /// On the host; kernels use it over the link.
+    OnHost,
+}
 
 /// The moves for one use of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +26,8 @@ pub(super) struct Moves {
     pub(super) after: Option<Place>,
     /// The use leaves most pages where they are.
     pub(super) is_partial: bool,
-    /// Make the buffer read-mostly before the use.
-    pub(super) duplicates: bool,
+    /// Give the buffer this advice before the use.
+    pub(super) advice: Option<Kept>,
 }
 
 /// An event of the period.
@@ -45,42 +54,38 @@ pub(super) struct Plan {
     pub(super) saves: Duration,
     /// True if the host waits for the device in each round, so that the times of rounds can be compared.
     pub(super) is_timed: bool,
+    /// True if kernels use memory of the host.
+    pub(super) is_over_link: bool,
 }
 
 impl Plan {
-    /// Plans a period; `None` if no move pays. `round` is the time of a round without moves, if it is known.
+    /// Plans a period; `None` if no move pays. `round` is the time of a round without moves, if it is known. With `over_link`, kernels may
+    /// use memory of the host.
     pub(super) fn of<'e>(
         period: impl Iterator<Item = &'e Event> + Clone,
         model: &CostModel,
         round: Option<Duration>,
+        over_link: bool,
     ) -> Option<Self> {
-        let step = |event: &Event| Step {
-            key: event.key,
-            moves: (event.uses.iter())
-                .map(|used| Moves {
-                    since: used.since,
-                    is_partial: used.is_partial,
-                    ..Moves::default()
-                })
-                .collect(),
-        };
         let is_timed = period.clone().any(|event| event.waits);
         let uses: Vec<&Use> = period.clone().flat_map(|event| &event.uses).collect();
-        let mut steps: Vec<Step> = period.map(step).collect();
-        let mut moves: Vec<&mut Moves> = steps.iter_mut().flat_map(|step| &mut step.moves).collect();
-        let duplicated = duplicated(&uses);
+        let mut steps: Vec<Step> = period.map(Step::of).collect();
+        let mut moves: Vec<&mut Moves> =
+            steps.iter_mut().flat_map(|step| &mut step.moves).collect();
+        let kept = kept(&uses, model, over_link);
         let (mut saves, mut faults) = (Duration::ZERO, Duration::ZERO);
-        for (at, used) in uses.iter().enumerate().filter(|(_, used)| used.missing > 0) {
+        for (at, used) in uses.iter().enumerate() {
             let (by_faults, by_prefetch) = times(used, model);
-            if duplicated[at] {
+            if let Some(kept) = kept[at] {
+                moves[at].advice = Some(kept);
+                moves[at].before = kept == Kept::Both || used.place == Place::Host;
                 saves += by_faults;
+                saves = saves.saturating_sub(by_link(used, kept, model));
             } else if by_prefetch < by_faults {
                 saves += by_faults - by_prefetch;
-                match previous(&uses, at).filter(|_| used.same_range) {
-                    Some(before) if uses[before].place != used.place => {
-                        moves[before].after = Some(used.place);
-                    }
-                    _ => {}
+                let before = previous(&uses, at).filter(|_| used.same_range);
+                if let Some(before) = before.filter(|before| uses[*before].place != used.place) {
+                    moves[before].after = Some(used.place);
                 }
                 // Also if it was moved after the previous use: a plan begins in the middle.
                 moves[at].before = true;
@@ -89,22 +94,38 @@ impl Plan {
             }
             faults += by_faults;
         }
-        for (at, _) in duplicated.iter().enumerate().filter(|(_, is)| **is) {
-            (moves[at].before, moves[at].duplicates) = (true, true);
-        }
         // Faults that would take longer than the round did not happen: the program uses only parts of its buffers.
         let is_possible = round.is_none_or(|round| !is_timed || faults <= round + round / 4);
         (saves > Duration::ZERO && is_possible).then_some(Self {
             steps,
             saves,
             is_timed,
+            is_over_link: kept.contains(&Some(Kept::OnHost)),
         })
+    }
+}
+
+impl Step {
+    /// A step without moves.
+    fn of(event: &Event) -> Self {
+        let moves = event.uses.iter().map(|used| Moves {
+            since: used.since,
+            is_partial: used.is_partial,
+            ..Moves::default()
+        });
+        Self {
+            key: event.key,
+            moves: moves.collect(),
+        }
     }
 }
 
 /// The times in which faults and a prefetch bring the missing bytes.
 fn times(used: &Use, model: &CostModel) -> (Duration, Duration) {
     let bytes = used.missing;
+    if bytes == 0 {
+        return (Duration::ZERO, Duration::ZERO);
+    }
     match used.place {
         Place::Device(_) => (model.device_faults(bytes), model.prefetch_to_device(bytes)),
         Place::Host => (model.host_faults(bytes), model.prefetch_to_host(bytes)),
@@ -120,9 +141,18 @@ fn previous(uses: &[&Use], at: usize) -> Option<usize> {
     })
 }
 
-/// The uses of buffers that host and device only read in each round, and that move in each: as read-mostly memory they stay.
-fn duplicated(uses: &[&Use]) -> Vec<bool> {
-    let mut is_duplicated = vec![false; uses.len()];
+/// The time that a use over the link takes longer.
+fn by_link(used: &Use, kept: Kept, model: &CostModel) -> Duration {
+    match (kept, used.place) {
+        (Kept::OnHost, Place::Device(_)) => model.remote + at_rate(used.bytes, model.remote_rate),
+        _ => Duration::ZERO,
+    }
+}
+
+/// The advice for each use of a buffer that moves in each round and is better kept in place: read-mostly if both sides only read it, on
+/// the host if uses over the link take less time than the moves.
+fn kept(uses: &[&Use], model: &CostModel, over_link: bool) -> Vec<Option<Kept>> {
+    let mut kept = vec![None; uses.len()];
     let mut is_seen = vec![false; uses.len()];
     for first in 0..uses.len() {
         let mut of_buffer = Vec::new();
@@ -134,12 +164,23 @@ fn duplicated(uses: &[&Use]) -> Vec<bool> {
         }
         let all = || of_buffer.iter().map(|at| uses[*at]);
         let is_round = at == Some(first) && !of_buffer.is_empty();
-        if is_round
-            && all().all(|used| !used.writes && used.may_duplicate)
-            && all().any(|used| used.missing > 0)
-        {
-            of_buffer.iter().for_each(|at| is_duplicated[*at] = true);
+        let can = is_round && all().all(|used| used.may_advise && !used.is_partial);
+        if !can || !all().any(|used| used.missing > 0) {
+            continue;
         }
+        let moves = |used: &Use| {
+            let (by_faults, by_prefetch) = times(used, model);
+            by_faults.min(by_prefetch)
+        };
+        let link: Duration = all().map(|used| by_link(used, Kept::OnHost, model)).sum();
+        let advice = if all().all(|used| !used.writes) {
+            Some(Kept::Both)
+        } else if over_link && link < all().map(moves).sum() {
+            Some(Kept::OnHost)
+        } else {
+            None
+        };
+        of_buffer.iter().for_each(|at| kept[*at] = advice);
     }
-    is_duplicated
+    kept
 }

@@ -23,8 +23,8 @@ pub struct AutoPrefetchReport {
     pub bytes_to_device: u64,
     /// Bytes that they moved to the host.
     pub bytes_to_host: u64,
-    /// Buffers that were made read-mostly for the time of a plan.
-    pub duplicated: u64,
+    /// Buffers that were advised for the time of a plan: as read-mostly, or to stay on the host.
+    pub advised: u64,
     /// Page faults that did not happen, as the cost model estimates.
     pub faults_avoided: u64,
     /// The time of a round before the last plan, if the host waits for the device in each round.
@@ -76,7 +76,7 @@ impl fmt::Display for AutoPrefetchReport {
         write!(
             f,
             "auto-prefetch: {} events; {} rounds recorded, {} planned ({} plans, {} divergences); {} prefetches ({:.1} MiB to devices, \
-             {:.1} MiB to the host), {} buffers read-mostly, about {} faults avoided",
+             {:.1} MiB to the host), {} buffers advised, about {} faults avoided",
             self.events,
             self.rounds_recorded,
             self.rounds_planned,
@@ -85,7 +85,7 @@ impl fmt::Display for AutoPrefetchReport {
             self.prefetches,
             mib(self.bytes_to_device),
             mib(self.bytes_to_host),
-            self.duplicated,
+            self.advised,
             self.faults_avoided,
         )?;
         if let (Some(with), Some(without)) = (self.round_with, self.round_without) {

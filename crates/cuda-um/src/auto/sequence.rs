@@ -25,8 +25,8 @@ pub(super) struct Use {
     pub(super) is_partial: bool,
     /// True if the previous use of the buffer has the same range.
     pub(super) same_range: bool,
-    /// True if the buffer may become read-mostly: this is all of it, and it has no such advice.
-    pub(super) may_duplicate: bool,
+    /// True if a plan may advise the buffer: this is all of it, and it is not small.
+    pub(super) may_advise: bool,
 }
 
 /// A launch, a fill, or a host guard.
@@ -127,7 +127,7 @@ impl Sequence {
         None
     }
 
-    /// Returns true if the last `period` events are those before them.
+    /// Returns true if the last `period` events are those before them, and use the same buffers, or new ones.
     fn repeats(&self, period: usize) -> bool {
         let (newer, older) = (self.events.len() - period, self.events.len() - 2 * period);
         let first = |at: usize| self.events[at].first_use;
@@ -137,7 +137,10 @@ impl Sequence {
             // Buffers of which the use before the window does not count, because the first round has none.
             newer.key == older.key
                 && newer.uses.len() == older.uses.len()
-                && (0..newer.uses.len()).all(|n| newer.within(n, of_newer) == older.within(n, of_older))
+                && (0..newer.uses.len()).all(|n| {
+                    newer.within(n, of_newer) == older.within(n, of_older)
+                        && (newer.uses[n].since == 0 || newer.within(n, of_older) > 0)
+                })
         })
     }
 
@@ -178,7 +181,7 @@ mod tests {
             missing,
             is_partial: false,
             same_range: true,
-            may_duplicate: false,
+            may_advise: false,
         };
         sequence.push((key, Duration::ZERO, false), smallvec::smallvec![used]);
         sequence.period(0)

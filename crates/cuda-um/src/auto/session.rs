@@ -2,7 +2,7 @@
 
 use crate::auto::advised;
 use crate::auto::pages::Pages;
-use crate::auto::plan::{Moves, Plan, Step};
+use crate::auto::plan::{Kept, Moves, Plan, Step};
 use crate::auto::report::{AutoPrefetchReport, AutoPrefetchStop};
 use crate::auto::rounds::{Rounds, Verdict};
 use crate::auto::sequence::{LONGEST, Sequence, Use};
@@ -25,8 +25,8 @@ use std::time::Duration;
 const PATIENCE: u64 = 512;
 /// Buffers that a session remembers.
 const MOST_BUFFERS: usize = 1 << 14;
-/// The smallest buffer that becomes read-mostly: advice applies to whole pages, which smaller ones share.
-const LEAST_DUPLICATED: usize = 64 << 10;
+/// The smallest buffer that a plan advises: advice applies to whole pages, which smaller ones share.
+const LEAST_ADVISED: usize = 64 << 10;
 
 pub(super) type Clock = Box<dyn Fn() -> Duration>;
 
@@ -40,6 +40,8 @@ pub(super) struct Session {
     sequence: Sequence,
     buffers: HashMap<u64, Pages>,
     state: State,
+    /// True until rounds in which kernels use memory of the host were slower.
+    over_link: bool,
     /// The moves that follow when the current operation is enqueued, by the position of its part.
     following: SmallVec<[(usize, Place); 4]>,
     /// Host guards that live, by the number of their event.
@@ -96,6 +98,7 @@ impl Session {
             sequence: Sequence::default(),
             buffers: HashMap::new(),
             state: State::Learning { since: 0, search: 0 },
+            over_link: true,
             following: SmallVec::new(),
             guards: HashMap::new(),
             report: AutoPrefetchReport::default(),
@@ -115,7 +118,7 @@ impl Session {
         self.keep_times();
         self.state = State::Stopped;
         self.report.stopped = why;
-        if let Err(error) = advised::unset_all(self.number) {
+        if let Err(error) = self.release() {
             let failed = || AutoPrefetchStop::Failed(error.to_string());
             self.report.stopped.get_or_insert_with(failed);
         }
@@ -169,7 +172,7 @@ impl Session {
                 missing: pages.base.missing(&part.bytes, kind.place),
                 is_partial: false,
                 same_range: pages.last_range == part.bytes,
-                may_duplicate: part.bytes.len() == raw.bytes() && raw.bytes() >= LEAST_DUPLICATED,
+                may_advise: part.bytes.len() == raw.bytes() && raw.bytes() >= LEAST_ADVISED,
             });
             (pages.last_use, pages.last_range) = (number, part.bytes.clone());
         }
@@ -181,7 +184,7 @@ impl Session {
     fn pages(&mut self, raw: &Allocation) -> &mut Pages {
         if self.buffers.len() > MOST_BUFFERS {
             // Most were dropped: a program with a period uses fewer.
-            self.buffers.retain(|_, pages| pages.is_duplicated);
+            self.buffers.retain(|_, pages| pages.kept.is_some());
         }
         self.buffers.entry(raw.id()).or_insert_with(|| {
             let place = match raw.cache.is_away() {
@@ -202,8 +205,7 @@ impl Session {
             let period = plan.steps.len();
             self.keep_times();
             self.report.divergences += 1;
-            let since = self.sequence.next();
-            self.state = State::Learning { since, search: 0 };
+            self.forget_plan();
             // The plan may be a loop inside of a longer one.
             return self.learn(period);
         }
@@ -215,11 +217,26 @@ impl Session {
             if plan.is_timed
                 && let Verdict::Slower { with, without } = rounds.ended(event.at)
             {
+                if plan.is_over_link {
+                    // Another plan may be better.
+                    self.over_link = false;
+                    self.forget_plan();
+                    return None;
+                }
                 self.stop(Some(AutoPrefetchStop::Slower { with, without }));
                 return None;
             }
         }
         (!is_paused).then_some(step)
+    }
+
+    /// Ends the plan, and learns again.
+    fn forget_plan(&mut self) {
+        let since = self.sequence.next();
+        self.state = State::Learning { since, search: 0 };
+        if let Err(error) = self.release() {
+            self.stop(Some(AutoPrefetchStop::Failed(error.to_string())));
+        }
     }
 
     /// Searches for a period that is longer than `above`, and plans it. Returns the step of the last event.
@@ -234,7 +251,7 @@ impl Session {
         {
             let time = self.sequence.round_time(period);
             let events = self.sequence.tail(period);
-            if let Some(plan) = Plan::of(events, &self.model, time) {
+            if let Some(plan) = Plan::of(events, &self.model, time, self.over_link) {
                 self.report.rounds_recorded += (learned / period as u64).max(1);
                 self.report.plans += 1;
                 let step = plan.steps.last().cloned();
@@ -269,7 +286,7 @@ impl Session {
             let (position, part, raw) = managed;
             let moves = step.and_then(|step| step.moves.get(at)).cloned();
             let moves = moves.unwrap_or_default();
-            self.duplicate(&moves, part, raw)?;
+            self.advise(&moves, part, raw)?;
             let Some(pages) = self.buffers.get(&raw.id()) else {
                 continue;
             };
@@ -296,21 +313,29 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a buffer read-mostly before a read, or ends that before a write.
-    fn duplicate(&mut self, moves: &Moves, part: &Part<'_>, raw: &Allocation) -> Result<()> {
+    /// Advises a buffer before a use, or ends its advice as read-mostly before a write.
+    fn advise(&mut self, moves: &Moves, part: &Part<'_>, raw: &Allocation) -> Result<()> {
         let Some(pages) = self.buffers.get_mut(&raw.id()) else {
             return Ok(());
         };
-        if pages.is_duplicated && part.access.is_write() {
-            pages.is_duplicated = false;
+        if pages.kept == Some(Kept::Both) && part.access.is_write() {
+            pages.released(Place::Device(self.device.ordinal()));
             return advised::unset(raw);
         }
-        if moves.duplicates && !pages.is_duplicated {
-            pages.is_duplicated = true;
-            self.report.duplicated += 1;
-            return advised::set(self.number, raw);
-        }
-        Ok(())
+        let Some(kept) = moves.advice.filter(|_| pages.kept.is_none()) else {
+            return Ok(());
+        };
+        pages.kept = Some(kept);
+        self.report.advised += 1;
+        advised::set(self.number, raw, kept, Location::from(&self.device))
+    }
+
+    /// Ends the advice of the plan.
+    fn release(&mut self) -> Result<()> {
+        let device = Place::Device(self.device.ordinal());
+        let buffers = self.buffers.values_mut();
+        buffers.for_each(|pages| pages.released(device));
+        advised::unset_all(self.number)
     }
 
     /// Enqueues the migration of parts to one place.
@@ -435,7 +460,7 @@ impl Session {
     /// A copy writes memory, which ends its duplicates.
     pub(super) fn copied(&mut self, parts: &[Part<'_>]) {
         for (_, part, raw) in parts.iter().enumerate().filter_map(managed) {
-            if let Err(error) = self.duplicate(&Moves::default(), part, raw) {
+            if let Err(error) = self.advise(&Moves::default(), part, raw) {
                 return self.stop(Some(AutoPrefetchStop::Failed(error.to_string())));
             }
         }

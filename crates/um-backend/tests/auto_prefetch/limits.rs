@@ -10,7 +10,7 @@ use crate::support::on_preset;
 #[test]
 fn a_divergence_ends_the_plan_and_another_is_learned() {
     on_h200(|l| {
-        let mut work = l.faulting(LEN, false);
+        let mut work = l.faulting(LEN, false, 4);
         let mut other = l.buffer(LEN);
         let (costs, report) = l.auto(16, |at| {
             if at == 6 {
@@ -51,8 +51,8 @@ fn a_prefix_and_a_loop_inside_of_a_loop_are_learned() {
 #[test]
 fn prefetches_by_hand_are_enough() {
     on_h200(|l| {
-        let by_hand = l.rounds(300, l.faulting(1 << 14, true));
-        let (auto, report) = l.auto(300, l.faulting(1 << 14, true));
+        let by_hand = l.rounds(300, l.faulting(1 << 14, true, 4));
+        let (auto, report) = l.auto(300, l.faulting(1 << 14, true, 4));
         // The time of a wait depends on the host's threads, by a few queries.
         let bytes = |costs: &[Cost]| costs.iter().map(|cost| (cost.faults, cost.bytes)).collect::<Vec<_>>();
         assert_eq!(bytes(&auto), bytes(&by_hand));
@@ -114,7 +114,7 @@ fn a_device_without_concurrent_access_is_left_alone() {
     for gpu in [Gpu::NoConcurrentAccess, Gpu::Maxwell] {
         on_preset(gpu, |builder| builder, |machine| {
             on(machine, |l| {
-                let (_, report) = l.auto(4, l.faulting(64, false));
+                let (_, report) = l.auto(4, l.faulting(64, false, 4));
                 assert_eq!(report.stopped, Some(AutoPrefetchStop::NotSupported));
                 assert_eq!(report.events, 0);
             });

@@ -73,8 +73,8 @@ impl Loop<'_> {
             .unwrap()
     }
 
-    /// The loop of FACTS: the host writes all of a buffer, a kernel uses it, and the host reads it. `hints` are prefetches by hand.
-    pub fn faulting(&self, count: usize, hints: bool) -> impl FnMut(usize) {
+    /// The host writes all of a buffer, a kernel uses it a few times, and the host reads it. `hints` are prefetches by hand.
+    pub fn faulting(&self, count: usize, hints: bool, launches: u32) -> impl FnMut(usize) {
         let mut data = self.buffer(count);
         let (backend, double) = (self.backend.clone(), self.double.clone());
         move |round| {
@@ -88,9 +88,11 @@ impl Loop<'_> {
             to(&data, Location::Host);
             data.host_mut().unwrap().fill(round as f32 + 1.0);
             to(&data, here);
-            double.launch(backend.device(), &mut data).unwrap();
+            for _ in 0..launches {
+                double.launch(backend.device(), &mut data).unwrap();
+            }
             to(&data, Location::Host);
-            let expected = 2.0 * (round as f32 + 1.0);
+            let expected = (round as f32 + 1.0) * (1u32 << launches) as f32;
             assert!(data.host().unwrap().iter().all(|x| *x == expected));
         }
     }
