@@ -81,10 +81,7 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
 }
 
 /// Runs the job in a scope of automatic prefetch: two times to record it, two times with a plan. Returns the last run.
-fn planned(
-    machine: &Machine,
-    run: impl Fn() -> Result<Run, Failure>,
-) -> Result<Run, Failure> {
+fn planned(machine: &Machine, run: impl Fn() -> Result<Run, Failure>) -> Result<Run, Failure> {
     let rounds = || (0..4).try_fold(None, |_, _| run().map(Some));
     let (last, report) = machine.backend.auto_prefetch(rounds)?;
     let mut last = last?.ok_or("there was no run")?;

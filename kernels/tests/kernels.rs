@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use support::noise;
 use tracing::{Event, Metadata, Subscriber, span};
 use um_kernels::{
-    Bf16Decode,
-    CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu,
-    scale_cpu,
+    Bf16Decode, CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu,
+    saxpy_cpu, scale_cpu,
 };
 
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
@@ -359,7 +358,9 @@ fn bf16_decode_of_damaged_words_gives_the_bits_of_its_reference() {
     let (_sim, device, stream) = device();
     let decode = Bf16Decode::load(&device).unwrap();
     let count = 3 * 4096 + 5;
-    let mut words: Vec<u32> = (0..5000u32).map(|at| at.wrapping_mul(2_654_435_761)).collect();
+    let mut words: Vec<u32> = (0..5000u32)
+        .map(|at| at.wrapping_mul(2_654_435_761))
+        .collect();
     let source = DeviceBuffer::from_slice(&device, &words).unwrap();
     let mut output = UnifiedBuffer::<bf16>::zeroed(&device, count).unwrap();
     decode.launch(&stream, &source, &mut output).unwrap();

@@ -70,7 +70,12 @@ fn best(values: &[bf16]) -> (u32, usize, usize) {
     let of_width = |width: u32| {
         let codes = ((1usize << width) - 1).max(1);
         let (escapes, base) = (0..=256 - codes)
-            .map(|base| (values.len() - counts[base..base + codes].iter().sum::<usize>(), base))
+            .map(|base| {
+                (
+                    values.len() - counts[base..base + codes].iter().sum::<usize>(),
+                    base,
+                )
+            })
             .min()?;
         // Without codes, there are no escapes.
         (width > 0 || escapes == 0).then(|| {

@@ -15,7 +15,9 @@ pub enum CodecError {
         expected: u32,
     },
     /// The stream has another length than its header or table says.
-    #[error("compressed stream of {found} words; {what} needs {expected}: the stream is truncated or damaged")]
+    #[error(
+        "compressed stream of {found} words; {what} needs {expected}: the stream is truncated or damaged"
+    )]
     Length {
         /// The part that needs another length.
         what: &'static str,
@@ -25,7 +27,9 @@ pub enum CodecError {
         found: u64,
     },
     /// A part of the stream has an impossible value, or does not match its checksum.
-    #[error("compressed stream is damaged: {what} of block {block} is {found:#x}, expected {expected:#x}")]
+    #[error(
+        "compressed stream is damaged: {what} of block {block} is {found:#x}, expected {expected:#x}"
+    )]
     Damaged {
         /// The field.
         what: &'static str,
@@ -37,7 +41,9 @@ pub enum CodecError {
         expected: u64,
     },
     /// The destination has another number of elements than the stream.
-    #[error("the destination has {found} elements, and the stream {expected}: pass one of {expected}")]
+    #[error(
+        "the destination has {found} elements, and the stream {expected}: pass one of {expected}"
+    )]
     Destination {
         /// The number of elements of the stream.
         expected: usize,
@@ -45,7 +51,9 @@ pub enum CodecError {
         found: usize,
     },
     /// The data would need more words than a table can address.
-    #[error("{elements} elements are too many for one stream, which has at most {most}: split them")]
+    #[error(
+        "{elements} elements are too many for one stream, which has at most {most}: split them"
+    )]
     TooLarge {
         /// The number of elements.
         elements: usize,

@@ -159,7 +159,11 @@ fn check_table(table: &[u32], elements: usize, start: usize) -> Result<u64, Code
         if entry.width > WIDEST && entry.width != RAW {
             return damaged("the width", u64::from(entry.width), u64::from(WIDEST));
         }
-        let most = if entry.width == RAW || entry.width == 0 { 0 } else { count };
+        let most = if entry.width == RAW || entry.width == 0 {
+            0
+        } else {
+            count
+        };
         if entry.escapes > most {
             return damaged("the number of escapes", entry.escapes as u64, most as u64);
         }

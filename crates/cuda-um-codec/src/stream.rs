@@ -83,7 +83,10 @@ impl Compressed {
 
     /// The stream as little-endian bytes, for a file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        self.words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect()
     }
 
     /// The number of elements.
@@ -143,7 +146,11 @@ impl Compressed {
             let escapes = block::decode(&entry, words, values);
             match escapes == entry.escapes {
                 true => Ok(()),
-                false => damaged("the number of escapes", escapes as u64, entry.escapes as u64),
+                false => damaged(
+                    "the number of escapes",
+                    escapes as u64,
+                    entry.escapes as u64,
+                ),
             }
         };
         values

@@ -48,10 +48,15 @@ fn lengths_around_blocks() {
 #[test]
 fn every_bit_pattern_is_kept_and_stored_raw() {
     let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
-    let scattered: Vec<bf16> = (0..all.len()).map(|at| all[at * 40_503 % all.len()]).collect();
+    let scattered: Vec<bf16> = (0..all.len())
+        .map(|at| all[at * 40_503 % all.len()])
+        .collect();
     let ratio = round_trip(&scattered);
     assert!((1.0..1.01).contains(&ratio), "{ratio}");
-    assert!(round_trip(&[bf16::from_f32(1.5); 10_000]) < 0.51, "one exponent needs no codes");
+    assert!(
+        round_trip(&[bf16::from_f32(1.5); 10_000]) < 0.51,
+        "one exponent needs no codes"
+    );
 }
 
 #[test]
@@ -70,7 +75,10 @@ fn damage_is_an_error() {
     }
     let mut bytes = good.to_bytes();
     bytes.pop();
-    assert!(matches!(Compressed::from_bytes(&bytes), Err(CodecError::Length { .. })));
+    assert!(matches!(
+        Compressed::from_bytes(&bytes),
+        Err(CodecError::Length { .. })
+    ));
     assert!(matches!(
         Compressed::from_bytes(&[0; 64]),
         Err(CodecError::NotAStream { word: 0, .. })

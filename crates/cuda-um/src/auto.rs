@@ -123,7 +123,7 @@ impl Drop for AutoPrefetch {
 }
 
 /// Ends the session of this thread, if it has one.
-fn end(device: &Device) -> AutoPrefetchReport {
+pub(crate) fn end(device: &Device) -> AutoPrefetchReport {
     if device.api().origin.is_inherited() {
         return AutoPrefetchReport::default();
     }

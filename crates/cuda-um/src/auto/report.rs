@@ -63,7 +63,10 @@ impl fmt::Display for AutoPrefetchStop {
             Self::NothingToGain => write!(f, "all memory was in place"),
             Self::NoPlan => write!(f, "no period of the operations in which a prefetch pays"),
             Self::Slower { with, without } => {
-                write!(f, "a round took {with:.1?} with the plan, and {without:.1?} without")
+                write!(
+                    f,
+                    "a round took {with:.1?} with the plan, and {without:.1?} without"
+                )
             }
             Self::Failed(error) => write!(f, "a call failed: {error}"),
         }

@@ -120,16 +120,26 @@ mod tests {
 
     #[test]
     fn a_faster_plan_never_pauses() {
-        let (rounds, verdict, _) = run(100, 1000, |with| if with { 101 } else { panic!("a pause") });
+        let (rounds, verdict, _) =
+            run(100, 1000, |with| if with { 101 } else { panic!("a pause") });
         assert_eq!(verdict, Verdict::Continue, "1 % is allowed");
-        assert_eq!(rounds.medians(), (Some(Duration::from_micros(101)), Duration::from_micros(100)));
+        assert_eq!(
+            rounds.medians(),
+            (Some(Duration::from_micros(101)), Duration::from_micros(100))
+        );
     }
 
     #[test]
     fn a_slower_plan_ends_after_a_few_rounds() {
         let (_, verdict, at) = run(100, 1000, |with| if with { 102 } else { 100 });
         let us = Duration::from_micros;
-        assert_eq!(verdict, Verdict::Slower { with: us(102), without: us(100) });
+        assert_eq!(
+            verdict,
+            Verdict::Slower {
+                with: us(102),
+                without: us(100)
+            }
+        );
         assert!(at < 10, "{at}");
     }
 

@@ -212,7 +212,11 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(push(&mut sequence, 1, 1, 0), None);
         }
-        assert_eq!(push(&mut sequence, 2, 1, 1), Some(11), "the longer loop has a gain");
+        assert_eq!(
+            push(&mut sequence, 2, 1, 1),
+            Some(11),
+            "the longer loop has a gain"
+        );
     }
 
     #[test]
@@ -221,7 +225,11 @@ mod tests {
         push(&mut sequence, 1, 0, 1);
         push(&mut sequence, 2, 1, 1);
         push(&mut sequence, 1, 0, 1);
-        assert_eq!(push(&mut sequence, 2, 0, 1), None, "the buffer is not the one of event 1");
+        assert_eq!(
+            push(&mut sequence, 2, 0, 1),
+            None,
+            "the buffer is not the one of event 1"
+        );
         push(&mut sequence, 1, 0, 1);
         assert_eq!(push(&mut sequence, 2, 0, 1), Some(2));
     }

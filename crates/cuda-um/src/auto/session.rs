@@ -51,8 +51,15 @@ pub(super) struct Session {
 
 enum State {
     /// Records since an event, and searches for a period from another event on.
-    Learning { since: u64, search: u64 },
-    Running { plan: Plan, at: usize, rounds: Rounds },
+    Learning {
+        since: u64,
+        search: u64,
+    },
+    Running {
+        plan: Plan,
+        at: usize,
+        rounds: Rounds,
+    },
     Stopped,
 }
 
@@ -97,7 +104,10 @@ impl Session {
             streams: None,
             sequence: Sequence::default(),
             buffers: HashMap::new(),
-            state: State::Learning { since: 0, search: 0 },
+            state: State::Learning {
+                since: 0,
+                search: 0,
+            },
             over_link: true,
             following: SmallVec::new(),
             guards: HashMap::new(),
@@ -258,7 +268,11 @@ impl Session {
                 let now = self.sequence.last()?.at;
                 let rounds = Rounds::new(time.unwrap_or(Duration::MAX), now);
                 self.guards.clear();
-                self.state = State::Running { plan, at: 0, rounds };
+                self.state = State::Running {
+                    plan,
+                    at: 0,
+                    rounds,
+                };
                 return step;
             }
             // The next rounds of this period are nearly the same. Each time it is another event that ends the period, because the last

@@ -11,7 +11,10 @@ use crate::support::on_preset;
 fn assert_as_by_hand(auto: &[Cost], by_hand: &[Cost]) {
     let best = by_hand.iter().skip(2).map(|cost| cost.time).min().unwrap();
     for (round, cost) in auto.iter().enumerate().skip(2) {
-        assert!(cost.time <= best + best / 10, "round {round}: {cost:?}, {best:?} by hand");
+        assert!(
+            cost.time <= best + best / 10,
+            "round {round}: {cost:?}, {best:?} by hand"
+        );
         assert_eq!(cost.faults, 0, "round {round}: {cost:?}");
     }
 }
@@ -30,7 +33,10 @@ fn the_faulting_loop_costs_as_by_hand_from_the_third_round_on() {
         assert_eq!(report.rounds_recorded, 2, "{report}");
         assert_eq!(report.rounds_planned, 4, "{report}");
         assert_eq!(report.bytes_to_device, 4 * 4 * LEN as u64, "{report}");
-        assert!(report.faults_avoided.abs_diff(4 * plain[2].faults) <= 12, "{report}");
+        assert!(
+            report.faults_avoided.abs_diff(4 * plain[2].faults) <= 12,
+            "{report}"
+        );
         assert_eq!(report.stopped, None, "{report}");
         assert!(report.round_with < report.round_without, "{report}");
     });
@@ -51,13 +57,17 @@ fn a_buffer_of_the_host_stays_there_if_the_link_is_faster() {
 #[test]
 fn every_gpu_gains_or_is_left_alone() {
     for gpu in [Gpu::H200, Gpu::Gh200, Gpu::Pascal] {
-        on_preset(gpu, |builder| builder, |machine| {
-            on(machine, |l| {
-                let plain = l.rounds(6, l.faulting(LEN, false, 4));
-                let (auto, report) = l.auto(6, l.faulting(LEN, false, 4));
-                assert!(auto[5].time <= plain[5].time, "{gpu:?}: {report}");
-            });
-        });
+        on_preset(
+            gpu,
+            |builder| builder,
+            |machine| {
+                on(machine, |l| {
+                    let plain = l.rounds(6, l.faulting(LEN, false, 4));
+                    let (auto, report) = l.auto(6, l.faulting(LEN, false, 4));
+                    assert!(auto[5].time <= plain[5].time, "{gpu:?}: {report}");
+                });
+            },
+        );
     }
 }
 
@@ -128,7 +138,10 @@ fn parts_of_a_buffer_are_prefetched_one_by_one() {
         let mut buffer = data();
         let (auto, report) = l.auto(8, |at| use_part(&mut buffer, at));
         assert!(auto[0].faults > 0, "{auto:?}");
-        assert!(auto[2..].iter().all(|cost| cost.faults == 0), "{report} {auto:?}");
+        assert!(
+            auto[2..].iter().all(|cost| cost.faults == 0),
+            "{report} {auto:?}"
+        );
         assert!(auto[7].time < auto[0].time / 2);
         assert!(buffer.host().unwrap().iter().all(|x| *x == 2.0));
     });

@@ -42,7 +42,10 @@ fn a_prefix_and_a_loop_inside_of_a_loop_are_learned() {
             assert_eq!(data.host().unwrap()[9], 32.0 * at as f32);
         });
         // The first rounds look like one loop with the prefix, until they do not.
-        assert!(costs[5..].iter().all(|cost| cost.faults <= 1), "{report} {costs:?}");
+        assert!(
+            costs[5..].iter().all(|cost| cost.faults <= 1),
+            "{report} {costs:?}"
+        );
         assert!(report.divergences <= 1, "{report}");
     });
 }
@@ -54,10 +57,19 @@ fn prefetches_by_hand_are_enough() {
         let by_hand = l.rounds(300, l.faulting(1 << 14, true, 4));
         let (auto, report) = l.auto(300, l.faulting(1 << 14, true, 4));
         // The time of a wait depends on the host's threads, by a few queries.
-        let bytes = |costs: &[Cost]| costs.iter().map(|cost| (cost.faults, cost.bytes)).collect::<Vec<_>>();
+        let bytes = |costs: &[Cost]| {
+            costs
+                .iter()
+                .map(|cost| (cost.faults, cost.bytes))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(bytes(&auto), bytes(&by_hand));
         assert_eq!(report.prefetches, 0, "{report}");
-        assert_eq!(report.stopped, Some(AutoPrefetchStop::NothingToGain), "{report}");
+        assert_eq!(
+            report.stopped,
+            Some(AutoPrefetchStop::NothingToGain),
+            "{report}"
+        );
     });
 }
 
@@ -93,9 +105,7 @@ fn a_plan_that_is_slower_stops() {
             }
             data.prefetch(Location::Host, stream).unwrap();
             data.host_mut().unwrap()[0] = 1.0;
-            l.double
-                .launch_on(device, 16, (&mut data, 16u32))
-                .unwrap();
+            l.double.launch_on(device, 16, (&mut data, 16u32)).unwrap();
             l.backend.synchronize().unwrap();
         };
         let plain = l.rounds(3, &mut round);
@@ -112,13 +122,17 @@ fn a_plan_that_is_slower_stops() {
 #[test]
 fn a_device_without_concurrent_access_is_left_alone() {
     for gpu in [Gpu::NoConcurrentAccess, Gpu::Maxwell] {
-        on_preset(gpu, |builder| builder, |machine| {
-            on(machine, |l| {
-                let (_, report) = l.auto(4, l.faulting(64, false, 4));
-                assert_eq!(report.stopped, Some(AutoPrefetchStop::NotSupported));
-                assert_eq!(report.events, 0);
-            });
-        });
+        on_preset(
+            gpu,
+            |builder| builder,
+            |machine| {
+                on(machine, |l| {
+                    let (_, report) = l.auto(4, l.faulting(64, false, 4));
+                    assert_eq!(report.stopped, Some(AutoPrefetchStop::NotSupported));
+                    assert_eq!(report.events, 0);
+                });
+            },
+        );
     }
 }
 

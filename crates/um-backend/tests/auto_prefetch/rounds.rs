@@ -63,11 +63,7 @@ impl Loop<'_> {
     }
 
     /// Runs rounds in a scope.
-    pub fn auto(
-        &self,
-        count: usize,
-        round: impl FnMut(usize),
-    ) -> (Vec<Cost>, AutoPrefetchReport) {
+    pub fn auto(&self, count: usize, round: impl FnMut(usize)) -> (Vec<Cost>, AutoPrefetchReport) {
         self.backend
             .auto_prefetch(|| self.rounds(count, round))
             .unwrap()

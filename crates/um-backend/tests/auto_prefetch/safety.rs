@@ -18,7 +18,12 @@ fn memory_of_a_guard_stays() {
             let guard = (at == 4).then(|| input.host().unwrap());
             let before = l.backend.migration_counts().unwrap().bytes_to_device;
             saxpy
-                .launch(device.stream(), 1.0, input.as_cuda_um(), output.as_cuda_um_mut())
+                .launch(
+                    device.stream(),
+                    1.0,
+                    input.as_cuda_um(),
+                    output.as_cuda_um_mut(),
+                )
                 .unwrap();
             if let Some(guard) = guard {
                 let moved = l.backend.migration_counts().unwrap().bytes_to_device - before;
@@ -59,7 +64,10 @@ fn scopes_do_not_nest_on_a_thread() {
             .backend
             .auto_prefetch(|| l.backend.auto_prefetch(|| ()).unwrap_err())
             .unwrap();
-        assert!(matches!(inner, CudaError::Cuda(Error::Busy { .. })), "{inner}");
+        assert!(
+            matches!(inner, CudaError::Cuda(Error::Busy { .. })),
+            "{inner}"
+        );
         // The next one begins afresh.
         l.backend.auto_prefetch(|| ()).unwrap();
     });
@@ -109,7 +117,12 @@ fn read_mostly_ends_at_a_write_and_at_a_drop() {
         let mut round = |at: usize| {
             for input in weights.iter().chain([&written]) {
                 saxpy
-                    .launch(device.stream(), 1.0, input.as_cuda_um(), sum.as_cuda_um_mut())
+                    .launch(
+                        device.stream(),
+                        1.0,
+                        input.as_cuda_um(),
+                        sum.as_cuda_um_mut(),
+                    )
                     .unwrap();
                 let expected = if at > 10 { 1.0 } else { 0.0 };
                 assert!(input.host().unwrap().iter().all(|x| *x == expected));
