@@ -144,6 +144,17 @@ impl Sequence {
         })
     }
 
+    /// Expects of the last event, of which a guard is not over, what the event one period before it did.
+    pub(super) fn expect_as_before(&mut self, period: usize) {
+        let last = self.events.len() - 1;
+        for at in 0..self.events[last].uses.len() {
+            if self.events[last - period].uses[at].is_partial {
+                let used = &mut self.events[last].uses[at];
+                (used.missing, used.is_partial) = (0, true);
+            }
+        }
+    }
+
     /// The last `count` events.
     pub(super) fn tail(&self, count: usize) -> impl ExactSizeIterator<Item = &Event> + Clone {
         self.events.range(self.events.len() - count..)

@@ -260,6 +260,7 @@ impl Session {
             && let Some(period) = self.sequence.period(above)
         {
             let time = self.sequence.round_time(period);
+            self.sequence.expect_as_before(period);
             let events = self.sequence.tail(period);
             if let Some(plan) = Plan::of(events, &self.model, time, self.over_link) {
                 self.report.rounds_recorded += (learned / period as u64).max(1);
@@ -406,11 +407,11 @@ impl Session {
     /// A host guard begins. Returns the number of its event, if the session wants to know of its end.
     pub(super) fn guard_begins(&mut self, kind: &Kind, part: &Part<'_>) -> Option<u64> {
         let (_, _, raw) = managed((0, part))?;
-        let is_learning = matches!(self.state, State::Learning { .. });
-        let before = is_learning.then(|| self.pages(raw).clone());
+        let before = self.is_learning().then(|| self.pages(raw).clone());
         let event = self.begins(kind, std::slice::from_ref(part));
         let after = self.following.first().map(|(_, place)| *place);
-        let before = before.and_then(|pages| {
+        // A plan that begins now has moved it already.
+        let before = before.filter(|_| self.is_learning()).and_then(|pages| {
             let missing = pages.real.missing(&part.bytes, kind.place);
             (missing > 0).then_some((pages, missing))
         });
@@ -425,6 +426,10 @@ impl Session {
             self.guards.insert(event, guard);
             event
         })
+    }
+
+    fn is_learning(&self) -> bool {
+        matches!(self.state, State::Learning { .. })
     }
 
     /// The host has access to the memory of a guard.

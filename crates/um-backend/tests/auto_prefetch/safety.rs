@@ -115,22 +115,20 @@ fn read_mostly_ends_at_a_write_and_at_a_drop() {
         let mut written = l.buffer(LEN);
         let mut sum = l.buffer(LEN);
         let mut round = |at: usize| {
-            for input in weights.iter().chain([&written]) {
-                saxpy
-                    .launch(
-                        device.stream(),
-                        1.0,
-                        input.as_cuda_um(),
-                        sum.as_cuda_um_mut(),
-                    )
-                    .unwrap();
-                let expected = if at > 10 { 1.0 } else { 0.0 };
+            for (input, changes) in weights.iter().zip([false]).chain([(&written, true)]) {
+                // Another number of launches for each, so that they are no pair of buffers that take turns.
+                for _ in 0..1 + u32::from(changes) {
+                    let (input, sum) = (input.as_cuda_um(), sum.as_cuda_um_mut());
+                    saxpy.launch(device.stream(), 1.0, input, sum).unwrap();
+                }
+                l.backend.synchronize().unwrap();
+                let expected = if changes && at > 6 { 1.0 } else { 0.0 };
                 assert!(input.host().unwrap().iter().all(|x| *x == expected));
             }
             if at == 9 {
                 weights = None;
             }
-            if at == 10 {
+            if at == 6 {
                 assert!(written.as_cuda_um().range_attributes().unwrap().read_mostly);
                 written.host_mut().unwrap().fill(1.0);
                 assert!(!written.as_cuda_um().range_attributes().unwrap().read_mostly);
