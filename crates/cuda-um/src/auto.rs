@@ -5,15 +5,18 @@
 //! them (`rounds`). It moves nothing that a plan does not know to be used next, and keeps no memory alive.
 
 mod advised;
+mod guards;
+mod moves;
 mod pages;
 mod plan;
 pub(crate) mod report;
 mod rounds;
 mod sequence;
 mod session;
+mod state;
 
 use crate::auto::report::{AutoPrefetchReport, AutoPrefetchStop};
-use crate::auto::session::{Kind, Session};
+use crate::auto::state::{Kind, Session};
 use crate::context::device::Device;
 use crate::context::observer::What;
 use crate::context::planner::{self, Planned, Planner};

@@ -1,120 +1,22 @@
-//! A session: follows the operations of its thread, plans them, and moves memory.
+//! A session: follows the operations of its thread, and plans them.
 
-use crate::auto::advised;
-use crate::auto::pages::Pages;
-use crate::auto::plan::{Kept, Moves, Plan, Step};
-use crate::auto::report::{AutoPrefetchReport, AutoPrefetchStop};
+use crate::auto::plan::{Plan, Step};
+use crate::auto::report::AutoPrefetchStop;
 use crate::auto::rounds::{Rounds, Verdict};
-use crate::auto::sequence::{LONGEST, Sequence, Use};
+use crate::auto::sequence::{LONGEST, Use};
+use crate::auto::state::{Kind, Managed, Session, State, managed};
 use crate::context::device::Device;
 use crate::context::planner;
-use crate::context::stream::Stream;
 use crate::context::tracked::Part;
-use crate::driver::location::Location;
-use crate::error::Result;
-use crate::managed::batch::PrefetchBatch;
-use crate::resource::allocation::Allocation;
-use crate::resource::cache::Place;
-use cuda_um_cost::{CostModel, Faults};
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Events without a gain after which a session ends.
 const PATIENCE: u64 = 512;
-/// Buffers that a session remembers.
-const MOST_BUFFERS: usize = 1 << 14;
 /// The smallest buffer that a plan advises: advice applies to whole pages, which smaller ones share.
 const LEAST_ADVISED: usize = 64 << 10;
 
-pub(super) type Clock = Box<dyn Fn() -> Duration>;
-
-pub(super) struct Session {
-    pub(super) number: u64,
-    device: Device,
-    model: Arc<CostModel>,
-    clock: Clock,
-    /// The streams of moves to devices and to the host, which run beside the program's streams and beside each other.
-    streams: Option<[Stream; 2]>,
-    sequence: Sequence,
-    buffers: HashMap<u64, Pages>,
-    state: State,
-    /// True until rounds in which kernels use memory of the host were slower.
-    over_link: bool,
-    /// The moves that follow when the current operation is enqueued, by the position of its part.
-    following: SmallVec<[(usize, Place); 4]>,
-    /// Host guards that live, by the number of their event.
-    guards: HashMap<u64, Guard>,
-    pub(super) report: AutoPrefetchReport,
-}
-
-enum State {
-    /// Records since an event, and searches for a period from another event on.
-    Learning {
-        since: u64,
-        search: u64,
-    },
-    Running {
-        plan: Plan,
-        at: usize,
-        rounds: Rounds,
-    },
-    Stopped,
-}
-
-/// A host guard.
-struct Guard {
-    /// The number of its use.
-    number: u64,
-    /// The move that follows it.
-    after: Option<Place>,
-    /// The time at which the host got access.
-    began: Option<Duration>,
-    /// The pages before it, and the bytes that are to fault in, while the session learns.
-    before: Option<(Pages, u64)>,
-}
-
-/// A part of managed memory: its position, and its allocation.
-type Managed<'a, 'p> = (usize, &'a Part<'p>, &'a Allocation);
-
-/// The part, if a plan may move it: memory that the program made read-mostly stays where it is.
-fn managed<'a, 'p>((at, part): (usize, &'a Part<'p>)) -> Option<Managed<'a, 'p>> {
-    let raw = part.memory.as_any().downcast_ref::<Allocation>()?;
-    let is_movable = raw.is_managed() && !part.bytes.is_empty() && !raw.cache.is_read_mostly();
-    is_movable.then_some((at, part, raw))
-}
-
-/// A kind of event, with the processor that uses the memory.
-pub(super) struct Kind {
-    pub(super) key: u64,
-    pub(super) place: Place,
-    pub(super) waits: bool,
-    /// True if the host has access already.
-    pub(super) is_held: bool,
-}
-
 impl Session {
-    pub(super) fn new(number: u64, device: Device, clock: Clock) -> Self {
-        Self {
-            number,
-            model: device.cost_model(),
-            device,
-            clock,
-            streams: None,
-            sequence: Sequence::default(),
-            buffers: HashMap::new(),
-            state: State::Learning {
-                since: 0,
-                search: 0,
-            },
-            over_link: true,
-            following: SmallVec::new(),
-            guards: HashMap::new(),
-            report: AutoPrefetchReport::default(),
-        }
-    }
-
     /// Returns true if the session does nothing any more.
     pub(super) fn is_stopped(&self) -> bool {
         matches!(self.state, State::Stopped)
@@ -189,20 +91,6 @@ impl Session {
         let event = (kind.key, (self.clock)(), kind.waits);
         self.sequence.push(event, uses);
         self.report.events += 1;
-    }
-
-    fn pages(&mut self, raw: &Allocation) -> &mut Pages {
-        if self.buffers.len() > MOST_BUFFERS {
-            // Most were dropped: a program with a period uses fewer.
-            self.buffers.retain(|_, pages| pages.kept.is_some());
-        }
-        self.buffers.entry(raw.id()).or_insert_with(|| {
-            let place = match raw.cache.is_away() {
-                true => Place::Host,
-                false => Place::Device(raw.device().ordinal()),
-            };
-            Pages::new(raw.bytes(), place)
-        })
     }
 
     /// Finds the step of the plan for the last event, if there is a plan.
@@ -287,202 +175,6 @@ impl Session {
         };
         self.stop(Some(why));
         None
-    }
-
-    /// Issues the moves of a step that come before the operation, and keeps those that follow it.
-    fn carry_out(
-        &mut self,
-        kind: &Kind,
-        parts: &[Managed<'_, '_>],
-        step: Option<&Step>,
-    ) -> Result<()> {
-        let mut needed: SmallVec<[Managed<'_, '_>; 4]> = SmallVec::new();
-        for (at, managed) in parts.iter().enumerate() {
-            let (position, part, raw) = managed;
-            let moves = step.and_then(|step| step.moves.get(at)).cloned();
-            let moves = moves.unwrap_or_default();
-            self.advise(&moves, part, raw)?;
-            let Some(pages) = self.buffers.get(&raw.id()) else {
-                continue;
-            };
-            if moves.before && pages.real.missing(&part.bytes, kind.place) > 0 {
-                needed.push(*managed);
-            }
-            if let Some(place) = moves.after {
-                self.following.push((*position, place));
-            }
-        }
-        if !kind.is_held {
-            self.migrate(&needed, kind.place)?;
-        }
-        for (_, part, raw) in parts {
-            if let Some(pages) = self.buffers.get(&raw.id()) {
-                let faults = pages.base.missing(&part.bytes, kind.place);
-                let saved = faults.saturating_sub(pages.real.missing(&part.bytes, kind.place));
-                self.report.faults_avoided += match kind.place {
-                    Place::Device(_) => Faults::of_device(saved).faults,
-                    Place::Host => Faults::of_host(saved).faults,
-                };
-            }
-        }
-        Ok(())
-    }
-
-    /// Advises a buffer before a use, or ends its advice as read-mostly before a write.
-    fn advise(&mut self, moves: &Moves, part: &Part<'_>, raw: &Allocation) -> Result<()> {
-        let Some(pages) = self.buffers.get_mut(&raw.id()) else {
-            return Ok(());
-        };
-        if pages.kept == Some(Kept::Both) && part.access.is_write() {
-            pages.released(Place::Device(self.device.ordinal()));
-            return advised::unset(raw);
-        }
-        let Some(kept) = moves.advice.filter(|_| pages.kept.is_none()) else {
-            return Ok(());
-        };
-        pages.kept = Some(kept);
-        self.report.advised += 1;
-        advised::set(self.number, raw, kept, Location::from(&self.device))
-    }
-
-    /// Ends the advice of the plan.
-    fn release(&mut self) -> Result<()> {
-        let device = Place::Device(self.device.ordinal());
-        let buffers = self.buffers.values_mut();
-        buffers.for_each(|pages| pages.released(device));
-        advised::unset_all(self.number)
-    }
-
-    /// Enqueues the migration of parts to one place.
-    pub(super) fn migrate(&mut self, parts: &[Managed<'_, '_>], place: Place) -> Result<()> {
-        // Memory that a guard holds stays where it is.
-        let is_free = |managed: &&Managed<'_, '_>| !managed.2.cache.is_held();
-        let parts: SmallVec<[_; 4]> = parts.iter().filter(is_free).collect();
-        if parts.is_empty() {
-            return Ok(());
-        }
-        if self.streams.is_none() {
-            self.streams = Some([self.device.stream()?, self.device.stream()?]);
-        }
-        let Some([to_device, to_host]) = &self.streams else {
-            return Ok(());
-        };
-        let (stream, location) = match place {
-            Place::Device(ordinal) => (to_device, Location::Device(ordinal)),
-            Place::Host => (to_host, Location::Host),
-        };
-        let mut batch = PrefetchBatch::new();
-        let mut bytes = 0;
-        for (_, part, raw) in parts {
-            batch.push_part(raw, part.bytes.clone());
-            if let Some(pages) = self.buffers.get_mut(&raw.id()) {
-                bytes += pages.real.missing(&part.bytes, place);
-                pages.moved(&part.bytes, place);
-            }
-        }
-        self.report.prefetches += batch.prefetch(location, stream)? as u64;
-        match place {
-            Place::Device(_) => self.report.bytes_to_device += bytes,
-            Place::Host => self.report.bytes_to_host += bytes,
-        }
-        Ok(())
-    }
-
-    /// The current operation is enqueued: issues the moves that follow it.
-    pub(super) fn ended(&mut self, parts: &[Part<'_>]) {
-        let following = std::mem::take(&mut self.following);
-        for to in [Place::Host, Place::Device(self.device.ordinal())] {
-            let of_place = following.iter().filter(|(_, place)| *place == to);
-            let parts = of_place.filter_map(|(at, _)| managed((*at, parts.get(*at)?)));
-            self.follow_up(&parts.collect::<SmallVec<[_; 4]>>(), to);
-        }
-    }
-
-    fn follow_up(&mut self, parts: &[Managed<'_, '_>], to: Place) {
-        if let Err(error) = self.migrate(parts, to) {
-            self.stop(Some(AutoPrefetchStop::Failed(error.to_string())));
-        }
-    }
-
-    /// A host guard begins. Returns the number of its event, if the session wants to know of its end.
-    pub(super) fn guard_begins(&mut self, kind: &Kind, part: &Part<'_>) -> Option<u64> {
-        let (_, _, raw) = managed((0, part))?;
-        let before = self.is_learning().then(|| self.pages(raw).clone());
-        let event = self.begins(kind, std::slice::from_ref(part));
-        let after = self.following.first().map(|(_, place)| *place);
-        // A plan that begins now has moved it already.
-        let before = before.filter(|_| self.is_learning()).and_then(|pages| {
-            let missing = pages.real.missing(&part.bytes, kind.place);
-            (missing > 0).then_some((pages, missing))
-        });
-        let guard = Guard {
-            number: self.sequence.uses(),
-            after,
-            began: None,
-            before,
-        };
-        let is_needed = guard.after.is_some() || guard.before.is_some();
-        (is_needed && !self.is_stopped()).then(|| {
-            self.guards.insert(event, guard);
-            event
-        })
-    }
-
-    fn is_learning(&self) -> bool {
-        matches!(self.state, State::Learning { .. })
-    }
-
-    /// The host has access to the memory of a guard.
-    pub(super) fn guard_waited(&mut self, event: u64) {
-        let now = (self.clock)();
-        if let Some(guard) = self.guards.get_mut(&event) {
-            guard.began = Some(now);
-        }
-    }
-
-    /// A host guard is gone.
-    pub(super) fn guard_ends(&mut self, event: u64, part: &Part<'_>) {
-        let Some(guard) = self.guards.remove(&event) else {
-            return;
-        };
-        let Some(managed) = managed((0, part)) else {
-            return;
-        };
-        if let Some(place) = guard.after {
-            return self.follow_up(&[managed], place);
-        }
-        let now = (self.clock)();
-        if let (Some((before, missing)), Some(began)) = (guard.before, guard.began)
-            && now.saturating_sub(began) < self.model.host_faults(missing) / 2
-        {
-            // Too short for faults on all pages: the host used a few of them.
-            if let Some(event) = self.sequence.event_mut(event) {
-                for used in &mut event.uses {
-                    (used.missing, used.is_partial) = (0, true);
-                }
-            }
-            let pages = self.pages(managed.2);
-            if pages.last_use == guard.number {
-                (pages.real, pages.base) = (before.real, before.base);
-            }
-        }
-    }
-
-    /// The program moves memory itself.
-    pub(super) fn moved(&mut self, parts: &[Part<'_>], place: Place) {
-        for (_, part, raw) in parts.iter().enumerate().filter_map(managed) {
-            let pages = self.pages(raw);
-            pages.used(&part.bytes, place);
-        }
-    }
-
-    /// A copy writes memory, which ends its duplicates.
-    pub(super) fn copied(&mut self, parts: &[Part<'_>]) {
-        for (_, part, raw) in parts.iter().enumerate().filter_map(managed) {
-            if let Err(error) = self.advise(&Moves::default(), part, raw) {
-                return self.stop(Some(AutoPrefetchStop::Failed(error.to_string())));
-            }
-        }
     }
 
     /// A buffer is dropped.
