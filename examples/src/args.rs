@@ -9,6 +9,8 @@ Examples:
   batch_recall                              the shipped set, all three buffers
   batch_recall --buffer cuda --filter off   all scores in single precision
   batch_recall --buffer unified --no-hints  unified memory, with page faults and without prefetches
+  batch_recall --buffer unified --auto-prefetch
+                                            the same, with prefetches that are planned from the first two runs
   batch_recall --targets t.npy --queries q.npy --target-texts t.txt -k 5
   batch_recall --targets t.npy --queries q.npy --truth right.txt
                                             right.txt: the row of the right target, from 0, one line for each query
@@ -70,6 +72,11 @@ pub struct Args {
     /// Use unified memory without advice and prefetch: the kernel moves its data by faults
     #[arg(long)]
     pub no_hints: bool,
+
+    /// Run the job four times with unified memory, without hints, in a scope of automatic prefetch, and report the last run
+    /// (docs/auto-prefetch.md)
+    #[arg(long)]
+    pub auto_prefetch: bool,
 
     /// Do not count migrations and page faults on a GPU, because recording takes some time
     #[arg(long)]

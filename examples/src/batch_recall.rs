@@ -26,12 +26,16 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
         machine: &machine,
         kernel: &kernel,
         inputs,
-        hints: !args.no_hints,
+        hints: !args.no_hints && !args.auto_prefetch,
         filter: args.filter.into(),
     };
-    let run_kind = |kind| match &inputs.targets.values {
+    let run_once = |kind| match &inputs.targets.values {
         Values::F32(targets) => job.run(kind, targets),
         Values::F16(targets) => job.run(kind, targets),
+    };
+    let run_kind = |kind| match args.auto_prefetch && kind == BufferKind::Unified {
+        true => planned(&machine, || run_once(kind)),
+        false => run_once(kind),
     };
     let mut uncounted = None;
     if machine.simulator().is_none() {
@@ -74,6 +78,15 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
         runs,
         uncounted,
     })
+}
+
+/// Runs the job in a scope of automatic prefetch: two times to record it, two times with a plan. Returns the last run.
+fn planned(machine: &Machine, run: impl Fn() -> Result<Run, Failure>) -> Result<Run, Failure> {
+    let rounds = || (0..4).try_fold(None, |_, _| run().map(Some));
+    let (last, report) = machine.backend.auto_prefetch(rounds)?;
+    let mut last = last?.ok_or("there was no run")?;
+    last.notes.push(report.to_string());
+    Ok(last)
 }
 
 struct Job<'a> {

@@ -5,6 +5,7 @@
 //! | batch cosine similarity with top-k | [`CosineTopK`] | [`cosine_top_k_cpu`] |
 //! | the same lists, filtered first on tensor cores | [`ExactTopK`] | the same |
 //! | the same lists as [`cosine_top_k_cpu`], filtered first in 8-bit integers, on the CPU | | [`CpuTargets`] |
+//! | bf16 from the streams of cuda-um-codec | [`Bf16Decode`] | `cuda_um_codec::decode_blocks` |
 //! | one value for all elements | [`Fill`] | `slice::fill` |
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
 //! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
@@ -34,6 +35,7 @@
 //! # }
 //! ```
 
+mod bf16_decode;
 #[cfg(feature = "sim")]
 mod chain;
 mod copy;
@@ -54,6 +56,7 @@ mod scale;
 pub mod sim;
 mod workspace;
 
+pub use bf16_decode::Bf16Decode;
 pub use copy::CopyKernels;
 pub use cosine_top_k::{
     CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,

@@ -24,7 +24,11 @@ pub fn register() {
     });
 }
 
-const MODULES: [Module; 8] = [
+const MODULES: [Module; 9] = [
+    (
+        include_str!("../ptx/bf16_decode.ptx"),
+        &[("bf16_decode", bf16_decode)],
+    ),
     (
         include_str!("../ptx/cosine_top_k.ptx"),
         &[
@@ -91,6 +95,13 @@ const MODULES: [Module; 8] = [
         &[("copy_coalesced_f32", copy), ("copy_strided_f32", copy)],
     ),
 ];
+
+fn bf16_decode(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (words, count) = (size(launch, 1)?, size(launch, 3)?);
+    let values = launch.slice_mut::<bf16>(2, count)?;
+    cuda_um_codec::decode_blocks(launch.slice(0, words)?, values);
+    Ok(())
+}
 
 fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
     let (count, value) = (size(launch, 2)?, launch.value::<T>(1)?);

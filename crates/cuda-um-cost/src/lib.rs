@@ -3,10 +3,12 @@
 mod error;
 mod json;
 mod link;
+mod migration;
 mod model;
 mod presets;
 mod values;
 
 pub use error::CostError;
 pub use link::Link;
+pub use migration::Faults;
 pub use model::{CostModel, at_rate};

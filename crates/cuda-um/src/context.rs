@@ -18,6 +18,7 @@ pub(crate) mod non_concurrent;
     allow(dead_code, reason = "the profiler is the only observer")
 )]
 pub(crate) mod observer;
+pub(crate) mod planner;
 pub(crate) mod reclaim;
 #[cfg(all(test, not(cuda_um_loom)))]
 mod reclaim_tests;

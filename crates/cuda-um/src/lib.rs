@@ -64,6 +64,8 @@ mod telemetry;
 mod unblock;
 
 // Floor 1 and above.
+#[cfg(not(cuda_um_loom))]
+mod auto;
 mod buffer;
 mod context;
 mod driver;
@@ -76,6 +78,11 @@ mod models;
 pub mod profile;
 mod resource;
 
+#[cfg(not(cuda_um_loom))]
+pub use auto::{
+    AutoPrefetch,
+    report::{AutoPrefetchReport, AutoPrefetchStop},
+};
 pub use buffer::any::{Memory, MemoryMut};
 pub use buffer::device::DeviceBuffer;
 pub use buffer::export::Exported;

@@ -1,6 +1,7 @@
 //! The backend: a device, and functions that allocate buffers for it.
 
 mod allocate;
+mod auto;
 #[cfg(feature = "profile")]
 mod counting;
 mod erased;

@@ -76,11 +76,11 @@ pub use cuda_um;
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
 pub use cuda_um::{
-    AccessPattern, Advice, Arguments, ByValue, Capabilities, Error, ErrorKind, Event, Exported,
-    ForeignWork, HostMut, HostRef, InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig, Location,
-    ManagedPool, MemoryInfo, MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed,
-    Placement, PoolOptions, PoolStats, ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View,
-    ViewMut, WriteArg,
+    AccessPattern, Advice, Arguments, AutoPrefetch, AutoPrefetchReport, AutoPrefetchStop, ByValue,
+    Capabilities, Error, ErrorKind, Event, Exported, ForeignWork, HostMut, HostRef, InPlace,
+    Kernel, KernelArg, KernelArgs, LaunchConfig, Location, ManagedPool, MemoryInfo, MemoryKind,
+    Module, NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions, PoolStats,
+    ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut, WriteArg,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use um_examples::Failure;
-use um_examples::machine::{Machine, MachineArgs, us};
+use um_examples::machine::{Machine, MachineArgs, median, us};
 use um_kernels::{Saxpy, saxpy_cpu};
 
 /// Runs the same work with each advice and prefetch in turn, and prints migrations, faults and costs
@@ -26,6 +26,9 @@ struct Args {
     /// Elements of each of the two buffers; the default is 3 MiB
     #[arg(long, default_value_t = 786_432, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     elements: u32,
+    /// Compare automatic prefetch with the variants, from the third round on (docs/auto-prefetch.md)
+    #[arg(long)]
+    auto_prefetch: bool,
     /// Print the whole report of each variant
     #[arg(long)]
     reports: bool,
@@ -129,10 +132,46 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
             write(folder, &format!("{file}.json"), &trace.to_json())?;
         }
     }
+    if args.auto_prefetch {
+        compare(args, machine, &saxpy, &stream)?;
+    }
     say!(
         "A round: the host writes 1 of 2 buffers of {:.1} MiB, a kernel reads both and writes it, the host reads both.\n\
          Every result was compared with the CPU's.",
         f64::from(args.elements) * 4.0 / f64::from(1 << 20)
+    );
+    Ok(())
+}
+
+/// Times the rounds from the third on, for each variant and for automatic prefetch of the work without hints.
+fn compare(args: &Args, machine: &Machine, saxpy: &Saxpy, stream: &Stream) -> Result<(), Failure> {
+    let rounds = args.rounds.max(6);
+    let late = |hint| -> Result<Duration, Failure> {
+        let mut work = Work::new(args, machine, hint)?;
+        let mut times = Vec::new();
+        for round in 0..rounds {
+            times.push(machine.time(|| {
+                work.round(round, saxpy, stream)?;
+                Ok(stream.synchronize()?)
+            })?);
+        }
+        Ok(median(times.split_off(2)))
+    };
+    let mut best = (Duration::MAX, "");
+    for (hint, name) in HINTS {
+        let time = late(hint)?;
+        say!("    a round from the third on, {name}: {}", us(time));
+        best = best.min((time, name));
+    }
+    let (time, report) = machine.backend.auto_prefetch(|| late(Hint::None))?;
+    let time = time?;
+    say!("{report}");
+    say!(
+        "a round from the third on with automatic prefetch: {}; the best by hand: {} ({}); ratio {:.3}",
+        us(time),
+        us(best.0),
+        best.1,
+        time.as_secs_f64() / best.0.as_secs_f64()
     );
     Ok(())
 }

@@ -28,7 +28,7 @@ use std::ops::{Deref, DerefMut};
 pub struct HostRef<'a, T> {
     elements: &'a [T],
     _access: HostAccess<'a>,
-    _observed: HostUse,
+    _observed: HostUse<'a>,
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -50,7 +50,7 @@ pub struct HostRef<'a, T> {
 pub struct HostMut<'a, T> {
     elements: &'a mut [T],
     _access: HostAccess<'a>,
-    _observed: HostUse,
+    _observed: HostUse<'a>,
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -58,7 +58,7 @@ impl<'a, T: Element> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer.
     pub(super) fn wait(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
-        let observed = HostUse::begin(view.part(Access::Read));
+        let observed = HostUse::begin(view.part(Access::Read), false);
         let access = view.raw.wait_for_host(Access::Read)?;
         Ok(Self::new(view, access, observed))
     }
@@ -67,7 +67,7 @@ impl<'a, T: Element> HostRef<'a, T> {
     pub(super) fn try_now(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
         let access = view.raw.try_for_host(Access::Read)?;
-        let observed = HostUse::begin(view.part(Access::Read));
+        let observed = HostUse::begin(view.part(Access::Read), true);
         Ok(Self::new(view, access, observed))
     }
 
@@ -76,7 +76,8 @@ impl<'a, T: Element> HostRef<'a, T> {
         until_free(view.raw, Access::Read, || Self::try_now(view)).await
     }
 
-    fn new(view: View<'a, T>, access: HostAccess<'a>, observed: HostUse) -> Self {
+    fn new(view: View<'a, T>, access: HostAccess<'a>, observed: HostUse<'a>) -> Self {
+        observed.waited();
         let elements = match view.is_empty() {
             true => &[],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device writes them now
@@ -96,7 +97,7 @@ impl<'a, T: Element> HostMut<'a, T> {
     /// Waits for all work on the buffer.
     pub(super) fn wait(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
-        let observed = HostUse::begin(view.part(Access::Write));
+        let observed = HostUse::begin(view.part(Access::Write), false);
         let access = view.raw.wait_for_host(Access::Write)?;
         Ok(Self::new(view, access, observed))
     }
@@ -105,7 +106,7 @@ impl<'a, T: Element> HostMut<'a, T> {
     pub(super) fn try_now(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
         let access = view.raw.try_for_host(Access::Write)?;
-        let observed = HostUse::begin(view.part(Access::Write));
+        let observed = HostUse::begin(view.part(Access::Write), true);
         Ok(Self::new(view, access, observed))
     }
 
@@ -116,7 +117,8 @@ impl<'a, T: Element> HostMut<'a, T> {
         until_free(view.raw, Access::Write, attempt).await
     }
 
-    fn new(mut view: ViewMut<'a, T>, access: HostAccess<'a>, observed: HostUse) -> Self {
+    fn new(mut view: ViewMut<'a, T>, access: HostAccess<'a>, observed: HostUse<'a>) -> Self {
+        observed.waited();
         let elements = match view.is_empty() {
             true => &mut [],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device uses them now

@@ -35,7 +35,9 @@ impl Started {
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let kind = module.map_or(Work::Own, Work::Kernel);
+        self.before(what, stream, parts);
         enqueue_of(kind, stream, parts, work)?;
+        self.after(parts);
         self.done(what, device, Some(stream.inner()), parts.iter().cloned());
         Ok(())
     }

@@ -1,14 +1,35 @@
-//! Notifies an observer, if one is installed, of operations and of buffers that are made and dropped. The profiler is an observer.
+//! Notifies listeners of operations and of buffers that are made and dropped: an observer (the profiler), and a planner (automatic
+//! prefetch), if they are installed.
 //!
-//! While no observer collects, each of these functions costs one atomic load.
+//! While none listens, each of these functions costs one atomic load, for both.
 
 use crate::context::device::Device;
-use crate::context::stream::StreamInner;
+use crate::context::planner::{self, Planned};
+use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::{Part, Tracked};
 use crate::driver::location::Location;
 use crate::fork::Origin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A kind of listener: its part of [`LISTENERS`].
+#[derive(Clone, Copy)]
+pub(crate) enum Listener {
+    Observer,
+    Planner,
+}
+
+impl Listener {
+    const fn mask(self) -> u64 {
+        match self {
+            Self::Observer => 1,
+            Self::Planner => ALL & !1,
+        }
+    }
+}
+
+/// The bits of all listeners.
+const ALL: u64 = u32::MAX as u64;
 
 /// An operation of the library.
 #[derive(Clone, Copy)]
@@ -58,53 +79,114 @@ pub(crate) trait Observer: Sync {
 }
 
 static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
-/// [`Origin::number`] + 1 of the process in which the observer collects; 0 while it does not. A child made by `fork` has no observer.
-static COLLECTS_IN: AtomicU64 = AtomicU64::new(0);
+/// [`Origin::number`] + 1 of the process in which listeners are (32 bits), the number of planners' sessions (31 bits), and a bit for the
+/// observer; 0 if there is none. A child made by `fork` has no listener.
+static LISTENERS: AtomicU64 = AtomicU64::new(0);
 
 /// Starts to call the observer. A process has at most one.
 pub(crate) fn start(observer: &'static dyn Observer) {
     OBSERVER.get_or_init(|| observer);
-    COLLECTS_IN.store(this_process(), Ordering::Release);
+    change(|bits| bits | 1);
 }
 
 /// Stops calling the observer. A call on another thread may still run.
 pub(crate) fn stop() {
-    COLLECTS_IN.store(0, Ordering::Relaxed);
+    change(|bits| bits & !1);
 }
 
-/// The observer, if it collects in this process.
-#[inline]
-pub(crate) fn observer() -> Option<&'static dyn Observer> {
-    match COLLECTS_IN.load(Ordering::Acquire) {
-        0 => None,
-        process => here(process),
-    }
+/// Counts one more session of the planner, or one less.
+pub(crate) fn count_planner(begins: bool) {
+    change(|bits| match begins {
+        true => bits + 2,
+        false => bits.saturating_sub(2),
+    });
 }
 
-#[cold]
-fn here(process: u64) -> Option<&'static dyn Observer> {
-    OBSERVER
-        .get()
-        .copied()
-        .filter(|_| process == this_process())
+fn change(change: impl Fn(u64) -> u64) {
+    let next = |word: u64| {
+        let process = this_process();
+        let bits = match word >> 32 == process {
+            true => word & ALL,
+            false => 0,
+        };
+        Some(match change(bits) {
+            0 => 0,
+            bits => process << 32 | bits,
+        })
+    };
+    let _ = LISTENERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
 }
 
 fn this_process() -> u64 {
     u64::from(Origin::here().number()) + 1
 }
 
+/// Returns true if the listener is in the word, and in this process.
+#[cold]
+fn has(word: u64, listener: Listener) -> bool {
+    word & listener.mask() != 0 && word >> 32 == this_process()
+}
+
+/// Returns true if the listener is there.
+#[inline]
+pub(crate) fn listens(listener: Listener) -> bool {
+    match LISTENERS.load(Ordering::Acquire) {
+        0 => false,
+        word => has(word, listener),
+    }
+}
+
+/// The observer, if it collects in this process.
+#[inline]
+pub(crate) fn observer() -> Option<&'static dyn Observer> {
+    match listens(Listener::Observer) {
+        true => OBSERVER.get().copied(),
+        false => None,
+    }
+}
+
 /// An operation that has begun. If it fails, this is dropped without a call.
 #[must_use = "say when it is done"]
+#[derive(Default)]
 pub(crate) struct Started {
     at: Option<u64>,
+    /// True if a planner is to see it.
+    is_planned: bool,
 }
 
 impl Started {
     /// Begins an operation on the device.
     #[inline]
     pub(crate) fn now(device: &Device) -> Self {
+        match LISTENERS.load(Ordering::Acquire) {
+            0 => Self::default(),
+            word => Self::heard(word, device),
+        }
+    }
+
+    #[cold]
+    fn heard(word: u64, device: &Device) -> Self {
+        let observes = has(word, Listener::Observer);
+        let observer = observes.then(observer).flatten();
         Self {
-            at: observer().and_then(|observer| observer.now(device)),
+            at: observer.and_then(|observer| observer.now(device)),
+            is_planned: has(word, Listener::Planner),
+        }
+    }
+
+    /// Tells the planner that work is about to be enqueued.
+    #[inline]
+    pub(crate) fn before(&self, what: What<'_>, stream: &Stream, parts: &[Part<'_>]) {
+        if self.is_planned {
+            planner::before(what, stream, parts);
+        }
+    }
+
+    /// Tells the planner that the work is enqueued.
+    #[inline]
+    pub(crate) fn after(&self, parts: &[Part<'_>]) {
+        if self.is_planned {
+            planner::after(parts);
         }
     }
 
@@ -126,26 +208,59 @@ impl Started {
 }
 
 /// Reports that the host may access a buffer, from its creation until it is dropped.
-pub(crate) struct HostUse {
+#[derive(Default)]
+pub(crate) struct HostUse<'a> {
     token: Option<Token>,
+    // Boxed, because guards are small.
+    planned: Option<Box<(Part<'a>, Planned)>>,
 }
 
-impl HostUse {
+impl<'a> HostUse<'a> {
+    /// Begins the access. `is_held` is true if the host may access the memory already, so that a planner must not move it.
     #[inline]
-    pub(crate) fn begin(part: Part<'_>) -> Self {
+    pub(crate) fn begin(part: Part<'a>, is_held: bool) -> Self {
+        match LISTENERS.load(Ordering::Acquire) {
+            0 => Self::default(),
+            word => Self::heard(word, part, is_held),
+        }
+    }
+
+    #[cold]
+    fn heard(word: u64, part: Part<'a>, is_held: bool) -> Self {
+        let planned = match has(word, Listener::Planner) {
+            true => planner::host_begins(&part, is_held),
+            false => None,
+        };
+        let observes = has(word, Listener::Observer);
+        let observer = observes.then(observer).flatten();
         Self {
-            token: observer().and_then(|observer| observer.host_begins(part)),
+            token: observer.and_then(|observer| observer.host_begins(part.clone())),
+            planned: planned.map(|planned| Box::new((part, planned))),
         }
     }
 }
 
-impl Drop for HostUse {
+impl HostUse<'_> {
+    /// Must be called when the host has the access.
+    #[inline]
+    pub(crate) fn waited(&self) {
+        if let Some(planned) = &self.planned {
+            planner::host_waited(&planned.0, &planned.1);
+        }
+    }
+}
+
+impl Drop for HostUse<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(token) = self.token.take()
             && let Some(observer) = observer()
         {
             observer.host_ends(token);
+        }
+        if let Some(planned) = self.planned.take() {
+            let (part, planned) = *planned;
+            planner::host_ends(&part, planned);
         }
     }
 }
@@ -163,5 +278,8 @@ pub(crate) fn made(memory: &dyn Tracked) {
 pub(crate) fn dropped(memory: &dyn Tracked) {
     if let Some(observer) = observer() {
         observer.dropped(memory);
+    }
+    if listens(Listener::Planner) {
+        planner::dropped(memory);
     }
 }

@@ -5,6 +5,7 @@ use crate::context::stream::StreamInner;
 use crate::context::tracker::{Access, InFlight};
 use crate::error::Result;
 use crate::label::Label;
+use std::any::Any;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +13,9 @@ use std::sync::Arc;
 /// Memory that work on streams uses. The buffers implement it.
 pub(crate) trait Tracked: Sync {
     fn device(&self) -> &Device;
+
+    /// The memory as its own type, for rooms above.
+    fn as_any(&self) -> &dyn Any;
 
     fn is_managed(&self) -> bool;
 

@@ -84,11 +84,15 @@ impl<'a> PrefetchBatch<'a> {
     }
 
     fn push<T>(&mut self, view: View<'a, T>) -> &mut Self {
-        let (raw, bytes) = (view.raw, view.bytes());
+        self.push_part(view.raw, view.bytes());
+        self
+    }
+
+    /// Adds a checked range of bytes.
+    pub(crate) fn push_part(&mut self, raw: &'a Allocation, bytes: Range<usize>) {
         if !bytes.is_empty() {
             self.parts.push(Part { raw, bytes });
         }
-        self
     }
 
     /// Returns the number of ranges, without empty ones.

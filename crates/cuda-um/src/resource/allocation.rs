@@ -21,6 +21,7 @@ use crate::resource::owner::Owner;
 use crate::resource::placement::Chosen;
 use crate::sync::after_unlock;
 use cuda_um_sys::cudaMemoryAdvise;
+use std::any::Any;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -333,6 +334,10 @@ fn extent(block: &Block) -> Extent {
 impl Tracked for Allocation {
     fn device(&self) -> &Device {
         self.device()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn is_managed(&self) -> bool {

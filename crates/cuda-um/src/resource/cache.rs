@@ -187,6 +187,16 @@ impl Cache {
         state.touched(by);
     }
 
+    /// Returns true while host guards live.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state.lock().guards > 0
+    }
+
+    /// Returns true if the whole buffer is read-mostly.
+    pub(crate) fn is_read_mostly(&self) -> bool {
+        self.state.lock().read_mostly
+    }
+
     /// Records that a host guard was dropped.
     pub(crate) fn let_go(&self) {
         let mut state = self.state.lock();

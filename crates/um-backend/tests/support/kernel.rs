@@ -4,6 +4,7 @@ use cuda_um::{Kernel, KernelArgs, LaunchConfig, Module};
 use um_backend::sim::{LaunchContext, ReferenceError, register_kernel};
 use um_backend::{Buffer, CudaDevice, CudaError};
 
+#[derive(Clone)]
 pub struct Double(Kernel);
 
 impl Double {

@@ -2,12 +2,12 @@
 
 use crate::context::event::RawEvent;
 use crate::context::tracker::Access;
-use crate::fork::tests::{gone_without_a_trace, simulated};
+use crate::fork::tests::{gone_without_a_trace, simulated, without_cuda};
 use crate::resource::allocation::Allocation;
 use crate::{
-    Device, DeviceArena, DeviceBuffer, DevicePool, Event, Module, PinnedBuffer, PinnedPool,
-    Placement, PoolOptions, RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions,
-    UnifiedPool,
+    AutoPrefetch, Device, DeviceArena, DeviceBuffer, DevicePool, ErrorKind, Event, Module,
+    PinnedBuffer, PinnedPool, Placement, PoolOptions, RegisteredBuffer, TransferOptions,
+    UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use std::collections::BTreeSet;
@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Every `impl Drop` of the sources, with the test that fails if the drop no longer checks for a child; or `-` and the reason for which no
 /// check is needed.
 const DROPS: &str = "
+auto.rs AutoPrefetch: an_automatic_prefetch
 driver/current.rs Current: - lives for the time of one call, which a child does not begin
 context/driver_state.rs ManagedBytes: - lives for the time of one allocation, which a child does not begin
 context/exclusion.rs Closed: host_guards_that_hold_the_gate
@@ -94,6 +95,20 @@ fn every_drop_is_here() {
 
 fn options() -> PoolOptions {
     PoolOptions::default().slab_bytes(4 << 20)
+}
+
+#[test]
+fn an_automatic_prefetch() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let auto = AutoPrefetch::start(&device).unwrap();
+    let again = without_cuda(&sim, || AutoPrefetch::start(&device).map(drop));
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::Forked);
+    gone_without_a_trace(&sim, buffer.host().unwrap());
+    gone_without_a_trace(&sim, auto);
+    // The parent's session continues.
+    buffer.fill(1, &stream).unwrap();
+    assert_eq!(crate::auto::end(&device).events, 2);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Buffers that plans advised: the advice ends with the plan, or with the buffer.
+#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
+
+use crate::auto::plan::Kept;
+use crate::context::device::Device;
+use crate::driver::advice::Advice;
+use crate::driver::location::Location;
+use crate::error::Result;
+use crate::resource::allocation::Allocation;
+use crate::resource::cache::By;
+use crate::sync::Mutex;
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
+
+/// A buffer with the advice.
+pub(super) struct Advised {
+    session: u64,
+    buffer: u64,
+    device: Device,
+    addresses: Range<*mut u8>,
+    kept: Kept,
+    /// The device that uses it.
+    by: Location,
+}
+
+// SAFETY: the addresses are only passed to CUDA, while the list has the buffer.
+unsafe impl Send for Advised {}
+
+/// A buffer is in the list as long as it lives: its drop takes the lock before the memory is freed.
+static ADVISED: Mutex<Vec<Advised>> = Mutex::new(Vec::new());
+
+/// Advises a buffer.
+///
+/// The residency cache does not learn that a buffer is read-mostly: the advice may end at any time, and without it the cache only knows
+/// less.
+pub(super) fn set(session: u64, raw: &Allocation, kept: Kept, by: Location) -> Result<()> {
+    let addresses = raw.address_range(&(0..raw.bytes()));
+    let device = raw.device();
+    ADVISED.lock().push(Advised {
+        session,
+        buffer: raw.id(),
+        device: device.clone(),
+        addresses: addresses.clone(),
+        kept,
+        by,
+    });
+    raw.cache.touched(By::Unknown);
+    for (advice, _) in pairs(kept, by) {
+        let (number, location) = advice.to_sys();
+        raw.track_advice(&addresses, number, location);
+        // SAFETY: the range is the buffer's live managed memory.
+        unsafe {
+            device
+                .api()
+                .advise(device.ordinal(), addresses.clone(), number, location)
+        }?;
+    }
+    Ok(())
+}
+
+/// The advice, and what ends it.
+fn pairs(kept: Kept, by: Location) -> SmallVec<[(Advice, Advice); 2]> {
+    match kept {
+        Kept::Both => smallvec![(Advice::SetReadMostly, Advice::UnsetReadMostly)],
+        Kept::OnHost => smallvec![
+            (
+                Advice::SetPreferredLocation(Location::Host),
+                Advice::UnsetPreferredLocation
+            ),
+            (Advice::SetAccessedBy(by), Advice::UnsetAccessedBy(by)),
+        ],
+    }
+}
+
+/// Ends the advice of a buffer.
+pub(super) fn unset(raw: &Allocation) -> Result<()> {
+    raw.cache.touched(By::Unknown);
+    match remove(raw.id()) {
+        Some(advised) => advised.unset(),
+        None => Ok(()),
+    }
+}
+
+/// Forgets a buffer that is dropped.
+pub(super) fn remove(buffer: u64) -> Option<Advised> {
+    let mut list = ADVISED.lock();
+    let at = list.iter().position(|advised| advised.buffer == buffer)?;
+    Some(list.swap_remove(at))
+}
+
+/// Ends the advice of all buffers of a session.
+pub(super) fn unset_all(session: u64) -> Result<()> {
+    let mut list = ADVISED.lock();
+    let advised = list.extract_if(.., |advised| advised.session == session);
+    let advised: Vec<_> = advised.collect();
+    // The lock keeps the buffers from being freed, so it is held until here. The drop of a device needs that it is not.
+    let unset = advised.iter().map(Advised::unset);
+    let result = unset.fold(Ok(()), Result::and);
+    drop(list);
+    result
+}
+
+impl Advised {
+    fn unset(&self) -> Result<()> {
+        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        for (_, undo) in pairs(self.kept, self.by) {
+            let (number, location) = undo.to_sys();
+            // SAFETY: the buffer is in the list, or its owner passed it, so the memory is live.
+            unsafe { api.advise(ordinal, self.addresses.clone(), number, location) }?;
+        }
+        Ok(())
+    }
+}

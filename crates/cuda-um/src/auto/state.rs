@@ -1,0 +1,121 @@
+//! The state of a session.
+
+use crate::auto::pages::Pages;
+use crate::auto::plan::Plan;
+use crate::auto::report::AutoPrefetchReport;
+use crate::auto::rounds::Rounds;
+use crate::auto::sequence::Sequence;
+use crate::context::device::Device;
+use crate::context::stream::Stream;
+use crate::context::tracked::Part;
+use crate::resource::allocation::Allocation;
+use crate::resource::cache::Place;
+use cuda_um_cost::CostModel;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Buffers that a session remembers.
+const MOST_BUFFERS: usize = 1 << 14;
+pub(super) type Clock = Box<dyn Fn() -> Duration>;
+
+pub(super) struct Session {
+    pub(super) number: u64,
+    pub(super) device: Device,
+    pub(super) model: Arc<CostModel>,
+    pub(super) clock: Clock,
+    /// The streams of moves to devices and to the host, which run beside the program's streams and beside each other.
+    pub(super) streams: Option<[Stream; 2]>,
+    pub(super) sequence: Sequence,
+    pub(super) buffers: HashMap<u64, Pages>,
+    pub(super) state: State,
+    /// True until rounds in which kernels use memory of the host were slower.
+    pub(super) over_link: bool,
+    /// The moves that follow when the current operation is enqueued, by the position of its part.
+    pub(super) following: SmallVec<[(usize, Place); 4]>,
+    /// Host guards that live, by the number of their event.
+    pub(super) guards: HashMap<u64, Guard>,
+    pub(super) report: AutoPrefetchReport,
+}
+
+pub(super) enum State {
+    /// Records since an event, and searches for a period from another event on.
+    Learning {
+        since: u64,
+        search: u64,
+    },
+    Running {
+        plan: Plan,
+        at: usize,
+        rounds: Rounds,
+    },
+    Stopped,
+}
+
+/// A host guard.
+pub(super) struct Guard {
+    /// The number of its use.
+    pub(super) number: u64,
+    /// The move that follows it.
+    pub(super) after: Option<Place>,
+    /// The time at which the host got access.
+    pub(super) began: Option<Duration>,
+    /// The pages before it, and the bytes that are to fault in, while the session learns.
+    pub(super) before: Option<(Pages, u64)>,
+}
+
+/// A part of managed memory: its position, and its allocation.
+pub(super) type Managed<'a, 'p> = (usize, &'a Part<'p>, &'a Allocation);
+
+/// The part, if a plan may move it: memory that the program made read-mostly stays where it is.
+pub(super) fn managed<'a, 'p>((at, part): (usize, &'a Part<'p>)) -> Option<Managed<'a, 'p>> {
+    let raw = part.memory.as_any().downcast_ref::<Allocation>()?;
+    let is_movable = raw.is_managed() && !part.bytes.is_empty() && !raw.cache.is_read_mostly();
+    is_movable.then_some((at, part, raw))
+}
+
+/// A kind of event, with the processor that uses the memory.
+pub(super) struct Kind {
+    pub(super) key: u64,
+    pub(super) place: Place,
+    pub(super) waits: bool,
+    /// True if the host has access already.
+    pub(super) is_held: bool,
+}
+
+impl Session {
+    pub(super) fn new(number: u64, device: Device, clock: Clock) -> Self {
+        Self {
+            number,
+            model: device.cost_model(),
+            device,
+            clock,
+            streams: None,
+            sequence: Sequence::default(),
+            buffers: HashMap::new(),
+            state: State::Learning {
+                since: 0,
+                search: 0,
+            },
+            over_link: true,
+            following: SmallVec::new(),
+            guards: HashMap::new(),
+            report: AutoPrefetchReport::default(),
+        }
+    }
+
+    pub(super) fn pages(&mut self, raw: &Allocation) -> &mut Pages {
+        if self.buffers.len() > MOST_BUFFERS {
+            // Most were dropped: a program with a period uses fewer.
+            self.buffers.retain(|_, pages| pages.kept.is_some());
+        }
+        self.buffers.entry(raw.id()).or_insert_with(|| {
+            let place = match raw.cache.is_away() {
+                true => Place::Host,
+                false => Place::Device(raw.device().ordinal()),
+            };
+            Pages::new(raw.bytes(), place)
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! Automatic prefetch: the same loops with it, without it, and with prefetches by hand. Times are those of the simulator.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod gains;
+mod limits;
+mod rounds;
+mod safety;

@@ -1,0 +1,140 @@
+//! Automatic prefetch leaves guards, other threads and failures alone.
+
+use um_backend::sim::Fail;
+use um_backend::{AutoPrefetchStop, CudaError, Error};
+
+use crate::rounds::{LEN, on_h200};
+
+/// Memory that a guard holds does not move, although a kernel reads it in each round.
+#[test]
+fn memory_of_a_guard_stays() {
+    on_h200(|l| {
+        let device = l.backend.device();
+        let saxpy = um_backend::kernels::Saxpy::load(device.as_cuda_um()).unwrap();
+        let mut input = l.buffer(LEN);
+        let mut output = l.buffer(LEN);
+        let mut round = |at: usize| {
+            input.host_mut().unwrap().fill(at as f32);
+            let guard = (at == 4).then(|| input.host().unwrap());
+            let before = l.backend.migration_counts().unwrap().bytes_to_device;
+            saxpy
+                .launch(
+                    device.stream(),
+                    1.0,
+                    input.as_cuda_um(),
+                    output.as_cuda_um_mut(),
+                )
+                .unwrap();
+            if let Some(guard) = guard {
+                let moved = l.backend.migration_counts().unwrap().bytes_to_device - before;
+                // The kernel itself may read, and fault; no prefetch came before it.
+                assert!(moved <= 4 * LEN as u64);
+                assert_eq!(guard[0], 4.0);
+            }
+            l.backend.synchronize().unwrap();
+        };
+        let (_, report) = l.auto(8, &mut round);
+        assert_eq!(report.divergences, 1, "{report}");
+        assert_eq!(output.host().unwrap()[LEN - 1], 28.0);
+    });
+}
+
+#[test]
+fn a_prefetch_that_fails_ends_the_plan_and_not_the_program() {
+    on_h200(|l| {
+        let sim = l.backend.simulator().unwrap();
+        let mut work = l.faulting(LEN, false, 4);
+        let (_, report) = l.auto(8, |at| {
+            if at == 4 {
+                sim.fail(Fail::call("cudaMemPrefetchAsync").with_code(999));
+            }
+            work(at);
+        });
+        assert!(
+            matches!(report.stopped, Some(AutoPrefetchStop::Failed(_))),
+            "{report}"
+        );
+    });
+}
+
+#[test]
+fn scopes_do_not_nest_on_a_thread() {
+    on_h200(|l| {
+        let (inner, _) = l
+            .backend
+            .auto_prefetch(|| l.backend.auto_prefetch(|| ()).unwrap_err())
+            .unwrap();
+        assert!(
+            matches!(inner, CudaError::Cuda(Error::Busy { .. })),
+            "{inner}"
+        );
+        // The next one begins afresh.
+        l.backend.auto_prefetch(|| ()).unwrap();
+    });
+}
+
+/// Each thread has a scope of its own, and work of a thread without one is not seen.
+#[test]
+fn threads_have_their_own_scopes() {
+    on_h200(|l| {
+        let alone = l.auto(1, |_| ()).1.events;
+        std::thread::scope(|threads| {
+            let with = || {
+                let mut work = l.faulting(LEN, false, 4);
+                let backend = l.backend;
+                backend
+                    .auto_prefetch(|| (0..20).for_each(&mut work))
+                    .unwrap()
+                    .1
+            };
+            let without = || {
+                let mut work = l.faulting(LEN, false, 4);
+                (0..20).for_each(&mut work);
+            };
+            let scopes = [threads.spawn(with), threads.spawn(with)];
+            let other = threads.spawn(without);
+            for scope in scopes {
+                let report = scope.join().unwrap();
+                // The simulator has one clock, which other threads advance, so that the comparison may stop it.
+                assert!(report.events <= 120, "{report}");
+                assert_eq!(report.divergences, 0, "{report}");
+            }
+            other.join().unwrap();
+        });
+        assert_eq!(alone, 0);
+    });
+}
+
+/// A buffer that is dropped inside the scope takes its advice along, and a write ends it.
+#[test]
+fn read_mostly_ends_at_a_write_and_at_a_drop() {
+    on_h200(|l| {
+        let device = l.backend.device();
+        let saxpy = um_backend::kernels::Saxpy::load(device.as_cuda_um()).unwrap();
+        let mut weights = Some(l.buffer(LEN));
+        let mut written = l.buffer(LEN);
+        let mut sum = l.buffer(LEN);
+        let mut round = |at: usize| {
+            for (input, changes) in weights.iter().zip([false]).chain([(&written, true)]) {
+                // Another number of launches for each, so that they are no pair of buffers that take turns.
+                for _ in 0..1 + u32::from(changes) {
+                    let (input, sum) = (input.as_cuda_um(), sum.as_cuda_um_mut());
+                    saxpy.launch(device.stream(), 1.0, input, sum).unwrap();
+                }
+                l.backend.synchronize().unwrap();
+                let expected = if changes && at > 6 { 1.0 } else { 0.0 };
+                assert!(input.host().unwrap().iter().all(|x| *x == expected));
+            }
+            if at == 9 {
+                weights = None;
+            }
+            if at == 6 {
+                assert!(written.as_cuda_um().range_attributes().unwrap().read_mostly);
+                written.host_mut().unwrap().fill(1.0);
+                assert!(!written.as_cuda_um().range_attributes().unwrap().read_mostly);
+            }
+        };
+        let (_, report) = l.auto(12, &mut round);
+        assert!(report.advised >= 2, "{report}");
+    });
+}
