@@ -18,6 +18,10 @@ pub(crate) mod non_concurrent;
     allow(dead_code, reason = "the profiler is the only observer")
 )]
 pub(crate) mod observer;
+#[cfg_attr(
+    cuda_um_loom,
+    allow(dead_code, reason = "automatic prefetch is the only planner")
+)]
 pub(crate) mod planner;
 pub(crate) mod reclaim;
 #[cfg(all(test, not(cuda_um_loom)))]

@@ -188,11 +188,19 @@ impl Cache {
     }
 
     /// Returns true while host guards live.
+    #[cfg_attr(
+        cuda_um_loom,
+        allow(dead_code, reason = "only automatic prefetch asks")
+    )]
     pub(crate) fn is_held(&self) -> bool {
         self.state.lock().guards > 0
     }
 
     /// Returns true if the whole buffer is read-mostly.
+    #[cfg_attr(
+        cuda_um_loom,
+        allow(dead_code, reason = "only automatic prefetch asks")
+    )]
     pub(crate) fn is_read_mostly(&self) -> bool {
         self.state.lock().read_mostly
     }
