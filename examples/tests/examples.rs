@@ -176,3 +176,29 @@ fn which_hint_helped() {
     assert_eq!(faults("Auto by pattern, and prefetch").0, "0", "{table}");
     assert!(table.contains("prefetch it before the launch"), "{table}");
 }
+
+/// From the third round on, automatic prefetch is within a tenth of the best hints by hand.
+#[test]
+fn automatic_prefetch_is_as_good_as_the_best_hints() {
+    let program = match std::env::var_os("CUDA_UM_BIN_DIR") {
+        Some(folder) => Path::new(&folder).join("which_hint_helped"),
+        None => PathBuf::from(env!("CARGO_BIN_EXE_which_hint_helped")),
+    };
+    let run = Command::new(program)
+        .args(["--runtime", &runtime(), "--auto-prefetch"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    assert!(run.status.success(), "{text}");
+    let ratio = text.rsplit_once("ratio ").unwrap().1;
+    let ratio: f64 = ratio.split_whitespace().next().unwrap().parse().unwrap();
+    // On a GPU, times are the wall clock's, and decide nothing.
+    let is_simulated = runtime() == "sim" && std::env::var_os("CUDA_UM_SIM_GPU").is_none();
+    assert!(ratio <= 1.1 || !is_simulated, "{text}");
+}
+
+#[test]
+fn compress() {
+    let text = printed("compress", env!("CARGO_BIN_EXE_compress"));
+    assert!(text.contains("compressed to 0.6"), "{text}");
+}
