@@ -1,8 +1,10 @@
 //! Plans for programs that are larger than their budget, beside the lower bound and the recipes of programs without a planner.
 //!
 //! ```text
-//! cargo run --release -p cuda-um-plan --example budgets
+//! cargo run --release -p cuda-um-plan --example budgets curve.svg
 //! ```
+//!
+//! The argument, if there is one, names a file for a drawing of the time over the budget.
 
 use cuda_um_plan::{Budget, Link, Program, Recipe};
 use shapes::{forward, there_and_back, training, with_compute};
@@ -31,7 +33,26 @@ fn main() {
     ] {
         table(title, &program, link);
     }
+    curve(link);
     speed(link);
+}
+
+/// The effect of the budget on the program with activations and gradients.
+fn curve(link: Link) {
+    let program = with_compute(&training(96), 0.05);
+    let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
+    let budgets: Vec<_> = (1..=16)
+        .map(|part| Budget {
+            bytes: all / 16 * part,
+        })
+        .collect();
+    let curve = program.curve(link, &budgets).expect("the steps fit");
+    println!(
+        "## Forward and backward with activations and gradients, steps of 50 ms\n\n```text\n{curve}```\n"
+    );
+    if let Some(path) = std::env::args().nth(1) {
+        std::fs::write(path, curve.svg()).expect("the drawing is written");
+    }
 }
 
 fn table(title: &str, program: &Program, link: Link) {
