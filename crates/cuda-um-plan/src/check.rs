@@ -57,7 +57,6 @@ fn broken(step: usize, buffer: usize, rule: &'static str) -> PlanError {
 
 /// Rules of single transfers.
 fn check_transfers(plan: &Plan, program: &Program) -> Result<(), PlanError> {
-    let cyclic = program.repeat == Repeat::Cyclic;
     let all = plan.steps.iter().enumerate().flat_map(|(step, planned)| {
         let before = planned.before.iter().map(move |one| (step, true, one));
         before.chain(planned.after.iter().map(move |one| (step, false, one)))
@@ -81,32 +80,44 @@ fn check_transfers(plan: &Plan, program: &Program) -> Result<(), PlanError> {
                 "transfers to the device come before a step, and those from it after a step",
             );
         }
-        let here = Moment { pass: 0, step };
-        let earliest = one.earliest.unwrap_or(Moment { pass: -1, step });
-        let early = match (before, one.earliest) {
-            (false, _) => earliest == here,
-            (true, None) => !cyclic || in_place,
-            (true, Some(_)) => {
-                let last = Moment { pass: -1, step };
-                let first_pass = earliest.pass == 0 || cyclic;
-                earliest < here
-                    && earliest >= last
-                    && earliest.step < program.steps.len()
-                    && first_pass
-            }
-        };
-        if !early {
-            return fail("the earliest point is the end of a step less than a pass before");
-        }
-        let late = if before {
-            one.deadline == Some(here)
-        } else {
-            one.deadline.is_none_or(|deadline| deadline > here)
-        };
-        if !late {
-            return fail("the deadline of a transfer to the device is its step, others are later");
-        }
+        check_moments(step, before, one, program).map_or(Ok(()), fail)?;
     }
+    check_resident(plan, program)
+}
+
+/// The rule that the points in time of a transfer break.
+fn check_moments(
+    step: usize,
+    before: bool,
+    one: &Transfer,
+    program: &Program,
+) -> Option<&'static str> {
+    let cyclic = program.repeat == Repeat::Cyclic;
+    let here = Moment { pass: 0, step };
+    let earliest = one.earliest.unwrap_or(Moment { pass: -1, step });
+    let early = match (before, one.earliest) {
+        (false, _) => earliest == here,
+        (true, None) => !cyclic || one.kind == TransferKind::ReadInPlace,
+        (true, Some(_)) => {
+            let last = Moment { pass: -1, step };
+            let first_pass = earliest.pass == 0 || cyclic;
+            let inside = earliest.step < program.steps.len();
+            earliest < here && earliest >= last && inside && first_pass
+        }
+    };
+    if !early {
+        return Some("the earliest point is the end of a step less than a pass before");
+    }
+    let late = match before {
+        true => one.deadline == Some(here),
+        false => one.deadline.is_none_or(|deadline| deadline > here),
+    };
+    let rule = "the deadline of a transfer to the device is its step, others are later";
+    (!late).then_some(rule)
+}
+
+fn check_resident(plan: &Plan, program: &Program) -> Result<(), PlanError> {
+    let cyclic = program.repeat == Repeat::Cyclic;
     let mut placed = vec![false; program.buffers.len()];
     for one in &plan.resident {
         let known = program.buffers.get(one.buffer);

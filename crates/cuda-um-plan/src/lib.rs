@@ -7,6 +7,7 @@ mod display;
 mod error;
 mod json;
 mod link;
+mod places;
 mod plan;
 mod program;
 mod simulate;

@@ -75,7 +75,8 @@ pub struct Transfer {
     /// The earliest point: the end of this step. The place is free then, except that transfers out of it that began at or before
     /// this point must be complete, too. `None`: from the beginning of the program.
     pub earliest: Option<Moment>,
-    /// The step before which the transfer must be complete. `None`: the end of the program, or no step of the plan.
+    /// The step before which the transfer must be complete. `None` for a transfer from the device for which no step waits, and for
+    /// [`Drop`](TransferKind::Drop).
     pub deadline: Option<Moment>,
 }
 

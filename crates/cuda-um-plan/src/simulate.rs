@@ -3,6 +3,7 @@
 mod timeline;
 mod work;
 
+use crate::places::Places;
 use crate::{Bound, Plan, Prediction, Program, Repeat, TransferKind};
 use timeline::Timeline;
 use work::{Entry, Work};
@@ -94,7 +95,7 @@ impl Plan {
         }
         // The last transfer from the device of each buffer, and of each place by its first slot.
         let mut homes = vec![None; program.buffers.len()];
-        let mut places = Places::default();
+        let mut places = Places::new();
         for pass in 0..if cyclic { 2 } else { 1 } {
             waits.clear();
             let mut next_out = pass * outs;
@@ -102,7 +103,8 @@ impl Plan {
             for planned in &self.steps {
                 for one in &planned.before {
                     let home: Option<i64> = homes[one.buffer];
-                    let place = places.take(one.slots.first, one.slots.end());
+                    let mut place = None;
+                    places.take(one.slots, |out| place = place.max(Some(out)));
                     waits.push(relative(match one.kind {
                         TransferKind::Claim => place,
                         _ => home.max(place),
@@ -113,40 +115,11 @@ impl Plan {
                         homes[one.buffer] = Some(next_out);
                         next_out += 1;
                     } else if let Some(out) = homes[one.buffer] {
-                        places.leave(one.slots.first, one.slots.end(), out);
+                        places.leave(one.slots, out);
                     }
                 }
             }
         }
         waits
-    }
-}
-
-/// Free places with the last transfer that leaves them.
-#[derive(Default)]
-struct Places(std::collections::BTreeMap<u64, (u64, i64)>);
-
-impl Places {
-    fn leave(&mut self, first: u64, end: u64, out: i64) {
-        self.0.insert(first, (end, out));
-    }
-
-    /// Removes the range, and returns its last transfer.
-    fn take(&mut self, first: u64, end: u64) -> Option<i64> {
-        let mut last = None;
-        while let Some((&start, &(stop, out))) = self.0.range(..end).next_back() {
-            if stop <= first {
-                break;
-            }
-            self.0.remove(&start);
-            if start < first {
-                self.0.insert(start, (first, out));
-            }
-            if stop > end {
-                self.0.insert(end, (stop, out));
-            }
-            last = last.max(Some(out));
-        }
-        last
     }
 }

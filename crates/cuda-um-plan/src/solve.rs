@@ -2,6 +2,7 @@
 
 mod arena;
 mod candidate;
+mod deadlines;
 mod order;
 mod resident;
 mod schedule;
@@ -52,7 +53,9 @@ impl Program {
                 }
             }
         }
-        Ok(best.unwrap_or(empty))
+        let mut best = best.unwrap_or(empty);
+        deadlines::set(&mut best.steps, self.buffers.len(), uses.cyclic);
+        Ok(best)
     }
 
     /// The plan of a recipe, to compare with. It is valid, and [`solve`](Self::solve) returns no slower one.
@@ -61,7 +64,9 @@ impl Program {
     /// As for [`solve`](Self::solve).
     pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
-        Ok(self.candidate(&uses, &empty, recipe.candidate()))
+        let mut plan = self.candidate(&uses, &empty, recipe.candidate());
+        deadlines::set(&mut plan.steps, self.buffers.len(), uses.cyclic);
+        Ok(plan)
     }
 
     fn begin(&self, budget: Budget, link: Link) -> Result<(Uses, Plan), PlanError> {

@@ -143,6 +143,31 @@ fn data_that_are_read_once_stay_at_home() {
     assert!(plan.prediction().seconds <= plan.prediction().bound.seconds * 1.01);
 }
 
+/// Every step that takes a place waits for the transfer that leaves it.
+#[test]
+fn transfers_from_the_device_have_deadlines() {
+    let program = with_compute(&training(12), 0.01);
+    let plan = solved(&program, share(&program, 0.25), Link::pcie5());
+    let steps = plan.steps().iter().enumerate();
+    let all = steps.flat_map(|(step, planned)| planned.after.iter().map(move |one| (step, one)));
+    let outs: Vec<_> = all
+        .filter(|(_, one)| one.kind == TransferKind::Out)
+        .collect();
+    assert!(outs.len() > 12, "{}", outs.len());
+    for (step, out) in outs {
+        let deadline = out.deadline.expect("every place is used again");
+        let before = &plan.steps()[deadline.step].before;
+        let takes = before.iter().any(|one| {
+            let overlaps = one.slots.first < out.slots.end() && out.slots.first < one.slots.end();
+            overlaps || one.buffer == out.buffer
+        });
+        assert!(
+            takes && (deadline.pass == 1 || deadline.step > step),
+            "{out:?}"
+        );
+    }
+}
+
 /// A result is written back once, and scratch memory never, if they fit.
 #[test]
 fn one_pass_writes_its_results_back() {

@@ -1,9 +1,9 @@
-//! Plans of random programs: 100,000, or `PROPTEST_CASES`.
+//! Plans of random programs: 100,000, or `PROPTEST_CASES`, and a fiftieth as many larger ones.
 
 #[path = "support/mod.rs"]
 mod support;
 
-use cuda_um_plan::{Budget, Plan, SLOT_BYTES};
+use cuda_um_plan::{Budget, Link, Plan, Program, SLOT_BYTES};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::Cell;
@@ -30,33 +30,37 @@ fn run<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
     }
 }
 
+fn plans_are_valid(cases: u32, programs: impl Strategy<Value = (Program, u64, Link)>) {
+    let plans = Cell::new(0);
+    run(cases, programs, |(program, slots, link)| {
+        let budget = Budget {
+            bytes: slots * SLOT_BYTES,
+        };
+        let plan = program.solve(budget, link).unwrap();
+        plan.check(&program).unwrap();
+        let prediction = plan.prediction();
+        let bound = program.lower_bound(budget, link).unwrap();
+        let bytes = (prediction.in_bytes, prediction.out_bytes);
+        assert!(bytes.0 >= bound.in_bytes, "{prediction:?}");
+        assert!(bytes.1 >= bound.out_bytes, "{prediction:?}");
+        let seconds = prediction.seconds;
+        assert!(seconds.is_finite(), "{prediction:?}");
+        assert!(seconds >= bound.seconds * (1.0 - 1e-9), "{prediction:?}");
+        if plans.get() % 16 == 0 {
+            let read = Plan::from_json(&plan.to_json(), &program, budget).unwrap();
+            assert_eq!(read, plan);
+        }
+        plans.set(plans.get() + 1);
+    });
+    println!("{} plans", plans.get());
+}
+
 #[test]
 fn random_programs() {
-    let plans = Cell::new(0);
-    run(
-        cases(),
-        support::programs(10, 14, 4),
-        |(program, slots, link)| {
-            let budget = Budget {
-                bytes: slots * SLOT_BYTES,
-            };
-            let plan = program.solve(budget, link).unwrap();
-            plan.check(&program).unwrap();
-            let prediction = plan.prediction();
-            let bound = program.lower_bound(budget, link).unwrap();
-            assert!(prediction.in_bytes >= bound.in_bytes, "{prediction:?}");
-            assert!(prediction.out_bytes >= bound.out_bytes, "{prediction:?}");
-            assert!(
-                prediction.seconds.is_finite()
-                    && prediction.seconds >= bound.seconds * (1.0 - 1e-9),
-                "{prediction:?}"
-            );
-            if plans.get() % 16 == 0 {
-                let read = Plan::from_json(&plan.to_json(), &program, budget).unwrap();
-                assert_eq!(read, plan);
-            }
-            plans.set(plans.get() + 1);
-        },
-    );
-    println!("{} plans", plans.get());
+    plans_are_valid(cases(), support::programs(10, 14, 4));
+}
+
+#[test]
+fn larger_random_programs() {
+    plans_are_valid(cases() / 50, support::programs(30, 60, 8));
 }

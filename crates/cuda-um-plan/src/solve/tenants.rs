@@ -7,8 +7,9 @@ use super::uses::Uses;
 use crate::Slots;
 use std::collections::BTreeMap;
 
-/// Candidates that are compared when a buffer must leave.
+/// Candidates that are compared when a buffer must leave. If none of them is large enough, more are.
 const COMPARED: usize = 16;
+const MOST_COMPARED: usize = 256;
 
 /// A buffer in the arena.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +170,12 @@ impl<'a> Tenants<'a> {
             };
             // All others are used earlier, so they cost at least this.
             let least = self.least / kept.next.saturating_sub(step).max(1) as f64;
-            if compared == COMPARED || best.is_some_and(|(cost, _)| cost <= least) {
+            let enough = if best.is_some() {
+                COMPARED
+            } else {
+                MOST_COMPARED
+            };
+            if compared >= enough || best.is_some_and(|(cost, _)| cost <= least) {
                 break;
             }
             if !kept.may_leave(step, before) {

@@ -1,6 +1,6 @@
 //! The uses of a program, and the cost of not keeping a buffer from one use to the next.
 
-use crate::{Link, Program, Repeat, Role};
+use crate::{BufferSpec, Link, Program, Repeat, Role};
 
 /// A use of a buffer.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,24 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// A buffer without uses.
+    fn of(spec: &BufferSpec, link: &Link) -> Self {
+        Self {
+            slots: spec.slots(),
+            in_seconds: link.in_seconds(spec.bytes),
+            out_seconds: link.out_seconds(spec.bytes),
+            writes: false,
+            first: usize::MAX,
+            last: usize::MAX,
+            first_use: usize::MAX,
+            last_use: usize::MAX,
+            wraps: false,
+            returns: false,
+            in_place: spec.in_place && spec.role == Role::ReadOnly,
+            free_in_place: false,
+        }
+    }
+
     /// The time to transfer it again in each pass if it is not kept from the last use to the first one of the next pass.
     /// `out_weight` is the part of the time of transfers from the device that counts.
     pub(crate) fn wrap_cost(&self, out_weight: f64) -> f64 {
@@ -88,24 +106,8 @@ pub(crate) struct Uses {
 impl Uses {
     pub(crate) fn of(program: &Program, link: &Link) -> Self {
         let cyclic = program.repeat == Repeat::Cyclic;
-        let mut buffers: Vec<Facts> = program
-            .buffers
-            .iter()
-            .map(|buffer| Facts {
-                slots: buffer.slots(),
-                in_seconds: link.in_seconds(buffer.bytes),
-                out_seconds: link.out_seconds(buffer.bytes),
-                writes: false,
-                first: usize::MAX,
-                last: usize::MAX,
-                first_use: usize::MAX,
-                last_use: usize::MAX,
-                wraps: false,
-                returns: false,
-                in_place: buffer.in_place && buffer.role == Role::ReadOnly,
-                free_in_place: false,
-            })
-            .collect();
+        let facts = program.buffers.iter().map(|spec| Facts::of(spec, link));
+        let mut buffers: Vec<Facts> = facts.collect();
         let mut starts = Vec::with_capacity(program.steps.len() + 1);
         let mut all: Vec<OneUse> = Vec::new();
         for (step, planned) in program.steps.iter().enumerate() {
