@@ -24,6 +24,8 @@ impl Arena {
 
     /// Forgets the announced sets.
     pub fn forget_announced(&self) {
-        self.shared.state.lock().forget_announced();
+        if self.shared.check_process("forget_announced").is_ok() {
+            self.shared.state.lock().forget_announced();
+        }
     }
 }
