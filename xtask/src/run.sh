@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [model] [bench] [calibrate]     (default: ./results,
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [model] [bench] [larger] [calibrate]     (default: ./results,
 #   tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: the output of each part.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
@@ -12,6 +12,8 @@
 # model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
 # bench: the measurements of cuda-um, raw CUDA and other libraries (docs/measuring.md); PYTHON names an interpreter that has the
 # peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
+# larger: a stack of layers larger than a budget of device memory, by a plan and by hand-written recipes (docs/larger-than-memory.md):
+# RESULTS/larger-MIB.json for each of LARGER_BUDGETS, in MiB (default 1024). Four times the budget must fit into pinned memory.
 # calibrate: measures the cost of moving memory, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: options such
 # as --quick.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
@@ -94,6 +96,14 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
+        ;;
+    larger)
+        : >"$out/larger.txt"
+        for budget in ${LARGER_BUDGETS:-1024}; do
+            timeout 540 bin/larger_than_memory --runtime cuda --budget "$budget" --layers 64 --ratio 1.14,1.33,2,4 \
+                --compute 0.25,1,4 --json "$out/larger-$budget.json" 2>&1 | tee -a "$out/larger.txt"
+            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
+        done
         ;;
     conformance)
         log=$out/conformance.log.txt

@@ -9,7 +9,7 @@ use um_backend::cuda_um::{DeviceArena, DeviceBuffer};
 
 use crate::home::SharedHome;
 use crate::place::Urgency;
-use cuda_um_plan::{Access, Role};
+use cuda_um_plan::{Access, BufferSpec, Role};
 
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
@@ -51,6 +51,11 @@ impl Entry {
 
     pub(crate) fn slots(&self) -> Range<usize> {
         self.first..self.first + self.slot_count()
+    }
+
+    /// Whether this is the buffer of a program.
+    pub(crate) fn fits(&self, spec: &BufferSpec) -> bool {
+        *self.name == *spec.name && self.bytes as u64 == spec.bytes && self.role == spec.role
     }
 
     pub(crate) fn is_away(&self) -> bool {

@@ -40,6 +40,7 @@ impl<T: Element> Homed<T> {
     /// [`TooLarge`](cuda_um::Error::TooLarge), [`CudaError::OutOfMemory`] for pinned memory, and errors of CUDA.
     pub fn zeroed(arena: &Arena, len: usize, role: Role) -> um_backend::Result<Self> {
         range::size_bytes::<T>(len)?;
+        arena.shared.check_process("Homed::zeroed")?;
         if role == Role::Scratch {
             return Ok(Self::at(arena, len, role, Home::Nowhere));
         }
@@ -162,7 +163,8 @@ impl<T> Homed<T> {
     /// Whether the buffer is in the arena now. It may leave at any time, unless a guard holds it.
     #[must_use]
     pub fn is_resident(&self) -> bool {
-        !self.shared.state.lock().entry(self.id).is_away()
+        self.shared.check_process("is_resident").is_ok()
+            && !self.shared.state.lock().entry(self.id).is_away()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use cuda_um_plan::{Access, Moment, Plan, Program, Transfer, Use};
+use cuda_um_plan::{Access, Moment, Plan, Program, Role, Transfer, Use};
 use um_backend::cuda_um::{DeviceBuffer, Event};
 
 /// The pass of a thread. Working sets of other threads are not part of it.
@@ -69,6 +69,8 @@ pub(crate) struct Runner {
     pub(crate) plan: Arc<Plan>,
     /// The buffers of the program.
     pub(crate) ids: Vec<usize>,
+    /// The uses of each buffer: steps, and the access.
+    pub(crate) uses: Arc<Vec<Vec<(usize, Access)>>>,
     /// The next step of the pass.
     pub(crate) step: usize,
     /// The steps whose transfers from the device are done.
@@ -94,6 +96,37 @@ pub struct Divergence {
 }
 
 impl Runner {
+    /// The runner for an arena in any state.
+    pub(crate) fn new(program: Arc<Program>, plan: Arc<Plan>, ids: Vec<usize>) -> Self {
+        let mut uses = vec![Vec::new(); ids.len()];
+        for (step, of) in program.steps.iter().enumerate() {
+            of.uses
+                .iter()
+                .for_each(|one| uses[one.buffer].push((step, one.access)));
+        }
+        Self {
+            program,
+            plan,
+            ids,
+            uses: Arc::new(uses),
+            step: 0,
+            ended: 0,
+            next: (0, 0),
+            next_pass: 0,
+            is_lost: true,
+            divergence: None,
+        }
+    }
+
+    /// Whether no later step needs the contents that a buffer has after this one.
+    pub(crate) fn is_dead(&self, buffer: usize, step: usize) -> bool {
+        let uses = &self.uses[buffer];
+        match uses.get(uses.partition_point(|(at, _)| *at <= step)) {
+            Some((_, access)) => *access == Access::Write,
+            None => self.program.buffers[buffer].role == Role::Scratch,
+        }
+    }
+
     /// Whether the next step of the program uses exactly these buffers.
     pub(crate) fn expects(&self, list: &[(usize, Access)]) -> bool {
         let Some(step) = self.program.steps.get(self.step) else {
@@ -143,6 +176,7 @@ impl Runner {
             program: Arc::clone(&self.program),
             plan: Arc::clone(&self.plan),
             ids: self.ids.clone(),
+            uses: Arc::clone(&self.uses),
             step: 0,
             ended: 0,
             next: (0, 0),

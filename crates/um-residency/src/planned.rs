@@ -1,12 +1,14 @@
 //! Passes that follow a plan.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cuda_um_plan::{Plan, PlanError, Program};
 use um_backend::cuda_um::{Event, Stream};
 
 use crate::arena::Arena;
+use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::pass::{Clock, Divergence, Kind, Pass, Runner};
 use crate::record::Active;
@@ -47,7 +49,7 @@ use crate::steer;
 /// ```
 pub struct Planned {
     arena: Arena,
-    runner: Option<Box<Runner>>,
+    runner: Box<Runner>,
     passes: Vec<Timed>,
     changes: Vec<LoggedChange>,
     measures: bool,
@@ -80,13 +82,8 @@ impl Planned {
         let mut ids = Vec::with_capacity(program.buffers.len());
         for spec in &program.buffers {
             let entries = state.entries.iter().enumerate();
-            let mut fitting = entries.filter_map(|(id, entry)| {
-                let entry = entry.as_ref()?;
-                let fits = *entry.name == *spec.name
-                    && entry.bytes as u64 == spec.bytes
-                    && entry.role == spec.role;
-                fits.then_some(id)
-            });
+            let mut fitting =
+                entries.filter_map(|(id, entry)| entry.as_ref()?.fits(spec).then_some(id));
             match (fitting.next(), fitting.count()) {
                 (Some(id), 0) => ids.push(id),
                 (first, more) => {
@@ -99,20 +96,10 @@ impl Planned {
             }
         }
         drop(state);
-        let runner = Runner {
-            program: Arc::new(program),
-            plan: Arc::new(plan),
-            ids,
-            step: 0,
-            ended: 0,
-            next: (0, 0),
-            next_pass: 0,
-            is_lost: true,
-            divergence: None,
-        };
+        let runner = Runner::new(Arc::new(program), Arc::new(plan), ids);
         Ok(Self {
             arena: arena.clone(),
-            runner: Some(Box::new(runner)),
+            runner: Box::new(runner),
             passes: Vec::new(),
             changes: Vec::new(),
             measures: false,
@@ -137,51 +124,36 @@ impl Planned {
     /// then be lost, and the next pass begins anew.
     pub fn run<R>(&mut self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<R> {
         let shared = Arc::clone(&self.arena.shared);
-        let Some(mut runner) = self.runner.take() else {
+        if shared.has_pass.load(Ordering::Relaxed) {
             return Err(Error::PassActive { call: "run" });
-        };
+        }
+        // Stays if this pass fails or panics: the next one begins anew.
+        let again = self.runner.again();
+        let mut runner = std::mem::replace(&mut self.runner, Box::new(again));
         let clock = match self.measures {
             true => Clock::new(stream).map(Some),
             false => Ok(None),
         };
         let before = self.arena.stats();
-        let entered = self.live(&runner).and(clock).and_then(|clock| {
-            let begin = Event::timed(stream)?;
-            steer::enter(&shared, &mut runner)?;
-            Ok((clock, begin))
-        });
-        let (clock, begin) = match entered {
-            Ok(entered) => entered,
-            Err(error) => {
-                runner.is_lost = true;
-                self.runner = Some(runner);
-                return Err(error);
-            }
-        };
-        let spare = Box::new(runner.again());
-        let active = match Active::enter(&shared, "run", Kind::Planned(runner), clock) {
-            Ok(active) => active,
-            Err(error) => {
-                self.runner = Some(spare);
-                return Err(error);
-            }
-        };
+        self.live(&runner)?;
+        let (clock, begin) = (clock?, Event::timed(stream)?);
+        steer::enter(&shared, &mut runner)?;
+        let active = Active::enter(&shared, "run", Kind::Planned(runner), clock)?;
         let result = pass();
-        let (mut runner, clock) = match active.leave() {
-            Some(Pass {
-                kind: Kind::Planned(runner),
-                clock,
-                ..
-            }) => (runner, clock),
-            _ => (spare, None),
+        let Some(Pass {
+            kind: Kind::Planned(mut runner),
+            clock,
+            ..
+        }) = active.leave()
+        else {
+            return Err(Error::PassActive { call: "run" });
         };
         let left = steer::leave(&shared, &mut runner);
-        let divergence = runner.divergence.clone();
-        runner.is_lost |= left.is_err();
-        self.runner = Some(runner);
-        left?;
-        let (after, end) = (self.arena.stats(), Event::timed(stream)?);
         self.changes = shared.state.lock().counters.log.take().unwrap_or_default();
+        left?;
+        let divergence = runner.divergence.clone();
+        self.runner = runner;
+        let (after, end) = (self.arena.stats(), Event::timed(stream)?);
         self.passes.push(Timed {
             begin,
             end,
@@ -198,8 +170,8 @@ impl Planned {
     fn live(&self, runner: &Runner) -> Result<()> {
         let state = self.arena.shared.state.lock();
         for (&id, spec) in runner.ids.iter().zip(&runner.program.buffers) {
-            let entry = state.entries[id].as_ref();
-            if entry.is_none_or(|entry| *entry.name != *spec.name) {
+            let fits = |entry: &Entry| entry.fits(spec);
+            if !state.entries[id].as_ref().is_some_and(fits) {
                 return Err(Error::UnknownBuffer {
                     name: spec.name.clone(),
                     bytes: spec.bytes,
@@ -225,9 +197,8 @@ impl Planned {
                 divergence: pass.divergence.clone(),
             })
         });
-        let prediction = self.runner.as_ref().map(|runner| runner.plan.prediction());
         Ok(Report {
-            prediction: prediction.cloned().unwrap_or_default(),
+            prediction: self.runner.plan.prediction().clone(),
             passes: passes.collect::<Result<_>>()?,
             changes: self.changes.clone(),
         })

@@ -22,8 +22,8 @@ impl Arena {
     /// Waits for the work of the pass.
     ///
     /// # Errors
-    /// [`Error::PassActive`] within another pass, [`Error::Plan`] for a pass that no plan can have (a buffer without bytes, for example), and
-    /// errors of CUDA. The result of `pass` is then lost.
+    /// [`Error::PassActive`] within another pass, [`Error::Plan`] for a pass that no plan can have (a buffer without bytes, for example),
+    /// [`Error::UnknownBuffer`] if the pass drops a buffer that it used, and errors of CUDA. The result of `pass` is then lost.
     pub fn record<R>(&self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<(R, Program)> {
         let clock = Clock::new(stream)?;
         let recorder = Kind::Recorded(Recorder::default());
@@ -38,10 +38,16 @@ impl Arena {
             return Err(Error::PassActive { call: "record" });
         };
         let times = clock.computing(&Event::timed(stream)?)?;
-        let state = self.shared.state.lock();
+        let mut state = self.shared.state.lock();
+        state.counters.log = None;
         let buffer = |id: &usize| {
-            let entry = state.entries[*id].as_ref()?;
-            Some(BufferSpec {
+            let entry = state.entries[*id].as_ref();
+            let entry = entry.ok_or_else(|| Error::UnknownBuffer {
+                name: "that was dropped within the pass".to_owned(),
+                bytes: 0,
+                found: 0,
+            })?;
+            Ok(BufferSpec {
                 name: entry.name.to_string(),
                 bytes: entry.bytes as u64,
                 role: entry.role,
@@ -50,8 +56,7 @@ impl Arena {
         };
         let steps = recorder.steps.into_iter().zip(times).enumerate();
         let program = Program {
-            // A buffer that was dropped within the pass has no later pass.
-            buffers: recorder.buffers.iter().filter_map(buffer).collect(),
+            buffers: recorder.buffers.iter().map(buffer).collect::<Result<_>>()?,
             steps: steps
                 .map(|(step, (uses, time))| Step {
                     name: format!("step {step}"),

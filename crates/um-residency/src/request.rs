@@ -43,7 +43,7 @@ mod sealed {
     }
 }
 
-macro_rules! one {
+macro_rules! requests {
     ($($request:ident $access:ident $guard:ident;)*) => {$(
         impl<'a, T: Element> Sealed<'a> for $request<'a, T> {
             type Guards = $guard<'a, T>;
@@ -66,7 +66,7 @@ macro_rules! one {
         impl<T> Copy for $request<'_, T> {}
     )*};
 }
-one! {
+requests! {
     Read Read ReadGuard;
     Write Write WriteGuard;
     Update ReadWrite WriteGuard;

@@ -108,7 +108,10 @@ impl State {
             self.lost.push(Region { slots, urgency });
         }
         self.upcoming.retain(|(_, of, _)| *of != id);
-        self.free.push(id);
+        // A pass knows its buffers by number.
+        if self.pass.is_none() {
+            self.free.push(id);
+        }
         Some(entry)
     }
 

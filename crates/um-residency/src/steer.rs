@@ -118,6 +118,10 @@ pub(crate) fn enter(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
         state.forget_announced();
         (runner.next, runner.next_pass) = ((0, 0), 0);
         runner.advance(0);
+        for &id in &runner.ids {
+            // Contents that the plan may drop, because in its passes the home has them.
+            write_back(shared, &mut state, id)?;
+        }
         let plan = Arc::clone(&runner.plan);
         for &Placed { buffer, slots } in plan.resident() {
             let access = match runner.program.buffers[buffer].role {
@@ -212,8 +216,8 @@ fn finish(shared: &Shared, state: &mut State, runner: &Runner, one: &Transfer) -
     if entry.is_away() || entry.is_held() {
         return Ok(());
     }
-    if std::mem::take(&mut entry.dirty) {
-        // The pass has no use for the contents.
+    if entry.dirty && runner.is_dead(one.buffer, runner.ended) {
+        entry.dirty = false;
         entry.gone = Some(runner.ended);
     }
     evict(shared, state, id)

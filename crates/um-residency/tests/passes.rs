@@ -362,3 +362,41 @@ fn slots_that_were_taken_ahead_have_no_contents() {
     planned.run(stream, pass).unwrap().unwrap();
     assert_eq!(result.read_one(3).unwrap(), 7);
 }
+
+/// A pass that panics ends, and the next one begins anew.
+#[test]
+fn a_pass_that_panics_ends() {
+    let machine = Machine::new(Gpu::H200);
+    let stack = Stack::new(&machine, 7, 4, 1);
+    let (program, plan) = stack.record(Link::pcie5());
+    let mut planned = Planned::new(&stack.arena, program, plan).unwrap();
+    let panics = || -> () {
+        drop(working_set(&machine.stream, Read(&stack.weights[0])).unwrap());
+        std::panic::resume_unwind(Box::new("on purpose"));
+    };
+    let run = std::panic::AssertUnwindSafe(|| planned.run(&machine.stream, panics));
+    assert!(std::panic::catch_unwind(run).is_err());
+    let run = std::panic::AssertUnwindSafe(|| stack.arena.record(&machine.stream, panics));
+    assert!(std::panic::catch_unwind(run).is_err());
+    planned
+        .run(&machine.stream, || stack.pass())
+        .unwrap()
+        .unwrap();
+    assert_eq!(planned.report().unwrap().passes[0].divergence, None);
+    stack.check(2);
+}
+
+#[test]
+fn a_recorded_pass_keeps_its_buffers() {
+    let machine = Machine::new(Gpu::H200);
+    let arena = machine.arena(2);
+    let pass = || {
+        let buffer = Homed::<u32>::zeroed(&arena, SLOT, Role::ReadOnly).unwrap();
+        drop(working_set(&machine.stream, Read(&buffer)).unwrap());
+    };
+    let refused = arena.record(&machine.stream, pass).unwrap_err();
+    assert!(
+        matches!(refused, Error::UnknownBuffer { found: 0, .. }),
+        "{refused}"
+    );
+}
