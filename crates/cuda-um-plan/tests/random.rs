@@ -1,4 +1,4 @@
-//! Plans of random programs: 100,000, or `PROPTEST_CASES`, and a fiftieth as many larger ones.
+//! Plans of random programs: 10,000, or `PROPTEST_CASES`, and a fiftieth as many larger ones.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.map_or(100_000, |number| number.parse().unwrap())
+    asked.map_or(10_000, |number| number.parse().unwrap())
 }
 
 fn run<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
