@@ -291,29 +291,32 @@ mod tests {
         let (norms, narrow) = rows::narrow_targets(targets, dim, bound);
         let (panels, columns) = narrow.panels_of(0..norms.len());
         let steps = rows::steps(dim);
-        let of_query = |row: &[f32]| {
-            let (mut words, mut exact) = (vec![0; steps], Vec::new());
+        let of_query = |row: &[f32], exact: &[f32]| {
+            let mut words = vec![0; steps];
             let norm = inverse_norm(row);
             let (scale, of_query) = rows::narrow_row(row, norm, bound, &mut words);
             let mut sums = vec![0; columns];
             products::products(products::best_kernels(), &words, panels, steps, &mut sums);
-            multiply(row, targets, dim, &mut exact);
             let elements: &[i8] = bytemuck::cast_slice(&words);
             let excess = 128 * elements.iter().map(|one| i32::from(*one)).sum::<i32>();
-            let pairs = exact
-                .iter()
-                .zip(&norms)
-                .enumerate()
-                .map(|(at, (product, target_norm))| {
-                    let score = (sums[at] - excess) as f32 * narrow.scales[at] * scale;
-                    let difference = f64::from(score) - f64::from(product * norm * target_norm);
-                    difference.abs() / f64::from(bound.error(of_query, narrow.bounds[at]))
-                });
-            pairs.fold(0.0, f64::max)
+            let pairs = exact.iter().zip(&norms).enumerate();
+            let shares = pairs.map(|(at, (product, target_norm))| {
+                let score = (sums[at] - excess) as f32 * narrow.scales[at] * scale;
+                let difference = f64::from(score) - f64::from(product * norm * target_norm);
+                difference.abs() / f64::from(bound.error(of_query, narrow.bounds[at]))
+            });
+            shares.fold(0.0, f64::max)
+        };
+        let of_some = |some: &[f32]| {
+            let mut exact = Vec::new();
+            multiply(some, targets, dim, &mut exact);
+            let rows = some.chunks(dim).zip(exact.chunks(norms.len()));
+            rows.map(|(row, exact)| of_query(row, exact))
+                .fold(0.0, f64::max)
         };
         queries
-            .par_chunks(dim)
-            .map(of_query)
+            .par_chunks(64 * dim)
+            .map(of_some)
             .reduce(|| 0.0, f64::max)
     }
 
