@@ -29,7 +29,7 @@ impl Faults {
         let (blocks, rest) = (bytes / BLOCK, bytes % BLOCK);
         let of_rest = match rest {
             0 => 0,
-            ..=LEAF => 1,
+            1..=LEAF => 1,
             _ => 2 * steps(rest),
         };
         let groups = match blocks {

@@ -77,7 +77,7 @@ impl Sequence {
         (key, at, waits): (u64, Duration, bool),
         uses: SmallVec<[Use; 4]>,
     ) {
-        if self.events.len() >= 2 * LONGEST + 1 {
+        if self.events.len() > 2 * LONGEST {
             self.events.drain(..LONGEST);
             self.start += LONGEST as u64;
             self.last.retain(|_, last| *last >= self.start);
