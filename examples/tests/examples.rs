@@ -200,5 +200,5 @@ fn automatic_prefetch_is_as_good_as_the_best_hints() {
 #[test]
 fn compress() {
     let text = printed("compress", env!("CARGO_BIN_EXE_compress"));
-    assert!(text.contains("compressed to 0.6"), "{text}");
+    assert!(text.contains("compressed to 0.70"), "{text}");
 }

@@ -12,6 +12,11 @@ pub(crate) mod exclusion;
 pub(crate) mod foreign_owner;
 mod held_pools;
 mod last;
+#[cfg_attr(
+    not(feature = "profile"),
+    allow(dead_code, reason = "the profiler is the only observer")
+)]
+mod listeners;
 pub(crate) mod non_concurrent;
 #[cfg_attr(
     not(feature = "profile"),

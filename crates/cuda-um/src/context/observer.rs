@@ -4,47 +4,13 @@
 //! While none listens, each of these functions costs one atomic load, for both.
 
 use crate::context::device::Device;
+use crate::context::listeners::{self, Listener, change, has, listens};
 use crate::context::planner::{self, Planned};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::{Part, Tracked};
-use crate::driver::location::Location;
-use crate::fork::Origin;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A kind of listener: its part of [`LISTENERS`].
-#[derive(Clone, Copy)]
-pub(crate) enum Listener {
-    Observer,
-    Planner,
-}
-
-impl Listener {
-    const fn mask(self) -> u64 {
-        match self {
-            Self::Observer => 1,
-            Self::Planner => ALL & !1,
-        }
-    }
-}
-
-/// The bits of all listeners.
-const ALL: u64 = u32::MAX as u64;
-
-/// An operation of the library.
-#[derive(Clone, Copy)]
-pub(crate) enum What<'a> {
-    Launch(&'a str),
-    Prefetch {
-        to: Location,
-        /// True if all pages were at the destination and CUDA was not called.
-        elided: bool,
-    },
-    /// CUDA's name of the advice, without its prefix.
-    Advise(&'static str, Option<Location>),
-    Copy,
-    Fill,
-}
+pub(crate) use crate::context::listeners::What;
 
 /// The observer's number for an operation that has begun.
 pub(crate) struct Token {
@@ -79,10 +45,6 @@ pub(crate) trait Observer: Sync {
 }
 
 static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
-/// [`Origin::number`] + 1 of the process in which listeners are (32 bits), the number of planners' sessions (31 bits), and a bit for the
-/// observer; 0 if there is none. A child made by `fork` has no listener.
-static LISTENERS: AtomicU64 = AtomicU64::new(0);
-
 /// Starts to call the observer. A process has at most one.
 pub(crate) fn start(observer: &'static dyn Observer) {
     OBSERVER.get_or_init(|| observer);
@@ -92,48 +54,6 @@ pub(crate) fn start(observer: &'static dyn Observer) {
 /// Stops calling the observer. A call on another thread may still run.
 pub(crate) fn stop() {
     change(|bits| bits & !1);
-}
-
-/// Counts one more session of the planner, or one less.
-pub(crate) fn count_planner(begins: bool) {
-    change(|bits| match begins {
-        true => bits + 2,
-        false => bits.saturating_sub(2),
-    });
-}
-
-fn change(change: impl Fn(u64) -> u64) {
-    let next = |word: u64| {
-        let process = this_process();
-        let bits = match word >> 32 == process {
-            true => word & ALL,
-            false => 0,
-        };
-        Some(match change(bits) {
-            0 => 0,
-            bits => process << 32 | bits,
-        })
-    };
-    let _ = LISTENERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-}
-
-fn this_process() -> u64 {
-    u64::from(Origin::here().number()) + 1
-}
-
-/// Returns true if the listener is in the word, and in this process.
-#[cold]
-fn has(word: u64, listener: Listener) -> bool {
-    word & listener.mask() != 0 && word >> 32 == this_process()
-}
-
-/// Returns true if the listener is there.
-#[inline]
-pub(crate) fn listens(listener: Listener) -> bool {
-    match LISTENERS.load(Ordering::Acquire) {
-        0 => false,
-        word => has(word, listener),
-    }
 }
 
 /// The observer, if it collects in this process.
@@ -158,7 +78,7 @@ impl Started {
     /// Begins an operation on the device.
     #[inline]
     pub(crate) fn now(device: &Device) -> Self {
-        match LISTENERS.load(Ordering::Acquire) {
+        match listeners::word() {
             0 => Self::default(),
             word => Self::heard(word, device),
         }
@@ -219,7 +139,7 @@ impl<'a> HostUse<'a> {
     /// Begins the access. `is_held` is true if the host may access the memory already, so that a planner must not move it.
     #[inline]
     pub(crate) fn begin(part: Part<'a>, is_held: bool) -> Self {
-        match LISTENERS.load(Ordering::Acquire) {
+        match listeners::word() {
             0 => Self::default(),
             word => Self::heard(word, part, is_held),
         }
@@ -258,7 +178,10 @@ impl Drop for HostUse<'_> {
         {
             observer.host_ends(token);
         }
-        if let Some(planned) = self.planned.take() {
+        // A child made by `fork` has no planner.
+        if let Some(planned) = self.planned.take()
+            && listens(Listener::Planner)
+        {
             let (part, planned) = *planned;
             planner::host_ends(&part, planned);
         }

@@ -1,6 +1,6 @@
 //! The planner: sees operations before and after they are enqueued, so that it can move memory ahead of them.
 
-use crate::context::observer::{self, What};
+use crate::context::listeners::{What, count_planner};
 use crate::context::stream::Stream;
 use crate::context::tracked::{Part, Tracked};
 use std::sync::OnceLock;
@@ -38,12 +38,12 @@ static PLANNER: OnceLock<&'static dyn Planner> = OnceLock::new();
 /// Calls the planner from now on, until as many calls of [`leave`].
 pub(crate) fn enter(planner: &'static dyn Planner) {
     PLANNER.get_or_init(|| planner);
-    observer::count_planner(true);
+    count_planner(true);
 }
 
 /// Ends the calls of one [`enter`].
 pub(crate) fn leave() {
-    observer::count_planner(false);
+    count_planner(false);
 }
 
 #[cold]
