@@ -97,7 +97,7 @@ impl State {
 
     /// Removes a dropped buffer. Its memory is not written back.
     pub(crate) fn remove(&mut self, id: usize) -> Option<Entry> {
-        let entry = self.entries[id].take()?;
+        let mut entry = self.entries[id].take()?;
         if !entry.is_away() {
             self.regions.remove(&entry.first);
             self.counters.note(Change::Drop, &entry);
@@ -107,6 +107,8 @@ impl State {
             let (slots, urgency) = (entry.slots(), None);
             self.lost.push(Region { slots, urgency });
         }
+        // Before the lock is free: these slots are free for others then.
+        drop(std::mem::replace(&mut entry.memory, Residence::Away));
         self.upcoming.retain(|(_, of, _)| *of != id);
         // A pass knows its buffers by number.
         if self.pass.is_none() {

@@ -207,13 +207,11 @@ fn run_pass(
     Ok(())
 }
 
-/// The number of random programs: more with `CUDA_UM_RESIDENCY_PROGRAMS`.
+/// The number of random programs: more with `CUDA_UM_MODEL_PROGRAMS`.
 fn programs() -> u64 {
-    let more = std::env::var("CUDA_UM_RESIDENCY_PROGRAMS").ok();
+    let more = std::env::var("CUDA_UM_MODEL_PROGRAMS").ok();
     more.map_or(60, |count| {
-        count
-            .parse()
-            .expect("CUDA_UM_RESIDENCY_PROGRAMS is a number")
+        count.parse().expect("CUDA_UM_MODEL_PROGRAMS is a number")
     })
 }
 
