@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version of [`build_kernels::COMPILER`] in cudarc's form.
+/// The version of `build_kernels::COMPILER` in cudarc's form.
 const CUDA_VERSION: &str = "13000";
 
 /// File names of the libraries, and the sources; a library without one only has to exist.
