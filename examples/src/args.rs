@@ -12,6 +12,8 @@ Examples:
   batch_recall --buffer unified --auto-prefetch
                                             the same, with prefetches that are planned from the first two runs
   batch_recall --targets t.npy --queries q.npy --target-texts t.txt -k 5
+  batch_recall --targets t.npy --queries q.npy --budget 1GiB
+                                            targets that do not fit on the GPU, or into a share of it
   batch_recall --targets t.npy --queries q.npy --truth right.txt
                                             right.txt: the row of the right target, from 0, one line for each query
   batch_recall --buffer unified --no-hints --profile report.html
@@ -68,6 +70,11 @@ pub struct Args {
     /// bits. The lists are bit-identical (docs/exact-search.md)
     #[arg(long, value_enum, default_value_t = FilterChoice::Auto)]
     pub filter: FilterChoice,
+
+    /// Use at most so much device memory (1GiB, 512MiB) for the targets and the search: device buffers only; the targets stay in
+    /// pinned memory, and the filter's copy of them streams through the device if it does not fit
+    #[arg(long, value_name = "BYTES", value_parser = crate::budget::bytes, conflicts_with_all = ["no_hints", "auto_prefetch"])]
+    pub budget: Option<usize>,
 
     /// Use unified memory without advice and prefetch: the kernel moves its data by faults
     #[arg(long)]
@@ -140,6 +147,25 @@ impl From<FilterChoice> for um_kernels::Filter {
 }
 
 impl Args {
+    /// The kinds of buffers to run, in order.
+    ///
+    /// # Errors
+    /// A budget for buffers other than those of the device.
+    pub fn kinds(&self) -> Result<Vec<BufferKind>, crate::Failure> {
+        match (self.budget, self.buffer) {
+            (None, buffer) => Ok(buffer.kinds()),
+            (Some(_), BufferChoice::All | BufferChoice::Cuda) => Ok(vec![BufferKind::Cuda]),
+            (Some(_), other) => {
+                let name = other.to_possible_value();
+                let name = name.as_ref().map_or("this", |name| name.get_name());
+                Err(format!(
+                    "--budget limits device memory, so --buffer {name} cannot have one: use --buffer cuda"
+                )
+                .into())
+            }
+        }
+    }
+
     /// True if a trace is requested, in any form.
     pub fn is_profiled(&self) -> bool {
         self.trace.is_some() || self.profile.is_some()

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Args, BufferKind};
+use crate::budget;
 use crate::input::Inputs;
 use crate::machine::{Lap, Laps, Machine};
 use crate::npy::Values;
@@ -13,13 +14,16 @@ use crate::report::{
 };
 use crate::search::{Buffers, batches, cpu_targets, search};
 use um_backend::{Buffer, Element};
-use um_kernels::{ExactTopK, Filter, Path, SearchCounts, TargetScalar, TopKShape};
+use um_kernels::{
+    ExactTopK, Filter, Path, PiecewiseTargets, SearchBuffers, SearchCounts, TargetScalar, TopKShape,
+};
 
 /// Runs the search with every buffer implementation that the command line names.
 ///
 /// # Errors
 /// There is no runtime, or a call failed; the message is one line.
 pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
+    let kinds = args.kinds()?;
     let machine = Machine::open(args.runtime)?;
     let kernel = ExactTopK::load(machine.device())?;
     let job = Job {
@@ -28,6 +32,7 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
         inputs,
         hints: !args.no_hints && !args.auto_prefetch,
         filter: args.filter.into(),
+        budget: args.budget,
     };
     let run_once = |kind| match &inputs.targets.values {
         Values::F32(targets) => job.run(kind, targets),
@@ -51,13 +56,13 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
         };
         // Costs that a GPU program has only once count for no implementation: loading the kernels, their workspace, and with
         // counters some 20 ms at the first managed memory.
-        for kind in args.buffer.kinds() {
-            if kind != BufferKind::Host {
-                run_kind(kind)?;
+        for kind in &kinds {
+            if *kind != BufferKind::Host {
+                run_kind(*kind)?;
             }
         }
     }
-    let run_all = || args.buffer.kinds().into_iter().map(run_kind).collect();
+    let run_all = || kinds.iter().copied().map(run_kind).collect();
     let runs: Result<_, Failure> = match args.is_profiled() {
         false => run_all(),
         true => {
@@ -95,11 +100,14 @@ struct Job<'a> {
     inputs: &'a Inputs,
     hints: bool,
     filter: Filter,
+    budget: Option<usize>,
 }
 
 /// The buffers of a run.
 struct Placed<T: Element> {
     targets: Box<dyn Buffer<T>>,
+    /// Their copy for the filter, with a budget.
+    prepared: Option<PiecewiseTargets>,
     queries: Box<dyn Buffer<f32>>,
     scores: Box<dyn Buffer<f32>>,
     indices: Box<dyn Buffer<u32>>,
@@ -129,7 +137,13 @@ impl Job<'_> {
         let mut placed = self.place(kind, values, &mut notes)?;
         let place = laps.lap();
         let counts = self.kernel.counts()?;
-        let (path, on_cpu) = self.search(kind, &mut placed)?;
+        let (path, on_cpu) = match placed.prepared.take() {
+            Some(prepared) => (
+                Some(self.search_within(prepared, &mut placed)?),
+                SearchCounts::default(),
+            ),
+            None => self.search(kind, &mut placed)?,
+        };
         let compute = laps.lap();
         let (cosines, rows) = placed.read_back()?;
         let read_back = laps.lap();
@@ -172,7 +186,11 @@ impl Job<'_> {
         let (backend, vectors) = (&self.machine.backend, &self.inputs.queries);
         let shape = self.shape();
         let results = shape.queries * shape.k;
-        let mut targets = backend.create::<T>(kind.into(), values.len())?;
+        let kind_of_targets = match self.budget {
+            Some(_) => um_backend::BufferKind::Pinned,
+            None => kind.into(),
+        };
+        let mut targets = backend.create::<T>(kind_of_targets, values.len())?;
         let mut queries = backend.create::<f32>(kind.into(), vectors.len())?;
         let mut scores = backend.create::<f32>(kind.into(), results)?;
         let mut indices = backend.create::<u32>(kind.into(), results)?;
@@ -187,9 +205,17 @@ impl Job<'_> {
             place_results(&mut *scores, notes)?;
             place_results(&mut *indices, notes)?;
         }
-        backend.device().stream().synchronize()?;
+        let stream = backend.device().stream();
+        let prepare =
+            |budget| budget::prepare(self.kernel, (stream, self.filter), &*targets, shape, budget);
+        let prepared = self.budget.map(prepare).transpose()?;
+        if let Some(prepared) = &prepared {
+            notes.add_text(budget::note(prepared, size_of_val(values)));
+        }
+        stream.synchronize()?;
         Ok(Placed {
             targets,
+            prepared,
             queries,
             scores,
             indices,
@@ -206,7 +232,7 @@ impl Job<'_> {
         let stream = machine.backend.device().stream();
         let (mut path, mut counts) = (None, SearchCounts::default());
         let cpu = cpu_targets(&*placed.targets, self.filter, shape);
-        let progress = Progress::new(kind, shape.queries);
+        let progress = Progress::new(kind, shape.queries, "queries");
         let in_batches = kind == BufferKind::Host || machine.simulator().is_some();
         for batch in batches(shape, in_batches) {
             let done = batch.end;
@@ -223,6 +249,22 @@ impl Job<'_> {
             progress.at(done);
         }
         Ok((path, counts))
+    }
+
+    /// Searches within the budget.
+    fn search_within<T: Element + TargetScalar>(
+        &self,
+        mut prepared: PiecewiseTargets,
+        placed: &mut Placed<T>,
+    ) -> Result<Path, Failure> {
+        let stream = self.machine.backend.device().stream();
+        let buffers = SearchBuffers {
+            queries: placed.queries.memory().device_view()?,
+            targets: placed.targets.memory().device_view()?,
+            scores: placed.scores.memory_mut().device_view_mut()?,
+            indices: placed.indices.memory_mut().device_view_mut()?,
+        };
+        budget::search(self.kernel, stream, self.shape(), &mut prepared, buffers)
     }
 
     fn shape(&self) -> TopKShape {

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod batch_recall;
+pub mod budget;
 pub mod error;
 pub mod input;
 pub mod layers;

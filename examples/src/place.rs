@@ -27,6 +27,10 @@ impl Notes {
         }
     }
 
+    pub(crate) fn add_text(&mut self, text: String) {
+        self.0.push(text);
+    }
+
     /// Each of them with its reason.
     pub fn into_vec(self) -> Vec<String> {
         self.0

@@ -16,19 +16,20 @@ pub struct Progress {
 
 impl Progress {
     /// At first nothing is shown. If standard error is not a terminal, nothing is ever shown.
-    pub fn new(kind: BufferKind, queries: usize) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(queries as u64), ProgressDrawTarget::hidden());
+    pub fn new(kind: BufferKind, total: usize, of: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
         let style =
-            ProgressStyle::with_template("{msg:<8} {wide_bar} {pos}/{len} queries, {eta} left");
+            ProgressStyle::with_template("{prefix:<8} {wide_bar} {pos}/{len} {msg}, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_message(kind.name());
+        bar.set_prefix(kind.name());
+        bar.set_message(of);
         Self {
             bar,
             started: Instant::now(),
         }
     }
 
-    /// Reports the number of finished queries.
+    /// Reports how many are done.
     pub fn at(&self, done: usize) {
         if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

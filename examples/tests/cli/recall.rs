@@ -1,6 +1,6 @@
 //! The shipped set, compared with the results of NumPy.
 
-use crate::files::{batch_recall, runtime};
+use crate::files::{Folder, batch_recall, f32s, runtime};
 use serde_json::Value;
 use um_examples::shipped::ShippedSet;
 
@@ -47,6 +47,43 @@ fn all_three_buffers_find_what_numpy_found() {
                 assert!(difference.abs() <= 1e-5, "{buffer}, {row}: {difference}");
             }
         }
+    }
+}
+
+/// Values between -1 and 1, always the same.
+fn values(count: usize) -> Vec<f32> {
+    let hash = |index: usize| (index as u32).wrapping_mul(0x9e37_79b9) ^ 0x5bd1;
+    (0..count)
+        .map(|index| hash(index).wrapping_mul(0x85eb_ca6b) as i32 as f32 / i32::MAX as f32)
+        .collect()
+}
+
+#[test]
+fn a_budget_changes_the_memory_and_not_the_lists() {
+    let folder = Folder::new();
+    folder.write("targets.npy", &f32s(6000, 64, &values(6000 * 64)));
+    folder.write("queries.npy", &f32s(8, 64, &values(8 * 64)));
+    let run = |arguments: &[&str]| {
+        let output = folder
+            .command()
+            .arg("--json")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let expected = run(&["--buffer", "cuda", "--filter", "off"]);
+    for (budget, what) in [("448KiB", "pieces"), ("4MiB", "all of their copy")] {
+        let result = run(&["--budget", budget]);
+        let runs = result["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 1, "{budget}");
+        assert_eq!(runs[0]["buffer"], "cuda");
+        assert_eq!(runs[0]["top"], expected["runs"][0]["top"], "{budget}");
+        assert_eq!(runs[0]["filter"]["format"], "int8");
+        let note = runs[0]["notes"][0].as_str().unwrap();
+        assert!(note.contains(what), "{note}");
     }
 }
 

@@ -46,6 +46,20 @@ fn a_missing_file_and_a_folder() {
 }
 
 #[test]
+fn budgets_without_meaning() {
+    let with = |arguments: &[&str]| {
+        let mut command = batch_recall();
+        command.args(["--budget", "1MiB"]).args(arguments);
+        command
+    };
+    refused(with(&["--buffer", "host"]), "--budget", "--buffer host");
+    refused(with(&["--filter", "off"]), "--budget", "--filter off");
+    let mut command = batch_recall();
+    command.args(["--budget", "64KiB"]);
+    refused(command, "65536", "at least");
+}
+
+#[test]
 fn what_is_no_npy() {
     refused_file(b"", "not a .npy file");
     refused_file(b"\x93NUMP", "not a .npy file");
