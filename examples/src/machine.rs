@@ -137,20 +137,36 @@ pub fn example(
     name: &str,
     run: impl FnOnce(&Machine) -> Result<String, Failure>,
 ) -> std::process::ExitCode {
-    let outcome = Machine::open(MachineArgs::parse().runtime)
-        .map_err(Failure::from)
-        .and_then(|machine| {
-            let table = run(&machine)?;
-            Ok(format!("{}\n{table}", machine.describe()))
-        });
-    match outcome {
-        Ok(text) => {
-            println!("{}", text.trim_end());
-            std::process::ExitCode::SUCCESS
-        }
+    run_on(MachineArgs::parse().runtime, name, |machine| {
+        let table = run(machine)?;
+        println!("{}\n{}", machine.describe(), table.trim_end());
+        Ok(())
+    })
+}
+
+/// Runs an example that prints as it goes on. After an error it prints one line.
+pub fn run_on(
+    choice: RuntimeChoice,
+    name: &str,
+    run: impl FnOnce(&Machine) -> Result<(), Failure>,
+) -> std::process::ExitCode {
+    let outcome = Machine::open(choice).map_err(Failure::from);
+    match outcome.and_then(|machine| run(&machine)) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{name}: {failure}");
             std::process::ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a line; a closed pipe (`| head`) ends the program.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        if writeln!(std::io::stdout(), $($text)*).is_err() {
+            std::process::exit(0);
+        }
+    }};
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use um_examples::Failure;
-use um_examples::machine::{Machine, MachineArgs, median, us};
+use um_examples::machine::{Machine, MachineArgs, median, run_on, us};
 use um_examples::npy::read_matrix;
 use um_examples::shipped::ShippedSet;
 use um_kernels::Bf16Decode;
@@ -30,19 +30,10 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let outcome = Machine::open(args.machine.runtime)
-        .map_err(Failure::from)
-        .and_then(|machine| run(&args, &machine));
-    match outcome {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            eprintln!("compress: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    run_on(args.machine.runtime, "compress", |machine| {
+        print!("{}", run(&args, machine)?);
+        Ok(())
+    })
 }
 
 fn run(args: &Args, machine: &Machine) -> Result<String, Failure> {

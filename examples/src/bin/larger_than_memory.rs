@@ -3,14 +3,13 @@
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use um_examples::Failure;
 use um_examples::layers::arena::Layers;
 use um_examples::layers::recipes::{Data, RECIPES};
 use um_examples::layers::{Shape, Stack};
-use um_examples::machine::{Machine, MachineArgs};
+use um_examples::machine::{Machine, MachineArgs, run_on};
+use um_examples::{Failure, say};
 use um_residency::Report;
 
 /// Runs a stack of layers that is larger than a budget of device memory, verifies it, and compares a plan with hand-written recipes
@@ -65,30 +64,12 @@ struct Row {
     over_best: f64,
 }
 
-/// Prints a line; a closed pipe (`| head`) ends the program.
-macro_rules! say {
-    ($($text:tt)*) => {
-        if writeln!(stdout(), $($text)*).is_err() {
-            std::process::exit(0);
-        }
-    };
-}
-
 fn main() -> ExitCode {
     let args = Args::parse();
-    let outcome = Machine::open(args.machine.runtime)
-        .map_err(Failure::from)
-        .and_then(|machine| {
-            say!("{}", machine.describe());
-            run(&args, &machine)
-        });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("larger_than_memory: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    run_on(args.machine.runtime, "larger_than_memory", |machine| {
+        say!("{}", machine.describe());
+        run(&args, machine)
+    })
 }
 
 fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {

@@ -6,12 +6,11 @@
 use clap::Parser;
 use cuda_um::profile::trace::{MigrationReport, html, svg};
 use cuda_um::{AccessPattern, Advice, Location, Stream, UnifiedBuffer, UnifiedOptions};
-use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use um_examples::Failure;
-use um_examples::machine::{Machine, MachineArgs, median, us};
+use um_examples::machine::{Machine, MachineArgs, median, run_on, us};
+use um_examples::{Failure, say};
 use um_kernels::{Saxpy, saxpy_cpu};
 
 /// Runs the same work with each advice and prefetch in turn, and prints migrations, faults and costs
@@ -58,30 +57,12 @@ const HINTS: [(Hint, &str); 7] = [
     (Hint::Patterns, "Auto by pattern, and prefetch"),
 ];
 
-/// Prints a line; a closed pipe (`| head`) ends the program.
-macro_rules! say {
-    ($($text:tt)*) => {
-        if writeln!(stdout(), $($text)*).is_err() {
-            std::process::exit(0);
-        }
-    };
-}
-
 fn main() -> ExitCode {
     let args = Args::parse();
-    let outcome = Machine::open(args.machine.runtime)
-        .map_err(Failure::from)
-        .and_then(|machine| {
-            say!("{}", machine.describe());
-            run(&args, &machine)
-        });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("which_hint_helped: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    run_on(args.machine.runtime, "which_hint_helped", |machine| {
+        say!("{}", machine.describe());
+        run(&args, machine)
+    })
 }
 
 fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
