@@ -46,7 +46,10 @@ fn a_prefetch_that_fails_ends_the_plan_and_not_the_program() {
         let mut work = l.faulting(LEN, false, 4);
         let (_, report) = l.auto(8, |at| {
             if at == 4 {
-                sim.fail(Fail::call("cudaMemPrefetchAsync").with_code(999));
+                // Before CUDA 13.0 the newer form has another name.
+                for name in ["cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2"] {
+                    sim.fail(Fail::call(name).with_code(999));
+                }
             }
             work(at);
         });
