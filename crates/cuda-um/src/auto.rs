@@ -178,19 +178,23 @@ impl Planner for Plans {
     fn before(&self, what: What<'_>, stream: &Stream, parts: &[Part<'_>]) {
         let here = stream.device();
         let place = Place::Device(here.ordinal());
-        with(&here, |session| match what {
-            What::Launch(kernel) => {
-                session.begins(&kind((0, kernel), place, parts), parts);
+        with(&here, |session| {
+            // Those of an operation whose enqueue failed.
+            session.following.clear();
+            match what {
+                What::Launch(kernel) => {
+                    session.begins(&kind((0, kernel), place, parts), parts);
+                }
+                What::Fill => {
+                    session.begins(&kind((1, ""), place, parts), parts);
+                }
+                What::Prefetch { to, .. } => match to {
+                    Location::Device(ordinal) => session.moved(parts, Place::Device(ordinal)),
+                    _ => session.moved(parts, Place::Host),
+                },
+                What::Copy => session.copied(parts),
+                What::Advise(..) => {}
             }
-            What::Fill => {
-                session.begins(&kind((1, ""), place, parts), parts);
-            }
-            What::Prefetch { to, .. } => match to {
-                Location::Device(ordinal) => session.moved(parts, Place::Device(ordinal)),
-                _ => session.moved(parts, Place::Host),
-            },
-            What::Copy => session.copied(parts),
-            What::Advise(..) => {}
         });
     }
 

@@ -69,7 +69,8 @@ impl Entry {
 
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.
     pub(crate) fn lacks(&self, access: Access) -> bool {
-        self.blank && access != Access::Write && self.role != Role::Scratch && !self.is_held()
+        let is_free = matches!(self.memory, Residence::Here(_)) && self.readers == 0;
+        self.blank && access != Access::Write && self.role != Role::Scratch && is_free
     }
 
     /// Whether a guard with this access must wait for another one.

@@ -1,19 +1,32 @@
 //! The slots that a guard holds.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::thread;
 
 use um_backend::cuda_um::DeviceBuffer;
 
 use crate::entry::Residence;
 use crate::state::{Shared, State};
 
+thread_local! {
+    /// The guards of this thread, in all arenas.
+    static GUARDS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The number of guards that this thread has, in all arenas.
+pub(crate) fn guards_of_this_thread() -> usize {
+    GUARDS.try_with(Cell::get).unwrap_or_default()
+}
+
 /// A buffer in the arena, which stays in its slots until this is dropped.
 pub struct Held {
     shared: Arc<Shared>,
     id: usize,
     writes: bool,
+    /// What the buffer was before a guard that writes, for its contents if there is no work: `gone` and `blank`.
+    was: (Option<usize>, bool),
+    is_cancelled: bool,
     /// The only handle, if it writes.
     memory: Option<Arc<DeviceBuffer<u8>>>,
     /// Guards count for their thread.
@@ -32,6 +45,7 @@ impl Held {
             return None;
         };
         let memory = Arc::clone(here);
+        let was = (entry.gone, entry.blank);
         match writes {
             true => {
                 entry.memory = Residence::Taken;
@@ -39,14 +53,25 @@ impl Held {
             }
             false => entry.readers += 1,
         }
-        *state.held.entry(thread::current().id()).or_default() += 1;
+        state.held += 1;
+        GUARDS.with(|guards| guards.set(guards.get() + 1));
         Some(Self {
             shared: Arc::clone(shared),
             id,
             writes,
+            was,
+            is_cancelled: false,
             memory: Some(memory),
             _stays: PhantomData,
         })
+    }
+
+    /// Drops the guards of a set that failed: nothing was written, and the contents are as before.
+    pub(crate) fn cancel(held: impl IntoIterator<Item = Self>) {
+        for mut held in held {
+            held.is_cancelled = true;
+            drop(held);
+        }
     }
 
     pub(crate) fn memory(&self) -> &DeviceBuffer<u8> {
@@ -72,20 +97,22 @@ impl Drop for Held {
         match self.writes {
             true => {
                 entry.memory = Residence::Here(memory);
-                entry.dirty = true;
+                match self.is_cancelled {
+                    false => entry.dirty = true,
+                    true => (entry.gone, entry.blank) = self.was,
+                }
+                if entry.blank {
+                    // The slots have old bytes of another buffer.
+                    drop(state.left(self.id));
+                }
             }
             false => {
                 drop(memory);
                 entry.readers -= 1;
             }
         }
-        let thread = thread::current().id();
-        if let Some(held) = state.held.get_mut(&thread) {
-            *held -= 1;
-            if *held == 0 {
-                state.held.remove(&thread);
-            }
-        }
+        state.held -= 1;
+        let _ = GUARDS.try_with(|guards| guards.set(guards.get() - 1));
         drop(state);
         self.shared.released.notify_all();
     }

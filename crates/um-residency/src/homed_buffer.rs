@@ -6,7 +6,7 @@ use um_backend::cuda_um::range;
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, Element, Result};
 
 use crate::homed::Homed;
-use crate::host::{to_home, with_home};
+use crate::host::{put_home, with_home};
 
 impl<T: Element> Homed<T> {
     /// Writes contents that only the arena has to the home.
@@ -25,10 +25,10 @@ impl<T: Element> Homed<T> {
     /// Replaces elements in the home.
     fn put(&mut self, offset: usize, source: &[T], call: &'static str) -> Result<()> {
         let part = range::check_at(offset, source.len(), self.len)?;
-        to_home(&self.shared, self.id, (call, part.len() < self.len))?;
         let start = range::to_bytes::<T>(&part).start;
         let of = (self.shared.cuda.as_cuda_um(), self.len * size_of::<T>());
-        with_home(&self.shared, self.id, call, |home| {
+        let keeps = part.len() < self.len;
+        put_home(&self.shared, self.id, (call, keeps), |home| {
             home.put(start, bytemuck::cast_slice(source), of)
         })
     }

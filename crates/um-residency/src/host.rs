@@ -46,12 +46,13 @@ fn clean(
     write_back(shared, state, id)
 }
 
-/// Takes the buffer out of the arena, so that the host can write the home. The caller has the buffer exclusively. Without `keeps`, all contents
-/// are about to be replaced.
-pub(crate) fn to_home(
+/// Takes the buffer out of the arena, and calls `put`, which writes the home. The caller has the buffer exclusively. Without `keeps`, `put`
+/// replaces all contents.
+pub(crate) fn put_home(
     shared: &Shared,
     id: usize,
     (call, keeps): (&'static str, bool),
+    put: impl FnOnce(&mut Home) -> um_backend::Result<()>,
 ) -> um_backend::Result<()> {
     shared.check_process(call)?;
     let mut state = shared.state.lock();
@@ -60,14 +61,18 @@ pub(crate) fn to_home(
         return Err(CudaError::StorageInUse { call, held });
     }
     if keeps {
-        write_back(shared, &mut state, id).map_err(|error| below(error, call))?;
+        clean(shared, &mut state, id, call).map_err(|error| below(error, call))?;
     }
     let entry = state.entry(id);
     (entry.dirty, entry.gone) = (false, None);
+    let home = Arc::clone(&entry.home);
     if !entry.is_away() {
         drop(state.left(id));
     }
-    Ok(())
+    // Locked before the state is free: a look-ahead of another thread waits, and then finds the new contents.
+    let mut home = home.lock();
+    drop(state);
+    put(&mut home)
 }
 
 /// The error of the layer below that a `Buffer` returns.

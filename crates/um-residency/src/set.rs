@@ -108,12 +108,18 @@ pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> 
         let writes = access != Access::Read;
         held.push(Held::take(shared, &mut state, (id, writes)));
     }
-    let ahead = look_ahead(shared, &mut state);
+    // Its failures are those of buffers that other sets need: a later set meets them.
+    let _ = look_ahead(shared, &mut state);
     drop(state);
     let loaded = read_files(shared, list, (loads, &mut held));
-    ahead?;
-    loaded?;
-    Ok(held.into_iter().flatten().collect())
+    let held = held.into_iter().flatten();
+    match loaded {
+        Ok(()) => Ok(held.collect()),
+        Err(error) => {
+            Held::cancel(held);
+            Err(error)
+        }
+    }
 }
 
 /// The buffers of the set that are away, and a place for each.
@@ -218,6 +224,13 @@ fn arrive(
             state.left(load.id);
             state.loading -= 1;
         }
+        for &(id, _) in places {
+            let entry = state.entry(id);
+            if entry.blank && matches!(entry.memory, Residence::Here(_)) {
+                // Its contents are in the home.
+                drop(state.left(id));
+            }
+        }
     }
     arrived
 }
@@ -246,9 +259,18 @@ fn read_files(
     outcome
 }
 
-/// Reads a file into a buffer that was placed for it, without the lock.
-pub(crate) fn load(shared: &Arc<Shared>, id: usize, memory: DeviceBuffer<u8>) -> Result<()> {
-    load_and(shared, (id, memory), |_| ())
+/// Buffers that are read from files without the lock.
+pub(crate) type Loads = Vec<(usize, DeviceBuffer<u8>)>;
+
+/// Reads files into the buffers that were placed for them, without the lock; after an error, frees their slots.
+pub(crate) fn load_all(shared: &Shared, mut outcome: Result<()>, loads: Loads) -> Result<()> {
+    for (id, memory) in loads {
+        match outcome {
+            Ok(()) => outcome = load_and(shared, (id, memory), |_| ()),
+            Err(_) => give_up(shared, id, memory),
+        }
+    }
+    outcome
 }
 
 fn load_and(

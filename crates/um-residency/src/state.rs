@@ -1,9 +1,8 @@
 //! The state of an arena: its buffers, their places, and the guards of each thread.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread::ThreadId;
 
 use parking_lot::{Condvar, Mutex};
 use um_backend::cuda_um::DeviceArena;
@@ -61,8 +60,8 @@ pub(crate) struct State {
     regions: BTreeMap<usize, usize>,
     /// Slots of forgotten guards of dropped buffers.
     lost: Vec<Region>,
-    /// The guards of each thread.
-    pub(crate) held: HashMap<ThreadId, usize>,
+    /// The guards of all threads.
+    pub(crate) held: usize,
     /// The buffers that are being read from files.
     pub(crate) loading: usize,
     /// Counts uses.
@@ -99,7 +98,9 @@ impl State {
     pub(crate) fn remove(&mut self, id: usize) -> Option<Entry> {
         let mut entry = self.entries[id].take()?;
         if !entry.is_away() {
-            self.regions.remove(&entry.first);
+            if entry.bytes > 0 {
+                self.regions.remove(&entry.first);
+            }
             self.counters.note(Change::Drop, &entry);
         }
         if entry.is_held() {
@@ -139,6 +140,7 @@ impl State {
             self.regions.remove(&entry.first);
         }
         self.counters.note(Change::Drop, entry);
+        entry.blank = false;
         std::mem::replace(&mut entry.memory, Residence::Away)
     }
 
@@ -170,7 +172,7 @@ impl State {
 
     /// The guards of all threads, and the buffers that will be one.
     pub(crate) fn guards(&self) -> usize {
-        self.held.values().sum::<usize>() + self.loading
+        self.held + self.loading
     }
 
     /// Adds a later use of each buffer.

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use cuda_um_plan::{Access, Placed, Repeat, Role, Transfer, TransferKind};
-use um_backend::cuda_um::{DeviceBuffer, Event, Stream};
+use um_backend::cuda_um::{Event, Stream};
 
 use crate::entry::Residence;
 use crate::error::Result;
 use crate::pass::{Divergence, Kind, Pass, Runner};
-use crate::set::{Guards, List, load};
+use crate::set::{Guards, List, Loads, load_all};
 use crate::state::{Shared, State};
 use crate::transfer::{bring_in, evict, make_room, write_back};
-
-/// Buffers that are read from files without the lock.
-type Loads = Vec<(usize, DeviceBuffer<u8>)>;
 
 /// Before a working set of the thread of a pass: the transfers that its plan has until then.
 pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Result<()> {
@@ -22,34 +19,32 @@ pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Resul
     let Some(mut pass) = take(&mut state) else {
         return Ok(());
     };
-    let begun = begin_of(shared, &mut state, (&mut pass, stream), list);
+    let mut loads = Loads::new();
+    let begun = begin_of(shared, &mut state, (&mut pass, stream), (list, &mut loads));
     state.pass = Some(pass);
     drop(state);
-    for (id, memory) in begun? {
-        load(shared, id, memory)?;
-    }
-    Ok(())
+    load_all(shared, begun, loads)
 }
 
 fn begin_of(
     shared: &Shared,
     state: &mut State,
     (pass, stream): (&mut Pass, &Stream),
-    list: &List,
-) -> Result<Loads> {
+    (list, loads): (&List, &mut Loads),
+) -> Result<()> {
     if let Some(clock) = &mut pass.clock {
         clock.begins = Some(Event::timed(stream)?);
     }
     let Kind::Planned(runner) = &mut pass.kind else {
-        return Ok(Loads::new());
+        return Ok(());
     };
     if runner.divergence.is_none() && !runner.expects(list) {
         let found = in_words(state, list);
         diverge(state, runner, found);
     }
     match runner.divergence {
-        None => proceed(shared, state, runner),
-        Some(_) => Ok(Loads::new()),
+        None => proceed(shared, state, runner, loads),
+        Some(_) => Ok(()),
     }
 }
 
@@ -105,6 +100,18 @@ fn take(state: &mut State) -> Option<Pass> {
 /// Brings the arena to the beginning of a pass of the plan.
 pub(crate) fn enter(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
     let mut state = shared.state.lock();
+    let mut loads = Loads::new();
+    let entered = enter_of(shared, &mut state, runner, &mut loads);
+    drop(state);
+    load_all(shared, entered, loads)
+}
+
+fn enter_of(
+    shared: &Shared,
+    state: &mut State,
+    runner: &mut Runner,
+    loads: &mut Loads,
+) -> Result<()> {
     runner.step = 0;
     runner.ended = 0;
     runner.divergence = None;
@@ -113,14 +120,13 @@ pub(crate) fn enter(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
             state.entry(id).gone = None;
         }
     }
-    let mut loads = Loads::new();
     if runner.is_lost {
         state.forget_announced();
         (runner.next, runner.next_pass) = ((0, 0), 0);
         runner.advance(0);
         for &id in &runner.ids {
             // Contents that the plan may drop, because in its passes the home has them.
-            write_back(shared, &mut state, id)?;
+            write_back(shared, state, id)?;
         }
         let plan = Arc::clone(&runner.plan);
         for &Placed { buffer, slots } in plan.resident() {
@@ -129,19 +135,14 @@ pub(crate) fn enter(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
                 Role::ReadOnly | Role::ReadWrite => Access::Read,
             };
             let at = (runner.ids[buffer], slots.first as usize);
-            put(shared, &mut state, (at, access), &mut loads)?;
+            put(shared, state, (at, access), loads)?;
         }
         runner.is_lost = false;
     } else {
         runner.next_pass = 0;
         runner.advance(0);
     }
-    loads.extend(proceed(shared, &mut state, runner)?);
-    drop(state);
-    for (id, memory) in loads {
-        load(shared, id, memory)?;
-    }
-    Ok(())
+    proceed(shared, state, runner, loads)
 }
 
 /// Ends a pass: the transfers after its last step, and those ahead of the next pass.
@@ -150,17 +151,15 @@ pub(crate) fn leave(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
     if runner.divergence.is_none() && runner.step < runner.program.steps.len() {
         diverge(&mut state, runner, String::new());
     }
-    let loads = match runner.divergence {
-        None => proceed(shared, &mut state, runner)?,
-        Some(_) => Loads::new(),
+    let mut loads = Loads::new();
+    let left = match runner.divergence {
+        None => proceed(shared, &mut state, runner, &mut loads),
+        Some(_) => Ok(()),
     };
     drop(state);
     // A guard that the caller kept may have been in the way of a transfer.
     runner.is_lost |= runner.next_pass == 0 || runner.program.repeat == Repeat::Once;
-    for (id, memory) in loads {
-        load(shared, id, memory)?;
-    }
-    Ok(())
+    load_all(shared, left, loads)
 }
 
 /// Leaves the plan. The rest of the pass is announced.
@@ -175,15 +174,21 @@ fn diverge(state: &mut State, runner: &mut Runner, found: String) {
         let uses = step.uses.iter();
         let list: Vec<_> = uses
             .map(|one| (runner.ids[one.buffer], one.access))
+            // The pass may have dropped some.
+            .filter(|(id, _)| state.entries[*id].is_some())
             .collect();
         state.announce(&list);
     }
 }
 
 /// The transfers whose earliest point is over, in the order of the plan: first from the device, then to it.
-fn proceed(shared: &Shared, state: &mut State, runner: &mut Runner) -> Result<Loads> {
+fn proceed(
+    shared: &Shared,
+    state: &mut State,
+    runner: &mut Runner,
+    loads: &mut Loads,
+) -> Result<()> {
     let plan = Arc::clone(&runner.plan);
-    let mut loads = Loads::new();
     while runner.ended < runner.step {
         for one in &plan.steps()[runner.ended].after {
             finish(shared, state, runner, one)?;
@@ -196,19 +201,25 @@ fn proceed(shared: &Shared, state: &mut State, runner: &mut Runner) -> Result<Lo
             TransferKind::In => Access::Read,
             _ => Access::Write,
         };
-        let is_placed =
-            one.kind == TransferKind::ReadInPlace || put(shared, state, (at, access), &mut loads)?;
+        // The pass may have dropped the buffer.
+        let is_placed = one.kind == TransferKind::ReadInPlace
+            || state.entries[at.0].is_none()
+            || put(shared, state, (at, access), loads)?;
         if !is_placed {
             break;
         }
         runner.advance(1);
     }
-    Ok(loads)
+    Ok(())
 }
 
 /// A transfer after a step.
 fn finish(shared: &Shared, state: &mut State, runner: &Runner, one: &Transfer) -> Result<()> {
     let id = runner.ids[one.buffer];
+    if state.entries[id].is_none() {
+        // The pass dropped the buffer.
+        return Ok(());
+    }
     if one.kind == TransferKind::Out {
         return write_back(shared, state, id);
     }

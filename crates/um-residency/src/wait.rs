@@ -1,10 +1,9 @@
 //! The wait for guards of other threads.
 
-use std::thread;
-
 use parking_lot::MutexGuard;
 
 use crate::error::{Error, Result};
+use crate::held::guards_of_this_thread;
 use crate::state::{Shared, State};
 
 /// Waits until a guard is dropped. A thread with guards never waits, so threads do not wait for each other.
@@ -13,7 +12,8 @@ pub(crate) fn wait(
     state: &mut MutexGuard<'_, State>,
     call: &'static str,
 ) -> Result<()> {
-    if let Some(&held) = state.held.get(&thread::current().id()) {
+    let held = guards_of_this_thread();
+    if held > 0 {
         return Err(Error::WouldDeadlock { call, held });
     }
     state.counters.stats.waits += 1;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use um_backend::cuda_um::Stream;
 
 use crate::error::Result;
+use crate::held::Held;
 use crate::request::WorkingSet;
 use crate::set::{Requests, acquire};
 use crate::steer;
@@ -35,7 +36,10 @@ pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::
     }
     let mut held = acquire(shared, list, "working_set")?;
     if has_pass {
-        steer::granted(shared, stream, (list, &mut held))?;
+        if let Err(error) = steer::granted(shared, stream, (list, &mut held)) {
+            Held::cancel(held);
+            return Err(error);
+        }
     }
     Ok(set.guards(&mut held.into_iter()))
 }

@@ -291,7 +291,7 @@ fn contents_that_a_plan_dropped_are_not_read() {
         buffer.set_name(name);
         buffer
     };
-    let (scratch, one, two) = (
+    let (mut scratch, one, two) = (
         made("s", Role::Scratch),
         made("1", Role::ReadWrite),
         made("2", Role::ReadWrite),
@@ -323,6 +323,11 @@ fn contents_that_a_plan_dropped_are_not_read() {
     drop(working_set(stream, Write(&scratch)).unwrap());
     drop(working_set(stream, Read(&scratch)).unwrap());
     planned.run(stream, pass).unwrap().unwrap();
+    // A write of a part does not bring the rest back.
+    let refused = scratch.copy_from_host_at(0, &[]).unwrap_err();
+    assert!(refused.to_string().contains("gone"), "{refused}");
+    scratch.fill(3).unwrap();
+    assert_eq!(scratch.read_one(3).unwrap(), 3);
 }
 
 /// The plan takes slots ahead for a step that writes all; a pass that reads first gets the contents of the home.
@@ -352,6 +357,13 @@ fn slots_that_were_taken_ahead_have_no_contents() {
     planned.run(stream, pass).unwrap().unwrap();
     assert!(result.is_resident(), "the next pass has taken its slot");
     assert_eq!(result.read_one(3).unwrap(), 7);
+    // It leaves again, and the slots are those of others.
+    drop(working_set(stream, (Read(&one), Read(&two))).unwrap());
+    for _ in 0..3 {
+        let guard = working_set(stream, Read(&result)).unwrap();
+        assert_eq!(guard.read_back().unwrap(), vec![7; SLOT]);
+    }
+    planned.run(stream, pass).unwrap().unwrap();
     let read = || {
         working_set(stream, Read(&result))
             .unwrap()

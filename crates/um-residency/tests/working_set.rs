@@ -386,9 +386,65 @@ fn a_failed_read_leaves_the_arena_as_it_was() {
         "{refused}"
     );
     assert!(!from.is_resident());
+    // The old elements were not transferred, and no work wrote new ones.
+    drop(working_set(stream, Update(&other)).map(|_| ()));
+    let scratch = homed(&arena, 5, 1, Role::Scratch);
+    for buffer in [&other, &scratch] {
+        let away = homed(&arena, 9, 2, Role::ReadOnly);
+        drop(working_set(stream, Read(&away)).unwrap());
+        working_set(stream, (Write(buffer), Read(&from))).unwrap_err();
+    }
+    assert!(holds(&other, 4) && holds(&scratch, 5));
+    let elements = working_set(stream, Read(&scratch)).unwrap().read_back();
+    assert_eq!(elements.unwrap(), vec![5; SLOT]);
     file.as_file().set_len(2 * MIB).unwrap();
     let (_, guard) = working_set(stream, (Update(&other), Read(&from))).unwrap();
     assert_eq!(guard.read_back().unwrap().len(), SLOT);
     drop(guard);
     assert!(holds(&other, 4));
+}
+
+/// An empty buffer has no slot.
+#[test]
+fn an_empty_buffer_takes_no_slot_from_others() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(1), &machine.stream);
+    let [a, b] = [1, 2].map(|value| homed(&arena, value, 1, Role::ReadOnly));
+    let empty = Homed::<u32>::zeroed(&arena, 0, Role::ReadWrite).unwrap();
+    drop(working_set(stream, Read(&a)).unwrap());
+    drop(working_set(stream, Read(&empty)).unwrap());
+    drop(empty);
+    drop(working_set(stream, Read(&b)).unwrap());
+    assert!(holds(&a, 1) && holds(&b, 2));
+}
+
+/// Two threads with two arenas would wait for each other.
+#[test]
+fn a_thread_with_a_guard_does_not_wait_in_another_arena() {
+    let machine = Machine::new(Gpu::H200);
+    let (here, there) = (machine.arena(1), machine.arena(1));
+    let (a, b) = (
+        homed(&here, 1, 1, Role::ReadWrite),
+        homed(&there, 2, 1, Role::ReadWrite),
+    );
+    let (first, is_first) = mpsc::channel();
+    let (done, is_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let (b_there, stream) = (&b, &machine.stream);
+        scope.spawn(move || {
+            let guard = working_set(stream, Update(b_there)).unwrap();
+            first.send(()).unwrap();
+            is_done.recv().unwrap();
+            drop(guard);
+        });
+        is_first.recv().unwrap();
+        let guard = working_set(&machine.stream, Update(&a)).unwrap();
+        let refused = working_set(&machine.stream, Update(&b)).unwrap_err();
+        assert!(
+            matches!(refused, Error::WouldDeadlock { held: 1, .. }),
+            "{refused}"
+        );
+        done.send(()).unwrap();
+        drop(guard);
+    });
 }

@@ -72,26 +72,30 @@ fn pairs(kept: Kept, by: Location) -> SmallVec<[(Advice, Advice); 2]> {
     }
 }
 
-/// Ends the advice of a buffer.
-pub(super) fn unset(raw: &Allocation) -> Result<()> {
+/// Ends a session's advice of a buffer.
+pub(super) fn unset(session: u64, raw: &Allocation) -> Result<()> {
     raw.cache.touched(By::Unknown);
-    match remove(raw.id()) {
-        Some(advised) => advised.unset(),
-        None => Ok(()),
-    }
+    unset_if(|advised| advised.session == session && advised.buffer == raw.id())
 }
 
-/// Forgets a buffer that is dropped.
-pub(super) fn remove(buffer: u64) -> Option<Advised> {
+/// Forgets a buffer that is dropped: the sessions of several threads may have advised it.
+pub(super) fn remove(buffer: u64) {
     let mut list = ADVISED.lock();
-    let at = list.iter().position(|advised| advised.buffer == buffer)?;
-    Some(list.swap_remove(at))
+    let removed = list.extract_if(.., |advised| advised.buffer == buffer);
+    let removed: SmallVec<[Advised; 1]> = removed.collect();
+    // The drop of a device needs that the lock is not held.
+    drop(list);
+    drop(removed);
 }
 
 /// Ends the advice of all buffers of a session.
 pub(super) fn unset_all(session: u64) -> Result<()> {
+    unset_if(|advised| advised.session == session)
+}
+
+fn unset_if(ends: impl Fn(&Advised) -> bool) -> Result<()> {
     let mut list = ADVISED.lock();
-    let advised = list.extract_if(.., |advised| advised.session == session);
+    let advised = list.extract_if(.., |advised| ends(advised));
     let advised: Vec<_> = advised.collect();
     // The lock keeps the buffers from being freed, so it is held until here. The drop of a device needs that it is not.
     let unset = advised.iter().map(Advised::unset);
@@ -105,7 +109,7 @@ impl Advised {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         for (_, undo) in pairs(self.kept, self.by) {
             let (number, location) = undo.to_sys();
-            // SAFETY: the buffer is in the list, or its owner passed it, so the memory is live.
+            // SAFETY: the buffer was in the list, and its drop waits for the lock, so the memory is live.
             unsafe { api.advise(ordinal, self.addresses.clone(), number, location) }?;
         }
         Ok(())

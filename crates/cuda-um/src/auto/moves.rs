@@ -60,7 +60,7 @@ impl Session {
         };
         if pages.kept == Some(Kept::Both) && part.access.is_write() {
             pages.released(Place::Device(self.device.ordinal()));
-            return advised::unset(raw);
+            return advised::unset(self.number, raw);
         }
         let Some(kept) = moves.advice.filter(|_| pages.kept.is_none()) else {
             return Ok(());

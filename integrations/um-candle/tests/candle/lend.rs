@@ -48,6 +48,28 @@ fn a_lent_buffer_is_a_tensor_and_comes_back() {
 }
 
 #[test]
+fn operations_on_revoked_tensors_only_are_refused() {
+    let Some(world) = world() else { return };
+    let unified = world.unified();
+    let mut revoked = Vec::new();
+    for _ in 0..2 {
+        let buffer = UnifiedBuffer::<f32>::zeroed(unified.ours(), 64 * 64).unwrap();
+        let keep = |tensor: &candle_core::Tensor| {
+            revoked.push(tensor.clone());
+            Ok(())
+        };
+        // SAFETY: the work moves nothing out of the storage.
+        unsafe { unified.lend(buffer, (64, 64), keep) }.unwrap();
+    }
+    let (one, two) = (&revoked[0], &revoked[1]);
+    // Candle checks the shapes of the tensors, and not the length of their storage.
+    one.slice_set(two, 0, 0).unwrap_err();
+    one.add(two).unwrap_err();
+    one.copy().unwrap_err();
+    candle_core::Tensor::cat(&[one, two], 0).unwrap_err();
+}
+
+#[test]
 fn a_panic_and_an_error_revoke_the_tensor() {
     let Some(world) = world() else { return };
     let unified = world.unified();
