@@ -54,7 +54,7 @@ impl Held {
             false => entry.readers += 1,
         }
         state.held += 1;
-        GUARDS.with(|guards| guards.set(guards.get() + 1));
+        GUARDS.with(|count| count.set(count.get() + 1));
         Some(Self {
             shared: Arc::clone(shared),
             id,
@@ -112,7 +112,7 @@ impl Drop for Held {
             }
         }
         state.held -= 1;
-        let _ = GUARDS.try_with(|guards| guards.set(guards.get() - 1));
+        let _ = GUARDS.try_with(|count| count.set(count.get() - 1));
         drop(state);
         self.shared.released.notify_all();
     }

@@ -35,11 +35,9 @@ pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::
         steer::begin(shared, stream, list)?;
     }
     let mut held = acquire(shared, list, "working_set")?;
-    if has_pass {
-        if let Err(error) = steer::granted(shared, stream, (list, &mut held)) {
-            Held::cancel(held);
-            return Err(error);
-        }
+    if has_pass && let Err(error) = steer::granted(shared, stream, (list, &mut held)) {
+        Held::cancel(held);
+        return Err(error);
     }
     Ok(set.guards(&mut held.into_iter()))
 }
