@@ -67,7 +67,9 @@ pub fn run(args: &Args) -> Result<()> {
         .env("CUDARC_CUDA_VERSION", CUDA_VERSION)
         .env("LIBRARY_PATH", &folders)
         .env("LD_LIBRARY_PATH", &folders)
-        .env("CUDA_UM_SIM_KERNELS", libraries.join(KERNELS));
+        .env("CUDA_UM_SIM_KERNELS", libraries.join(KERNELS))
+        // A test needs a second one.
+        .env("CUDA_UM_SIM_DEVICES", "2");
     if let Some(out) = &args.bundle {
         return bundle(&mut cargo, &root, &workspace::root().join(out));
     }
