@@ -115,8 +115,8 @@ impl Array {
     /// A context manager that gives the elements to the host, as a NumPy array.
     ///
     /// It waits for the device. The array is the memory itself, or, for memory of the device, a copy that the end of the block writes back.
-    /// Without `write=True` the array is read-only. Do not use the array after the block: the memory stays valid, but nothing waits for the
-    /// device any more.
+    /// Without `write=True` the array is read-only. Do not use the array after the block: the memory stays valid, but no access
+    /// waits for the device then.
     #[pyo3(signature = (write=false))]
     fn numpy(slf: Bound<'_, Self>, write: bool) -> PyResult<HostAccess> {
         HostAccess::new(slf, write)

@@ -1,4 +1,4 @@
-//! The state of an arena: its buffers, their places, and the guards of each thread.
+//! The state of an arena: its buffers, their places, and the number of guards.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

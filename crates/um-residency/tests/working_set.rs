@@ -387,7 +387,7 @@ fn a_failed_read_leaves_the_arena_as_it_was() {
     );
     assert!(!from.is_resident());
     // The old elements were not transferred, and no work wrote new ones.
-    drop(working_set(stream, Update(&other)).map(|_| ()));
+    drop(working_set(stream, Update(&other)).unwrap());
     let scratch = homed(&arena, 5, 1, Role::Scratch);
     for buffer in [&other, &scratch] {
         let away = homed(&arena, 9, 2, Role::ReadOnly);

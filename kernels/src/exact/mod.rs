@@ -45,13 +45,16 @@ use std::sync::{Arc, OnceLock};
 
 /// Exact top-k of each query, loaded on a device.
 ///
-/// The filter multiplies rows in 16 bits on tensor cores. A proved bound on its error selects the few targets that may belong
+/// The filter multiplies rows in 16 or 8 bits on tensor cores. A proved bound on its error selects the few targets that may belong
 /// to a list. Only these are scored in single precision, in the order of operations of [`CosineTopK`], so that the lists are
 /// bit-identical to its lists. Queries with too many remaining targets (duplicates, clusters, zero rows) go through the kernel
 /// of [`CosineTopK`]; [`Self::counts`] returns their number.
 ///
 /// Without tensor cores of compute capability 8.0, for few targets, or with [`Filter::Off`], all queries go through that
 /// kernel. Each launch returns the [`Path`] that it took.
+///
+/// Launches on several threads can wait for each other, because they share memory and counts behind locks. A `tracing` subscriber that is called
+/// during a launch must not use the same value.
 #[derive(Debug)]
 pub struct ExactTopK {
     device: Device,

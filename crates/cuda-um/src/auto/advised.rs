@@ -115,3 +115,34 @@ impl Advised {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Runtime, UnifiedBuffer};
+    use cuda_um_sim::{Gpu, Sim};
+
+    /// The sessions of two threads advise one buffer. The advice of both ends with it, because its memory is then that of others.
+    #[test]
+    fn sessions_have_their_own_advice_which_ends_with_the_buffer() {
+        let sim = Sim::builder().gpu(Gpu::H200).build().unwrap();
+        let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+        let buffer = UnifiedBuffer::<u8>::zeroed(&device, 4 << 20).unwrap();
+        let (id, here) = (buffer.raw.id(), Location::from(&device));
+        let sessions = || {
+            let list = ADVISED.lock();
+            let of_buffer = list.iter().filter(|advised| advised.buffer == id);
+            of_buffer
+                .map(|advised| u64::MAX - advised.session)
+                .collect::<Vec<_>>()
+        };
+        // Numbers that no session of another test has.
+        for session in [1, 2, 3] {
+            set(u64::MAX - session, &buffer.raw, Kept::Both, here).unwrap();
+        }
+        unset(u64::MAX - 2, &buffer.raw).unwrap();
+        assert_eq!(sessions(), [1, 3]);
+        remove(id);
+        assert!(sessions().is_empty());
+    }
+}

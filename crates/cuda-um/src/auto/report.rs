@@ -31,11 +31,11 @@ pub struct AutoPrefetchReport {
     pub round_without: Option<Duration>,
     /// The median time of the last rounds with it.
     pub round_with: Option<Duration>,
-    /// The reason for which the scope stopped to plan before its end.
+    /// The reason, if the scope stopped before its end.
     pub stopped: Option<AutoPrefetchStop>,
 }
 
-/// The reason for which automatic prefetch does nothing any more.
+/// The reason for which a scope of automatic prefetch stopped before its end.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum AutoPrefetchStop {

@@ -17,7 +17,7 @@ const PATIENCE: u64 = 512;
 const LEAST_ADVISED: usize = 64 << 10;
 
 impl Session {
-    /// Returns true if the session does nothing any more.
+    /// Returns true if the session has stopped.
     pub(super) fn is_stopped(&self) -> bool {
         matches!(self.state, State::Stopped)
     }
