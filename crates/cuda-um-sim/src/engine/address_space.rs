@@ -5,9 +5,11 @@
 // Memory is mapped, protected and punched by system calls.
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
 
 use super::foreign::event;
 
@@ -18,9 +20,12 @@ pub(crate) const PAGE: usize = 4096;
 const ALIGN: usize = 2 << 20;
 
 /// The pattern of undefined memory; as `f32` it is a NaN.
-const POISON: u8 = 0xff;
+static POISON: [u8; 64 << 10] = [0xff; 64 << 10];
 /// The largest range that is filled with it.
 const POISONED_UP_TO: usize = 1 << 20;
+
+/// The smallest range of whole pages that is given back instead of set to zero.
+const GIVEN_BACK_FROM: usize = 64 << 10;
 
 /// The host's access to a page of its view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +43,7 @@ pub(crate) struct AddressSpace {
     host: usize,
     device: usize,
     len: usize,
-    file: OwnedFd,
+    file: File,
 }
 
 impl AddressSpace {
@@ -50,11 +55,8 @@ impl AddressSpace {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `raw` is a descriptor that was just opened and has no other owner.
-        let file = unsafe { OwnedFd::from_raw_fd(raw) };
-        // SAFETY: the descriptor is open for writing.
-        if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let file = unsafe { File::from_raw_fd(raw) };
+        file.set_len(len as u64)?;
         let host = map(&file, len, libc::PROT_NONE)?;
         let device = match map(&file, len, libc::PROT_READ | libc::PROT_WRITE) {
             Ok(device) => device,
@@ -117,11 +119,11 @@ impl AddressSpace {
         result == 0
     }
 
-    /// Gives the memory of `range` (page-aligned) back; it reads as zero afterwards.
-    pub(crate) fn discard(&self, range: Range<usize>) {
+    /// Gives the memory of `range` (page-aligned) back; it reads as zero afterwards. False if that failed.
+    pub(crate) fn discard(&self, range: Range<usize>) -> bool {
         let offset = (range.start - self.host) as libc::off_t;
         // SAFETY: the descriptor is open, and the range lies inside the file. Both views of it read zero afterwards;
-        // callers discard only memory that is free or declared undefined.
+        // callers discard only memory that is free, declared undefined, or to be set to zero.
         let result = unsafe {
             libc::fallocate(
                 self.file.as_raw_fd(),
@@ -134,23 +136,38 @@ impl AddressSpace {
             let error = io::Error::last_os_error();
             event(move || tracing::error!(%error, "giving simulated memory back failed"));
         }
+        result == 0
+    }
+
+    /// Sets the whole pages of `range` to zero, if they are so many that giving their memory back takes less time than writing it.
+    /// Returns the pages that are zero now.
+    pub(crate) fn zero_pages(&self, range: Range<usize>) -> Option<Range<usize>> {
+        let pages = range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
+        let is_large = self.contains(range.start) && pages.len() >= GIVEN_BACK_FROM;
+        (is_large && self.discard(pages.clone())).then_some(pages)
     }
 
     /// Fills `range`, whose contents are undefined, with a pattern, so that a program does not take it for zeroed. A large range stays
     /// as it is.
     pub(crate) fn poison(&self, range: Range<usize>) {
-        if range.len() <= POISONED_UP_TO {
-            self.fill(range, POISON);
+        if range.len() <= POISONED_UP_TO
+            && let Err(error) = self.write_poison(range)
+        {
+            event(move || tracing::error!(%error, "marking undefined memory failed"));
         }
     }
 
-    /// Fills `range` with one byte, through the device view.
-    fn fill(&self, range: Range<usize>, byte: u8) {
+    /// Writes the pattern to the file: a store through a view would fault once for each page, which takes twice as long.
+    fn write_poison(&self, range: Range<usize>) -> io::Result<()> {
         debug_assert!(self.contains(range.start) && range.end <= self.host + self.len);
-        let device = self.device_address(range.start) as *mut u8;
-        // SAFETY: the device view of the range is mapped readable and writable while this value exists; only fresh or
-        // discarded memory is filled, so nothing else reads or writes it.
-        unsafe { std::ptr::write_bytes(device, byte, range.len()) };
+        let mut at = (range.start - self.host) as u64;
+        let end = at + range.len() as u64;
+        while at < end {
+            let piece = &POISON[..POISON.len().min((end - at) as usize)];
+            self.file.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
     }
 }
 
@@ -162,7 +179,7 @@ impl Drop for AddressSpace {
 }
 
 /// Maps the file at a multiple of [`ALIGN`].
-fn map(file: &OwnedFd, len: usize, protection: i32) -> io::Result<usize> {
+fn map(file: &File, len: usize, protection: i32) -> io::Result<usize> {
     let mmap = |at: usize, len, protection, flags, file| {
         // SAFETY: without MAP_FIXED, a fresh mapping disturbs no memory of this process; with it (below), it replaces one that this
         // function has just made.
@@ -225,12 +242,29 @@ mod tests {
     fn both_views_show_the_same_bytes() {
         let space = AddressSpace::reserve(1 << 30).unwrap();
         let page = space.base() + PAGE * 3;
-        space.fill(page..page + PAGE, 0x5a);
         assert!(space.protect(page..page + PAGE, HostAccess::Read));
-        // SAFETY: the page was just made readable in the host view, and nothing writes it.
-        assert_eq!(unsafe { *(page as *const u8) }, 0x5a);
-        space.discard(page..page + PAGE);
+        let (host, device) = (page as *const u8, space.device_address(page) as *mut u8);
+        // SAFETY: both views of the page are readable now, the device view is writable, and nothing else uses the page.
+        unsafe { device.write(0x5a) };
         // SAFETY: as above.
-        assert_eq!(unsafe { *(page as *const u8) }, 0);
+        assert_eq!(unsafe { *host }, 0x5a);
+        space.poison(page..page + PAGE);
+        // SAFETY: as above.
+        assert_eq!(unsafe { (*host, *device) }, (0xff, 0xff));
+        assert!(space.discard(page..page + PAGE));
+        // SAFETY: as above.
+        assert_eq!(unsafe { *host }, 0);
+    }
+    #[test]
+    fn only_whole_pages_of_large_ranges_are_given_back() {
+        let space = AddressSpace::reserve(1 << 30).unwrap();
+        let (first, last) = (space.base() + PAGE, space.base() + PAGE + GIVEN_BACK_FROM);
+        space.poison(space.base()..last + PAGE);
+        assert_eq!(space.zero_pages(first..last - 1), None);
+        assert_eq!(space.zero_pages(first - 1..last + 1), Some(first..last));
+        let byte = |at| space.device_address(at) as *const u8;
+        // SAFETY: the device view is readable, and nothing writes it.
+        let read = [first - 1, first, last - 1, last].map(|at| unsafe { *byte(at) });
+        assert_eq!(read, [0xff, 0, 0, 0xff]);
     }
 }

@@ -17,15 +17,18 @@ pub(crate) unsafe fn copy(to: usize, from: usize, bytes: usize) {
 /// # Safety
 /// `to` is writable for `count * width` bytes, as for [`copy`].
 pub(crate) unsafe fn set(to: usize, value: u32, width: usize, count: usize) {
-    let pattern = value.to_le_bytes();
-    if width == 1 {
-        // SAFETY: by this function's contract.
-        unsafe { std::ptr::write_bytes(to as *mut u8, pattern[0], count) };
+    let total = count * width;
+    if total == 0 {
         return;
     }
     // SAFETY: by this function's contract; bytes have no alignment.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, count * width) };
-    for element in bytes.chunks_exact_mut(width) {
-        element.copy_from_slice(&pattern[..width]);
+    let bytes = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, total) };
+    let mut done = width;
+    bytes[..done].copy_from_slice(&value.to_le_bytes()[..done]);
+    // Each step copies all that is done: that is faster than one element at a time.
+    while done < total {
+        let more = done.min(total - done);
+        bytes.copy_within(..more, done);
+        done += more;
     }
 }

@@ -127,18 +127,12 @@ struct Set {
     to: Span,
     value: u32,
     width: usize,
-    count: usize,
 }
 
 impl Set {
     /// Runs the memset on a stream of `device`; returns its end.
     fn run(self, core: &Core, device: usize, number: usize, start: Duration) -> Duration {
-        let Set {
-            to,
-            value,
-            width,
-            count,
-        } = self;
+        let Set { to, value, width } = self;
         let cost = {
             let mut state = core.state.lock();
             if !state.begin_work(number, &[to]) {
@@ -147,9 +141,19 @@ impl Set {
             state.price_set(device, &to, start)
         };
         device_touches(to.address, to.bytes, true);
-        // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator exists, or the caller of
-        // the CUDA function vouches for it.
-        unsafe { bytes::set(to.view, value, width, count) };
+        let end = to.address + to.bytes;
+        let zero = (value == 0).then(|| core.machine.space.zero_pages(to.address..end));
+        let parts = match zero.flatten() {
+            // Zero is the same in every width.
+            Some(pages) => [to.address..pages.start, pages.end..end].map(|part| (part, 1)),
+            None => [(to.address..end, width), (end..end, 1)],
+        };
+        for (part, width) in parts {
+            let (at, count) = (to.view + (part.start - to.address), part.len() / width);
+            // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator exists, or the
+            // caller of the CUDA function vouches for it.
+            unsafe { bytes::set(at, value, width, count) };
+        }
         core.state.lock().memory.end_use(number);
         start + cost
     }
@@ -345,12 +349,7 @@ impl State {
         if !to.address.is_multiple_of(width) {
             return Err(Code::INVALID_VALUE);
         }
-        Ok(Set {
-            to,
-            value,
-            width,
-            count,
-        })
+        Ok(Set { to, value, width })
     }
 
     fn price_set(&mut self, device: usize, to: &Span, start: Duration) -> Duration {
