@@ -13,6 +13,7 @@ mod uses;
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
 use candidate::{CANDIDATES, Candidate};
 use resident::{choose, side_by_side};
+use std::cell::LazyCell;
 use sweep::{Choices, Sweep};
 use uses::{InPlace, Uses};
 
@@ -30,7 +31,9 @@ impl Program {
     /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for
     /// a program or link with values that are not allowed.
     pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
-        let (uses, empty) = self.begin(budget, link)?;
+        let (uses, mut empty) = self.begin(budget, link)?;
+        let bytes = empty.prediction.bound;
+        let timed = LazyCell::new(|| self.timed_bound(bytes, budget, &link));
         let writes = uses.buffers.iter().any(|facts| facts.writes);
         let many = uses.all.len() > MANY_USES;
         let mut best: Option<Plan> = None;
@@ -42,8 +45,12 @@ impl Program {
                 if (one.out_weight != 1.0 && !writes) || (many && !one.quick) {
                     continue;
                 }
-                let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
-                let close = plan.prediction.is_close(CLOSE[usize::from(many)]);
+                let mut plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
+                if best.is_none() && !self.is_close(&plan.prediction) {
+                    empty.prediction.bound = *timed;
+                    plan.prediction.bound = *timed;
+                }
+                let close = self.is_close(&plan.prediction);
                 let done = close && (many || plan.prediction.moves_little());
                 if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
                     best = Some(plan);
@@ -54,6 +61,10 @@ impl Program {
             }
         }
         let mut best = best.unwrap_or(empty);
+        best.prediction.bound = bytes;
+        if !self.is_close(&best.prediction) {
+            best.prediction.bound = *timed;
+        }
         deadlines::set(&mut best.steps, self.buffers.len(), uses.cyclic);
         Ok(best)
     }
@@ -65,6 +76,9 @@ impl Program {
     pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
         let mut plan = self.candidate(&uses, &empty, recipe.candidate());
+        if !self.is_close(&plan.prediction) {
+            plan.prediction.bound = self.timed_bound(plan.prediction.bound, budget, &link);
+        }
         deadlines::set(&mut plan.steps, self.buffers.len(), uses.cyclic);
         Ok(plan)
     }
@@ -80,7 +94,7 @@ impl Program {
             resident: Vec::new(),
             steps: Vec::new(),
             prediction: Prediction {
-                bound: self.bound(budget, &link),
+                bound: self.byte_bound(budget, &link),
                 ..Prediction::default()
             },
         };
@@ -128,6 +142,12 @@ impl Program {
         plan
     }
 
+    /// Whether a plan is good enough.
+    pub(crate) fn is_close(&self, prediction: &Prediction) -> bool {
+        let uses: usize = self.steps.iter().map(|step| step.uses.len()).sum();
+        prediction.is_close(CLOSE[usize::from(uses > MANY_USES)])
+    }
+
     fn check_budget(&self, budget: Budget) -> Result<(), PlanError> {
         for (index, step) in self.steps.iter().enumerate() {
             let slots = step.uses.iter().map(|one| self.buffers[one.buffer].slots());
@@ -154,7 +174,8 @@ impl Prediction {
         };
         let ins = scaled(self.in_seconds, self.bound.in_bytes, self.in_bytes);
         let outs = scaled(self.out_seconds, self.bound.out_bytes, self.out_bytes);
-        self.seconds <= times * ins.max(outs).max(self.compute_seconds)
+        let least = ins.max(outs).max(self.bound.seconds);
+        self.seconds <= times * least.max(self.compute_seconds)
     }
 
     /// Whether the bytes are close to the bound, too, so that the link is free for other work.
