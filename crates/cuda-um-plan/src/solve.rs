@@ -6,16 +6,17 @@ mod deadlines;
 mod order;
 mod resident;
 mod schedule;
+mod search;
 mod sweep;
 mod tenants;
 mod uses;
 
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
-use candidate::{CANDIDATES, Candidate};
+use candidate::Candidate;
 use resident::{choose, side_by_side};
-use std::cell::LazyCell;
+use search::Search;
 use sweep::{Choices, Sweep};
-use uses::{InPlace, Uses};
+use uses::Uses;
 
 /// A plan is good enough, and no other candidate is tried, if its time is this close to the bound. The second number is for
 /// programs with many uses.
@@ -31,40 +32,8 @@ impl Program {
     /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for
     /// a program or link with values that are not allowed.
     pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
-        let (uses, mut empty) = self.begin(budget, link)?;
-        let bytes = empty.prediction.bound;
-        let timed = LazyCell::new(|| self.timed_bound(bytes, budget, &link));
-        let writes = uses.buffers.iter().any(|facts| facts.writes);
-        let many = uses.all.len() > MANY_USES;
-        let mut best: Option<Plan> = None;
-        'candidates: for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
-            if best.is_some() && !uses.buffers.iter().any(|facts| in_place.applies(facts)) {
-                continue;
-            }
-            for one in CANDIDATES {
-                if (one.out_weight != 1.0 && !writes) || (many && !one.quick) {
-                    continue;
-                }
-                let mut plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
-                if best.is_none() && !self.is_close(&plan.prediction) {
-                    empty.prediction.bound = *timed;
-                    plan.prediction.bound = *timed;
-                }
-                let close = self.is_close(&plan.prediction);
-                let done = close && (many || plan.prediction.moves_little());
-                if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
-                    best = Some(plan);
-                }
-                if done {
-                    break 'candidates;
-                }
-            }
-        }
-        let mut best = best.unwrap_or(empty);
-        best.prediction.bound = bytes;
-        if !self.is_close(&best.prediction) {
-            best.prediction.bound = *timed;
-        }
+        let (uses, empty) = self.begin(budget, link)?;
+        let mut best = Search::new(self, &uses, empty).run();
         deadlines::set(&mut best.steps, self.buffers.len(), uses.cyclic);
         Ok(best)
     }
@@ -186,6 +155,10 @@ impl Prediction {
 }
 
 impl Plan {
+    fn is_better_than_any(&self, other: Option<&Self>) -> bool {
+        other.is_none_or(|other| self.is_better_than(other))
+    }
+
     /// Times within a thousandth are the same: fewer bytes are better then.
     fn is_better_than(&self, other: &Self) -> bool {
         let (one, other) = (&self.prediction, &other.prediction);

@@ -26,7 +26,7 @@ use crate::{Budget, Link, Program};
 /// The spans of the first search and of the last one: prices of few spans are the beginning for twice as many.
 const SPANS: [usize; 2] = [6, 48];
 /// The rounds of each search.
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 400;
 /// The same for programs with many gaps, which are to be planned in milliseconds.
 const MANY_GAPS: usize = 2000;
 const QUICK: (usize, usize) = (24, 40);
