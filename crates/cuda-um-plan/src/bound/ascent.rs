@@ -25,7 +25,8 @@ use crate::{Budget, Link, Program};
 
 /// The spans of the first search and of the last one: prices of few spans are the beginning for twice as many.
 const SPANS: [usize; 2] = [6, 48];
-/// The rounds of each search.
+/// The rounds of each search: for each span, and at most.
+const ROUNDS_OF_A_SPAN: usize = 16;
 const ROUNDS: usize = 400;
 /// The same for programs with many gaps, which are to be planned in milliseconds.
 const MANY_GAPS: usize = 2000;
@@ -56,6 +57,7 @@ pub(super) fn least_seconds(program: &Program, budget: Budget, link: &Link) -> f
     let mut spans = Spans::of(program, budget, link, count);
     let mut prices = Prices::new(spans.count());
     loop {
+        let rounds = rounds.min(ROUNDS_OF_A_SPAN * spans.count());
         prices = Search::new(&gaps, &spans).run(prices, rounds);
         if count >= last || spans.count() < count {
             break;
