@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+mod arena;
 mod bound;
 mod check;
 mod curve;
 mod display;
+mod drawing;
 mod error;
 mod json;
 mod link;
@@ -14,6 +16,7 @@ mod simulate;
 mod solve;
 mod units;
 
+pub use arena::{Run, RunChange};
 pub use bound::Bound;
 pub use curve::{Curve, Point};
 pub use error::PlanError;
