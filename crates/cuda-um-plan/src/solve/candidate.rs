@@ -30,7 +30,7 @@ pub(crate) enum Keep {
 }
 
 /// Transfers that have a place ahead of their step, at most.
-pub(crate) const MOST_AHEAD: usize = 4;
+pub(crate) const MOST_AHEAD: usize = 2;
 
 /// A candidate: what stays between passes, what is kept within a pass, how many transfers have a place ahead of their step.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ impl Candidate {
 }
 
 /// In this order. The last ones are the recipes of programs without a planner, so that no plan is slower.
-pub(crate) const CANDIDATES: [Candidate; 18] = [
+pub(crate) const CANDIDATES: [Candidate; 17] = [
     quick(Stay::Spread, 1.0),
     candidate(Stay::Nearest, Keep::Best, 1, 1.0),
     quick(Stay::Spread, 0.1),
@@ -106,7 +106,6 @@ pub(crate) const CANDIDATES: [Candidate; 18] = [
     candidate(Stay::Full, Keep::Best, 1, 1.0),
     candidate(Stay::Full, Keep::Best, 1, 0.1),
     candidate(Stay::Spread, Keep::Best, 2, 1.0),
-    candidate(Stay::Nearest, Keep::Best, 2, 1.0),
     part(0.4),
     part(0.7),
     candidate(Stay::Spread, Keep::Best, 2, 0.1),
