@@ -7,6 +7,8 @@ mod curve;
 mod display;
 mod drawing;
 mod error;
+#[cfg(feature = "trace")]
+mod from_trace;
 mod json;
 mod link;
 mod places;
