@@ -12,7 +12,7 @@ mod tenants;
 mod uses;
 
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
-use candidate::Candidate;
+use candidate::{Candidate, MANY_USES};
 use resident::{choose, side_by_side};
 use search::Search;
 use sweep::{Choices, Sweep};
@@ -21,7 +21,6 @@ use uses::Uses;
 /// A plan is good enough, and no other candidate is tried, if its time is this close to the bound. The second number is for
 /// programs with many uses.
 const CLOSE: [f64; 2] = [1.003, 1.02];
-const MANY_USES: usize = 2000;
 
 pub use candidate::Recipe;
 

@@ -1,6 +1,7 @@
 //! The drawing.
 
-use super::{Run, Stay, planned, ran};
+use super::run::Run;
+use super::stays::{Stay, planned, ran};
 use crate::drawing::{begin, key, markup, put};
 use crate::{Plan, Program, units};
 

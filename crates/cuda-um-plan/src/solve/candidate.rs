@@ -29,6 +29,8 @@ pub(crate) enum Keep {
     Resident,
 }
 
+/// Programs with more uses have fewer candidates.
+pub(crate) const MANY_USES: usize = 2000;
 /// Transfers that have a place ahead of their step, at most.
 pub(crate) const MOST_AHEAD: usize = 2;
 

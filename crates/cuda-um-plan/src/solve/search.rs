@@ -1,7 +1,6 @@
 //! Tries candidates, and changes the best one.
 
-use super::MANY_USES;
-use super::candidate::{CANDIDATES, Candidate, Keep};
+use super::candidate::{CANDIDATES, Candidate, Keep, MANY_USES};
 use super::uses::{InPlace, Uses};
 use crate::{Bound, Plan, Program};
 
