@@ -1,5 +1,9 @@
 //! A lower bound of the bytes and the time of a pass.
 
+mod ascent;
+mod gaps;
+mod prices;
+
 use crate::{Budget, Link, PlanError, Program, Repeat, Role, SLOT_BYTES};
 use std::collections::BinaryHeap;
 
@@ -11,7 +15,8 @@ pub struct Bound {
     pub in_bytes: u64,
     /// Bytes from the device.
     pub out_bytes: u64,
-    /// The largest of: the time of the bytes in each direction at full speed, without latency, and the time of all steps.
+    /// The time of a pass. At least the time of these bytes in each direction at full speed, without latency, and the time of all
+    /// steps.
     pub seconds: f64,
 }
 
@@ -25,15 +30,28 @@ impl Program {
     /// Several passes of a cyclic program are replayed, and the average of a pass is taken. The bytes from the device are those
     /// that are dirty between two steps and do not fit into the budget, or all results of a single pass.
     ///
+    /// The time is a bound on both directions and the steps together: when each byte can come and leave, and what that costs at
+    /// prices for memory and for the link. The search for the prices takes a few milliseconds.
+    ///
     /// # Errors
     /// [`PlanError::Invalid`] for a program or link with values that are not allowed.
     pub fn lower_bound(&self, budget: Budget, link: Link) -> Result<Bound, PlanError> {
         self.check()?;
         link.check()?;
-        Ok(self.bound(budget, &link))
+        Ok(self.timed_bound(self.byte_bound(budget, &link), budget, &link))
     }
 
-    pub(crate) fn bound(&self, budget: Budget, link: &Link) -> Bound {
+    /// The bound with the time of both directions and of all steps together.
+    pub(crate) fn timed_bound(&self, bytes: Bound, budget: Budget, link: &Link) -> Bound {
+        let seconds = ascent::least_seconds(self, budget, link);
+        Bound {
+            seconds: bytes.seconds.max(seconds),
+            ..bytes
+        }
+    }
+
+    /// The bound with the time of the bytes in each direction by itself.
+    pub(crate) fn byte_bound(&self, budget: Budget, link: &Link) -> Bound {
         let bytes = budget.slots() * SLOT_BYTES;
         let (in_bytes, out_bytes) = (Least::new(self).run(bytes), self.least_out(bytes));
         let compute: f64 = self.steps.iter().map(|step| step.compute_seconds).sum();

@@ -103,7 +103,11 @@ impl Plan {
             });
         }
         plan.check(program)?;
-        plan.prediction = plan.simulate(program, program.bound(plan.budget, &plan.link));
+        let bytes = program.byte_bound(plan.budget, &plan.link);
+        plan.prediction = plan.simulate(program, bytes);
+        if !program.is_close(&plan.prediction) {
+            plan.prediction.bound = program.timed_bound(bytes, plan.budget, &plan.link);
+        }
         Ok(plan)
     }
 

@@ -1,10 +1,14 @@
 #![doc = include_str!("../README.md")]
 
+mod arena;
 mod bound;
 mod check;
 mod curve;
 mod display;
+mod drawing;
 mod error;
+#[cfg(feature = "trace")]
+mod from_trace;
 mod json;
 mod link;
 mod places;
@@ -14,6 +18,7 @@ mod simulate;
 mod solve;
 mod units;
 
+pub use arena::{Run, RunChange};
 pub use bound::Bound;
 pub use curve::{Curve, Point};
 pub use error::PlanError;

@@ -6,20 +6,21 @@ mod deadlines;
 mod order;
 mod resident;
 mod schedule;
+mod search;
 mod sweep;
 mod tenants;
 mod uses;
 
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
-use candidate::{CANDIDATES, Candidate};
+use candidate::{Candidate, MANY_USES};
 use resident::{choose, side_by_side};
+use search::Search;
 use sweep::{Choices, Sweep};
-use uses::{InPlace, Uses};
+use uses::Uses;
 
 /// A plan is good enough, and no other candidate is tried, if its time is this close to the bound. The second number is for
 /// programs with many uses.
 const CLOSE: [f64; 2] = [1.003, 1.02];
-const MANY_USES: usize = 2000;
 
 pub use candidate::Recipe;
 
@@ -31,29 +32,7 @@ impl Program {
     /// a program or link with values that are not allowed.
     pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
-        let writes = uses.buffers.iter().any(|facts| facts.writes);
-        let many = uses.all.len() > MANY_USES;
-        let mut best: Option<Plan> = None;
-        'candidates: for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
-            if best.is_some() && !uses.buffers.iter().any(|facts| in_place.applies(facts)) {
-                continue;
-            }
-            for one in CANDIDATES {
-                if (one.out_weight != 1.0 && !writes) || (many && !one.quick) {
-                    continue;
-                }
-                let plan = self.candidate(&uses, &empty, Candidate { in_place, ..one });
-                let close = plan.prediction.is_close(CLOSE[usize::from(many)]);
-                let done = close && (many || plan.prediction.moves_little());
-                if best.as_ref().is_none_or(|best| plan.is_better_than(best)) {
-                    best = Some(plan);
-                }
-                if done {
-                    break 'candidates;
-                }
-            }
-        }
-        let mut best = best.unwrap_or(empty);
+        let mut best = Search::new(self, &uses, empty).run();
         deadlines::set(&mut best.steps, self.buffers.len(), uses.cyclic);
         Ok(best)
     }
@@ -65,6 +44,9 @@ impl Program {
     pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
         let mut plan = self.candidate(&uses, &empty, recipe.candidate());
+        if !self.is_close(&plan.prediction) {
+            plan.prediction.bound = self.timed_bound(plan.prediction.bound, budget, &link);
+        }
         deadlines::set(&mut plan.steps, self.buffers.len(), uses.cyclic);
         Ok(plan)
     }
@@ -80,7 +62,7 @@ impl Program {
             resident: Vec::new(),
             steps: Vec::new(),
             prediction: Prediction {
-                bound: self.bound(budget, &link),
+                bound: self.byte_bound(budget, &link),
                 ..Prediction::default()
             },
         };
@@ -128,6 +110,12 @@ impl Program {
         plan
     }
 
+    /// Whether a plan is good enough.
+    pub(crate) fn is_close(&self, prediction: &Prediction) -> bool {
+        let uses: usize = self.steps.iter().map(|step| step.uses.len()).sum();
+        prediction.is_close(CLOSE[usize::from(uses > MANY_USES)])
+    }
+
     fn check_budget(&self, budget: Budget) -> Result<(), PlanError> {
         for (index, step) in self.steps.iter().enumerate() {
             let slots = step.uses.iter().map(|one| self.buffers[one.buffer].slots());
@@ -154,7 +142,8 @@ impl Prediction {
         };
         let ins = scaled(self.in_seconds, self.bound.in_bytes, self.in_bytes);
         let outs = scaled(self.out_seconds, self.bound.out_bytes, self.out_bytes);
-        self.seconds <= times * ins.max(outs).max(self.compute_seconds)
+        let least = ins.max(outs).max(self.bound.seconds);
+        self.seconds <= times * least.max(self.compute_seconds)
     }
 
     /// Whether the bytes are close to the bound, too, so that the link is free for other work.
@@ -165,6 +154,10 @@ impl Prediction {
 }
 
 impl Plan {
+    fn is_better_than_any(&self, other: Option<&Self>) -> bool {
+        other.is_none_or(|other| self.is_better_than(other))
+    }
+
     /// Times within a thousandth are the same: fewer bytes are better then.
     fn is_better_than(&self, other: &Self) -> bool {
         let (one, other) = (&self.prediction, &other.prediction);

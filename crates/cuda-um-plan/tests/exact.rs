@@ -5,7 +5,7 @@ use cuda_um_plan::{
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 const CASES: u32 = 4_000;
@@ -160,6 +160,7 @@ fn tiny_programs() {
     };
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let ratios = RefCell::new(Vec::new());
+    let bounds = Cell::new(0.0);
     // Both directions have the same speed, and one excludes the other, so the time is the number of transfers.
     let link = Link {
         in_bytes_per_second: 1e9,
@@ -177,6 +178,13 @@ fn tiny_programs() {
             transfers >= least,
             "{transfers} transfers, at least {least}"
         );
+        let bound = program.lower_bound(Budget { bytes }, link).unwrap().seconds;
+        let slots = bound * link.in_bytes_per_second / SLOT_BYTES as f64;
+        prop_assert!(
+            slots <= least as f64 * (1.0 + 1e-9),
+            "the bound is {slots} transfers, the best plan has {least}"
+        );
+        bounds.set(bounds.get() + slots);
         ratios.borrow_mut().push((transfers, least));
         Ok(())
     });
@@ -192,8 +200,13 @@ fn tiny_programs() {
     let (found, least) = (sum(|one| one.0), sum(|one| one.1));
     let worst = ratios.iter().map(|(found, least)| found - least).max();
     println!(
+        "the bounds of all programs are {:.1} transfers",
+        bounds.get()
+    );
+    println!(
         "{best} of {CASES} plans are the best ones; {found} transfers, and {least} at least; at most {} more in a plan",
         worst.unwrap_or_default()
     );
+    assert!(bounds.get() > 0.96 * least as f64, "the bound is loose");
     assert!(best * 10 > ratios.len() * 9 && found * 100 < least * 105);
 }

@@ -65,6 +65,28 @@ fn passes_take_the_time_of_the_link_or_of_the_steps() {
     }
 }
 
+/// Both directions are busy, and gradients are used in one half of the pass. The true optimum is between the bound and the plan.
+#[test]
+fn gradients_are_close_to_the_bound() {
+    let link = Link::pcie5();
+    for (size, ratio, most) in [
+        (1.14, 0.25, 1.07),
+        (1.33, 0.25, 1.25),
+        (2.0, 0.25, 1.15),
+        (4.0, 1.0, 1.1),
+    ] {
+        let program = training(96);
+        let seconds = ratio * all_bytes(&program) as f64 / link.in_bytes_per_second;
+        let program = with_compute(&program, seconds);
+        let plan = solved(&program, share(&program, 1.0 / size), link);
+        let prediction = plan.prediction();
+        let times = prediction.seconds / prediction.bound.seconds;
+        assert!((1.0..=most).contains(&times), "{size} {ratio}: {times}");
+        let bound = program.lower_bound(plan.budget(), link).unwrap();
+        assert_eq!(prediction.bound, bound);
+    }
+}
+
 #[test]
 fn no_recipe_is_faster() {
     let link = Link::pcie5();

@@ -39,6 +39,9 @@ struct Args {
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw which buffer was in which slot over the last planned pass, beside its plan, as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// The figures of a ratio and a computing time. Times in milliseconds.
@@ -89,6 +92,9 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
             progress.suspend(|| print(&row));
             if args.report {
                 progress.suspend(|| say!("{report}"));
+            }
+            if let Some(file) = &args.svg {
+                std::fs::write(file, report.svg())?;
             }
             rows.push(row);
         }

@@ -1,8 +1,8 @@
 //! The curve as a drawing.
 
 use super::{Curve, Point};
+use crate::drawing::{begin, key, put};
 use crate::units;
-use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 320.0;
@@ -23,12 +23,7 @@ impl Curve {
             "time of a pass over the budget; all buffers have {}",
             units::bytes(self.buffer_bytes)
         );
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"Helvetica,Arial,sans-serif\" \
-            font-size=\"12\" role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n\
-            <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n\
-            <text x=\"16\" y=\"24\" font-size=\"15\" font-weight=\"bold\" fill=\"#16181d\">{title}</text>\n"
-        );
+        let mut svg = begin(&title, WIDTH, HEIGHT);
         let scale = Scale::of(&points);
         scale.axes(&mut svg);
         line(&mut svg, &scale, &points, BOUND, |point| {
@@ -36,24 +31,11 @@ impl Curve {
         });
         line(&mut svg, &scale, &points, PLAN, |point| point.seconds);
         for (x, colour, text) in [(LEFT, PLAN, "plan"), (LEFT + 70.0, BOUND, "lower bound")] {
-            put(
-                &mut svg,
-                format_args!(
-                    "<rect x=\"{x}\" y=\"{:.0}\" width=\"11\" height=\"11\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{:.0}\" fill=\"#5d6470\">{text}</text>\n",
-                    HEIGHT - 20.0,
-                    x + 16.0,
-                    HEIGHT - 10.0
-                ),
-            );
+            key(&mut svg, (x, HEIGHT), colour, text);
         }
         svg += "</svg>\n";
         svg
     }
-}
-
-fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = svg.write_fmt(text);
 }
 
 /// The largest values of both axes, which begin at zero.

@@ -29,6 +29,11 @@ pub(crate) enum Keep {
     Resident,
 }
 
+/// Programs with more uses have fewer candidates.
+pub(crate) const MANY_USES: usize = 2000;
+/// Transfers that have a place ahead of their step, at most.
+pub(crate) const MOST_AHEAD: usize = 2;
+
 /// A candidate: what stays between passes, what is kept within a pass, how many transfers have a place ahead of their step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
@@ -37,6 +42,8 @@ pub(crate) struct Candidate {
     pub ahead: usize,
     pub in_place: InPlace,
     pub out_weight: f64,
+    /// For [`Stay::Spread`]: the part of the cheaper ones of written and read-only buffers that may stay.
+    pub part: f64,
     /// It is tried for programs with many uses, too.
     pub quick: bool,
 }
@@ -48,7 +55,15 @@ const fn candidate(stay: Stay, keep: Keep, ahead: usize, out_weight: f64) -> Can
         ahead,
         in_place: InPlace::Nothing,
         out_weight,
+        part: 1.0,
         quick: false,
+    }
+}
+
+const fn part(part: f64) -> Candidate {
+    Candidate {
+        part,
+        ..candidate(Stay::Spread, Keep::Best, 1, 1.0)
     }
 }
 
@@ -59,8 +74,32 @@ const fn quick(stay: Stay, out_weight: f64) -> Candidate {
     }
 }
 
+impl Candidate {
+    /// Candidates that differ in one choice. They are tried if the best one so far is not close to the bound.
+    pub(crate) fn neighbours(self, cyclic: bool) -> impl Iterator<Item = Self> {
+        let weights = [0.5, 0.7, 1.4, 2.0].map(|times| Self {
+            out_weight: self.out_weight * times,
+            ..self
+        });
+        let aheads = [self.ahead.wrapping_sub(1), self.ahead + 1];
+        let aheads = aheads.map(|ahead| Self { ahead, ..self });
+        let parts = [-0.2, -0.1, 0.1, 0.2].map(|more| Self {
+            part: self.part + more,
+            ..self
+        });
+        let stays = [Stay::Spread, Stay::Nearest, Stay::Full].map(|stay| Self { stay, ..self });
+        let is_allowed = move |other: &Self| {
+            let spread = other.stay == Stay::Spread && (0.05..1.05).contains(&other.part);
+            let same = other.part == self.part && other.stay == self.stay;
+            other.ahead <= MOST_AHEAD && (same || (cyclic && (spread || other.part == self.part)))
+        };
+        let all = weights.into_iter().chain(aheads).chain(parts).chain(stays);
+        all.filter(is_allowed)
+    }
+}
+
 /// In this order. The last ones are the recipes of programs without a planner, so that no plan is slower.
-pub(crate) const CANDIDATES: [Candidate; 15] = [
+pub(crate) const CANDIDATES: [Candidate; 17] = [
     quick(Stay::Spread, 1.0),
     candidate(Stay::Nearest, Keep::Best, 1, 1.0),
     quick(Stay::Spread, 0.1),
@@ -69,6 +108,8 @@ pub(crate) const CANDIDATES: [Candidate; 15] = [
     candidate(Stay::Full, Keep::Best, 1, 1.0),
     candidate(Stay::Full, Keep::Best, 1, 0.1),
     candidate(Stay::Spread, Keep::Best, 2, 1.0),
+    part(0.4),
+    part(0.7),
     candidate(Stay::Spread, Keep::Best, 2, 0.1),
     candidate(Stay::Spread, Keep::Best, 0, 1.0),
     candidate(Stay::Nearest, Keep::Best, 0, 1.0),

@@ -27,7 +27,7 @@ pub(crate) fn choose(uses: &Uses, slots: u64, one: Candidate) -> Vec<Option<Slot
         let capacity = slots.saturating_sub(others);
         chosen.fill(false);
         match stay {
-            Stay::Spread => spread(uses, &order, capacity, out_weight, &mut chosen),
+            Stay::Spread => spread(uses, &order, capacity, one, &mut chosen),
             _ => {
                 fill(uses, &order, capacity, &mut chosen);
             }
@@ -108,38 +108,47 @@ fn fill(uses: &Uses, order: &[usize], mut capacity: u64, chosen: &mut [bool]) ->
     capacity
 }
 
-/// Takes the cheaper ones of written and read-only buffers first, then an equal share along the pass.
-fn spread(uses: &Uses, order: &[usize], capacity: u64, out_weight: f64, chosen: &mut [bool]) {
+/// Takes the cheaper ones of written and read-only buffers first, but only a part of them, then the others.
+fn spread(uses: &Uses, order: &[usize], capacity: u64, one: Candidate, chosen: &mut [bool]) {
     let (written, read): (Vec<usize>, Vec<usize>) = order
         .iter()
         .partition(|&&buffer| uses.buffers[buffer].writes);
     let mean = |group: &[usize]| {
-        let prices = group.iter().map(|&buffer| price(uses, buffer, out_weight));
+        let prices = group.iter();
+        let prices = prices.map(|&buffer| price(uses, buffer, one.out_weight));
         prices.sum::<f64>() / group.len() as f64
     };
-    let mut groups = [written, read];
-    if mean(&groups[1]) < mean(&groups[0]) {
+    let mut groups = [(written, 1.0), (read, 1.0)];
+    if mean(&groups[1].0) < mean(&groups[0].0) {
         groups.reverse();
     }
+    groups[0].1 = one.part;
     let mut rest = capacity;
-    for group in groups {
+    for (group, part) in groups {
         let all: u64 = group.iter().map(|&buffer| uses.buffers[buffer].slots).sum();
-        if all <= rest {
-            rest = fill(uses, &group, rest, chosen);
-            continue;
-        }
-        // A share of each buffer is due; a buffer stays when its slots are due.
-        let share = rest as f64 / all as f64;
-        let (mut due, mut left) = (0.0, rest);
-        for &buffer in &group {
-            let slots = uses.buffers[buffer].slots;
-            due += slots as f64 * share;
-            if due + 1e-6 >= slots as f64 && slots <= left {
-                due -= slots as f64;
-                left -= slots;
-                chosen[buffer] = true;
-            }
-        }
-        rest = fill(uses, &group, left, chosen);
+        let most = rest.min((all as f64 * part) as u64);
+        rest -= most;
+        let left = equally(uses, &group, all, most, chosen);
+        rest += match part < 1.0 {
+            true => left,
+            false => fill(uses, &group, left, chosen),
+        };
     }
+}
+
+/// Takes an equal share along the pass of a group of buffers with `all` slots, and returns the rest of the capacity.
+fn equally(uses: &Uses, group: &[usize], all: u64, capacity: u64, chosen: &mut [bool]) -> u64 {
+    // A share of each buffer is due; a buffer stays when its slots are due.
+    let share = capacity as f64 / all as f64;
+    let (mut due, mut left) = (0.0, capacity);
+    for &buffer in group {
+        let slots = uses.buffers[buffer].slots;
+        due += slots as f64 * share;
+        if due + 1e-6 >= slots as f64 && slots <= left {
+            due -= slots as f64;
+            left -= slots;
+            chosen[buffer] = true;
+        }
+    }
+    left
 }

@@ -1,14 +1,11 @@
 //! Goes through a pass, and decides which buffer leaves the arena for which other one.
 
 use super::arena::{Holes, START};
-use super::candidate::Keep;
+use super::candidate::{Keep, MOST_AHEAD};
 use super::schedule::Schedule;
 use super::tenants::{Kept, Tenants};
 use super::uses::{InPlace, OneUse, Uses};
 use crate::{Slots, TransferKind};
-
-/// Transfers that have a place ahead of their step.
-const MOST_AHEAD: usize = 2;
 
 /// The choices of a sweep.
 #[derive(Clone, Debug)]
