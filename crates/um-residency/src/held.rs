@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use um_backend::cuda_um::DeviceBuffer;
 
+use crate::entries::Id;
 use crate::entry::Residence;
 use crate::state::{Shared, State};
 
@@ -22,7 +23,7 @@ pub(crate) fn guards_of_this_thread() -> usize {
 /// A buffer in the arena, which stays in its slots until this is dropped.
 pub struct Held {
     shared: Arc<Shared>,
-    id: usize,
+    id: Id,
     writes: bool,
     /// What the buffer was before a guard that writes, for its contents if there is no work: `gone` and `blank`.
     was: (Option<usize>, bool),
@@ -38,7 +39,7 @@ impl Held {
     pub(crate) fn take(
         shared: &Arc<Shared>,
         state: &mut State,
-        (id, writes): (usize, bool),
+        (id, writes): (Id, bool),
     ) -> Option<Self> {
         let entry = state.entry(id);
         let Residence::Here(here) = &entry.memory else {
@@ -89,7 +90,7 @@ impl Drop for Held {
         let Some(memory) = self.memory.take() else {
             return;
         };
-        if self.shared.cuda.as_cuda_um().runtime().is_inherited() {
+        if self.shared.is_inherited() {
             return std::mem::forget(memory);
         }
         let mut state = self.shared.state.lock();

@@ -3,6 +3,7 @@
 mod announce;
 mod arena;
 mod budget;
+mod entries;
 mod entry;
 mod error;
 mod guard;
@@ -13,13 +14,13 @@ mod homed_buffer;
 mod host;
 mod lanes;
 mod link;
+mod lock;
 mod pass;
 mod place;
 mod planned;
 mod record;
 mod report;
 mod request;
-
 mod set;
 mod state;
 mod stats;

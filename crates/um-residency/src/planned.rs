@@ -1,7 +1,6 @@
 //! Passes that follow a plan.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cuda_um_plan::{Plan, PlanError, Program};
@@ -81,9 +80,8 @@ impl Planned {
         let state = arena.shared.state.lock();
         let mut ids = Vec::with_capacity(program.buffers.len());
         for spec in &program.buffers {
-            let entries = state.entries.iter().enumerate();
-            let mut fitting =
-                entries.filter_map(|(id, entry)| entry.as_ref()?.fits(spec).then_some(id));
+            let entries = state.entries.iter();
+            let mut fitting = entries.filter_map(|(id, entry)| entry.fits(spec).then_some(id));
             match (fitting.next(), fitting.count()) {
                 (Some(id), 0) => ids.push(id),
                 (first, more) => {
@@ -124,9 +122,7 @@ impl Planned {
     /// then be lost, and the next pass begins anew.
     pub fn run<R>(&mut self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<R> {
         let shared = Arc::clone(&self.arena.shared);
-        if shared.has_pass.load(Ordering::Relaxed) {
-            return Err(Error::PassActive { call: "run" });
-        }
+        let active = Active::enter(&shared, "run")?;
         // Stays if this pass fails or panics: the next one begins anew.
         let again = self.runner.again();
         let mut runner = std::mem::replace(&mut self.runner, Box::new(again));
@@ -138,18 +134,19 @@ impl Planned {
         self.live(&runner)?;
         let (clock, begin) = (clock?, Event::timed(stream)?);
         steer::enter(&shared, &mut runner)?;
-        let active = Active::enter(&shared, "run", Kind::Planned(runner), clock)?;
+        active.begin(Kind::Planned(runner), clock);
         let result = pass();
         let Some(Pass {
             kind: Kind::Planned(mut runner),
             clock,
             ..
-        }) = active.leave()
+        }) = active.end("run")?
         else {
             return Err(Error::PassActive { call: "run" });
         };
         let left = steer::leave(&shared, &mut runner);
-        self.changes = shared.state.lock().counters.log.take().unwrap_or_default();
+        self.changes = active.log();
+        drop(active);
         left?;
         let divergence = runner.divergence.clone();
         self.runner = runner;
@@ -171,7 +168,7 @@ impl Planned {
         let state = self.arena.shared.state.lock();
         for (&id, spec) in runner.ids.iter().zip(&runner.program.buffers) {
             let fits = |entry: &Entry| entry.fits(spec);
-            if !state.entries[id].as_ref().is_some_and(fits) {
+            if !state.entries.get(id).is_some_and(fits) {
                 return Err(Error::UnknownBuffer {
                     name: spec.name.clone(),
                     bytes: spec.bytes,
