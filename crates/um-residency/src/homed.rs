@@ -111,22 +111,33 @@ impl<T: Element> Homed<T> {
     }
 
     fn at(arena: &Arena, len: usize, role: Role, home: Home) -> Self {
+        Self::named(arena, None, len, role, home)
+    }
+
+    /// Makes a buffer with this name, or with the next number as its name.
+    fn named(arena: &Arena, name: Option<&str>, len: usize, role: Role, home: Home) -> Self {
         let shared = Arc::clone(&arena.shared);
-        let made = |id| Self {
+        let mut made = Self {
             shared: Arc::clone(&shared),
-            id,
+            id: Id::NONE,
             len,
             role,
             name: None,
             _elements: PhantomData,
         };
         if shared.is_inherited() {
-            return made(Id::NONE);
+            return made;
         }
         let mut state = shared.state.lock();
-        state.made += 1;
-        let entry = Entry {
-            name: format!("buffer {}", state.made).into(),
+        let name = name.map_or_else(
+            || {
+                state.made += 1;
+                format!("buffer {}", state.made).into()
+            },
+            Arc::from,
+        );
+        made.id = state.entries.add(Entry {
+            name,
             bytes: len * size_of::<T>(),
             role,
             in_file: home.is_file(),
@@ -141,10 +152,14 @@ impl<T: Element> Homed<T> {
             used: 0,
             next: Default::default(),
             gone: None,
-        };
-        let id = state.entries.add(entry);
+        });
         drop(state);
-        made(id)
+        made
+    }
+
+    /// Makes a buffer of the library itself, which has no home and no number.
+    pub(crate) fn unnumbered(arena: &Arena, name: &str, len: usize) -> Self {
+        Self::named(arena, Some(name), len, Role::Scratch, Home::Nowhere)
     }
 
     pub(crate) fn handle(&self) -> Handle<'_> {

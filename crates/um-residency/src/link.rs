@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cuda_um_plan::{Access, Link, Role};
+use cuda_um_plan::{Access, Link};
 use um_backend::cuda_um::{self, DeviceArena, Event, PinnedBuffer, Stream};
 
 use crate::arena::Arena;
@@ -47,16 +47,15 @@ impl Arena {
     /// [`CudaError::OutOfMemory`](um_backend::CudaError::OutOfMemory) for pinned memory, and errors of CUDA and of files.
     pub fn measure_link(&self) -> Result<Link> {
         let shared = &self.shared;
+        shared.check_process("measure_link")?;
         let slots = shared.memory.slots();
         let large = LARGE.min((slots / 2).max(1) * DeviceArena::SLOT_BYTES);
         let small = DeviceArena::SLOT_BYTES / 2;
         // Two buffers, unless there is only one slot.
-        let buffers = (0..slots.min(2)).map(|_| Homed::<u8>::zeroed(self, large, Role::Scratch));
-        let buffers = buffers.collect::<um_backend::Result<Vec<_>>>()?;
-        let list: List = buffers
-            .iter()
-            .map(|buffer| (buffer.id, Access::Write))
-            .collect();
+        let of_link = |_| Homed::<u8>::unnumbered(self, "measured link", large);
+        let buffers: Vec<_> = (0..slots.min(2)).map(of_link).collect();
+        let ids = buffers.iter().map(|buffer| buffer.id);
+        let list: List = ids.map(|id| (id, Access::Write)).collect();
         let mut ends = Vec::new();
         // Dropped before the buffers.
         for device in acquire(shared, &list, "measure_link")? {
