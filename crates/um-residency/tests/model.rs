@@ -313,3 +313,73 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
         "{planned_bytes} bytes to the arena in passes that follow their plan; {off_plan} passes left it"
     );
 }
+
+/// Passes by a plan beside a thread with random sets in the same arena, which drops buffers of the program between passes.
+#[test]
+fn passes_beside_another_thread_see_the_right_bytes() {
+    let machine = Machine::new(Gpu::H200);
+    for seed in 0..programs() / 4 {
+        if let Some(sim) = &machine.sim {
+            sim.progress();
+            sim.clear_trace();
+        }
+        let mut dice = Dice::new(seed + 7);
+        let roles: Vec<Role> = (0..2 + dice.below(5))
+            .map(|_| [Role::ReadOnly, Role::ReadWrite][dice.below(2)])
+            .collect();
+        let arena = machine.arena(8 + dice.below(4) as u64);
+        let known = |dice: &mut Dice, role| {
+            let (kind, len) = (dice.below(3), 1 + dice.below(2 * SLOT));
+            Known::of_kind(kind, &arena, seed as u32, len, role)
+        };
+        let buffers: Vec<_> = roles.iter().map(|&role| known(&mut dice, role)).collect();
+        let dropped = known(&mut dice, Role::ReadOnly);
+        let shared = [Role::ReadWrite, Role::ReadOnly, Role::ReadWrite];
+        let shared = shared.map(|role| known(&mut dice, role));
+        let pass = random_pass(&mut dice, &roles);
+        let stream = &machine.stream;
+        let all = || {
+            let read = working_set(stream, Read(&dropped.buffer))?;
+            dropped.check(read.view());
+            drop(read);
+            run_pass(stream, &buffers, &pass, 1000)
+        };
+        let (done, program) = arena.record(stream, all).unwrap();
+        done.unwrap();
+        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let mut planned = Planned::new(&arena, program, plan).unwrap();
+        planned.run(stream, all).unwrap().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = machine.device.as_cuda_um().stream().unwrap();
+                play(&arena, &shared, &stream, (seed, 20));
+                drop(dropped);
+            });
+            for number in 0..4 {
+                let first = 2000 + 100 * number;
+                let run = planned.run(stream, || run_pass(stream, &buffers, &pass, first));
+                match run {
+                    Ok(done) => match done {
+                        // A pass without the first step may read what the plan dropped.
+                        Ok(()) | Err(Error::ContentsGone { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    },
+                    Err(Error::UnknownBuffer { .. }) => {
+                        let done = run_pass(stream, &buffers, &pass, first);
+                        assert!(matches!(done, Ok(()) | Err(Error::ContentsGone { .. })));
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        for known in &shared {
+            let (found, value) = (known.buffer.read_back().unwrap(), &known.value);
+            assert!(
+                found
+                    .iter()
+                    .all(|found| *found == value.load(Ordering::Relaxed))
+            );
+        }
+        assert!(arena.stats().peak_bytes <= arena.budget_bytes());
+    }
+}
