@@ -1,5 +1,6 @@
 //! Passes that follow a plan.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,9 @@ use crate::steer;
 pub struct Planned {
     arena: Arena,
     runner: Box<Runner>,
-    passes: Vec<Timed>,
+    passes: Vec<PassReport>,
+    /// The last passes, in order.
+    timed: VecDeque<Timed>,
     changes: Vec<LoggedChange>,
     measures: bool,
 }
@@ -99,6 +102,7 @@ impl Planned {
             arena: arena.clone(),
             runner: Box::new(runner),
             passes: Vec::new(),
+            timed: VecDeque::new(),
             changes: Vec::new(),
             measures: false,
         })
@@ -151,7 +155,8 @@ impl Planned {
         let divergence = runner.divergence.clone();
         self.runner = runner;
         let (after, end) = (self.arena.stats(), Event::timed(stream)?);
-        self.passes.push(Timed {
+        self.keep_times();
+        self.timed.push_back(Timed {
             begin,
             end,
             bytes: [
@@ -179,21 +184,24 @@ impl Planned {
         Ok(())
     }
 
+    /// Reads the times of passes that are over, so that their events do not accumulate.
+    fn keep_times(&mut self) {
+        while let Some(first) = self.timed.front()
+            && first.end.is_complete().unwrap_or(false)
+            && let Ok(report) = first.report()
+        {
+            self.passes.push(report);
+            self.timed.pop_front();
+        }
+    }
+
     /// What the passes did, beside the prediction. Waits for their work.
     ///
     /// # Errors
     /// Errors of CUDA, also of earlier work.
     pub fn report(&self) -> Result<Report> {
-        let passes = self.passes.iter().map(|pass| {
-            let stalls = pass.clock.as_ref().map_or(Ok(Vec::new()), Clock::stalls)?;
-            Ok(PassReport {
-                time: pass.end.elapsed_since(&pass.begin)?,
-                in_bytes: pass.bytes[0],
-                out_bytes: pass.bytes[1],
-                stalls,
-                divergence: pass.divergence.clone(),
-            })
-        });
+        let known = self.passes.iter().cloned().map(Ok);
+        let passes = known.chain(self.timed.iter().map(Timed::report));
         Ok(Report {
             prediction: self.runner.plan.prediction().clone(),
             passes: passes.collect::<Result<_>>()?,
@@ -206,8 +214,22 @@ impl Planned {
     /// # Errors
     /// Errors of CUDA, also of earlier work.
     pub fn last_time(&self) -> Result<Option<Duration>> {
-        let last = self.passes.last();
-        let time = last.map(|pass| pass.end.elapsed_since(&pass.begin));
-        Ok(time.transpose()?)
+        match self.timed.back() {
+            Some(last) => Ok(Some(last.end.elapsed_since(&last.begin)?)),
+            None => Ok(self.passes.last().map(|pass| pass.time)),
+        }
+    }
+}
+
+impl Timed {
+    fn report(&self) -> Result<PassReport> {
+        let stalls = self.clock.as_ref().map_or(Ok(Vec::new()), Clock::stalls)?;
+        Ok(PassReport {
+            time: self.end.elapsed_since(&self.begin)?,
+            in_bytes: self.bytes[0],
+            out_bytes: self.bytes[1],
+            stalls,
+            divergence: self.divergence.clone(),
+        })
     }
 }

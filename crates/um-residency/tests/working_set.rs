@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use cuda_um_testkit::calls;
+use cuda_um_testkit::{calls, watchdog::watch};
 use support::{MIB, Machine, SLOT, each_machine};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError, kernels::Saxpy};
@@ -305,6 +305,7 @@ fn a_thread_waits_for_the_guards_of_another() {
 /// Safe code can forget a guard: its slots are lost, and nothing else breaks.
 #[test]
 fn a_forgotten_guard_keeps_its_slots() {
+    let _watchdog = watch();
     let machine = Machine::new(Gpu::H200);
     let (arena, stream) = (machine.arena(3), machine.stream.clone());
     let stream = &stream;
@@ -334,13 +335,20 @@ fn a_forgotten_guard_keeps_its_slots() {
         drop(a);
     });
     refused();
+    let small = homed(&arena, 6, 1, Role::ReadOnly);
+    let guard = working_set(stream, Read(&small)).unwrap();
+    // At once, although this thread has a guard.
+    thread::scope(|scope| {
+        scope.spawn(refused);
+    });
+    drop(guard);
     drop(working_set(stream, Update(&b)).unwrap());
     thread::scope(|scope| {
         scope.spawn(|| drop(working_set(stream, Update(&b)).unwrap()));
     });
     assert!(holds(&b, 2));
     // The guard keeps the arena, so the machine is never free of leaks.
-    drop((b, whole, arena));
+    drop((b, whole, small, arena));
     std::mem::forget(machine);
 }
 
