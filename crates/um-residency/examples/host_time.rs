@@ -8,7 +8,9 @@ use std::time::Instant;
 use um_backend::cuda_um::{DeviceBuffer, Stream};
 use um_backend::kernels::Scale;
 use um_backend::{CudaBackend, CudaBackendConfig};
-use um_residency::{Arena, Budget, Error, Homed, Link, Planned, Read, Role, Update, working_set};
+use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Role, Update, working_set};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const ROUNDS: usize = 400;
 /// The steps of a pass.
@@ -20,8 +22,8 @@ const LEN: usize = (2 << 20) / 4;
 fn measure(
     what: &str,
     backend: &CudaBackend,
-    mut pass: impl FnMut() -> Result<(), Error>,
-) -> Result<f64, Error> {
+    mut pass: impl FnMut() -> Outcome<()>,
+) -> Outcome<f64> {
     let mut times = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS + 10 {
         let start = Instant::now();
@@ -46,7 +48,7 @@ struct Stack {
 }
 
 impl Stack {
-    fn new(backend: &CudaBackend, slots: usize) -> Result<Self, Error> {
+    fn new(backend: &CudaBackend, slots: usize) -> Outcome<Self> {
         let arena = Arena::new(backend.device(), Budget::Bytes((slots as u64) << 21))?;
         let layer = |_| Homed::from_slice(&arena, &vec![1.0f32; LEN], Role::ReadOnly);
         Ok(Self {
@@ -57,7 +59,7 @@ impl Stack {
         })
     }
 
-    fn pass(&self, stream: &Stream) -> Result<(), Error> {
+    fn pass(&self, stream: &Stream) -> Outcome<()> {
         for layer in &self.layers {
             let (input, mut output) = working_set(stream, (Read(layer), Update(&self.sum)))?;
             self.scale.launch(stream, &input, &mut output, 2.0)?;
@@ -65,15 +67,15 @@ impl Stack {
         Ok(())
     }
 
-    fn planned(&self, stream: &Stream) -> Result<Planned, Error> {
+    fn planned(&self, stream: &Stream) -> Outcome<Planned> {
         let (done, program) = self.arena.record(stream, || self.pass(stream))?;
         done?;
         let plan = program.solve(self.arena.plan_budget(), Link::pcie5())?;
-        Planned::new(&self.arena, program, plan)
+        Ok(Planned::new(&self.arena, program, plan)?)
     }
 }
 
-fn main() -> Result<(), Error> {
+fn main() -> Outcome<()> {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     println!("{}", backend.runtime_description());
     let stream = backend.device().as_cuda_um().stream()?;

@@ -139,11 +139,14 @@ fn everything(machine: &Machine, begun: impl FnOnce(&Arena)) {
     }
 }
 
+/// What a subscriber uses.
+type Kept = (Arena, Homed<u32>);
+
 /// A subscriber may use the arena whose work it hears of, on any thread.
 #[test]
 fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
     let machine = Machine::new(Gpu::H200);
-    let kept: Arc<Mutex<Option<(Arena, Homed<u32>)>>> = Arc::default();
+    let kept: Arc<Mutex<Option<Kept>>> = Arc::default();
     let (seen, stream) = (Arc::new(AtomicUsize::new(0)), machine.stream.clone());
     let hook = {
         let (kept, seen) = (Arc::clone(&kept), Arc::clone(&seen));
