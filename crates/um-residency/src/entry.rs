@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub(crate) next: VecDeque<u64>,
     /// A plan dropped the contents after this step.
     pub(crate) gone: Option<usize>,
+    /// `gone` and `blank` before the guard that writes, for its contents if there is no work.
+    pub(crate) was: (Option<usize>, bool),
 }
 
 /// Where the device memory of a buffer is.

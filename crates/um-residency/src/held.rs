@@ -25,8 +25,6 @@ pub struct Held {
     shared: Arc<Shared>,
     id: Id,
     writes: bool,
-    /// What the buffer was before a guard that writes, for its contents if there is no work: `gone` and `blank`.
-    was: (Option<usize>, bool),
     is_cancelled: bool,
     /// The only handle, if it writes.
     memory: Option<Arc<DeviceBuffer<u8>>>,
@@ -46,10 +44,10 @@ impl Held {
             return None;
         };
         let memory = Arc::clone(here);
-        let was = (entry.gone, entry.blank);
         match writes {
             true => {
                 entry.memory = Residence::Taken;
+                entry.was = (entry.gone, entry.blank);
                 (entry.gone, entry.blank) = (None, false);
             }
             false => entry.readers += 1,
@@ -60,7 +58,6 @@ impl Held {
             shared: Arc::clone(shared),
             id,
             writes,
-            was,
             is_cancelled: false,
             memory: Some(memory),
             _stays: PhantomData,
@@ -100,7 +97,7 @@ impl Drop for Held {
                 entry.memory = Residence::Here(memory);
                 match self.is_cancelled {
                     false => entry.dirty = true,
-                    true => (entry.gone, entry.blank) = self.was,
+                    true => (entry.gone, entry.blank) = entry.was,
                 }
                 if entry.blank {
                     // The slots have old bytes of another buffer.

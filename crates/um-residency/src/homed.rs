@@ -152,6 +152,7 @@ impl<T: Element> Homed<T> {
             used: 0,
             next: Default::default(),
             gone: None,
+            was: (None, false),
         });
         drop(state);
         made

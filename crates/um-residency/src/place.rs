@@ -57,10 +57,17 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 
 /// The place whose most urgent buffer is the least urgent one; of several, the one with the fewest slots in use.
 fn cheapest(total: usize, regions: &[Region], need: usize) -> Option<usize> {
-    let bounds = regions.iter().flat_map(|region| {
-        let before = |end: usize| end.checked_sub(need);
+    // Each place that begins or ends with a region, in most cases only once: neighbours have equal bounds.
+    let bounds = regions.iter().enumerate().flat_map(|(at, region)| {
         let Range { start, end } = region.slots;
-        [Some(start), Some(end), before(start), before(end)]
+        let begins = |at: usize, first: usize| {
+            let region: Option<&Region> = regions.get(at);
+            region.is_some_and(|region| region.slots.start == first)
+        };
+        let before = |end: usize| end.checked_sub(need).filter(|first| *first != start);
+        let behind = (!begins(at + 1, end)).then_some(end);
+        let in_front = before(start).filter(|first| at == 0 || !begins(at - 1, *first));
+        [Some(start), behind, in_front, before(end)]
     });
     let starts = bounds.flatten().chain([0]);
     let costs = starts

@@ -117,11 +117,11 @@ impl<'a> Active<'a> {
     pub(crate) fn begin(&self, kind: Kind, clock: Option<Clock>) {
         let thread = thread::current().id();
         let mut state = self.shared.state.lock();
-        state.pass = Some(Pass {
+        state.pass = Some(Box::new(Pass {
             thread,
             kind,
             clock,
-        });
+        }));
         state.counters.log = Some(Vec::new());
         state.counters.step = 0;
     }
@@ -130,7 +130,7 @@ impl<'a> Active<'a> {
     pub(crate) fn end(&self, call: &'static str) -> Result<Option<Pass>> {
         // The pass itself may have forked.
         self.shared.check_process(call)?;
-        Ok(self.shared.state.lock().pass.take())
+        Ok(self.shared.state.lock().pass.take().map(|pass| *pass))
     }
 
     /// The changes of the arena since `begin`.

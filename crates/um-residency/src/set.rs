@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use um_backend::cuda_um::{DeviceArena, EventsLater};
 
 use crate::entries::Id;
-use crate::entry::{Entry, Residence};
+use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::place::{Region, choose};
@@ -22,10 +22,13 @@ pub struct Requests<'a> {
     pub(crate) list: List,
 }
 
-pub(crate) type List = SmallVec<[(Id, Access); 8]>;
+pub(crate) type List = SmallVec<[(Id, Access); 4]>;
+
+/// Guards of a set whose other buffers are still read from files.
+type Parts = SmallVec<[Option<Held>; 4]>;
 
 /// The guards of a set, in the order of the list.
-pub(crate) type Guards = SmallVec<[Held; 8]>;
+pub(crate) type Guards = SmallVec<[Held; 4]>;
 
 impl<'a> Requests<'a> {
     pub(crate) fn add(&mut self, handle: Handle<'a>, access: Access) -> Result<()> {
@@ -47,10 +50,8 @@ impl<'a> Requests<'a> {
 
 /// Refuses sets that can never be granted.
 pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
-    let mut sorted = list.clone();
-    sorted.sort_unstable_by_key(|(id, _)| *id);
-    let mut slots = 0;
-    for (at, &(id, access)) in sorted.iter().enumerate() {
+    let (mut slots, mut needs) = (0, SmallVec::<[usize; 4]>::new());
+    for (at, &(id, access)) in list.iter().enumerate() {
         let Some(entry) = state.entries.get(id) else {
             continue;
         };
@@ -64,13 +65,13 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             let (buffer, last_step) = (buffer(), step);
             return Err(Error::ContentsGone { buffer, last_step });
         }
-        match at.checked_sub(1).map(|before| sorted[before]) {
-            Some((same, other)) if same == id => {
-                if (access, other) != (Access::Read, Access::Read) {
-                    return Err(Error::Twice { buffer: buffer() });
-                }
+        match list[..at].iter().find(|(other, _)| *other == id) {
+            None => {
+                slots += entry.slot_count();
+                needs.push(entry.slot_count());
             }
-            _ => slots += entry.slot_count(),
+            Some((_, Access::Read)) if access == Access::Read => {}
+            Some(_) => return Err(Error::Twice { buffer: buffer() }),
         }
     }
     if slots > shared.memory.slots() {
@@ -81,9 +82,6 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
         return Ok(());
     }
     // No wait gives the slots of forgotten guards back.
-    sorted.dedup_by_key(|(id, _)| *id);
-    let needs = sorted.iter().filter_map(|(id, _)| state.entries.get(*id));
-    let needs: SmallVec<[usize; 8]> = needs.map(Entry::slot_count).collect();
     let fits = choose(shared.memory.slots(), &lost, &needs).is_some();
     fits.then_some(())
         .ok_or_else(|| over_budget(shared, &lost, slots))
@@ -101,7 +99,7 @@ fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
 pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> Result<Guards> {
     shared.check_process(call)?;
     // Dropped after the lock, which the drop of a guard takes.
-    let mut held: SmallVec<[Option<Held>; 8]> = SmallVec::new();
+    let mut held: Parts = SmallVec::new();
     let mut loads = Loads::new();
     let mut state = shared.state.lock();
     let places = free_places(shared, &mut state, list, call)?;
@@ -131,7 +129,7 @@ pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> 
 }
 
 /// The buffers of the set that are away, and a place for each.
-type Places = SmallVec<[(Id, usize); 8]>;
+type Places = SmallVec<[(Id, usize); 4]>;
 
 /// Waits until no guard is in the way, and there is room.
 fn free_places(
@@ -196,7 +194,7 @@ fn places(shared: &Shared, state: &State, list: &List, all: bool) -> Option<Plac
     }
     let of_set = |id: Id| list.iter().any(|&(other, _)| other == id);
     let regions = state.regions(|id, _| !all && of_set(id));
-    let needs: SmallVec<[usize; 8]> = away.iter().map(|(_, slots)| *slots).collect();
+    let needs: SmallVec<[usize; 4]> = away.iter().map(|(_, slots)| *slots).collect();
     let starts = choose(shared.memory.slots(), &regions, &needs)?;
     let ids = away.iter().map(|(id, _)| *id);
     Some(ids.zip(starts).collect())
@@ -261,11 +259,7 @@ fn arrive(
 }
 
 /// Reads files into the buffers that wait for it, without the lock, and takes them.
-fn read_files(
-    shared: &Arc<Shared>,
-    list: &List,
-    (loads, held): (Loads, &mut SmallVec<[Option<Held>; 8]>),
-) -> Result<()> {
+fn read_files(shared: &Arc<Shared>, list: &List, (loads, held): (Loads, &mut Parts)) -> Result<()> {
     load_all(shared, Ok(()), loads, |state, id| {
         for (at, &(other, access)) in list.iter().enumerate() {
             if other == id {
@@ -286,6 +280,9 @@ pub(crate) fn load_all(
     loads: Loads,
     mut then: impl FnMut(&mut State, Id),
 ) -> Result<()> {
+    if loads.is_empty() {
+        return outcome;
+    }
     // A subscriber would wait for the buffer that its own thread reads.
     let _later = EventsLater::begin();
     for Load {

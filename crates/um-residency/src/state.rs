@@ -81,7 +81,7 @@ pub(crate) struct State {
     /// Counts buffers, for their names.
     pub(crate) made: u64,
     pub(crate) counters: Counters,
-    pub(crate) pass: Option<Pass>,
+    pub(crate) pass: Option<Box<Pass>>,
 }
 
 impl State {

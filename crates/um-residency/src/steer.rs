@@ -94,7 +94,7 @@ fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &mut Guards))
 }
 
 /// The pass of this thread.
-fn take(state: &mut State) -> Option<Pass> {
+fn take(state: &mut State) -> Option<Box<Pass>> {
     state.pass.take_if(|pass| pass.is_of_this_thread())
 }
 
