@@ -20,6 +20,16 @@ pub(crate) fn guards_of_this_thread() -> usize {
     GUARDS.try_with(Cell::get).unwrap_or_default()
 }
 
+/// Tells the threads that live now apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadNumber(usize);
+
+/// This thread, faster than with `std::thread::current`. The number of a thread that lives is its own.
+pub(crate) fn this_thread() -> ThreadNumber {
+    let address = GUARDS.try_with(|guards| std::ptr::from_ref(guards).addr());
+    ThreadNumber(address.unwrap_or_default())
+}
+
 /// A buffer in the arena, which stays in its slots until this is dropped.
 pub struct Held {
     shared: Arc<Shared>,

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
 
 use cuda_um_plan::{Access, Moment, Plan, Program, Role, Transfer, Use};
 use um_backend::cuda_um::{DeviceBuffer, Event};
 
 use crate::entries::Id;
+use crate::held::{ThreadNumber, this_thread};
 
 /// The pass of a thread. Working sets of other threads are not part of it.
 pub(crate) struct Pass {
-    pub(crate) thread: ThreadId,
+    pub(crate) thread: ThreadNumber,
     pub(crate) kind: Kind,
     /// The times of the steps, if they are measured.
     pub(crate) clock: Option<Clock>,
@@ -199,6 +199,6 @@ impl Runner {
 
 impl Pass {
     pub(crate) fn is_of_this_thread(&self) -> bool {
-        self.thread == thread::current().id()
+        self.thread == this_thread()
     }
 }

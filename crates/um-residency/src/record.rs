@@ -1,7 +1,6 @@
 //! Recording of a pass.
 
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use cuda_um_plan::{BufferSpec, Program, Repeat, Step};
@@ -10,6 +9,7 @@ use um_backend::cuda_um::{DeviceBuffer, Event, Stream};
 use crate::arena::Arena;
 use crate::entries::Id;
 use crate::error::{Error, Result};
+use crate::held::this_thread;
 use crate::pass::{Clock, Kind, Pass, Recorder};
 use crate::state::Shared;
 use crate::stats::LoggedChange;
@@ -115,7 +115,7 @@ impl<'a> Active<'a> {
 
     /// From here on, the working sets of this thread are those of the pass.
     pub(crate) fn begin(&self, kind: Kind, clock: Option<Clock>) {
-        let thread = thread::current().id();
+        let thread = this_thread();
         let mut state = self.shared.state.lock();
         state.pass = Some(Box::new(Pass {
             thread,

@@ -171,14 +171,15 @@ impl State {
         regions
     }
 
-    /// The buffers in these slots.
+    /// The buffers in these slots, the last one first.
     pub(crate) fn in_slots(&self, slots: &std::ops::Range<usize>) -> Vec<Id> {
-        let below = self.regions.range(..slots.end);
+        let below = self.regions.range(..slots.end).rev();
         let of = |(_, &id): (&usize, &Id)| {
             let entry = self.entries.get(id)?;
             (entry.slots().end > slots.start).then_some(id)
         };
-        below.filter_map(of).collect()
+        // Regions are apart, so those before the first one that ends too early do so as well.
+        below.map_while(of).collect()
     }
 
     /// The guards of all threads, and what ends without them.
