@@ -1,6 +1,5 @@
 //! The slots that a guard holds.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -9,26 +8,7 @@ use um_backend::cuda_um::DeviceBuffer;
 use crate::entries::Id;
 use crate::entry::Residence;
 use crate::state::{Shared, State};
-
-thread_local! {
-    /// The guards of this thread, in all arenas.
-    static GUARDS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The number of guards that this thread has, in all arenas.
-pub(crate) fn guards_of_this_thread() -> usize {
-    GUARDS.try_with(Cell::get).unwrap_or_default()
-}
-
-/// Tells the threads that live now apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ThreadNumber(usize);
-
-/// This thread, faster than with `std::thread::current`. The number of a thread that lives is its own.
-pub(crate) fn this_thread() -> ThreadNumber {
-    let address = GUARDS.try_with(|guards| std::ptr::from_ref(guards).addr());
-    ThreadNumber(address.unwrap_or_default())
-}
+use crate::thread::{one_guard_less, one_guard_more};
 
 /// A buffer in the arena, which stays in its slots until this is dropped.
 pub struct Held {
@@ -63,7 +43,7 @@ impl Held {
             false => entry.readers += 1,
         }
         state.held += 1;
-        GUARDS.with(|count| count.set(count.get() + 1));
+        one_guard_more();
         Some(Self {
             shared: Arc::clone(shared),
             id,
@@ -120,7 +100,7 @@ impl Drop for Held {
             }
         }
         state.held -= 1;
-        let _ = GUARDS.try_with(|count| count.set(count.get() - 1));
+        one_guard_less();
         drop(state);
         self.shared.released.notify_all();
     }

@@ -25,6 +25,7 @@ mod set;
 mod state;
 mod stats;
 mod steer;
+mod thread;
 mod transfer;
 mod wait;
 mod working_set;

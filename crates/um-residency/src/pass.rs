@@ -7,7 +7,7 @@ use cuda_um_plan::{Access, Moment, Plan, Program, Role, Transfer, Use};
 use um_backend::cuda_um::{DeviceBuffer, Event};
 
 use crate::entries::Id;
-use crate::held::{ThreadNumber, this_thread};
+use crate::thread::{ThreadNumber, this_thread};
 
 /// The pass of a thread. Working sets of other threads are not part of it.
 pub(crate) struct Pass {

@@ -9,10 +9,10 @@ use um_backend::cuda_um::{DeviceBuffer, Event, Stream};
 use crate::arena::Arena;
 use crate::entries::Id;
 use crate::error::{Error, Result};
-use crate::held::this_thread;
 use crate::pass::{Clock, Kind, Pass, Recorder};
 use crate::state::Shared;
 use crate::stats::LoggedChange;
+use crate::thread::this_thread;
 
 impl Arena {
     /// Runs a pass, and records its working sets, with the time of each on the stream: from the end of its transfers to the next set. Sets of

@@ -1,8 +1,8 @@
 //! The wait for guards of other threads, and for pins.
 
 use crate::error::{Error, Result};
-use crate::held::guards_of_this_thread;
 use crate::state::{Guarded, Shared};
+use crate::thread::guards_of_this_thread;
 
 /// A call that may wait.
 pub(crate) struct Wait {
