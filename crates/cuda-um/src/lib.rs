@@ -127,6 +127,8 @@ pub use resource::pool::{
     DevicePool, ManagedPool, PinnedPool, PoolOptions, PoolStats, UnifiedPool,
 };
 #[doc(hidden)]
+pub use sync::EventsLater;
+#[doc(hidden)]
 pub use unblock::unblock;
 
 /// The cost model: prices of copies, migrations and page faults.

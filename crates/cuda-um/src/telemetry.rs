@@ -3,7 +3,7 @@
 //! Otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its uses. Therefore nothing else in
 //! this crate calls `tracing` (`unwind::one_file_calls_tracing`).
 
-use crate::sync::caught;
+use crate::sync::{caught, events_are_later};
 use std::marker::PhantomData;
 use tracing::Span;
 
@@ -12,7 +12,9 @@ macro_rules! warn_ {
     ($($fields:tt)+) => {
         {
             $crate::sync::assert_no_lock_held("an event");
-            $crate::sync::caught(|| ::tracing::warn!(target: "cuda_um", $($fields)+));
+            if !$crate::sync::events_are_later() {
+                $crate::sync::caught(|| ::tracing::warn!(target: "cuda_um", $($fields)+));
+            }
         }
     };
 }
@@ -22,7 +24,9 @@ macro_rules! debug_ {
     ($($fields:tt)+) => {
         {
             $crate::sync::assert_no_lock_held("an event");
-            $crate::sync::caught(|| ::tracing::debug!(target: "cuda_um", $($fields)+));
+            if !$crate::sync::events_are_later() {
+                $crate::sync::caught(|| ::tracing::debug!(target: "cuda_um", $($fields)+));
+            }
         }
     };
 }
@@ -37,8 +41,21 @@ macro_rules! span_ {
     };
 }
 
+/// Like `span`, for fields that are copied: if events are put off, the subscriber gets the span when it gets them, and the thread is in it
+/// only for a moment.
+macro_rules! span_or_later {
+    ($($fields:tt)+) => {
+        {
+            if $crate::sync::events_are_later() && $crate::telemetry::has_subscriber() {
+                $crate::sync::after_unlock(move || drop($crate::telemetry::span!($($fields)+)));
+            }
+            $crate::telemetry::span!($($fields)+)
+        }
+    };
+}
+
 // The name `warn` would conflict with the built-in attribute.
-pub(crate) use {debug_ as debug, span_ as span, warn_ as warn};
+pub(crate) use {debug_ as debug, span_ as span, span_or_later, warn_ as warn};
 
 /// Returns true if events may go to a subscriber.
 pub(crate) fn has_subscriber() -> bool {
@@ -56,14 +73,16 @@ impl Entered {
     #[inline]
     pub(crate) fn enter(make: impl FnOnce() -> Span) -> Self {
         let mut span = None;
-        caught(|| {
-            let made = make();
-            if !made.is_disabled() {
-                // If the subscriber panics, the span is not dropped here.
-                let span = span.insert(made);
-                span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
-            }
-        });
+        if !events_are_later() {
+            caught(|| {
+                let made = make();
+                if !made.is_disabled() {
+                    // If the subscriber panics, the span is not dropped here.
+                    let span = span.insert(made);
+                    span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+                }
+            });
+        }
         Self {
             span,
             _on_this_thread: PhantomData,

@@ -1,7 +1,9 @@
 //! Announced working sets.
 
+use std::sync::Arc;
+
 use crate::arena::Arena;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::request::WorkingSet;
 use crate::set::{Requests, check};
 
@@ -10,11 +12,15 @@ impl Arena {
     /// them if there is room. Announce sets in the order of their use; a set that differs from the announced ones is granted, too.
     ///
     /// # Errors
-    /// The errors of [`working_set`](crate::working_set) before any transfer.
+    /// The errors of [`working_set`](crate::working_set) before any transfer. [`Error::Arenas`] also for buffers of another arena.
     pub fn announce<'a>(&self, set: &impl WorkingSet<'a>) -> Result<()> {
         let mut requests = Requests::default();
         set.request(&mut requests)?;
         let shared = requests.shared()?;
+        if !Arc::ptr_eq(shared, &self.shared) {
+            let found = "buffers of another arena";
+            return Err(Error::Arenas { found });
+        }
         shared.check_process("announce")?;
         let mut state = shared.state.lock();
         check(shared, &state, &requests.list)?;

@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 use um_backend::cuda_um::DeviceArena;
 use um_backend::{BufferDevice, CudaDevice};
 
 use crate::budget::Budget;
 use crate::error::Result;
 use crate::lanes::Lanes;
-use crate::state::{Shared, State};
+use crate::lock::Lock;
+use crate::state::Shared;
 use crate::stats::Stats;
 
 /// Device memory of exactly a budget, allocated once, in which [`Homed`](crate::Homed) buffers take turns. A clone is the same arena.
@@ -43,7 +44,7 @@ impl Arena {
             memory: DeviceArena::new(below, bytes)?,
             inbound: Lanes::new(below)?,
             outbound: Lanes::new(below)?,
-            state: Mutex::new(State::default()),
+            state: Lock::default(),
             released: Condvar::new(),
             has_pass: AtomicBool::new(false),
         };
@@ -74,7 +75,7 @@ impl Arena {
     /// What the arena did so far. In a child made by `fork`, all zeros.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        match self.shared.cuda.as_cuda_um().runtime().is_inherited() {
+        match self.shared.is_inherited() {
             true => Stats::default(),
             false => self.shared.state.lock().counters.stats,
         }

@@ -25,14 +25,20 @@ pub(crate) struct Entry {
     pub(crate) dirty: bool,
     /// A plan took slots for a step that writes all: the arena does not have the contents.
     pub(crate) blank: bool,
-    /// The guards that read.
+    /// The guards that read, and a write back without the lock.
     pub(crate) readers: usize,
+    /// The transfers and the accesses of the host that use the home without the lock. They end without waiting for guards.
+    pub(crate) pins: usize,
+    /// The buffer was dropped, and the last pin removes it.
+    pub(crate) is_dropped: bool,
     /// The number of the last use.
     pub(crate) used: u64,
     /// The numbers of the announced uses.
     pub(crate) next: VecDeque<u64>,
     /// A plan dropped the contents after this step.
     pub(crate) gone: Option<usize>,
+    /// `gone` and `blank` before the guard that writes, for its contents if there is no work.
+    pub(crate) was: (Option<usize>, bool),
 }
 
 /// Where the device memory of a buffer is.
@@ -55,21 +61,32 @@ impl Entry {
 
     /// Whether this is the buffer of a program.
     pub(crate) fn fits(&self, spec: &BufferSpec) -> bool {
-        *self.name == *spec.name && self.bytes as u64 == spec.bytes && self.role == spec.role
+        let fits = *self.name == *spec.name && self.bytes as u64 == spec.bytes;
+        fits && self.role == spec.role && !self.is_dropped
     }
 
     pub(crate) fn is_away(&self) -> bool {
         matches!(self.memory, Residence::Away)
     }
 
-    /// Whether a guard holds the buffer.
+    /// Whether a guard or a transfer without the lock has the memory.
     pub(crate) fn is_held(&self) -> bool {
         self.readers > 0 || matches!(self.memory, Residence::Taken)
     }
 
+    /// Whether the buffer cannot leave the arena, or come into it, now.
+    pub(crate) fn stays(&self) -> bool {
+        self.is_held() || self.pins > 0
+    }
+
+    /// Whether a write back needs a thread that waits for the file.
+    pub(crate) fn needs_flush(&self) -> bool {
+        self.in_file && self.dirty && matches!(self.memory, Residence::Here(_)) && !self.stays()
+    }
+
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.
     pub(crate) fn lacks(&self, access: Access) -> bool {
-        let is_free = matches!(self.memory, Residence::Here(_)) && self.readers == 0;
+        let is_free = matches!(self.memory, Residence::Here(_)) && !self.stays();
         self.blank && access != Access::Write && self.role != Role::Scratch && is_free
     }
 
@@ -83,7 +100,7 @@ impl Entry {
 
     /// How soon the buffer is needed; `None` if it cannot leave.
     pub(crate) fn urgency(&self) -> Option<Urgency> {
-        if self.is_held() {
+        if self.stays() {
             return None;
         }
         Some(match self.next.front() {

@@ -18,7 +18,7 @@ pub enum Error {
     OverBudget {
         /// The bytes of the set, in whole slots.
         needed_bytes: u64,
-        /// The budget.
+        /// The budget, without the slots of forgotten guards of dropped buffers.
         budget_bytes: u64,
     },
     /// The budget is not possible.

@@ -1,31 +1,20 @@
 //! The slots that a guard holds.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use um_backend::cuda_um::DeviceBuffer;
 
+use crate::entries::Id;
 use crate::entry::Residence;
 use crate::state::{Shared, State};
-
-thread_local! {
-    /// The guards of this thread, in all arenas.
-    static GUARDS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The number of guards that this thread has, in all arenas.
-pub(crate) fn guards_of_this_thread() -> usize {
-    GUARDS.try_with(Cell::get).unwrap_or_default()
-}
+use crate::thread::{one_guard_less, one_guard_more};
 
 /// A buffer in the arena, which stays in its slots until this is dropped.
 pub struct Held {
     shared: Arc<Shared>,
-    id: usize,
+    id: Id,
     writes: bool,
-    /// What the buffer was before a guard that writes, for its contents if there is no work: `gone` and `blank`.
-    was: (Option<usize>, bool),
     is_cancelled: bool,
     /// The only handle, if it writes.
     memory: Option<Arc<DeviceBuffer<u8>>>,
@@ -38,28 +27,27 @@ impl Held {
     pub(crate) fn take(
         shared: &Arc<Shared>,
         state: &mut State,
-        (id, writes): (usize, bool),
+        (id, writes): (Id, bool),
     ) -> Option<Self> {
         let entry = state.entry(id);
         let Residence::Here(here) = &entry.memory else {
             return None;
         };
         let memory = Arc::clone(here);
-        let was = (entry.gone, entry.blank);
         match writes {
             true => {
                 entry.memory = Residence::Taken;
+                entry.was = (entry.gone, entry.blank);
                 (entry.gone, entry.blank) = (None, false);
             }
             false => entry.readers += 1,
         }
         state.held += 1;
-        GUARDS.with(|count| count.set(count.get() + 1));
+        one_guard_more();
         Some(Self {
             shared: Arc::clone(shared),
             id,
             writes,
-            was,
             is_cancelled: false,
             memory: Some(memory),
             _stays: PhantomData,
@@ -89,7 +77,7 @@ impl Drop for Held {
         let Some(memory) = self.memory.take() else {
             return;
         };
-        if self.shared.cuda.as_cuda_um().runtime().is_inherited() {
+        if self.shared.is_inherited() {
             return std::mem::forget(memory);
         }
         let mut state = self.shared.state.lock();
@@ -99,7 +87,7 @@ impl Drop for Held {
                 entry.memory = Residence::Here(memory);
                 match self.is_cancelled {
                     false => entry.dirty = true,
-                    true => (entry.gone, entry.blank) = self.was,
+                    true => (entry.gone, entry.blank) = entry.was,
                 }
                 if entry.blank {
                     // The slots have old bytes of another buffer.
@@ -112,7 +100,7 @@ impl Drop for Held {
             }
         }
         state.held -= 1;
-        let _ = GUARDS.try_with(|count| count.set(count.get() - 1));
+        one_guard_less();
         drop(state);
         self.shared.released.notify_all();
     }

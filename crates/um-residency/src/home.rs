@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use um_backend::cuda_um::{
     Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, View, ViewMut,
 };
@@ -47,8 +47,8 @@ pub(crate) enum Home {
     File(Arc<File>, u64),
 }
 
-/// A home that several threads use: transfers, and the host.
-pub(crate) type SharedHome = Arc<Mutex<Home>>;
+/// A home that several threads use: transfers, and the host. Pins keep uses apart, so this lock never waits.
+pub(crate) type SharedHome = Arc<RwLock<Home>>;
 
 /// The bytes that a copy between a file and device memory has on the host at a time.
 const PIECE: usize = 4 << 20;

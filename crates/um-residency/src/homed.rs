@@ -5,7 +5,7 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 #[cfg(doc)]
 use um_backend::cuda_um;
 use um_backend::cuda_um::range;
@@ -13,6 +13,7 @@ use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer};
 use um_backend::{CudaError, Element};
 
 use crate::arena::Arena;
+use crate::entries::Id;
 use crate::entry::{Entry, Residence};
 use crate::home::Home;
 use crate::state::{Handle, Shared};
@@ -25,7 +26,7 @@ use cuda_um_plan::Role;
 /// contents that are not written back: call [`write_back`](Self::write_back) before, if the home is a file or memory that stays.
 pub struct Homed<T> {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) id: usize,
+    pub(crate) id: Id,
     pub(crate) len: usize,
     pub(crate) role: Role,
     pub(crate) name: Option<String>,
@@ -67,7 +68,7 @@ impl<T: Element> Homed<T> {
         Ok(Self::at(arena, len, role, Home::Memory(Box::new(home))))
     }
 
-    /// Makes a buffer whose home is this pinned memory, of the same runtime.
+    /// Makes a buffer whose home is this pinned memory, of the same runtime. In a child made by `fork`, all uses of the buffer are refused.
     pub fn from_pinned(arena: &Arena, home: PinnedBuffer<T>, role: Role) -> Self {
         let len = home.len();
         Self::at(arena, len, role, Home::Memory(Box::new(home)))
@@ -88,6 +89,7 @@ impl<T: Element> Homed<T> {
         role: Role,
     ) -> um_backend::Result<Self> {
         let total_bytes = range::size_bytes::<T>(len)?;
+        arena.shared.check_process("Homed::from_file")?;
         let io = |source| CudaError::Io {
             call: "Homed::from_file",
             done_bytes: 0,
@@ -109,34 +111,56 @@ impl<T: Element> Homed<T> {
     }
 
     fn at(arena: &Arena, len: usize, role: Role, home: Home) -> Self {
+        Self::named(arena, None, len, role, home)
+    }
+
+    /// Makes a buffer with this name, or with the next number as its name.
+    fn named(arena: &Arena, name: Option<&str>, len: usize, role: Role, home: Home) -> Self {
         let shared = Arc::clone(&arena.shared);
+        let mut made = Self {
+            shared: Arc::clone(&shared),
+            id: Id::NONE,
+            len,
+            role,
+            name: None,
+            _elements: PhantomData,
+        };
+        if shared.is_inherited() {
+            return made;
+        }
         let mut state = shared.state.lock();
-        state.made += 1;
-        let entry = Entry {
-            name: format!("buffer {}", state.made).into(),
+        let name = name.map_or_else(
+            || {
+                state.made += 1;
+                format!("buffer {}", state.made).into()
+            },
+            Arc::from,
+        );
+        made.id = state.entries.add(Entry {
+            name,
             bytes: len * size_of::<T>(),
             role,
             in_file: home.is_file(),
-            home: Arc::new(Mutex::new(home)),
+            home: Arc::new(RwLock::new(home)),
             memory: Residence::Away,
             first: 0,
             dirty: false,
             blank: false,
             readers: 0,
+            pins: 0,
+            is_dropped: false,
             used: 0,
             next: Default::default(),
             gone: None,
-        };
-        let id = state.add(entry);
+            was: (None, false),
+        });
         drop(state);
-        Self {
-            shared,
-            id,
-            len,
-            role,
-            name: None,
-            _elements: PhantomData,
-        }
+        made
+    }
+
+    /// Makes a buffer of the library itself, which has no home and no number.
+    pub(crate) fn unnumbered(arena: &Arena, name: &str, len: usize) -> Self {
+        Self::named(arena, Some(name), len, Role::Scratch, Home::Nowhere)
     }
 
     pub(crate) fn handle(&self) -> Handle<'_> {
@@ -170,10 +194,12 @@ impl<T> Homed<T> {
 
 impl<T> Drop for Homed<T> {
     fn drop(&mut self) {
-        if self.shared.cuda.as_cuda_um().runtime().is_inherited() {
+        if self.shared.is_inherited() {
             return;
         }
         let entry = self.shared.state.lock().remove(self.id);
+        // The slots of a forgotten guard are lost now: sets that wait for them are refused.
+        self.shared.released.notify_all();
         // Frees the home without the lock.
         drop(entry);
     }

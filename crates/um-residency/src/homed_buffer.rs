@@ -66,7 +66,10 @@ impl<T: Element> Buffer<T> for Homed<T> {
     }
 
     fn set_name(&mut self, name: &str) {
-        self.shared.state.lock().entry(self.id).name = name.into();
+        // A child made by `fork` does not take the lock.
+        if !self.shared.is_inherited() {
+            self.shared.state.lock().entry(self.id).name = name.into();
+        }
         self.name = Some(name.to_owned());
     }
 

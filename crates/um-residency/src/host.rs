@@ -2,77 +2,113 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
+use parking_lot::RwLock;
 use um_backend::CudaError;
 
+use crate::entries::Id;
 use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::home::Home;
-use crate::state::{Shared, State};
-use crate::transfer::write_back;
-use crate::wait::wait;
+use crate::state::{Guarded, Shared, State};
+use crate::transfer::{flush, write_back};
+use crate::wait::Wait;
 
-/// Calls `read` with the home, which has the newest contents. Waits while a guard of another thread writes the buffer.
+/// Calls `read` with the home, which has the newest contents, without the lock. Waits while a guard of another thread writes the buffer.
 pub(crate) fn with_home<R>(
     shared: &Shared,
-    id: usize,
+    id: Id,
     call: &'static str,
-    read: impl FnOnce(&mut Home) -> um_backend::Result<R>,
+    read: impl FnOnce(&Home) -> um_backend::Result<R>,
 ) -> um_backend::Result<R> {
     shared.check_process(call)?;
     let mut state = shared.state.lock();
     clean(shared, &mut state, id, call).map_err(|error| below(error, call))?;
-    let home = Arc::clone(&state.entry(id).home);
-    // A write back of later contents waits until the host has read these.
-    let mut home = home.lock();
-    drop(state);
-    read(&mut home)
+    access(shared, state, id, |home| read(&home.read()), |_, _| ())
 }
 
-fn clean(
+/// Calls `work` with the home of a pinned buffer, without the lock, and then `end` with it.
+fn access<R>(
     shared: &Shared,
-    state: &mut MutexGuard<'_, State>,
-    id: usize,
-    call: &'static str,
-) -> Result<()> {
-    while matches!(state.entry(id).memory, Residence::Taken) {
-        wait(shared, state, call)?;
-    }
-    let entry = state.entry(id);
-    if let Some(last_step) = entry.gone {
-        let buffer = entry.name.to_string();
-        return Err(Error::ContentsGone { buffer, last_step });
-    }
-    write_back(shared, state, id)
+    mut state: Guarded<'_>,
+    id: Id,
+    work: impl FnOnce(&RwLock<Home>) -> um_backend::Result<R>,
+    end: impl FnOnce(&mut State, bool),
+) -> um_backend::Result<R> {
+    // A write back of later contents waits for the end, and so does a transfer to the arena if this is a write.
+    state.pin(id);
+    let home = Arc::clone(&state.entry(id).home);
+    let result = state.unlocked(|| work(&home));
+    end(&mut state, result.is_ok());
+    // The caller has a reference to the buffer: it is not dropped meanwhile.
+    state.unpin(id);
+    drop(state);
+    shared.released.notify_all();
+    result
 }
 
-/// Takes the buffer out of the arena, and calls `put`, which writes the home. The caller has the buffer exclusively. Without `keeps`, `put`
-/// replaces all contents.
+/// Makes the home as new as the arena.
+fn clean(shared: &Shared, state: &mut Guarded<'_>, id: Id, call: &'static str) -> Result<()> {
+    let mut wait = Wait::new(call);
+    loop {
+        let entry = state.entry(id);
+        if let Some(last_step) = entry.gone {
+            let buffer = entry.name.to_string();
+            return Err(Error::ContentsGone { buffer, last_step });
+        }
+        let is_taken = matches!(entry.memory, Residence::Taken);
+        if is_taken || (entry.dirty && entry.pins > 0) {
+            wait.wait(shared, state)?;
+        } else if entry.dirty && entry.in_file {
+            // A guard that reads does not prevent it.
+            flush(shared, state, id)?;
+        } else {
+            return write_back(shared, state, id);
+        }
+    }
+}
+
+/// Calls `put`, which writes the home, and then takes the buffer out of the arena; if `put` fails, the arena keeps its contents. The caller has
+/// the buffer exclusively. Without `keeps`, `put` replaces all contents.
 pub(crate) fn put_home(
     shared: &Shared,
-    id: usize,
+    id: Id,
     (call, keeps): (&'static str, bool),
     put: impl FnOnce(&mut Home) -> um_backend::Result<()>,
 ) -> um_backend::Result<()> {
     shared.check_process(call)?;
+    let refused = |error| below(error, call);
     let mut state = shared.state.lock();
-    if state.entry(id).is_held() {
-        let held = "a forgotten guard".to_owned();
-        return Err(CudaError::StorageInUse { call, held });
+    let mut wait = Wait::new(call);
+    loop {
+        // A transfer of another thread, which makes room or follows a plan.
+        while state.entry(id).pins > 0 {
+            wait.wait(shared, &mut state).map_err(refused)?;
+        }
+        if state.entry(id).is_held() {
+            let held = "a forgotten guard".to_owned();
+            return Err(CudaError::StorageInUse { call, held });
+        }
+        if keeps {
+            clean(shared, &mut state, id, call).map_err(refused)?;
+        }
+        if !state.entry(id).stays() {
+            break;
+        }
     }
-    if keeps {
-        clean(shared, &mut state, id, call).map_err(|error| below(error, call))?;
-    }
-    let entry = state.entry(id);
-    (entry.dirty, entry.gone) = (false, None);
-    let home = Arc::clone(&entry.home);
-    if !entry.is_away() {
-        drop(state.left(id));
-    }
-    // Locked before the state is free: a look-ahead of another thread waits, and then finds the new contents.
-    let mut home = home.lock();
-    drop(state);
-    put(&mut home)
+    let end = |state: &mut State, is_put: bool| {
+        let entry = state.entry(id);
+        match is_put {
+            true => {
+                (entry.dirty, entry.gone) = (false, None);
+                if !entry.is_away() {
+                    drop(state.left(id));
+                }
+            }
+            // The home may have a part of the new contents.
+            false => entry.dirty |= !entry.is_away() && !entry.blank,
+        }
+    };
+    access(shared, state, id, |home| put(&mut home.write()), end)
 }
 
 /// The error of the layer below that a `Buffer` returns.

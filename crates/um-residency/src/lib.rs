@@ -3,6 +3,7 @@
 mod announce;
 mod arena;
 mod budget;
+mod entries;
 mod entry;
 mod error;
 mod guard;
@@ -13,17 +14,18 @@ mod homed_buffer;
 mod host;
 mod lanes;
 mod link;
+mod lock;
 mod pass;
 mod place;
 mod planned;
 mod record;
 mod report;
 mod request;
-
 mod set;
 mod state;
 mod stats;
 mod steer;
+mod thread;
 mod transfer;
 mod wait;
 mod working_set;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use cuda_um_plan::Link;
-use um_backend::cuda_um::{self, DeviceArena, DeviceBuffer, Event, PinnedBuffer, Stream};
+use cuda_um_plan::{Access, Link};
+use um_backend::cuda_um::{self, DeviceArena, Event, PinnedBuffer, Stream};
 
 use crate::arena::Arena;
 use crate::error::Result;
-use crate::state::Shared;
+use crate::held::Held;
+use crate::homed::Homed;
+use crate::set::{List, acquire};
 
 /// The most bytes of a measured copy. A slot is the least.
 const LARGE: usize = 16 << 20;
@@ -17,60 +19,67 @@ const ROUNDS: usize = 3;
 /// The two ends of the copies in one direction.
 struct Ends {
     host: PinnedBuffer<u8>,
-    device: DeviceBuffer<u8>,
+    device: Held,
 }
 
 impl Ends {
-    fn new(shared: &Shared, bytes: usize) -> cuda_um::Result<Self> {
-        let below = shared.cuda.as_cuda_um();
-        Ok(Self {
-            host: PinnedBuffer::zeroed(below, bytes)?,
-            device: DeviceBuffer::zeroed_in(&shared.memory, bytes)?,
-        })
-    }
-
     fn copy_in(&mut self, bytes: usize, stream: &Stream) -> cuda_um::Result<()> {
         let source = self.host.view(..bytes)?;
-        stream.copy(&source, &mut self.device.view_mut(..bytes)?)
+        stream.copy(&source, &mut self.device.memory_mut().view_mut(..bytes)?)
     }
 
     fn copy_out(&mut self, bytes: usize, stream: &Stream) -> cuda_um::Result<()> {
-        let source = self.device.view(..bytes)?;
+        let source = self.device.memory().view(..bytes)?;
         stream.copy(&source, &mut self.host.view_mut(..bytes)?)
     }
 }
 
 impl Arena {
-    /// Measures the link: copies from and to pinned memory, one at a time and in both directions. Takes a few milliseconds, and two runs of up
-    /// to eight free slots; the contents of the arena stay.
+    /// Measures the link: copies from and to pinned memory, one at a time and in both directions. Takes a few milliseconds, and up to 16 slots:
+    /// buffers in them leave the arena, as for a working set. An arena with one slot never transfers in both directions at once, so
+    /// [`Link::both_ways`] is 1.
     ///
     /// # Ordering
-    /// Waits for its copies. Working sets wait meanwhile.
+    /// Waits for its copies, and while guards of other threads are in the way.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`](um_backend::CudaError::OutOfMemory) if two slots are not free, or there is no pinned memory; errors of CUDA.
+    /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) if this thread holds guards and would wait,
+    /// [`CudaError::OutOfMemory`](um_backend::CudaError::OutOfMemory) for pinned memory, and errors of CUDA and of files.
     pub fn measure_link(&self) -> Result<Link> {
-        let shared = &*self.shared;
+        let shared = &self.shared;
         shared.check_process("measure_link")?;
-        // Nothing is placed meanwhile.
-        let _state = shared.state.lock();
-        let large = LARGE.min(shared.memory.slots() / 2 * DeviceArena::SLOT_BYTES);
+        let slots = shared.memory.slots();
+        let large = LARGE.min((slots / 2).max(1) * DeviceArena::SLOT_BYTES);
         let small = DeviceArena::SLOT_BYTES / 2;
-        let (mut into, mut out) = (Ends::new(shared, large)?, Ends::new(shared, large)?);
+        // Two buffers, unless there is only one slot.
+        let of_link = |_| Homed::<u8>::unnumbered(self, "measured link", large);
+        let buffers: Vec<_> = (0..slots.min(2)).map(of_link).collect();
+        let ids = buffers.iter().map(|buffer| buffer.id);
+        let list: List = ids.map(|id| (id, Access::Write)).collect();
+        let mut ends = Vec::new();
+        // Dropped before the buffers.
+        for device in acquire(shared, &list, "measure_link")? {
+            let host = PinnedBuffer::zeroed(shared.cuda.as_cuda_um(), large)?;
+            ends.push(Ends { host, device });
+        }
         let (inbound, outbound) = (shared.inbound.stream(), shared.outbound.stream());
+        let into = &mut ends[0];
         let in_small = fastest(inbound, || into.copy_in(small, inbound))?;
         let in_large = fastest(inbound, || into.copy_in(large, inbound))?;
-        let out_large = fastest(outbound, || out.copy_out(large, outbound))?;
-        let both = fastest(inbound, || {
-            out.copy_out(large, outbound)?;
-            into.copy_in(large, inbound)?;
-            // The measured stream comes after both.
-            inbound.wait(&outbound.record()?)
-        })?;
+        let out_large = fastest(outbound, || into.copy_out(large, outbound))?;
+        let alone = in_large.max(out_large);
+        let both = match &mut ends[..] {
+            [into, out] => fastest(inbound, || {
+                out.copy_out(large, outbound)?;
+                into.copy_in(large, inbound)?;
+                // The measured stream comes after both.
+                inbound.wait(&outbound.record()?)
+            })?,
+            _ => alone,
+        };
         let bytes = (large - small) as f64;
         let rate = bytes / (in_large - in_small).max(1e-9);
         let latency = (in_large - large as f64 / rate).clamp(0.0, 1.0);
-        let alone = in_large.max(out_large);
         Ok(Link {
             in_bytes_per_second: rate.clamp(1.0, 1e15),
             out_bytes_per_second: (large as f64 / (out_large - latency).max(1e-9)).clamp(1.0, 1e15),

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
 
 use cuda_um_plan::{Access, Moment, Plan, Program, Role, Transfer, Use};
 use um_backend::cuda_um::{DeviceBuffer, Event};
 
+use crate::entries::Id;
+use crate::thread::{ThreadNumber, this_thread};
+
 /// The pass of a thread. Working sets of other threads are not part of it.
 pub(crate) struct Pass {
-    pub(crate) thread: ThreadId,
+    pub(crate) thread: ThreadNumber,
     pub(crate) kind: Kind,
     /// The times of the steps, if they are measured.
     pub(crate) clock: Option<Clock>,
@@ -41,13 +43,13 @@ pub(crate) struct StepEvents {
 #[derive(Default)]
 pub(crate) struct Recorder {
     /// The buffers in the order of their first use.
-    pub(crate) buffers: Vec<usize>,
-    index: HashMap<usize, usize>,
+    pub(crate) buffers: Vec<Id>,
+    index: HashMap<Id, usize>,
     pub(crate) steps: Vec<Vec<Use>>,
 }
 
 impl Recorder {
-    pub(crate) fn step(&mut self, list: &[(usize, Access)]) {
+    pub(crate) fn step(&mut self, list: &[(Id, Access)]) {
         let mut uses: Vec<Use> = Vec::new();
         for &(id, access) in list {
             let next = self.buffers.len();
@@ -68,7 +70,7 @@ pub(crate) struct Runner {
     pub(crate) program: Arc<Program>,
     pub(crate) plan: Arc<Plan>,
     /// The buffers of the program.
-    pub(crate) ids: Vec<usize>,
+    pub(crate) ids: Vec<Id>,
     /// The uses of each buffer: steps, and the access.
     pub(crate) uses: Arc<Vec<Vec<(usize, Access)>>>,
     /// The next step of the pass.
@@ -97,7 +99,7 @@ pub struct Divergence {
 
 impl Runner {
     /// The runner for an arena in any state.
-    pub(crate) fn new(program: Arc<Program>, plan: Arc<Plan>, ids: Vec<usize>) -> Self {
+    pub(crate) fn new(program: Arc<Program>, plan: Arc<Plan>, ids: Vec<Id>) -> Self {
         let mut uses = vec![Vec::new(); ids.len()];
         for (step, of) in program.steps.iter().enumerate() {
             of.uses
@@ -128,13 +130,13 @@ impl Runner {
     }
 
     /// Whether the next step of the program uses exactly these buffers.
-    pub(crate) fn expects(&self, list: &[(usize, Access)]) -> bool {
+    pub(crate) fn expects(&self, list: &[(Id, Access)]) -> bool {
         let Some(step) = self.program.steps.get(self.step) else {
             return false;
         };
         let has = |one: &Use| list.contains(&(self.ids[one.buffer], one.access));
         let known =
-            |(id, _): &(usize, Access)| step.uses.iter().any(|one| self.ids[one.buffer] == *id);
+            |(id, _): &(Id, Access)| step.uses.iter().any(|one| self.ids[one.buffer] == *id);
         step.uses.iter().all(has) && list.iter().all(known)
     }
 
@@ -197,6 +199,6 @@ impl Runner {
 
 impl Pass {
     pub(crate) fn is_of_this_thread(&self) -> bool {
-        self.thread == thread::current().id()
+        self.thread == this_thread()
     }
 }

@@ -35,6 +35,9 @@ fn places(
     needs: &[usize],
     choose: Chooser,
 ) -> Option<Vec<usize>> {
+    if let &[need] = needs {
+        return choose(total, regions, need).map(|start| vec![start]);
+    }
     let mut order: Vec<usize> = (0..needs.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(needs[at]));
     let mut regions = regions.to_vec();
@@ -57,23 +60,55 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 
 /// The place whose most urgent buffer is the least urgent one; of several, the one with the fewest slots in use.
 fn cheapest(total: usize, regions: &[Region], need: usize) -> Option<usize> {
-    let bounds = regions.iter().flat_map(|region| {
-        let before = |end: usize| end.checked_sub(need);
+    let mut best = None;
+    // `near` is the first region behind the place's begin, or a later one.
+    let mut consider = |start: usize, near: usize| {
+        if start + need <= total
+            && let Some(cost) = cost(regions, near, &(start..start + need))
+            && best.is_none_or(|best| (cost, start) < best)
+        {
+            best = Some((cost, start));
+        }
+    };
+    consider(0, 0);
+    // Each place that begins or ends with a region, in most cases only once: neighbours have equal bounds.
+    for (at, region) in regions.iter().enumerate() {
         let Range { start, end } = region.slots;
-        [Some(start), Some(end), before(start), before(end)]
-    });
-    let starts = bounds.flatten().chain([0]);
-    let costs = starts
-        .filter(|start| start + need <= total)
-        .filter_map(|start| {
-            let mut cost = (None, 0);
-            for region in overlapped(regions, &(start..start + need)) {
-                cost.0 = cost.0.max(Some(region.urgency?));
-                cost.1 += region.slots.len();
-            }
-            Some((cost, start))
-        });
-    costs.min().map(|(_, start)| start)
+        consider(start, at);
+        if regions
+            .get(at + 1)
+            .is_none_or(|next| next.slots.start != end)
+        {
+            consider(end, at + 1);
+        }
+        let before = |end: usize| end.checked_sub(need).filter(|first| *first != start);
+        if let Some(first) = before(end) {
+            consider(first, at);
+        }
+        let last = at.checked_sub(1).map(|last| regions[last].slots.start);
+        if let Some(first) = before(start).filter(|first| last != Some(*first)) {
+            consider(first, at);
+        }
+    }
+    best.map(|(_, start)| start)
+}
+
+/// The urgency of the most urgent buffer in a place, and the slots that are not free; `None` if a buffer there cannot leave.
+fn cost(regions: &[Region], near: usize, place: &Range<usize>) -> Option<(Option<Urgency>, usize)> {
+    let mut first = near;
+    while first > 0 && regions[first - 1].slots.end > place.start {
+        first -= 1;
+    }
+    let mut cost = (None, 0);
+    for region in regions[first..]
+        .iter()
+        .take_while(|region| region.slots.start < place.end)
+        .filter(|region| region.slots.end > place.start)
+    {
+        cost.0 = cost.0.max(Some(region.urgency?));
+        cost.1 += region.slots.len();
+    }
+    Some(cost)
 }
 
 /// The first place between the buffers that cannot leave.
@@ -87,18 +122,6 @@ fn first(total: usize, regions: &[Region], need: usize) -> Option<usize> {
         start = region.slots.end;
     }
     (start + need <= total).then_some(start)
-}
-
-/// The regions that have a slot of the range.
-pub(crate) fn overlapped<'a>(
-    regions: &'a [Region],
-    slots: &Range<usize>,
-) -> impl Iterator<Item = &'a Region> {
-    let from = regions.partition_point(|region| region.slots.end <= slots.start);
-    let end = slots.end;
-    regions[from..]
-        .iter()
-        .take_while(move |region| region.slots.start < end)
 }
 
 #[cfg(test)]

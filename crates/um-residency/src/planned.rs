@@ -1,7 +1,7 @@
 //! Passes that follow a plan.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cuda_um_plan::{Plan, PlanError, Program};
@@ -50,7 +50,9 @@ use crate::steer;
 pub struct Planned {
     arena: Arena,
     runner: Box<Runner>,
-    passes: Vec<Timed>,
+    passes: Vec<PassReport>,
+    /// The last passes, in order.
+    timed: VecDeque<Timed>,
     changes: Vec<LoggedChange>,
     measures: bool,
 }
@@ -81,9 +83,8 @@ impl Planned {
         let state = arena.shared.state.lock();
         let mut ids = Vec::with_capacity(program.buffers.len());
         for spec in &program.buffers {
-            let entries = state.entries.iter().enumerate();
-            let mut fitting =
-                entries.filter_map(|(id, entry)| entry.as_ref()?.fits(spec).then_some(id));
+            let entries = state.entries.iter();
+            let mut fitting = entries.filter_map(|(id, entry)| entry.fits(spec).then_some(id));
             match (fitting.next(), fitting.count()) {
                 (Some(id), 0) => ids.push(id),
                 (first, more) => {
@@ -101,6 +102,7 @@ impl Planned {
             arena: arena.clone(),
             runner: Box::new(runner),
             passes: Vec::new(),
+            timed: VecDeque::new(),
             changes: Vec::new(),
             measures: false,
         })
@@ -124,9 +126,7 @@ impl Planned {
     /// then be lost, and the next pass begins anew.
     pub fn run<R>(&mut self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<R> {
         let shared = Arc::clone(&self.arena.shared);
-        if shared.has_pass.load(Ordering::Relaxed) {
-            return Err(Error::PassActive { call: "run" });
-        }
+        let active = Active::enter(&shared, "run")?;
         // Stays if this pass fails or panics: the next one begins anew.
         let again = self.runner.again();
         let mut runner = std::mem::replace(&mut self.runner, Box::new(again));
@@ -138,23 +138,25 @@ impl Planned {
         self.live(&runner)?;
         let (clock, begin) = (clock?, Event::timed(stream)?);
         steer::enter(&shared, &mut runner)?;
-        let active = Active::enter(&shared, "run", Kind::Planned(runner), clock)?;
+        active.begin(Kind::Planned(runner), clock);
         let result = pass();
         let Some(Pass {
             kind: Kind::Planned(mut runner),
             clock,
             ..
-        }) = active.leave()
+        }) = active.end("run")?
         else {
             return Err(Error::PassActive { call: "run" });
         };
         let left = steer::leave(&shared, &mut runner);
-        self.changes = shared.state.lock().counters.log.take().unwrap_or_default();
+        self.changes = active.log();
+        drop(active);
         left?;
         let divergence = runner.divergence.clone();
         self.runner = runner;
         let (after, end) = (self.arena.stats(), Event::timed(stream)?);
-        self.passes.push(Timed {
+        self.keep_times();
+        self.timed.push_back(Timed {
             begin,
             end,
             bytes: [
@@ -171,7 +173,7 @@ impl Planned {
         let state = self.arena.shared.state.lock();
         for (&id, spec) in runner.ids.iter().zip(&runner.program.buffers) {
             let fits = |entry: &Entry| entry.fits(spec);
-            if !state.entries[id].as_ref().is_some_and(fits) {
+            if !state.entries.get(id).is_some_and(fits) {
                 return Err(Error::UnknownBuffer {
                     name: spec.name.clone(),
                     bytes: spec.bytes,
@@ -182,21 +184,24 @@ impl Planned {
         Ok(())
     }
 
+    /// Reads the times of passes that are over, so that their events do not accumulate.
+    fn keep_times(&mut self) {
+        while let Some(first) = self.timed.front()
+            && first.end.is_complete().unwrap_or(false)
+            && let Ok(report) = first.report()
+        {
+            self.passes.push(report);
+            self.timed.pop_front();
+        }
+    }
+
     /// What the passes did, beside the prediction. Waits for their work.
     ///
     /// # Errors
     /// Errors of CUDA, also of earlier work.
     pub fn report(&self) -> Result<Report> {
-        let passes = self.passes.iter().map(|pass| {
-            let stalls = pass.clock.as_ref().map_or(Ok(Vec::new()), Clock::stalls)?;
-            Ok(PassReport {
-                time: pass.end.elapsed_since(&pass.begin)?,
-                in_bytes: pass.bytes[0],
-                out_bytes: pass.bytes[1],
-                stalls,
-                divergence: pass.divergence.clone(),
-            })
-        });
+        let known = self.passes.iter().cloned().map(Ok);
+        let passes = known.chain(self.timed.iter().map(Timed::report));
         Ok(Report {
             prediction: self.runner.plan.prediction().clone(),
             passes: passes.collect::<Result<_>>()?,
@@ -211,8 +216,22 @@ impl Planned {
     /// # Errors
     /// Errors of CUDA, also of earlier work.
     pub fn last_time(&self) -> Result<Option<Duration>> {
-        let last = self.passes.last();
-        let time = last.map(|pass| pass.end.elapsed_since(&pass.begin));
-        Ok(time.transpose()?)
+        match self.timed.back() {
+            Some(last) => Ok(Some(last.end.elapsed_since(&last.begin)?)),
+            None => Ok(self.passes.last().map(|pass| pass.time)),
+        }
+    }
+}
+
+impl Timed {
+    fn report(&self) -> Result<PassReport> {
+        let stalls = self.clock.as_ref().map_or(Ok(Vec::new()), Clock::stalls)?;
+        Ok(PassReport {
+            time: self.end.elapsed_since(&self.begin)?,
+            in_bytes: self.bytes[0],
+            out_bytes: self.bytes[1],
+            stalls,
+            divergence: self.divergence.clone(),
+        })
     }
 }

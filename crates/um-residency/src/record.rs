@@ -1,16 +1,18 @@
 //! Recording of a pass.
 
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use cuda_um_plan::{BufferSpec, Program, Repeat, Step};
 use um_backend::cuda_um::{DeviceBuffer, Event, Stream};
 
 use crate::arena::Arena;
+use crate::entries::Id;
 use crate::error::{Error, Result};
 use crate::pass::{Clock, Kind, Pass, Recorder};
 use crate::state::Shared;
+use crate::stats::LoggedChange;
+use crate::thread::this_thread;
 
 impl Arena {
     /// Runs a pass, and records its working sets, with the time of each on the stream: from the end of its transfers to the next set. Sets of
@@ -27,21 +29,21 @@ impl Arena {
     pub fn record<R>(&self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<(R, Program)> {
         let clock = Clock::new(stream)?;
         let recorder = Kind::Recorded(Recorder::default());
-        let active = Active::enter(&self.shared, "record", recorder, Some(clock))?;
+        let active = Active::enter(&self.shared, "record")?;
+        active.begin(recorder, Some(clock));
         let result = pass();
         let Some(Pass {
             kind: Kind::Recorded(recorder),
             clock: Some(clock),
             ..
-        }) = active.leave()
+        }) = active.end("record")?
         else {
             return Err(Error::PassActive { call: "record" });
         };
         let times = clock.computing(&Event::timed(stream)?)?;
-        let mut state = self.shared.state.lock();
-        state.counters.log = None;
-        let buffer = |id: &usize| {
-            let entry = state.entries[*id].as_ref();
+        let state = self.shared.state.lock();
+        let buffer = |id: &Id| {
+            let entry = state.entries.get(*id);
             let entry = entry.ok_or_else(|| Error::UnknownBuffer {
                 name: "that was dropped within the pass".to_owned(),
                 bytes: 0,
@@ -103,37 +105,49 @@ pub(crate) struct Active<'a> {
 }
 
 impl<'a> Active<'a> {
-    pub(crate) fn enter(
-        shared: &'a Shared,
-        call: &'static str,
-        kind: Kind,
-        clock: Option<Clock>,
-    ) -> Result<Self> {
+    pub(crate) fn enter(shared: &'a Shared, call: &'static str) -> Result<Self> {
         shared.check_process(call)?;
-        let mut state = shared.state.lock();
         if shared.has_pass.swap(true, Ordering::Relaxed) {
             return Err(Error::PassActive { call });
         }
-        let thread = thread::current().id();
-        state.pass = Some(Pass {
-            thread,
-            kind,
-            clock,
-        });
-        state.counters.log = Some(Vec::new());
-        state.counters.step = 0;
         Ok(Self { shared })
     }
 
-    pub(crate) fn leave(self) -> Option<Pass> {
-        self.shared.state.lock().pass.take()
+    /// From here on, the working sets of this thread are those of the pass.
+    pub(crate) fn begin(&self, kind: Kind, clock: Option<Clock>) {
+        let thread = this_thread();
+        let mut state = self.shared.state.lock();
+        state.pass = Some(Box::new(Pass {
+            thread,
+            kind,
+            clock,
+        }));
+        state.counters.log = Some(Vec::new());
+        state.counters.step = 0;
+    }
+
+    /// Ends the pass. Other ones are refused until this value is dropped.
+    pub(crate) fn end(&self, call: &'static str) -> Result<Option<Pass>> {
+        // The pass itself may have forked.
+        self.shared.check_process(call)?;
+        Ok(self.shared.state.lock().pass.take().map(|pass| *pass))
+    }
+
+    /// The changes of the arena since `begin`.
+    pub(crate) fn log(&self) -> Vec<LoggedChange> {
+        let mut state = self.shared.state.lock();
+        state.counters.log.take().unwrap_or_default()
     }
 }
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
+        if self.shared.is_inherited() {
+            return;
+        }
         let mut state = self.shared.state.lock();
         let pass = state.pass.take();
+        state.counters.log = None;
         self.shared.has_pass.store(false, Ordering::Relaxed);
         drop(state);
         drop(pass);

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use um_backend::cuda_um::{DeviceArena, DeviceBuffer};
+use um_backend::cuda_um::{DeviceArena, EventsLater};
 
+use crate::entries::Id;
 use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::held::Held;
-use crate::place::choose;
-use crate::state::{Handle, Shared, State};
-use crate::transfer::{bring_in, evict, look_ahead, make_room};
-use crate::wait::wait;
+use crate::place::{Region, choose};
+use crate::state::{Guarded, Handle, Shared, State};
+use crate::transfer::{Load, bring_in, evict, flush, flush_one, look_ahead, make_room};
+use crate::wait::Wait;
 use cuda_um_plan::{Access, Role};
 
 /// The buffers of a set and the access to each.
@@ -22,10 +22,13 @@ pub struct Requests<'a> {
     pub(crate) list: List,
 }
 
-pub(crate) type List = SmallVec<[(usize, Access); 8]>;
+pub(crate) type List = SmallVec<[(Id, Access); 4]>;
+
+/// Guards of a set whose other buffers are still read from files.
+type Parts = SmallVec<[Option<Held>; 4]>;
 
 /// The guards of a set, in the order of the list.
-pub(crate) type Guards = SmallVec<[Held; 8]>;
+pub(crate) type Guards = SmallVec<[Held; 4]>;
 
 impl<'a> Requests<'a> {
     pub(crate) fn add(&mut self, handle: Handle<'a>, access: Access) -> Result<()> {
@@ -47,11 +50,9 @@ impl<'a> Requests<'a> {
 
 /// Refuses sets that can never be granted.
 pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
-    let mut sorted = list.clone();
-    sorted.sort_unstable_by_key(|(id, _)| *id);
-    let mut slots = 0;
-    for (at, &(id, access)) in sorted.iter().enumerate() {
-        let Some(entry) = &state.entries[id] else {
+    let (mut slots, mut needs) = (0, SmallVec::<[usize; 4]>::new());
+    for (at, &(id, access)) in list.iter().enumerate() {
+        let Some(entry) = state.entries.get(id) else {
             continue;
         };
         let buffer = || entry.name.to_string();
@@ -64,37 +65,42 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             let (buffer, last_step) = (buffer(), step);
             return Err(Error::ContentsGone { buffer, last_step });
         }
-        match at.checked_sub(1).map(|before| sorted[before]) {
-            Some((same, other)) if same == id => {
-                if (access, other) != (Access::Read, Access::Read) {
-                    return Err(Error::Twice { buffer: buffer() });
-                }
+        match list[..at].iter().find(|(other, _)| *other == id) {
+            None => {
+                slots += entry.slot_count();
+                needs.push(entry.slot_count());
             }
-            _ => slots += entry.slot_count(),
+            Some((_, Access::Read)) if access == Access::Read => {}
+            Some(_) => return Err(Error::Twice { buffer: buffer() }),
         }
     }
     if slots > shared.memory.slots() {
-        return Err(Error::OverBudget {
-            needed_bytes: (slots * DeviceArena::SLOT_BYTES) as u64,
-            budget_bytes: shared.budget_bytes(),
-        });
+        return Err(over_budget(shared, &[], slots));
     }
-    Ok(())
+    let lost = state.lost();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    // No wait gives the slots of forgotten guards back.
+    let fits = choose(shared.memory.slots(), &lost, &needs).is_some();
+    fits.then_some(())
+        .ok_or_else(|| over_budget(shared, &lost, slots))
 }
 
-/// A buffer that is read from a file without the lock.
-struct Load {
-    at: usize,
-    id: usize,
-    memory: DeviceBuffer<u8>,
+fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
+    let lost: usize = lost.iter().map(|lost| lost.slots.len()).sum();
+    Error::OverBudget {
+        needed_bytes: (slots * DeviceArena::SLOT_BYTES) as u64,
+        budget_bytes: shared.budget_bytes() - (lost * DeviceArena::SLOT_BYTES) as u64,
+    }
 }
 
 /// Waits until the whole set can be had, brings in what is missing, and takes it.
 pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> Result<Guards> {
     shared.check_process(call)?;
     // Dropped after the lock, which the drop of a guard takes.
-    let mut held: SmallVec<[Option<Held>; 8]> = SmallVec::new();
-    let mut loads = Vec::new();
+    let mut held: Parts = SmallVec::new();
+    let mut loads = Loads::new();
     let mut state = shared.state.lock();
     let places = free_places(shared, &mut state, list, call)?;
     arrive(shared, &mut state, (list, &places), &mut loads)?;
@@ -123,15 +129,16 @@ pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> 
 }
 
 /// The buffers of the set that are away, and a place for each.
-type Places = SmallVec<[(usize, usize); 8]>;
+type Places = SmallVec<[(Id, usize); 4]>;
 
 /// Waits until no guard is in the way, and there is room.
 fn free_places(
     shared: &Shared,
-    state: &mut MutexGuard<'_, State>,
+    state: &mut Guarded<'_>,
     list: &List,
     call: &'static str,
 ) -> Result<Places> {
+    let mut wait = Wait::new(call);
     loop {
         check(shared, state, list)?;
         for &(id, access) in list {
@@ -143,22 +150,40 @@ fn free_places(
             .iter()
             .any(|&(id, access)| state.entry(id).is_busy_for(access));
         if !is_busy {
-            if let Some(places) = places(shared, state, list, false) {
-                return Ok(places);
-            }
-            if state.guards() == 0 {
-                return pack(shared, state, list);
+            let places = places(shared, state, list, false);
+            let packs = places.is_none() && state.guards() == 0;
+            let places = match packs {
+                true => pack(shared, state, list)?,
+                false => places,
+            };
+            match places {
+                Some(places) if !flush_places(shared, state, &places)? => return Ok(places),
+                // After a flush the state may be another one.
+                Some(_) => continue,
+                None if packs => continue,
+                None => {}
             }
         }
-        wait(shared, state, call)?;
+        wait.wait(shared, state)?;
     }
+}
+
+/// Flushes a buffer that leaves these places, if one must be.
+fn flush_places(shared: &Shared, state: &mut Guarded<'_>, places: &Places) -> Result<bool> {
+    for &(id, first) in places {
+        let slots = first..first + state.entry(id).slot_count();
+        if flush_one(shared, state, &slots)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Places for what is away; all other buffers of the set stay in their places. With `misses`, nothing of the set is in the arena.
 fn places(shared: &Shared, state: &State, list: &List, all: bool) -> Option<Places> {
-    let mut away: SmallVec<[(usize, usize); 8]> = SmallVec::new();
+    let mut away: Places = SmallVec::new();
     for (at, &(id, _)) in list.iter().enumerate() {
-        let entry = state.entries[id].as_ref()?;
+        let entry = state.entries.get(id)?;
         let is_first = list[..at].iter().all(|&(other, _)| other != id);
         if is_first && (all || entry.is_away()) {
             away.push((id, entry.slot_count()));
@@ -167,33 +192,34 @@ fn places(shared: &Shared, state: &State, list: &List, all: bool) -> Option<Plac
     if away.is_empty() {
         return Some(away);
     }
-    let of_set = |id: usize| list.iter().any(|&(other, _)| other == id);
+    let of_set = |id: Id| list.iter().any(|&(other, _)| other == id);
     let regions = state.regions(|id, _| !all && of_set(id));
-    let needs: SmallVec<[usize; 8]> = away.iter().map(|(_, slots)| *slots).collect();
+    let needs: SmallVec<[usize; 4]> = away.iter().map(|(_, slots)| *slots).collect();
     let starts = choose(shared.memory.slots(), &regions, &needs)?;
     let ids = away.iter().map(|(id, _)| *id);
     Some(ids.zip(starts).collect())
 }
 
-/// Makes places for the whole set by moving those of its buffers that are in the way: they go home and come back.
-fn pack(shared: &Shared, state: &mut State, list: &List) -> Result<Places> {
-    let Some(places) = places(shared, state, list, true) else {
+/// Makes places for the whole set by moving those of its buffers that are in the way: they go home and come back. `None` if the state may be
+/// another one: a buffer was flushed.
+fn pack(shared: &Shared, state: &mut Guarded<'_>, list: &List) -> Result<Option<Places>> {
+    let Some(all) = places(shared, state, list, true) else {
         // Forgotten guards have slots.
-        let slots: usize = list
-            .iter()
-            .map(|&(id, _)| state.entry(id).slot_count())
-            .sum();
-        return Err(Error::OverBudget {
-            needed_bytes: (slots * DeviceArena::SLOT_BYTES) as u64,
-            budget_bytes: shared.budget_bytes() - state.lost_bytes(),
-        });
+        let slots = list.iter().map(|&(id, _)| state.entry(id).slot_count());
+        let slots = slots.sum();
+        return Err(over_budget(shared, &state.lost(), slots));
     };
-    for &(id, _) in &places {
+    for &(id, _) in &all {
+        if state.entry(id).needs_flush() {
+            return flush(shared, state, id).map(|()| None);
+        }
+    }
+    for &(id, _) in &all {
         if !state.entry(id).is_away() {
             evict(shared, state, id)?;
         }
     }
-    Ok(places)
+    Ok(Some(all))
 }
 
 /// Brings in what is away.
@@ -201,28 +227,25 @@ fn arrive(
     shared: &Shared,
     state: &mut State,
     (list, places): (&List, &Places),
-    loads: &mut Vec<Load>,
+    loads: &mut Loads,
 ) -> Result<()> {
     let arrived = (|| {
         for &(id, first) in places {
             let slots = first..first + state.entry(id).slot_count();
             make_room(shared, state, &slots)?;
-            let at = list.iter().position(|&(other, _)| other == id);
-            let Some(at) = at else { continue };
-            let access = list[at].1;
-            if let Some(memory) = bring_in(shared, state, (id, first), access)? {
-                state.loading += 1;
-                loads.push(Load { at, id, memory });
-            }
+            let of = list.iter().find(|&&(other, _)| other == id);
+            let Some(&(_, access)) = of else { continue };
+            loads.extend(bring_in(shared, state, (id, first), access)?);
         }
         Ok(())
     })();
     state.counters.stats.misses += places.len() as u64;
     state.counters.stats.hits += (list.len() - places.len()) as u64;
     if arrived.is_err() {
-        for load in loads.drain(..) {
-            state.left(load.id);
-            state.loading -= 1;
+        for Load { id, memory, .. } in loads.drain(..) {
+            drop(memory);
+            state.left(id);
+            state.unpin(id);
         }
         for &(id, _) in places {
             let entry = state.entry(id);
@@ -236,69 +259,56 @@ fn arrive(
 }
 
 /// Reads files into the buffers that wait for it, without the lock, and takes them.
-fn read_files(
-    shared: &Arc<Shared>,
-    list: &List,
-    (loads, held): (Vec<Load>, &mut SmallVec<[Option<Held>; 8]>),
-) -> Result<()> {
-    let mut outcome = Ok(());
-    for Load { at, id, memory } in loads {
-        if outcome.is_err() {
-            give_up(shared, id, memory);
-            continue;
-        }
-        outcome = load_and(shared, (id, memory), |state| {
-            for (at, &(other, access)) in list.iter().enumerate().skip(at) {
-                if other == id {
-                    let writes = access != Access::Read;
-                    held[at] = Held::take(shared, state, (id, writes));
-                }
+fn read_files(shared: &Arc<Shared>, list: &List, (loads, held): (Loads, &mut Parts)) -> Result<()> {
+    load_all(shared, Ok(()), loads, |state, id| {
+        for (at, &(other, access)) in list.iter().enumerate() {
+            if other == id {
+                let writes = access != Access::Read;
+                held[at] = Held::take(shared, state, (id, writes));
             }
-        });
-    }
-    outcome
+        }
+    })
 }
 
 /// Buffers that are read from files without the lock.
-pub(crate) type Loads = Vec<(usize, DeviceBuffer<u8>)>;
+pub(crate) type Loads = Vec<Load>;
 
-/// Reads files into the buffers that were placed for them, without the lock; after an error, frees their slots.
-pub(crate) fn load_all(shared: &Shared, mut outcome: Result<()>, loads: Loads) -> Result<()> {
-    for (id, memory) in loads {
-        match outcome {
-            Ok(()) => outcome = load_and(shared, (id, memory), |_| ()),
-            Err(_) => give_up(shared, id, memory),
+/// Reads files into the buffers that were placed for them, without the lock, and calls `then` for each; after an error, frees their slots.
+pub(crate) fn load_all(
+    shared: &Shared,
+    mut outcome: Result<()>,
+    loads: Loads,
+    mut then: impl FnMut(&mut State, Id),
+) -> Result<()> {
+    if loads.is_empty() {
+        return outcome;
+    }
+    // A subscriber would wait for the buffer that its own thread reads.
+    let _later = EventsLater::begin();
+    for Load {
+        id,
+        mut memory,
+        home,
+    } in loads
+    {
+        if outcome.is_ok() {
+            let read = home.read().bring_in(&mut memory, shared.inbound.stream());
+            outcome = read.map_err(Error::from);
         }
+        let mut state = shared.state.lock();
+        match outcome {
+            Ok(()) => state.entry(id).memory = Residence::Here(Arc::new(memory)),
+            Err(_) => {
+                drop(memory);
+                state.left(id);
+            }
+        }
+        let dropped = state.unpin(id);
+        if outcome.is_ok() && dropped.is_none() {
+            then(&mut state, id);
+        }
+        drop(state);
+        shared.released.notify_all();
     }
     outcome
-}
-
-fn load_and(
-    shared: &Shared,
-    (id, mut memory): (usize, DeviceBuffer<u8>),
-    then: impl FnOnce(&mut State),
-) -> Result<()> {
-    let home = Arc::clone(&shared.state.lock().entry(id).home);
-    let read = home.lock().bring_in(&mut memory, shared.inbound.stream());
-    if let Err(error) = read {
-        give_up(shared, id, memory);
-        return Err(error.into());
-    }
-    let mut state = shared.state.lock();
-    state.loading -= 1;
-    state.entry(id).memory = Residence::Here(Arc::new(memory));
-    then(&mut state);
-    drop(state);
-    shared.released.notify_all();
-    Ok(())
-}
-
-/// Frees the slots of a buffer whose file was not read.
-fn give_up(shared: &Shared, id: usize, memory: DeviceBuffer<u8>) {
-    drop(memory);
-    let mut state = shared.state.lock();
-    state.loading -= 1;
-    state.left(id);
-    drop(state);
-    shared.released.notify_all();
 }

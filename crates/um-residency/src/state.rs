@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 use um_backend::cuda_um::DeviceArena;
 use um_backend::{BufferDevice, CudaDevice};
 
+use crate::entries::{Entries, Id};
 use crate::entry::{Entry, Residence};
 use crate::lanes::Lanes;
+use crate::lock::{Lock, Locked};
 use crate::pass::Pass;
 use crate::place::Region;
 use crate::stats::{Change, Counters};
@@ -23,17 +25,22 @@ pub(crate) struct Shared {
     /// Transfers to the arena, and from it.
     pub(crate) inbound: Lanes,
     pub(crate) outbound: Lanes,
-    pub(crate) state: Mutex<State>,
-    /// A guard was dropped.
+    pub(crate) state: Lock<State>,
+    /// A guard was dropped, or a pin ended.
     pub(crate) released: Condvar,
     /// A pass is being recorded or run.
     pub(crate) has_pass: AtomicBool,
 }
 
 impl Shared {
+    /// Whether this is a child made by `fork`, where another thread of the parent may have the lock.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.cuda.as_cuda_um().runtime().is_inherited()
+    }
+
     /// Refuses a child made by `fork`. Comes before the lock.
     pub(crate) fn check_process(&self, call: &'static str) -> um_backend::Result<()> {
-        match self.cuda.as_cuda_um().runtime().is_inherited() {
+        match self.is_inherited() {
             true => Err(um_backend::Error::Forked { call }.into()),
             false => Ok(()),
         }
@@ -48,55 +55,50 @@ impl Shared {
 #[derive(Clone, Copy)]
 pub(crate) struct Handle<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) id: usize,
+    pub(crate) id: Id,
 }
+
+/// The state while its lock is held.
+pub(crate) type Guarded<'a> = Locked<'a, State>;
 
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) entries: Vec<Option<Entry>>,
-    /// Numbers of entries that can be used again.
-    free: Vec<usize>,
+    pub(crate) entries: Entries,
     /// The slots that are not free, by the first one.
-    regions: BTreeMap<usize, usize>,
+    regions: BTreeMap<usize, Id>,
     /// Slots of forgotten guards of dropped buffers.
     lost: Vec<Region>,
     /// The guards of all threads.
     pub(crate) held: usize,
-    /// The buffers that are being read from files.
-    pub(crate) loading: usize,
+    /// The pins of all buffers, and how many have ended.
+    pub(crate) pins: usize,
+    pub(crate) unpinned: u64,
     /// Counts uses.
     pub(crate) clock: u64,
     /// The announced uses, in order: number, buffer and access.
-    pub(crate) upcoming: VecDeque<(u64, usize, Access)>,
+    pub(crate) upcoming: VecDeque<(u64, Id, Access)>,
     pub(crate) announced: u64,
     /// Counts buffers, for their names.
     pub(crate) made: u64,
     pub(crate) counters: Counters,
-    pub(crate) pass: Option<Pass>,
+    pub(crate) pass: Option<Box<Pass>>,
 }
 
 impl State {
-    pub(crate) fn add(&mut self, entry: Entry) -> usize {
-        match self.free.pop() {
-            Some(id) => {
-                self.entries[id] = Some(entry);
-                id
-            }
-            None => {
-                self.entries.push(Some(entry));
-                self.entries.len() - 1
-            }
-        }
-    }
-
     /// The entry of a live buffer.
-    pub(crate) fn entry(&mut self, id: usize) -> &mut Entry {
-        self.entries[id].as_mut().expect("the buffer is live")
+    pub(crate) fn entry(&mut self, id: Id) -> &mut Entry {
+        self.entries.get_mut(id).expect("the buffer is live")
     }
 
-    /// Removes a dropped buffer. Its memory is not written back.
-    pub(crate) fn remove(&mut self, id: usize) -> Option<Entry> {
-        let mut entry = self.entries[id].take()?;
+    /// Notes that a buffer is dropped, and removes it, unless it is pinned. Its memory is not written back.
+    pub(crate) fn remove(&mut self, id: Id) -> Option<Entry> {
+        self.upcoming.retain(|(_, of, _)| *of != id);
+        let entry = self.entries.get_mut(id)?;
+        entry.is_dropped = true;
+        if entry.pins > 0 {
+            return None;
+        }
+        let mut entry = self.entries.remove(id)?;
         if !entry.is_away() {
             if entry.bytes > 0 {
                 self.regions.remove(&entry.first);
@@ -105,27 +107,36 @@ impl State {
         }
         if entry.is_held() {
             // Only a forgotten guard outlives its buffer.
+            self.held -= entry.readers.max(1);
             let (slots, urgency) = (entry.slots(), None);
             self.lost.push(Region { slots, urgency });
         }
         // Before the lock is free: these slots are free for others then.
         drop(std::mem::replace(&mut entry.memory, Residence::Away));
-        self.upcoming.retain(|(_, of, _)| *of != id);
-        // A pass knows its buffers by number.
-        if self.pass.is_none() {
-            self.free.push(id);
-        }
         Some(entry)
     }
 
+    /// Keeps a buffer where it is until [`unpin`](Self::unpin).
+    pub(crate) fn pin(&mut self, id: Id) {
+        self.entry(id).pins += 1;
+        self.pins += 1;
+    }
+
+    /// Ends a pin. Returns the buffer if it was dropped meanwhile. The caller notifies waiting threads.
+    pub(crate) fn unpin(&mut self, id: Id) -> Option<Entry> {
+        self.pins -= 1;
+        self.unpinned += 1;
+        let entry = self.entry(id);
+        entry.pins -= 1;
+        match entry.is_dropped {
+            true => self.remove(id),
+            false => None,
+        }
+    }
+
     /// Notes that a buffer is in the arena from this slot on.
-    pub(crate) fn arrived(
-        &mut self,
-        id: usize,
-        first: usize,
-        (memory, change): (Residence, Change),
-    ) {
-        let entry = self.entries[id].as_mut().expect("the buffer is live");
+    pub(crate) fn arrived(&mut self, id: Id, first: usize, (memory, change): (Residence, Change)) {
+        let entry = self.entries.get_mut(id).expect("the buffer is live");
         (entry.first, entry.memory) = (first, memory);
         self.counters.note(change, entry);
         if entry.bytes > 0 {
@@ -134,8 +145,8 @@ impl State {
     }
 
     /// Notes that a buffer left the arena, and returns its memory.
-    pub(crate) fn left(&mut self, id: usize) -> Residence {
-        let entry = self.entries[id].as_mut().expect("the buffer is live");
+    pub(crate) fn left(&mut self, id: Id) -> Residence {
+        let entry = self.entries.get_mut(id).expect("the buffer is live");
         if entry.bytes > 0 {
             self.regions.remove(&entry.first);
         }
@@ -145,9 +156,9 @@ impl State {
     }
 
     /// The slots that are not free, in order. `stays` tells which buffers cannot leave although no guard has them.
-    pub(crate) fn regions(&self, stays: impl Fn(usize, &Entry) -> bool) -> Vec<Region> {
-        let of = |&id: &usize| {
-            let entry = self.entries[id].as_ref()?;
+    pub(crate) fn regions(&self, stays: impl Fn(Id, &Entry) -> bool) -> Vec<Region> {
+        let of = |&id: &Id| {
+            let entry = self.entries.get(id)?;
             let urgency = entry.urgency().filter(|_| !stays(id, entry));
             let slots = entry.slots();
             Some(Region { slots, urgency })
@@ -160,23 +171,24 @@ impl State {
         regions
     }
 
-    /// The buffers in these slots.
-    pub(crate) fn in_slots(&self, slots: &std::ops::Range<usize>) -> Vec<usize> {
-        let below = self.regions.range(..slots.end);
-        let of = |(_, &id): (&usize, &usize)| {
-            let entry = self.entries[id].as_ref()?;
+    /// The buffers in these slots, the last one first.
+    pub(crate) fn in_slots(&self, slots: &std::ops::Range<usize>) -> Vec<Id> {
+        let below = self.regions.range(..slots.end).rev();
+        let of = |(_, &id): (&usize, &Id)| {
+            let entry = self.entries.get(id)?;
             (entry.slots().end > slots.start).then_some(id)
         };
-        below.filter_map(of).collect()
+        // Regions are apart, so those before the first one that ends too early do so as well.
+        below.map_while(of).collect()
     }
 
-    /// The guards of all threads, and the buffers that will be one.
+    /// The guards of all threads, and what ends without them.
     pub(crate) fn guards(&self) -> usize {
-        self.held + self.loading
+        self.held + self.pins
     }
 
     /// Adds a later use of each buffer.
-    pub(crate) fn announce(&mut self, list: &[(usize, Access)]) {
+    pub(crate) fn announce(&mut self, list: &[(Id, Access)]) {
         self.announced += 1;
         let at = self.announced;
         for &(id, access) in list {
@@ -197,9 +209,10 @@ impl State {
         self.lost.iter().any(overlaps)
     }
 
-    /// Bytes in slots of forgotten guards.
-    pub(crate) fn lost_bytes(&self) -> u64 {
-        let slots: usize = self.lost.iter().map(|lost| lost.slots.len()).sum();
-        (slots * DeviceArena::SLOT_BYTES) as u64
+    /// The slots of forgotten guards, in order.
+    pub(crate) fn lost(&self) -> Vec<Region> {
+        let mut lost = self.lost.clone();
+        lost.sort_by_key(|region| region.slots.start);
+        lost
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use cuda_um_plan::{Access, Placed, Repeat, Role, Transfer, TransferKind};
 use um_backend::cuda_um::{Event, Stream};
 
-use crate::entry::Residence;
+use crate::entries::Id;
 use crate::error::Result;
 use crate::pass::{Divergence, Kind, Pass, Runner};
 use crate::set::{Guards, List, Loads, load_all};
-use crate::state::{Shared, State};
-use crate::transfer::{bring_in, evict, make_room, write_back};
+use crate::state::{Guarded, Shared, State};
+use crate::transfer::{bring_in, evict, flush, flush_one, make_room, write_back};
 
 /// Before a working set of the thread of a pass: the transfers that its plan has until then.
 pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Result<()> {
@@ -23,12 +23,12 @@ pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Resul
     let begun = begin_of(shared, &mut state, (&mut pass, stream), (list, &mut loads));
     state.pass = Some(pass);
     drop(state);
-    load_all(shared, begun, loads)
+    load_all(shared, begun, loads, |_, _| ())
 }
 
 fn begin_of(
     shared: &Shared,
-    state: &mut State,
+    state: &mut Guarded<'_>,
     (pass, stream): (&mut Pass, &Stream),
     (list, loads): (&List, &mut Loads),
 ) -> Result<()> {
@@ -59,11 +59,14 @@ pub(crate) fn granted(
         return Ok(());
     };
     let measured = measure(&mut pass, stream, (list, held));
-    match &mut pass.kind {
-        Kind::Recorded(recorder) => recorder.step(list),
-        Kind::Planned(runner) => runner.step += 1,
+    // A set that fails is no step: the caller may ask for it again.
+    if measured.is_ok() {
+        match &mut pass.kind {
+            Kind::Recorded(recorder) => recorder.step(list),
+            Kind::Planned(runner) => runner.step += 1,
+        }
+        state.counters.step += 1;
     }
-    state.counters.step += 1;
     state.pass = Some(pass);
     measured
 }
@@ -77,12 +80,10 @@ fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &mut Guards))
         if held.memory().is_empty() {
             continue;
         }
-        match access {
-            // After the last work in the slots, too. The contents have unspecified values.
-            Access::Write => held.memory_mut().view_mut(..1)?.fill(0, stream)?,
-            Access::Read | Access::ReadWrite => {
-                stream.copy(&held.memory().view(..1)?, &mut clock.probe)?;
-            }
+        stream.copy(&held.memory().view(..1)?, &mut clock.probe)?;
+        if *access == Access::Write {
+            // After the last work in the slots, too. The byte stays what it is: the set may fail yet.
+            stream.copy(&clock.probe, &mut held.memory_mut().view_mut(..1)?)?;
         }
     }
     if let Some(begins) = clock.begins.take() {
@@ -93,7 +94,7 @@ fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &mut Guards))
 }
 
 /// The pass of this thread.
-fn take(state: &mut State) -> Option<Pass> {
+fn take(state: &mut State) -> Option<Box<Pass>> {
     state.pass.take_if(|pass| pass.is_of_this_thread())
 }
 
@@ -103,12 +104,12 @@ pub(crate) fn enter(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
     let mut loads = Loads::new();
     let entered = enter_of(shared, &mut state, runner, &mut loads);
     drop(state);
-    load_all(shared, entered, loads)
+    load_all(shared, entered, loads, |_, _| ())
 }
 
 fn enter_of(
     shared: &Shared,
-    state: &mut State,
+    state: &mut Guarded<'_>,
     runner: &mut Runner,
     loads: &mut Loads,
 ) -> Result<()> {
@@ -116,8 +117,11 @@ fn enter_of(
     runner.ended = 0;
     runner.divergence = None;
     for (buffer, &id) in runner.ids.iter().enumerate() {
-        if runner.program.buffers[buffer].role == Role::Scratch {
-            state.entry(id).gone = None;
+        // Another thread may have dropped the buffer.
+        if runner.program.buffers[buffer].role == Role::Scratch
+            && let Some(entry) = state.entries.get_mut(id)
+        {
+            entry.gone = None;
         }
     }
     if runner.is_lost {
@@ -126,7 +130,7 @@ fn enter_of(
         runner.advance(0);
         for &id in &runner.ids {
             // Contents that the plan may drop, because in its passes the home has them.
-            write_back(shared, state, id)?;
+            go_home(shared, state, id)?;
         }
         let plan = Arc::clone(&runner.plan);
         for &Placed { buffer, slots } in plan.resident() {
@@ -159,7 +163,7 @@ pub(crate) fn leave(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
     drop(state);
     // A guard that the caller kept may have been in the way of a transfer.
     runner.is_lost |= runner.next_pass == 0 || runner.program.repeat == Repeat::Once;
-    load_all(shared, left, loads)
+    load_all(shared, left, loads, |_, _| ())
 }
 
 /// Leaves the plan. The rest of the pass is announced.
@@ -175,7 +179,7 @@ fn diverge(state: &mut State, runner: &mut Runner, found: String) {
         let list: Vec<_> = uses
             .map(|one| (runner.ids[one.buffer], one.access))
             // The pass may have dropped some.
-            .filter(|(id, _)| state.entries[*id].is_some())
+            .filter(|(id, _)| state.entries.get(*id).is_some())
             .collect();
         state.announce(&list);
     }
@@ -184,7 +188,7 @@ fn diverge(state: &mut State, runner: &mut Runner, found: String) {
 /// The transfers whose earliest point is over, in the order of the plan: first from the device, then to it.
 fn proceed(
     shared: &Shared,
-    state: &mut State,
+    state: &mut Guarded<'_>,
     runner: &mut Runner,
     loads: &mut Loads,
 ) -> Result<()> {
@@ -201,10 +205,8 @@ fn proceed(
             TransferKind::In => Access::Read,
             _ => Access::Write,
         };
-        // The pass may have dropped the buffer.
-        let is_placed = one.kind == TransferKind::ReadInPlace
-            || state.entries[at.0].is_none()
-            || put(shared, state, (at, access), loads)?;
+        let is_placed =
+            one.kind == TransferKind::ReadInPlace || put(shared, state, (at, access), loads)?;
         if !is_placed {
             break;
         }
@@ -214,57 +216,83 @@ fn proceed(
 }
 
 /// A transfer after a step.
-fn finish(shared: &Shared, state: &mut State, runner: &Runner, one: &Transfer) -> Result<()> {
+fn finish(shared: &Shared, state: &mut Guarded<'_>, runner: &Runner, one: &Transfer) -> Result<()> {
     let id = runner.ids[one.buffer];
-    if state.entries[id].is_none() {
-        // The pass dropped the buffer.
-        return Ok(());
-    }
     if one.kind == TransferKind::Out {
-        return write_back(shared, state, id);
+        return go_home(shared, state, id);
     }
-    let entry = state.entry(id);
-    if entry.is_away() || entry.is_held() {
+    let is_dead = runner.is_dead(one.buffer, runner.ended);
+    if !is_dead {
+        go_home(shared, state, id)?;
+    }
+    // The pass may have dropped the buffer.
+    let Some(entry) = state.entries.get_mut(id) else {
+        return Ok(());
+    };
+    let is_changed = entry.needs_flush() && !is_dead;
+    if entry.is_away() || entry.stays() || is_changed {
         return Ok(());
     }
-    if entry.dirty && runner.is_dead(one.buffer, runner.ended) {
+    if entry.dirty && is_dead {
         entry.dirty = false;
         entry.gone = Some(runner.ended);
     }
     evict(shared, state, id)
 }
 
+/// Makes the home as new as the arena, if the buffer is not in use. Another thread may change the state meanwhile.
+fn go_home(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
+    match state.entries.get(id) {
+        Some(entry) if entry.in_file && entry.dirty && entry.pins == 0 => flush(shared, state, id),
+        _ => write_back(shared, state, id),
+    }
+}
+
 /// Places a buffer as planned, and brings its contents in if the access needs them. Returns false if a guard is in the way.
 fn put(
     shared: &Shared,
-    state: &mut State,
-    ((id, first), access): ((usize, usize), Access),
+    state: &mut Guarded<'_>,
+    ((id, first), access): ((Id, usize), Access),
     loads: &mut Loads,
 ) -> Result<bool> {
-    let entry = state.entry(id);
-    let slots = first..first + entry.slot_count();
-    if !entry.is_away() {
-        if entry.first == first || entry.is_held() {
-            return Ok(entry.first == first);
+    loop {
+        // The pass may have dropped the buffer.
+        let Some(entry) = state.entries.get(id) else {
+            return Ok(true);
+        };
+        let slots = first..first + entry.slot_count();
+        let is_there = !entry.is_away() && entry.first == first;
+        if is_there || entry.stays() {
+            return Ok(is_there);
         }
-        evict(shared, state, id)?;
+        if state.is_lost(&slots) {
+            return Ok(false);
+        }
+        let is_away = entry.is_away();
+        let in_slots = state.in_slots(&slots);
+        if in_slots.iter().any(|&other| state.entry(other).stays()) {
+            return Ok(false);
+        }
+        if state.entry(id).needs_flush() {
+            flush(shared, state, id)?;
+            // The state may be another one.
+            continue;
+        }
+        if flush_one(shared, state, &slots)? {
+            continue;
+        }
+        if !is_away {
+            evict(shared, state, id)?;
+        }
+        make_room(shared, state, &slots)?;
+        loads.extend(bring_in(shared, state, (id, first), access)?);
+        return Ok(true);
     }
-    let in_slots = state.in_slots(&slots);
-    if in_slots.iter().any(|&other| state.entry(other).is_held()) || state.is_lost(&slots) {
-        return Ok(false);
-    }
-    make_room(shared, state, &slots)?;
-    if let Some(memory) = bring_in(shared, state, (id, first), access)? {
-        state.loading += 1;
-        loads.push((id, memory));
-    }
-    debug_assert!(!matches!(state.entry(id).memory, Residence::Away));
-    Ok(true)
 }
 
 fn in_words(state: &State, list: &List) -> String {
-    let one = |(id, access): &(usize, Access)| {
-        let entry = state.entries[*id].as_ref();
+    let one = |(id, access): &(Id, Access)| {
+        let entry = state.entries.get(*id);
         format!("{access:?} {}", entry.map_or("?", |entry| &entry.name))
     };
     list.iter().map(one).collect::<Vec<_>>().join(", ")

@@ -5,36 +5,80 @@ use std::sync::Arc;
 
 use um_backend::cuda_um::DeviceBuffer;
 
-use crate::entry::Residence;
+use crate::entries::Id;
+use crate::entry::{Entry, Residence};
 use crate::error::Result;
+use crate::home::SharedHome;
 use crate::place::{Urgency, choose};
-use crate::state::{Shared, State};
+use crate::state::{Guarded, Shared, State};
 use crate::stats::Change;
 use cuda_um_plan::Access;
 
-/// Makes the home as new as the arena. Enqueues a copy, or writes a file.
-pub(crate) fn write_back(shared: &Shared, state: &mut State, id: usize) -> Result<()> {
+/// Makes the home as new as the arena: enqueues a copy. A file is [flushed](flush) before, unless the buffer is in use: then it stays dirty.
+pub(crate) fn write_back(shared: &Shared, state: &mut State, id: Id) -> Result<()> {
     let State {
         entries, counters, ..
     } = state;
-    let Some(entry) = entries[id].as_mut().filter(|entry| entry.dirty) else {
+    let goes = |entry: &&mut Entry| entry.dirty && !entry.in_file && entry.pins == 0;
+    let Some(entry) = entries.get_mut(id).filter(goes) else {
         return Ok(());
     };
     if let Residence::Here(memory) = &entry.memory {
-        let write = |stream: &_| entry.home.lock().write_back(memory, stream);
-        match entry.in_file {
-            true => write(shared.outbound.stream())?,
-            false => shared.outbound.enqueue(write)?,
-        }
+        let write = |stream: &_| entry.home.write().write_back(memory, stream);
+        shared.outbound.enqueue(write)?;
         entry.dirty = false;
         counters.note(Change::Out, entry);
     }
     Ok(())
 }
 
-/// Takes a buffer out of the arena, which no guard has. The next buffer in its slots comes after its work.
-pub(crate) fn evict(shared: &Shared, state: &mut State, id: usize) -> Result<()> {
+/// Writes contents that only the arena has to the file that is their home, without the lock: the state may be another one afterwards.
+pub(crate) fn flush(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
+    let entry = state.entry(id);
+    let Residence::Here(memory) = &entry.memory else {
+        return Ok(());
+    };
+    let (memory, home) = (Arc::clone(memory), Arc::clone(&entry.home));
+    // As a guard that reads: no other guard writes the buffer meanwhile.
+    entry.readers += 1;
+    state.pin(id);
+    let stream = shared.outbound.stream();
+    let written = state.unlocked(|| home.write().write_back(&memory, stream));
+    drop(memory);
+    let State {
+        entries, counters, ..
+    } = &mut **state;
+    if let Some(entry) = entries.get_mut(id) {
+        entry.readers -= 1;
+        if written.is_ok() {
+            entry.dirty = false;
+            counters.note(Change::Out, entry);
+        }
+    }
+    let dropped = state.unpin(id);
+    shared.released.notify_all();
+    // Closes the file.
+    state.unlocked(|| drop(dropped));
+    Ok(written?)
+}
+
+/// Flushes a buffer in these slots, if one must be before it leaves. Returns whether there was one.
+pub(crate) fn flush_one(
+    shared: &Shared,
+    state: &mut Guarded<'_>,
+    slots: &Range<usize>,
+) -> Result<bool> {
+    let must = |id: &Id| state.entries.get(*id).is_some_and(Entry::needs_flush);
+    match state.in_slots(slots).into_iter().find(must) {
+        Some(id) => flush(shared, state, id).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// Takes a buffer out of the arena, which no guard has and which needs no flush. The next buffer in its slots comes after its work.
+pub(crate) fn evict(shared: &Shared, state: &mut State, id: Id) -> Result<()> {
     write_back(shared, state, id)?;
+    debug_assert!(!state.entry(id).dirty, "contents are lost");
     drop(state.left(id));
     Ok(())
 }
@@ -47,26 +91,35 @@ pub(crate) fn make_room(shared: &Shared, state: &mut State, slots: &Range<usize>
     Ok(())
 }
 
+/// A buffer that is read from a file without the lock. It is pinned.
+pub(crate) struct Load {
+    pub(crate) id: Id,
+    pub(crate) memory: DeviceBuffer<u8>,
+    pub(crate) home: SharedHome,
+}
+
 /// Places a buffer that is away, and enqueues the copy of its contents if the access needs them. A copy from a file is left to the caller,
-/// without the lock: it gets the memory.
+/// without the lock.
 pub(crate) fn bring_in(
     shared: &Shared,
     state: &mut State,
-    (id, first): (usize, usize),
+    (id, first): (Id, usize),
     access: Access,
-) -> Result<Option<DeviceBuffer<u8>>> {
+) -> Result<Option<Load>> {
     let entry = state.entry(id);
     let mut memory = shared.memory.place::<u8>(first, entry.bytes)?;
     memory.set_name(Arc::clone(&entry.name));
     let needs_contents = access != Access::Write;
     entry.blank = !needs_contents;
     if needs_contents && entry.in_file {
+        let home = Arc::clone(&entry.home);
         state.arrived(id, first, (Residence::Taken, Change::In));
-        return Ok(Some(memory));
+        state.pin(id);
+        return Ok(Some(Load { id, memory, home }));
     }
     let change = match needs_contents {
         true => {
-            let home = entry.home.lock();
+            let home = entry.home.read();
             let inbound = &shared.inbound;
             inbound.enqueue(|stream| home.bring_in(&mut memory, stream))?;
             match home.is_nowhere() {
@@ -83,23 +136,29 @@ pub(crate) fn bring_in(
 /// Brings announced buffers in, as long as there is room that buffers with an earlier use do not need. Files are read when their working set
 /// asks for them.
 pub(crate) fn look_ahead(shared: &Shared, state: &mut State) -> Result<()> {
-    let is_over = |state: &State, at: u64, id: usize| {
-        let entry = state.entries[id].as_ref();
+    // The use of each buffer that comes next.
+    let is_next = |state: &State, at: u64, id: Id| {
+        let entry = state.entries.get(id);
+        entry.and_then(|entry| entry.next.front()) == Some(&at)
+    };
+    let is_over = |state: &State, at: u64, id: Id| {
+        let entry = state.entries.get(id);
         entry.is_none_or(|entry| entry.next.front().is_none_or(|&next| next > at))
     };
-    while let Some(&(at, id, _)) = state.upcoming.front()
-        && is_over(state, at, id)
-    {
-        state.upcoming.pop_front();
-    }
+    let mut upcoming = std::mem::take(&mut state.upcoming);
+    upcoming.retain(|&(at, id, _)| !is_over(state, at, id));
+    state.upcoming = upcoming;
     for index in 0..state.upcoming.len() {
         let (at, id, access) = state.upcoming[index];
+        let is_next = is_next(state, at, id);
         let entry = state.entry(id);
-        if !entry.is_away() || entry.in_file || access == Access::Write {
+        let comes = is_next && entry.is_away() && !entry.in_file && entry.pins == 0;
+        if !comes || access == Access::Write {
             continue;
         }
         let (count, earlier) = (entry.slot_count(), Urgency::Next(std::cmp::Reverse(at)));
-        let regions = state.regions(|_, entry| entry.urgency() >= Some(earlier));
+        let stays = |_: Id, entry: &Entry| entry.urgency() >= Some(earlier) || entry.needs_flush();
+        let regions = state.regions(stays);
         let Some(places) = choose(shared.memory.slots(), &regions, &[count]) else {
             break;
         };

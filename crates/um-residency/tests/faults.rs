@@ -12,7 +12,9 @@ use cuda_um_testkit::without_pools;
 use um_backend::cuda_um::Stream;
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{Buffer, CudaBackend, CudaBackendConfig};
-use um_residency::{Arena, Budget, Error, Homed, Link, Planned, Read, Role, Update, working_set};
+use um_residency::{
+    Arena, Budget, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set,
+};
 
 /// The number of first occurrences of a call that fail. The last one fails, too.
 const FIRST: u64 = 4;
@@ -106,6 +108,24 @@ impl World {
         Ok(())
     }
 
+    /// Steps that write everything, measured: what fails leaves the old contents, which are also the new ones.
+    fn writes(&self) -> Result<(), Error> {
+        let all = &self.buffers[..3];
+        drop(working_set(
+            &self.stream,
+            [Read(&all[0]), Read(&all[1]), Read(&all[2])],
+        )?);
+        let values = self.values()?;
+        let pass = || {
+            for (buffer, value) in all.iter().zip(&values) {
+                let mut guard = working_set(&self.stream, Write(buffer))?;
+                guard.view_mut().fill(*value, &self.stream)?;
+            }
+            Ok::<(), Error>(())
+        };
+        self.arena.record(&self.stream, pass)?.0
+    }
+
     fn host(&self) -> Result<(), Error> {
         self.pass()?;
         self.values()?;
@@ -115,10 +135,11 @@ impl World {
 }
 
 type Scenario = (&'static str, fn(&World) -> Result<(), Error>);
-const SCENARIOS: [Scenario; 3] = [
+const SCENARIOS: [Scenario; 4] = [
     ("look ahead", World::look_ahead),
     ("planned", World::planned),
     ("host", World::host),
+    ("writes", World::writes),
 ];
 
 fn sim() -> Sim {

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -43,6 +44,22 @@ impl Known {
         Self { buffer, value }
     }
 
+    /// In a file.
+    fn in_file(arena: &Arena, value: u32, len: usize, role: Role) -> Self {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytemuck::cast_slice(&vec![value; len]))
+            .unwrap();
+        let buffer = Homed::from_file(arena, file, (0, len), role).unwrap();
+        let value = AtomicU32::new(value);
+        Self { buffer, value }
+    }
+
+    /// With a home of a kind.
+    fn of_kind(kind: usize, arena: &Arena, value: u32, len: usize, role: Role) -> Self {
+        let make = if kind == 0 { Self::in_file } else { Self::new };
+        make(arena, value, len, role)
+    }
+
     fn check(&self, view: View<'_, u32>) {
         let (len, expected) = (view.len(), self.value.load(Ordering::Relaxed));
         for at in [0, len / 2, len - 1] {
@@ -60,12 +77,10 @@ fn play(arena: &Arena, shared: &[Known], stream: &Stream, (seed, turns): (u64, u
     for turn in 0..turns {
         let new = seed as u32 * 1_000_000 + turn as u32;
         match dice.below(10) {
-            0 => own.push(Known::new(
-                arena,
-                new,
-                1 + dice.below(2 * SLOT),
-                Role::ReadWrite,
-            )),
+            0 => {
+                let (kind, len) = (dice.below(2), 1 + dice.below(2 * SLOT));
+                own.push(Known::of_kind(kind, arena, new, len, Role::ReadWrite));
+            }
             1 if !own.is_empty() => drop(own.swap_remove(dice.below(own.len()))),
             2 if !own.is_empty() => {
                 let at = dice.below(own.len());
@@ -120,12 +135,8 @@ fn threads_with_random_sets_see_the_right_bytes() {
         let role = |at: usize| [Role::ReadWrite, Role::ReadWrite, Role::ReadOnly][at % 3];
         let shared: Vec<_> = (0..9)
             .map(|at| {
-                Known::new(
-                    &arena,
-                    at as u32,
-                    1 + (at * 7919 * 64) % (3 * SLOT),
-                    role(at),
-                )
+                let len = 1 + (at * 7919 * 64) % (3 * SLOT);
+                Known::of_kind(at % 4, &arena, at as u32, len, role(at))
             })
             .collect();
         let play = |seed| {
@@ -231,7 +242,10 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
         let arena = machine.arena(6 + dice.below(4) as u64);
         let buffers: Vec<_> = roles
             .iter()
-            .map(|&role| Known::new(&arena, seed as u32, 1 + dice.below(2 * SLOT), role))
+            .map(|&role| {
+                let (kind, len) = (dice.below(4), 1 + dice.below(2 * SLOT));
+                Known::of_kind(kind, &arena, seed as u32, len, role)
+            })
             .collect();
         let pass = random_pass(&mut dice, &roles);
         let stream = &machine.stream;
@@ -298,4 +312,74 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
     println!(
         "{planned_bytes} bytes to the arena in passes that follow their plan; {off_plan} passes left it"
     );
+}
+
+/// Passes by a plan beside a thread with random sets in the same arena, which drops buffers of the program between passes.
+#[test]
+fn passes_beside_another_thread_see_the_right_bytes() {
+    let machine = Machine::new(Gpu::H200);
+    for seed in 0..programs() / 4 {
+        if let Some(sim) = &machine.sim {
+            sim.progress();
+            sim.clear_trace();
+        }
+        let mut dice = Dice::new(seed + 7);
+        let roles: Vec<Role> = (0..2 + dice.below(5))
+            .map(|_| [Role::ReadOnly, Role::ReadWrite][dice.below(2)])
+            .collect();
+        let arena = machine.arena(8 + dice.below(4) as u64);
+        let known = |dice: &mut Dice, role| {
+            let (kind, len) = (dice.below(3), 1 + dice.below(2 * SLOT));
+            Known::of_kind(kind, &arena, seed as u32, len, role)
+        };
+        let buffers: Vec<_> = roles.iter().map(|&role| known(&mut dice, role)).collect();
+        let dropped = known(&mut dice, Role::ReadOnly);
+        let shared = [Role::ReadWrite, Role::ReadOnly, Role::ReadWrite];
+        let shared = shared.map(|role| known(&mut dice, role));
+        let pass = random_pass(&mut dice, &roles);
+        let stream = &machine.stream;
+        let all = || {
+            let read = working_set(stream, Read(&dropped.buffer))?;
+            dropped.check(read.view());
+            drop(read);
+            run_pass(stream, &buffers, &pass, 1000)
+        };
+        let (done, program) = arena.record(stream, all).unwrap();
+        done.unwrap();
+        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let mut planned = Planned::new(&arena, program, plan).unwrap();
+        planned.run(stream, all).unwrap().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = machine.device.as_cuda_um().stream().unwrap();
+                play(&arena, &shared, &stream, (seed, 20));
+                drop(dropped);
+            });
+            for number in 0..4 {
+                let first = 2000 + 100 * number;
+                let run = planned.run(stream, || run_pass(stream, &buffers, &pass, first));
+                match run {
+                    Ok(done) => match done {
+                        // A pass without the first step may read what the plan dropped.
+                        Ok(()) | Err(Error::ContentsGone { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    },
+                    Err(Error::UnknownBuffer { .. }) => {
+                        let done = run_pass(stream, &buffers, &pass, first);
+                        assert!(matches!(done, Ok(()) | Err(Error::ContentsGone { .. })));
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        for known in &shared {
+            let (found, value) = (known.buffer.read_back().unwrap(), &known.value);
+            assert!(
+                found
+                    .iter()
+                    .all(|found| *found == value.load(Ordering::Relaxed))
+            );
+        }
+        assert!(arena.stats().peak_bytes <= arena.budget_bytes());
+    }
 }

@@ -416,3 +416,30 @@ fn a_recorded_pass_keeps_its_buffers() {
         "{refused}"
     );
 }
+
+/// A new buffer with the name and the place of a dropped one is another buffer.
+#[test]
+fn a_plan_does_not_take_a_new_buffer_for_a_dropped_one() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let made = |value| {
+        let mut buffer = Homed::from_slice(&arena, &vec![value; SLOT], Role::ReadOnly).unwrap();
+        buffer.set_name("weights");
+        buffer
+    };
+    let first = made(1u32);
+    let pass = || working_set(stream, Read(&first)).map(drop);
+    let (done, program) = arena.record(stream, pass).unwrap();
+    done.unwrap();
+    let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+    let mut planned = Planned::new(&arena, program, plan).unwrap();
+    planned.run(stream, pass).unwrap().unwrap();
+    drop(first);
+    let second = made(2);
+    let pass = || working_set(stream, Read(&second)).map(drop);
+    let refused = planned.run(stream, pass).unwrap_err();
+    assert!(
+        matches!(refused, Error::UnknownBuffer { found: 0, .. }),
+        "{refused}"
+    );
+}

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use cuda_um_testkit::calls;
+use cuda_um_testkit::{calls, watchdog::watch};
 use support::{MIB, Machine, SLOT, each_machine};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError, kernels::Saxpy};
@@ -305,6 +305,7 @@ fn a_thread_waits_for_the_guards_of_another() {
 /// Safe code can forget a guard: its slots are lost, and nothing else breaks.
 #[test]
 fn a_forgotten_guard_keeps_its_slots() {
+    let _watchdog = watch();
     let machine = Machine::new(Gpu::H200);
     let (arena, stream) = (machine.arena(3), machine.stream.clone());
     let stream = &stream;
@@ -317,16 +318,37 @@ fn a_forgotten_guard_keeps_its_slots() {
         a.fill(3).unwrap_err(),
         CudaError::StorageInUse { .. }
     ));
-    drop(a);
-    drop(working_set(stream, Update(&b)).unwrap());
     let whole = homed(&arena, 5, 3, Role::ReadOnly);
-    assert!(matches!(
-        working_set(stream, Read(&whole)).unwrap_err(),
-        Error::WouldDeadlock { .. }
-    ));
+    let refused = || {
+        let refused = working_set(stream, Read(&whole)).map(drop).unwrap_err();
+        assert!(
+            matches!(refused, Error::OverBudget { needed_bytes, budget_bytes } if (needed_bytes, budget_bytes) == (6 * MIB, 4 * MIB)),
+            "{refused}"
+        );
+    };
+    thread::scope(|scope| {
+        // Waits for the guard, until the slot is known to be lost.
+        scope.spawn(refused);
+        while arena.stats().waits == 0 {
+            thread::yield_now();
+        }
+        drop(a);
+    });
+    refused();
+    let small = homed(&arena, 6, 1, Role::ReadOnly);
+    let guard = working_set(stream, Read(&small)).unwrap();
+    // At once, although this thread has a guard.
+    thread::scope(|scope| {
+        scope.spawn(refused);
+    });
+    drop(guard);
+    drop(working_set(stream, Update(&b)).unwrap());
+    thread::scope(|scope| {
+        scope.spawn(|| drop(working_set(stream, Update(&b)).unwrap()));
+    });
     assert!(holds(&b, 2));
     // The guard keeps the arena, so the machine is never free of leaks.
-    drop((b, whole, arena));
+    drop((b, whole, small, arena));
     std::mem::forget(machine);
 }
 
@@ -447,4 +469,89 @@ fn a_thread_with_a_guard_does_not_wait_in_another_arena() {
         done.send(()).unwrap();
         drop(guard);
     });
+}
+
+#[test]
+fn announcements_are_of_buffers_of_the_arena() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, other) = (machine.arena(1), machine.arena(1));
+    let buffer = homed(&other, 1, 1, Role::ReadOnly);
+    let refused = arena.announce(&Read(&buffer)).unwrap_err();
+    assert!(matches!(refused, Error::Arenas { .. }), "{refused}");
+    other.announce(&Read(&buffer)).unwrap();
+}
+
+/// A write of the host that fails loses no contents: those of the arena are written back later.
+#[test]
+fn a_failed_write_of_the_host_keeps_the_arenas_contents() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(2 * MIB).unwrap();
+    let read_only = File::open(file.path()).unwrap();
+    let mut buffer =
+        Homed::<u32>::from_file(&arena, read_only, (0, SLOT), Role::ReadWrite).unwrap();
+    let mut guard = working_set(stream, Update(&buffer)).unwrap();
+    guard.view_mut().fill(8, stream).unwrap();
+    drop(guard);
+    let refused = buffer.copy_from_host(&vec![9; SLOT]).unwrap_err();
+    assert!(matches!(refused, CudaError::Io { .. }), "{refused}");
+    assert!(buffer.copy_from_host_at(3, &[9]).is_err());
+    let guard = working_set(stream, Read(&buffer)).unwrap();
+    assert_eq!(guard.read_back().unwrap(), vec![8; SLOT]);
+    drop(guard);
+    // It cannot leave, and the set that needs its slots changes nothing.
+    let large = homed(&arena, 5, 2, Role::ReadOnly);
+    let refused = working_set(stream, Read(&large)).unwrap_err();
+    assert!(
+        matches!(refused, Error::Cuda(CudaError::Io { .. })),
+        "{refused}"
+    );
+    let guard = working_set(stream, Read(&buffer)).unwrap();
+    assert_eq!(guard.read_back().unwrap(), vec![8; SLOT]);
+}
+
+/// The measurement takes slots as a set does, also the only one, and its buffers have no number.
+#[test]
+fn the_link_of_any_arena_is_measured() {
+    let machine = Machine::new(Gpu::H200);
+    let stream = &machine.stream;
+    for slots in [1, 2, 3, 20] {
+        let arena = machine.arena(slots);
+        let all = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadWrite));
+        for buffer in &all {
+            let mut guard = working_set(stream, Update(buffer)).unwrap();
+            guard.view_mut().fill(7, stream).unwrap();
+        }
+        let link = arena.measure_link().unwrap();
+        assert!(link.in_bytes_per_second > 1e9, "{link:?}");
+        assert!(slots > 1 || link.both_ways == 1.0, "{link:?}");
+        assert!(all.iter().all(|buffer| holds(buffer, 7)), "{slots}");
+        let guard = working_set(stream, Read(&all[0])).unwrap();
+        match arena.measure_link() {
+            Ok(_) => assert!(slots > 2),
+            Err(refused) => assert!(
+                matches!(
+                    refused,
+                    Error::WouldDeadlock {
+                        call: "measure_link",
+                        held: 1
+                    }
+                ),
+                "{refused}"
+            ),
+        }
+        drop(guard);
+    }
+}
+
+#[test]
+fn an_empty_file_is_a_home() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(1), &machine.stream);
+    let file = tempfile::tempfile().unwrap();
+    let empty = Homed::<u32>::from_file(&arena, file, (0, 0), Role::ReadWrite).unwrap();
+    assert!(working_set(stream, Update(&empty)).unwrap().is_empty());
+    drop(working_set(stream, Read(&empty)).unwrap());
+    assert!(empty.read_back().unwrap().is_empty());
 }

@@ -19,7 +19,8 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
         return Ok(());
     }
     let started = Started::now(buffer.device());
-    let _span = crate::telemetry::span!("fill", buffer = buffer.id(), bytes);
+    let id = buffer.id();
+    let _span = crate::telemetry::span_or_later!("fill", buffer = id, bytes);
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
     // Host memory may have no address on the device, or a different one on another device.

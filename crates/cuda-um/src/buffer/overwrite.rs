@@ -102,8 +102,8 @@ pub(super) fn overwrite<T: Element>(
         return Ok(());
     }
     let started = Started::now(target.device());
-    let _span =
-        crate::telemetry::span!("copy", to = target.buffer_id(), bytes = target.size_bytes());
+    let (to, bytes) = (target.buffer_id(), target.size_bytes());
+    let _span = crate::telemetry::span_or_later!("copy", to, bytes);
     write(&mut target, first, &make)?;
     let part = target.part(Access::Write);
     started.done(What::Copy, target.device(), None, [part]);

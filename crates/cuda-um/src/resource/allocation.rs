@@ -19,7 +19,7 @@ use crate::resource::id;
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 use crate::resource::placement::Chosen;
-use crate::sync::after_unlock;
+use crate::sync::{after_unlock, events_are_later};
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::Any;
 use std::ops::Range;
@@ -166,9 +166,10 @@ impl Allocation {
                 );
             };
             match label.site {
-                Some(_) => event(),
-                // A pool allocates its slabs under a lock.
-                None => after_unlock(event),
+                Some(_) if !events_are_later() => event(),
+                // A pool allocates its slabs under a lock, as a crate above does its buffers.
+                _ if crate::telemetry::has_subscriber() => after_unlock(event),
+                _ => {}
             }
             observer::made(&self);
         }

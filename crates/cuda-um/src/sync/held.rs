@@ -5,6 +5,7 @@
 //!
 //! - Foreign code is called without locks; in debug builds, [`assert_no_lock_held`] panics otherwise.
 //! - An event sent by code whose caller may hold a lock goes through [`after_unlock`].
+//! - A crate above that calls the library under a lock of its own has an [`EventsLater`] meanwhile.
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
 use crate::sync::locks::thread_local;
@@ -18,6 +19,8 @@ thread_local! {
     static TURNS: Cell<usize> = const { Cell::new(0) };
     /// The number of turns in which foreign code runs.
     static LENT_TURNS: Cell<usize> = const { Cell::new(0) };
+    /// The number of live `EventsLater`.
+    static LATER: Cell<usize> = const { Cell::new(0) };
     /// The number of this thread; 0 before its first use.
     static THREAD: Cell<u64> = const { Cell::new(0) };
     /// True if `PUT_OFF` is not empty. It has no destructor, so it can be read while a thread exits.
@@ -70,6 +73,36 @@ impl Drop for Turn {
     }
 }
 
+/// While this lives, the library calls no subscriber of `tracing` on this thread: it sends the events of allocations, frees, copies and fills
+/// when this is dropped, and no others. For crates that call the library under a lock of their own: drop this after the lock.
+#[derive(Debug)]
+pub struct EventsLater {
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl EventsLater {
+    /// Puts events off until the result is dropped.
+    #[must_use]
+    pub fn begin() -> Self {
+        LATER.with(|later| later.set(later.get() + 1));
+        Self {
+            _on_this_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for EventsLater {
+    fn drop(&mut self) {
+        LATER.with(|later| later.set(later.get() - 1));
+        run_what_was_put_off();
+    }
+}
+
+/// Returns true if events of this thread are put off by the crate above.
+pub(crate) fn events_are_later() -> bool {
+    LATER.with(Cell::get) > 0
+}
+
 /// Returns true if this thread has a turn at the gate.
 pub(crate) fn has_turn() -> bool {
     TURNS.with(Cell::get) > 0
@@ -101,10 +134,10 @@ pub(crate) fn this_thread() -> u64 {
 }
 
 fn is_free() -> bool {
-    LOCKS.with(Cell::get) == 0 && TURNS.with(Cell::get) == 0
+    LOCKS.with(Cell::get) == 0 && TURNS.with(Cell::get) == 0 && !events_are_later()
 }
 
-/// Runs `event` as soon as this thread holds no lock and no turn: now, if it holds none. A panic in `event` is caught.
+/// Runs `event` as soon as this thread holds no lock, no turn and no [`EventsLater`]: now, if it holds none. A panic in `event` is caught.
 pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     if is_free() {
         caught(event);
@@ -211,6 +244,21 @@ mod tests {
         assert_eq!(*said.borrow(), ["at once"]);
         drop(turn);
         assert_eq!(*said.borrow(), ["at once", "later"]);
+    }
+
+    #[test]
+    fn events_are_sent_after_the_lock_of_a_crate_above() {
+        let said = Rc::new(Cell::new(0));
+        let outer = EventsLater::begin();
+        let lock = Mutex::new(());
+        let guard = lock.lock();
+        let also = Rc::clone(&said);
+        after_unlock(move || also.set(also.get() + 1));
+        drop(guard);
+        drop(EventsLater::begin());
+        assert!(events_are_later() && said.get() == 0);
+        drop(outer);
+        assert!(!events_are_later() && said.get() == 1);
     }
 
     #[test]

@@ -47,6 +47,7 @@ context/reclaim.rs Reclaim: the_runtime_itself
 context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
 context/stream.rs StreamInner: streams
 driver/owned.rs Owned: events, modules, streams_that_left_no_event
+sync/held.rs EventsLater: - counts for the child's own thread
 sync/held.rs Held: - counts for the child's own thread
 sync/held.rs Turn: - counts for the child's own thread
 telemetry.rs Entered: - lives for the time of one call, which a child does not begin

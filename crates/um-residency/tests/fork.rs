@@ -1,0 +1,161 @@
+//! Children made by `fork`: every call is refused or does nothing, and no lock of the parent holds them up.
+#![cfg(unix)]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use cuda_um_testkit::child::in_child;
+use support::{Machine, SLOT};
+use um_backend::cuda_um::PinnedBuffer;
+use um_backend::sim::Gpu;
+use um_backend::{Buffer, CudaError};
+use um_residency::{
+    Arena, Budget, Error, Homed, Link, Plan, Planned, Program, Read, Role, Stats, Update,
+    working_set,
+};
+
+/// What the parent made.
+struct Inherited {
+    arena: Arena,
+    buffer: Homed<u32>,
+    planned: Planned,
+    plan: (Program, Plan),
+    pinned: Option<PinnedBuffer<u32>>,
+    /// Dropped last, because it checks for leaks.
+    machine: Machine,
+}
+
+impl Inherited {
+    fn new() -> Self {
+        let machine = Machine::new(Gpu::H200);
+        let (arena, stream) = (machine.arena(2), &machine.stream);
+        let buffer = Homed::from_slice(&arena, &vec![1; SLOT], Role::ReadWrite).unwrap();
+        let pass = || working_set(stream, Update(&buffer)).map(drop);
+        let (done, program) = arena.record(stream, pass).unwrap();
+        done.unwrap();
+        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let planned = Planned::new(&arena, program.clone(), plan.clone()).unwrap();
+        let below = machine.device.as_cuda_um();
+        let pinned = Some(PinnedBuffer::zeroed(below, 4).unwrap());
+        let plan = (program, plan);
+        Self {
+            machine,
+            arena,
+            buffer,
+            planned,
+            plan,
+            pinned,
+        }
+    }
+
+    /// 0 if everything is refused, otherwise the number of the first call that is not.
+    fn all_refused(&mut self) -> i32 {
+        let (arena, stream) = (&self.arena, &self.machine.stream);
+        let of = |result: Result<(), CudaError>| result.map_err(Error::from);
+        let file = || tempfile::tempfile().unwrap();
+        let (program, plan) = self.plan.clone();
+        let pinned = self.pinned.take().unwrap();
+        let mut pinned = Homed::from_pinned(arena, pinned, Role::ReadWrite);
+        pinned.set_name("pinned");
+        let results = [
+            Arena::new(&self.machine.device, Budget::Bytes(2 << 20)).map(drop),
+            of(Homed::<u32>::zeroed(arena, 4, Role::Scratch).map(drop)),
+            of(Homed::<u32>::zeroed(arena, 4, Role::ReadOnly).map(drop)),
+            of(Homed::from_slice(arena, &[1], Role::ReadOnly).map(drop)),
+            of(Homed::from_vec(arena, vec![1], Role::ReadOnly).map(drop)),
+            of(Homed::<u32>::from_file(arena, file(), (0, 0), Role::ReadOnly).map(drop)),
+            working_set(stream, Read(&self.buffer)).map(drop),
+            arena.announce(&Read(&self.buffer)),
+            arena.record(stream, || ()).map(drop),
+            arena.measure_link().map(drop),
+            Planned::new(arena, program, plan).map(drop),
+            self.planned.run(stream, || ()),
+            of(self.buffer.write_back()),
+            of(self.buffer.read_back().map(drop)),
+            of(self.buffer.copy_from_host_at(0, &[1])),
+            of(self.buffer.fill(1)),
+            of(pinned.read_back().map(drop)),
+            working_set(stream, Update(&pinned)).map(drop),
+        ];
+        let is_refusal = |result: &Result<(), Error>| match result {
+            Err(error) => error.to_string().contains("made by fork"),
+            Ok(()) => false,
+        };
+        self.buffer.set_name("child's");
+        arena.forget_announced();
+        assert!(!self.buffer.is_resident());
+        assert_eq!(arena.stats(), Stats::default());
+        let found = results.iter().position(|result| !is_refusal(result));
+        found.map_or(0, |at| at as i32 + 1)
+    }
+}
+
+#[test]
+fn a_child_is_refused_every_call() {
+    let mut inherited = Inherited::new();
+    let code = in_child(|| inherited.all_refused());
+    assert_eq!(code, 0, "the call with this number was not refused");
+    assert_eq!(inherited.buffer.read_back().unwrap(), vec![1; SLOT]);
+}
+
+/// Drops of everything, also of guards and within a pass, take no lock.
+#[test]
+fn a_child_drops_what_it_inherits() {
+    let inherited = Inherited::new();
+    let guard = working_set(&inherited.machine.stream, Read(&inherited.buffer)).unwrap();
+    let mut guard = Some(guard);
+    let code = in_child(|| {
+        drop(guard.take());
+        0
+    });
+    assert_eq!(code, 0);
+    drop(guard);
+    let mut inherited = Some(inherited);
+    let code = in_child(|| {
+        let Some(Inherited {
+            arena,
+            buffer,
+            planned,
+            pinned,
+            machine,
+            ..
+        }) = inherited.take()
+        else {
+            return 1;
+        };
+        drop((planned, buffer, arena, pinned));
+        // It checks for leaks, and the child has the parent's memory.
+        std::mem::forget(machine);
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+/// A child made while another thread has the arena's lock.
+#[test]
+fn locks_of_other_threads_hold_no_child_up() {
+    let mut inherited = Inherited::new();
+    let is_over = AtomicBool::new(false);
+    let (arena, stream) = (inherited.arena.clone(), inherited.machine.stream.clone());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let own = Homed::from_slice(&arena, &[1u32], Role::ReadWrite).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                drop(working_set(&stream, Update(&own)).unwrap());
+                let _ = arena.stats();
+            }
+        });
+        for round in 0..30 {
+            let pinned = PinnedBuffer::zeroed(arena.device().as_cuda_um(), 4).unwrap();
+            inherited.pinned = Some(pinned);
+            let code = in_child(|| inherited.all_refused());
+            if code != 0 {
+                is_over.store(true, Ordering::Relaxed);
+            }
+            assert_eq!(code, 0, "round {round}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}

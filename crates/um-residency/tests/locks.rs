@@ -1,0 +1,310 @@
+//! What must not happen under the arena's lock: a subscriber of `tracing` is called, a thread waits for the device or for a file.
+
+mod support;
+
+use std::cell::Cell;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, RwLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use cuda_um_testkit::watchdog::watch;
+use support::{Machine, SLOT};
+use tracing::{Event, Metadata, Subscriber, span};
+use um_backend::Buffer;
+use um_backend::sim::Gpu;
+use um_residency::{Arena, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set};
+
+/// Runs at every event and span of the library, on any thread.
+type Hook = Arc<dyn Fn() + Send + Sync>;
+static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
+static SPANS: AtomicUsize = AtomicUsize::new(0);
+
+/// The subscriber of this process.
+struct Calls;
+
+impl Calls {
+    fn back(&self) {
+        thread_local!(static IS_AT_IT: Cell<bool> = const { Cell::new(false) });
+        let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(hook) = hook
+            && !IS_AT_IT.replace(true)
+        {
+            hook();
+            IS_AT_IT.set(false);
+        }
+    }
+}
+
+impl Subscriber for Calls {
+    fn enabled(&self, of: &Metadata<'_>) -> bool {
+        of.target() == "cuda_um"
+    }
+
+    fn new_span(&self, of: &span::Attributes<'_>) -> span::Id {
+        SPANS.fetch_add(
+            usize::from(of.metadata().name() == "copy"),
+            Ordering::Relaxed,
+        );
+        self.back();
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.back();
+    }
+
+    fn enter(&self, _: &span::Id) {
+        self.back();
+    }
+
+    fn exit(&self, _: &span::Id) {
+        self.back();
+    }
+}
+
+/// Runs a test with a hook, alone.
+fn with_hook(hook: Hook, test: impl FnOnce()) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    static ONCE: Once = Once::new();
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Calls).unwrap());
+    *HOOK.write().unwrap() = Some(hook);
+    let _watchdog = watch();
+    test();
+    let hook = HOOK.write().unwrap().take();
+    drop(hook);
+}
+
+fn in_file(arena: &Arena, value: u32, role: Role) -> Homed<u32> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytemuck::cast_slice(&vec![value; SLOT]))
+        .unwrap();
+    Homed::from_file(arena, file, (0, SLOT), role).unwrap()
+}
+
+/// Two buffers in pinned memory and two in files, named.
+fn buffers(arena: &Arena) -> Vec<Homed<u32>> {
+    let pinned =
+        |value: u32| Homed::from_slice(arena, &vec![value; SLOT], Role::ReadWrite).unwrap();
+    let of_file = |value| in_file(arena, value, Role::ReadWrite);
+    let mut made = vec![pinned(0), of_file(1), pinned(2), of_file(3)];
+    for (number, buffer) in made.iter_mut().enumerate() {
+        buffer.set_name(&format!("buffer {number}"));
+    }
+    made
+}
+
+/// Everything that an arena does: sets with and without a plan, host access, flushes, and a drop of an arena in use.
+fn everything(machine: &Machine, begun: impl FnOnce(&Arena)) {
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    begun(&arena);
+    let mut all = buffers(&arena);
+    let pass = || {
+        for buffer in &all {
+            let mut guard = working_set(stream, Update(buffer))?;
+            let value = guard.read_back()?[SLOT / 2];
+            guard.view_mut().fill(value + 10, stream)?;
+        }
+        let mut first = working_set(stream, Write(&all[0]))?;
+        first.view_mut().fill(60, stream)?;
+        Ok::<(), Error>(())
+    };
+    pass().unwrap();
+    arena.announce(&Read(&all[2])).unwrap();
+    pass().unwrap();
+    arena.forget_announced();
+    let (done, program) = arena.record(stream, pass).unwrap();
+    done.unwrap();
+    arena.measure_link().unwrap();
+    let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+    let mut planned = Planned::new(&arena, program, plan).unwrap();
+    planned.measure_stalls(true);
+    for _ in 0..3 {
+        planned.run(stream, pass).unwrap().unwrap();
+    }
+    planned.report().unwrap();
+    for (number, buffer) in all.iter_mut().enumerate() {
+        let found = buffer.read_back().unwrap();
+        let expected = number as u32 + 60;
+        assert!(found.iter().all(|&value| value == expected), "{number}");
+        buffer.copy_from_host_at(1, &[3]).unwrap();
+        buffer.fill(7).unwrap();
+        buffer.write_back().unwrap();
+    }
+}
+
+/// What a subscriber uses.
+type Kept = (Arena, Homed<u32>);
+
+/// A subscriber may use the arena whose work it hears of, on any thread.
+#[test]
+fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
+    let machine = Machine::new(Gpu::H200);
+    let kept: Arc<Mutex<Option<Kept>>> = Arc::default();
+    let (seen, stream) = (Arc::new(AtomicUsize::new(0)), machine.stream.clone());
+    let hook = {
+        let (kept, seen) = (Arc::clone(&kept), Arc::clone(&seen));
+        move || {
+            let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((arena, mine)) = kept.as_ref() else {
+                return;
+            };
+            seen.fetch_add(1, Ordering::Relaxed);
+            // The lock of the arena is free, for this thread and for others.
+            let sets = arena.stats().sets;
+            thread::scope(|scope| {
+                scope.spawn(|| assert!(arena.stats().sets >= sets));
+            });
+            if let Ok(guard) = working_set(&stream, Read(mine)) {
+                assert_eq!(guard.len(), SLOT);
+            }
+            assert_eq!(mine.read_one(5).unwrap(), 9);
+        }
+    };
+    with_hook(Arc::new(hook), || {
+        let (arena, stream) = (machine.arena(3), &machine.stream);
+        let mine = Homed::from_slice(&arena, &vec![9; SLOT], Role::ReadOnly).unwrap();
+        let all = buffers(&arena);
+        *kept.lock().unwrap() = Some((arena.clone(), mine));
+        SPANS.store(0, Ordering::Relaxed);
+        for round in 0..3 {
+            for buffer in &all {
+                let mut guard = working_set(stream, Update(buffer)).unwrap();
+                let value = guard.read_back().unwrap()[1];
+                guard.view_mut().fill(value + 10, stream).unwrap();
+                drop(guard);
+                assert_eq!(buffer.read_one(1).unwrap(), value + 10, "{round}");
+            }
+        }
+        arena.measure_link().unwrap();
+        drop(all);
+        let (_, mine) = kept.lock().unwrap().take().unwrap();
+        drop(mine);
+        everything(&machine, |_| ());
+    });
+    assert!(seen.load(Ordering::Relaxed) > 100);
+    // The transfers under the lock have their spans, too.
+    assert!(SPANS.load(Ordering::Relaxed) > 40);
+}
+
+/// The arena of the test below.
+static NEWEST: Mutex<Option<Arena>> = Mutex::new(None);
+
+/// At every wait for the device, other threads may use the arena.
+#[test]
+fn no_wait_is_under_the_lock() {
+    let machine = Machine::new(Gpu::H200);
+    let Some(sim) = &machine.sim else { return };
+    let _watchdog = watch();
+    let waits = Arc::new(AtomicUsize::new(0));
+    let blocked = Arc::new(Mutex::new(Vec::new()));
+    let (counted, named) = (Arc::clone(&waits), Arc::clone(&blocked));
+    sim.on_wait(move |call| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let Some(arena) = NEWEST.lock().unwrap().clone() else {
+            return;
+        };
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || done.send(arena.stats()));
+        if is_done.recv_timeout(Duration::from_secs(10)).is_err() {
+            named.lock().unwrap().push(call);
+        }
+    });
+    everything(&machine, |arena| {
+        *NEWEST.lock().unwrap() = Some(arena.clone());
+    });
+    *NEWEST.lock().unwrap() = None;
+    sim.on_wait(|_| ());
+    assert!(waits.load(Ordering::Relaxed) > 10);
+    assert_eq!(*blocked.lock().unwrap(), [""; 0]);
+}
+
+/// While a thread writes a buffer back to its file, which waits for the device, others go on.
+#[test]
+fn a_slow_file_stops_only_those_who_need_it() {
+    let machine = Machine::new(Gpu::H200);
+    let Some(sim) = &machine.sim else { return };
+    let _watchdog = watch();
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let slow = in_file(&arena, 1, Role::ReadWrite);
+    let read_only = |value| Homed::from_slice(&arena, &vec![value; SLOT], Role::ReadOnly).unwrap();
+    let (fast, next) = (read_only(2), read_only(3));
+    let changed = working_set(stream, Update(&slow));
+    changed.unwrap().view_mut().fill(8, stream).unwrap();
+    drop(working_set(stream, Read(&fast)).unwrap());
+    drop(working_set(stream, Read(&slow)).unwrap());
+    drop(working_set(stream, Read(&fast)).unwrap());
+    machine.device.synchronize().unwrap();
+    let paused = sim.pause();
+    // Held up by the pause, and so the write back after it is.
+    working_set(stream, Update(&slow))
+        .unwrap()
+        .view_mut()
+        .fill(9, stream)
+        .unwrap();
+    drop(working_set(stream, Read(&fast)).unwrap());
+    thread::scope(|scope| {
+        let evicts = scope.spawn(|| drop(working_set(stream, Read(&next)).unwrap()));
+        let reads = scope.spawn(|| slow.read_one(7).unwrap());
+        while arena.stats().waits == 0 {
+            thread::yield_now();
+        }
+        // A set that is there, and one that reads the buffer that is being written back.
+        drop(working_set(stream, Read(&fast)).unwrap());
+        drop(working_set(stream, Read(&slow)).unwrap());
+        assert!(!evicts.is_finished() && !reads.is_finished());
+        drop(paused);
+        evicts.join().unwrap();
+        assert_eq!(reads.join().unwrap(), 9);
+    });
+    assert_eq!(slow.read_back().unwrap(), vec![9; SLOT]);
+}
+
+/// A buffer that is dropped while a pass of another thread reads its file does not wait, and its slots are free afterwards.
+#[test]
+fn a_buffer_is_dropped_while_its_file_is_read() {
+    let machine = Machine::new(Gpu::H200);
+    let Some(sim) = &machine.sim else { return };
+    let _watchdog = watch();
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let first = in_file(&arena, 1, Role::ReadOnly);
+    let second = in_file(&arena, 2, Role::ReadOnly);
+    let third = in_file(&arena, 3, Role::ReadOnly);
+    let pass = || {
+        for buffer in [&first, &second, &third] {
+            working_set(stream, Read(buffer))?.read_back()?;
+        }
+        Ok::<(), Error>(())
+    };
+    let (done, program) = arena.record(stream, pass).unwrap();
+    done.unwrap();
+    let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+    let mut planned = Planned::new(&arena, program, plan).unwrap();
+    let whole = Homed::from_slice(&arena, &vec![5u32; 2 * SLOT], Role::ReadOnly).unwrap();
+    drop(working_set(stream, Read(&whole)).unwrap());
+    let paused = sim.pause();
+    thread::scope(|scope| {
+        let runs = scope.spawn(|| planned.run(stream, || ()).unwrap());
+        while arena.stats().resident_bytes != 0 && !first.is_resident() && !second.is_resident() {
+            thread::yield_now();
+        }
+        drop((first, second, third));
+        drop(paused);
+        runs.join().unwrap();
+    });
+    assert!(planned.run(stream, || ()).is_err());
+    assert_eq!(
+        working_set(stream, Read(&whole))
+            .unwrap()
+            .read_back()
+            .unwrap(),
+        vec![5; 2 * SLOT]
+    );
+    assert_eq!(arena.stats().resident_bytes, arena.budget_bytes());
+}
