@@ -294,6 +294,15 @@ impl Allocation {
         self.owner.is_open_to_peers()
     }
 
+    /// Returns true for memory of another library.
+    #[cfg_attr(
+        cuda_um_loom,
+        allow(dead_code, reason = "only automatic prefetch asks")
+    )]
+    pub(crate) fn is_imported(&self) -> bool {
+        self.owner.is_imported()
+    }
+
     /// Returns true if kernels of any device of the runtime may use the memory.
     pub(crate) fn is_for_all_devices(&self) -> bool {
         self.is_managed() || self.bytes() == 0

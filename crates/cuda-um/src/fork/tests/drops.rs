@@ -108,7 +108,7 @@ fn an_automatic_prefetch() {
     gone_without_a_trace(&sim, auto);
     // The parent's session continues.
     buffer.fill(1, &stream).unwrap();
-    assert_eq!(crate::auto::end(&device).events, 2);
+    assert_eq!(crate::auto::end(device.api().origin).events, 2);
 }
 
 #[test]
