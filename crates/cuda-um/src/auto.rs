@@ -146,21 +146,21 @@ pub(crate) fn end(origin: Origin) -> AutoPrefetchReport {
     if origin.is_inherited() {
         return AutoPrefetchReport::default();
     }
-    let session = SESSION.try_with(|session| match session.try_borrow_mut() {
-        Ok(mut session) => Ok(session.take()),
-        Err(_) => Err(ENDS.set(true)),
-    });
-    match session {
-        Ok(Ok(Some(mut session))) => {
-            session.stop(None);
-            session.report.clone()
-        }
-        Ok(Err(())) => AutoPrefetchReport {
+    let Ok(session) = SESSION.try_with(|session| session.try_borrow_mut().map(|mut s| s.take()))
+    else {
+        return AutoPrefetchReport::default();
+    };
+    let Ok(session) = session else {
+        ENDS.set(true);
+        return AutoPrefetchReport {
             stopped: Some(AutoPrefetchStop::Busy),
             ..AutoPrefetchReport::default()
-        },
-        _ => AutoPrefetchReport::default(),
-    }
+        };
+    };
+    session.map_or_else(AutoPrefetchReport::default, |mut session| {
+        session.stop(None);
+        session.report.clone()
+    })
 }
 
 impl fmt::Debug for AutoPrefetch {
