@@ -9,8 +9,8 @@ use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_testkit::watchdog::watch;
 use cuda_um_testkit::{simulated, simulated_with};
 use half::f16;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use subscriber::AtEvents;
 use support::noise;
 use um_kernels::{ExactTopK, Filter, Format, Metric, Path, SearchBuffers, TopKShape};
@@ -99,16 +99,20 @@ fn a_subscriber_may_use_the_search_that_launches() {
     let (_sim, device, stream) = simulated(Gpu::H200);
     let search = Arc::new(ExactTopK::load(&device).unwrap());
     let works = Arc::new(works(&search, &stream));
-    let called = Arc::new(AtomicUsize::new(0));
+    let (called, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let call = {
         let (search, works, stream) = (search.clone(), works.clone(), stream.clone());
-        let called = called.clone();
+        let (called, done, before) = (called.clone(), done.clone(), Mutex::new(0));
         move || {
             // Each one at some event, because all at each take too long.
             let at = called.fetch_add(1, Ordering::Relaxed);
             let filters = [Filter::Off, Filter::F16, Filter::Int8, Filter::Bf16];
             works[at % 3].check(&search, &stream, filters[at % 4]);
-            search.counts().unwrap();
+            let (now, mut before) = (search.counts().unwrap().candidates, before.lock().unwrap());
+            assert!(now >= *before, "{now} {before}");
+            *before = now;
+            // A panic in a subscriber is caught.
+            done.fetch_add(1, Ordering::Relaxed);
         }
     };
     tracing::subscriber::with_default(AtEvents::new(call), || {
@@ -123,7 +127,9 @@ fn a_subscriber_may_use_the_search_that_launches() {
             work.check(&search, &stream, filter);
         }
     });
-    assert!(called.load(Ordering::Relaxed) > 20, "{called:?}");
+    let called = called.load(Ordering::Relaxed);
+    assert!(called > 20, "{called}");
+    assert_eq!(done.load(Ordering::Relaxed), called);
 }
 
 /// Counts never fall, and none is lost.
@@ -137,6 +143,7 @@ fn threads_search_and_count_at_the_same_time() {
     work.queries = DeviceBuffer::from_slice(&device, &vec![f16::NAN; 800]).unwrap();
     work.right = vec![u32::MAX; 60];
     const LAUNCHES: u64 = 12;
+    let done = &AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for filter in [Filter::F16, Filter::Int8, Filter::Bf16] {
             let (search, work, stream) = (&search, &work, device.stream().unwrap());
@@ -144,11 +151,12 @@ fn threads_search_and_count_at_the_same_time() {
                 for _ in 0..LAUNCHES {
                     work.check(search, &stream, filter);
                 }
+                done.fetch_add(1, Ordering::Relaxed);
             });
         }
         threads.spawn(|| {
             let mut before = search.counts().unwrap();
-            for _ in 0..50 {
+            while done.load(Ordering::Relaxed) < 3 {
                 let now = search.counts().unwrap();
                 assert!(
                     now.fallback_queries >= before.fallback_queries,

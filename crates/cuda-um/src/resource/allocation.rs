@@ -30,10 +30,11 @@ use std::sync::Arc;
 pub struct Allocation {
     owner: Arc<dyn Owner>,
     block: Block,
-    // The next three are the owner's, and are kept here because each launch reads them.
+    // The next four are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,
     home: usize,
     is_located: bool,
+    is_special: bool,
     /// False once the memory is on its way back to the owner, or is leaked.
     is_owned: bool,
     id: u64,
@@ -74,6 +75,7 @@ impl Allocation {
             kind,
             home,
             is_located,
+            is_special: false,
             is_owned: true,
             id: id::next(),
             in_flight,
@@ -83,12 +85,20 @@ impl Allocation {
             name: None,
             is_read_only: false,
         }
+        .rated()
+    }
+
+    /// Decides if each use of the memory is checked.
+    fn rated(mut self) -> Self {
+        let is_mapped = self.kind != MemoryKind::Pinned || self.device_pointer().is_some();
+        self.is_special = self.is_read_only || !is_mapped;
+        self
     }
 
     /// Refuses all writes from now on.
     pub(crate) fn read_only(mut self) -> Self {
         self.is_read_only = true;
-        self
+        self.rated()
     }
 
     /// Refuses a read-only import. Must be called before any CUDA call of an operation that writes.
@@ -122,7 +132,7 @@ impl Allocation {
     /// Sets the address at which kernels access the memory.
     pub(crate) fn mapped_at(mut self, device: NonNull<u8>) -> Self {
         self.block.address.device = Some(device);
-        self
+        self.rated()
     }
 
     /// Sets the decision that led to the memory.
@@ -217,8 +227,7 @@ impl Allocation {
             memory: self,
             uses: &self.in_flight,
             home: self.home,
-            is_mapped: self.kind != MemoryKind::Pinned || self.device_pointer().is_some(),
-            is_read_only: self.is_read_only,
+            is_special: self.is_special,
             is_located: self.is_located,
             bytes,
             access,
