@@ -163,6 +163,12 @@ pub(crate) fn end(origin: Origin) -> AutoPrefetchReport {
     })
 }
 
+/// The session of this thread, as the end of the thread drops it.
+#[cfg(all(test, not(cuda_um_loom)))]
+pub(crate) fn taken() -> impl Drop {
+    SESSION.take().expect("a session")
+}
+
 impl fmt::Debug for AutoPrefetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AutoPrefetch")
