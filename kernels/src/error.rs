@@ -40,6 +40,13 @@ pub enum KernelError {
     Cuda(cuda_um::Error),
 }
 
+impl KernelError {
+    /// True if there is not enough memory.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Cuda(error) if error.kind() == cuda_um::ErrorKind::OutOfMemory)
+    }
+}
+
 impl std::fmt::Display for KernelError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

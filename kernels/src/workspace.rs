@@ -7,6 +7,27 @@ use parking_lot::Mutex;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
+/// Something that one launch after the other uses. No lock is held while a launch uses it: a launch at the same time makes its own.
+#[derive(Debug)]
+pub(crate) struct Spare<T>(Mutex<Option<T>>);
+
+impl<T> Spare<T> {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    pub(crate) fn take(&self) -> Option<T> {
+        self.0.lock().take()
+    }
+
+    /// Keeps it for the next launch, in place of that of a launch at the same time.
+    pub(crate) fn put(&self, spare: T) {
+        let other = self.0.lock().replace(spare);
+        // Without the lock, because its drop sends events.
+        drop(other);
+    }
+}
+
 /// Grows when necessary. Launches on several streams that share it run one after the other, as with any buffer.
 ///
 /// No lock is held while a launch uses the memory: a `tracing` subscriber may use the same launcher.

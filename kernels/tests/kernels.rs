@@ -1,13 +1,14 @@
 //! Compares each kernel with its CPU reference, for lengths around the sizes of blocks and grids.
 
+#[path = "support/subscriber.rs"]
+mod subscriber;
 mod support;
 
 use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
 use cuda_um_testkit::device;
 use half::bf16;
-use std::sync::atomic::{AtomicBool, Ordering};
+use subscriber::AtEvents;
 use support::noise;
-use tracing::{Event, Metadata, Subscriber, span};
 use um_kernels::{
     Bf16Decode, CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu,
     saxpy_cpu, scale_cpu,
@@ -229,39 +230,6 @@ fn wrong_lengths_are_named_and_nothing_is_written() {
     }
 }
 
-/// Calls its closure at the first event.
-struct AtTheFirstEvent<F> {
-    call: F,
-    called: AtomicBool,
-}
-
-impl<F: Fn() + 'static> Subscriber for AtTheFirstEvent<F>
-where
-    Self: Send + Sync,
-{
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "cuda_um"
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        if !self.called.swap(true, Ordering::Relaxed) {
-            (self.call)();
-        }
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
 /// The launcher used to hold the lock of its workspace while it launched, so the subscriber waited for its own thread.
 #[test]
 fn a_subscriber_may_use_the_launcher_that_launches() {
@@ -280,10 +248,7 @@ fn a_subscriber_may_use_the_launcher_that_launches() {
             .unwrap();
         tell.send(output.host().unwrap()[0].to_bits()).unwrap();
     };
-    let subscriber = AtTheFirstEvent {
-        call,
-        called: AtomicBool::new(false),
-    };
+    let subscriber = AtEvents::new(call);
     let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
     // If the thread of another test reaches an event for the first time just now, the event has no subscriber there, and then
     // none here.

@@ -24,8 +24,9 @@ use crate::context::stream::Stream;
 use crate::context::tracked::{Part, Tracked};
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork::Origin;
 use crate::resource::cache::Place;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
@@ -34,6 +35,8 @@ use std::time::{Duration, Instant};
 
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
+    /// True if the session is stopped while it is borrowed: it ends with its operation.
+    static ENDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Prefetches for the loops of this thread, from its start until [`stop`](Self::stop), without a change of their code.
@@ -44,7 +47,10 @@ thread_local! {
 /// - It moves only what the cost model of the device expects to pay ([`Device::cost_model`]), and only if the times of the recorded rounds
 ///   agree. If rounds become slower by more than 1 %, it stops.
 /// - If an operation does not follow the plan, the plan ends; the program continues without it, and the session learns again.
-/// - Memory with the advice read-mostly, memory that a host guard holds, and pinned and device memory are left alone.
+/// - Memory that the program has advised, memory that a host guard holds or that is lent to another library for writes, and pinned and device
+///   memory are left alone. Imported memory is moved, and never advised.
+///
+/// A handle that is forgotten leaves its scope open until the thread ends: the thread has no other one meanwhile.
 ///
 /// It never changes results. A prefetch that is under way can make [`try_host`](crate::UnifiedBuffer::try_host) return
 /// [`Error::Busy`](crate::Error::Busy) for longer.
@@ -66,7 +72,9 @@ thread_local! {
 #[doc(alias = "cudaMemPrefetchAsync")]
 #[must_use = "it ends when it is dropped"]
 pub struct AutoPrefetch {
-    device: Device,
+    // It keeps nothing alive if it is forgotten.
+    origin: Origin,
+    ordinal: u32,
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -77,7 +85,8 @@ impl AutoPrefetch {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`](crate::Error::Busy) if this thread has one already; [`Error::Forked`](crate::Error::Forked).
+    /// [`Error::Busy`](crate::Error::Busy) if this thread has one already, also inside of a clock or a `tracing` subscriber that it calls;
+    /// [`Error::Forked`](crate::Error::Forked).
     pub fn start(device: &Device) -> Result<Self> {
         let began = Instant::now();
         Self::start_with_clock(device, move || began.elapsed())
@@ -95,53 +104,75 @@ impl AutoPrefetch {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         device.api().origin.check("AutoPrefetch::start")?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        planner::enter(&Plans);
         let mut session = Session::new(number, device.clone(), Box::new(clock));
-        if SESSION.with_borrow(Option::is_some) {
+        let is_free =
+            |session: &RefCell<Option<_>>| session.try_borrow().is_ok_and(|s| s.is_none());
+        if !SESSION.try_with(is_free).unwrap_or(false) {
             return Err(Error::Busy {
                 what: "automatic prefetch".to_owned(),
                 by: "this thread has a scope of it already: stop that one first".to_owned(),
             });
         }
-        planner::enter(&Plans);
         if device.state().gate().is_some() || !device.capabilities().concurrent_managed_access {
             session.stop(Some(AutoPrefetchStop::NotSupported));
         }
         SESSION.set(Some(session));
+        ENDS.set(false);
         Ok(Self {
-            device: device.clone(),
+            origin: device.api().origin,
+            ordinal: device.ordinal(),
             _on_this_thread: PhantomData,
         })
     }
 
-    /// Ends the scope, and returns what it did. Prefetches that are enqueued still run; read-mostly buffers become plain ones.
+    /// Ends the scope, and returns what it did. Prefetches that are enqueued still run; the advice of the plan ends.
+    ///
+    /// Inside of the scope's clock, or of a `tracing` subscriber that it calls, the scope ends with the operation that called them, and the report
+    /// is only [`AutoPrefetchStop::Busy`].
     pub fn stop(self) -> AutoPrefetchReport {
-        end(&self.device)
+        end(self.origin)
     }
 }
 
 impl Drop for AutoPrefetch {
     fn drop(&mut self) {
-        end(&self.device);
+        end(self.origin);
     }
 }
 
 /// Ends the session of this thread, if it has one.
-pub(crate) fn end(device: &Device) -> AutoPrefetchReport {
-    if device.api().origin.is_inherited() {
+pub(crate) fn end(origin: Origin) -> AutoPrefetchReport {
+    if origin.is_inherited() {
         return AutoPrefetchReport::default();
     }
-    let session = SESSION.try_with(|session| session.take());
-    let Some(mut session) = session.ok().flatten() else {
+    let Ok(session) = SESSION.try_with(|session| session.try_borrow_mut().map(|mut s| s.take()))
+    else {
         return AutoPrefetchReport::default();
     };
-    session.stop(None);
-    session.report.clone()
+    let Ok(session) = session else {
+        ENDS.set(true);
+        return AutoPrefetchReport {
+            stopped: Some(AutoPrefetchStop::Busy),
+            ..AutoPrefetchReport::default()
+        };
+    };
+    session.map_or_else(AutoPrefetchReport::default, |mut session| {
+        session.stop(None);
+        session.report.clone()
+    })
+}
+
+/// The session of this thread, as the end of the thread drops it.
+#[cfg(all(test, not(cuda_um_loom)))]
+pub(crate) fn taken() -> impl Drop {
+    SESSION.take().expect("a session")
 }
 
 impl fmt::Debug for AutoPrefetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AutoPrefetch")
-            .field("device", &self.device.ordinal())
+            .field("device", &self.ordinal)
             .finish_non_exhaustive()
     }
 }
@@ -153,8 +184,15 @@ struct Plans;
 fn with<R>(device: &Device, use_it: impl FnOnce(&mut Session) -> R) -> Option<R> {
     let use_it = |session: &RefCell<Option<Session>>| {
         let mut session = session.try_borrow_mut().ok()?;
-        let session = session.as_mut().filter(|session| session.sees(device))?;
-        Some(use_it(session))
+        let seen = session.as_mut().filter(|session| session.sees(device));
+        let used = seen.map(use_it);
+        if ENDS.take() {
+            let ended = session.take();
+            // Its end may call a subscriber, which finds no session.
+            drop(session);
+            drop(ended);
+        }
+        used
     };
     SESSION.try_with(use_it).ok().flatten()
 }
@@ -179,7 +217,7 @@ impl Planner for Plans {
         let here = stream.device();
         let place = Place::Device(here.ordinal());
         with(&here, |session| {
-            // Those of an operation whose enqueue failed.
+            // Those of a host guard, or of an operation whose enqueue failed.
             session.following.clear();
             match what {
                 What::Launch(kernel) => {
@@ -233,6 +271,10 @@ impl Planner for Plans {
                 session.guard_ends(planned.event, part);
             }
         });
+    }
+
+    fn advises(&self, memory: &dyn Tracked) -> Result<()> {
+        advised::unset_of(memory.describe().id)
     }
 
     fn dropped(&self, memory: &dyn Tracked) {

@@ -6,7 +6,6 @@ use super::{Buffers, CosineTopK, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
 use cuda_um::{Kernel, KernelArg, LaunchConfig, Stream, View, ViewMut};
-use std::sync::Arc;
 
 /// Threads of a block, and targets that it scores at a time.
 const THREADS: usize = 128;
@@ -16,13 +15,13 @@ const RESIDENT: usize = 4;
 const NORM_STEP: usize = 128;
 
 impl CosineTopK {
-    fn few_kernels(&self) -> Result<Arc<FewKernels>> {
-        let mut kernels = self.few.lock();
-        if let Some(kernels) = &*kernels {
-            return Ok(Arc::clone(kernels));
+    fn few_kernels(&self) -> Result<&FewKernels> {
+        if let Some(kernels) = self.few.get() {
+            return Ok(kernels);
         }
-        let loaded = Arc::new(FewKernels::load(&self.device)?);
-        Ok(Arc::clone(kernels.insert(loaded)))
+        // Not inside of a lock, because it sends events: two threads may both load them.
+        let loaded = FewKernels::load(&self.device)?;
+        Ok(self.few.get_or_init(|| loaded))
     }
 
     /// The same as `launch_as`, for [`is_few`] queries. The lengths of the buffers were checked.

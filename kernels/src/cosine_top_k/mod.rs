@@ -17,14 +17,13 @@ pub(crate) use types::{EachType, TYPES, each_type, type_index};
 
 use crate::error::Result;
 use crate::metric::Metric;
-use crate::workspace::{Held, Workspace};
+use crate::workspace::{Held, Spare, Workspace};
 use cuda_um::{
     Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, View, ViewMut, WriteArg,
 };
 use few_kernels::FewKernels;
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 const NAME: &str = "cosine_top_k";
 
@@ -40,10 +39,10 @@ pub struct CosineTopK {
     part_scores: Workspace<f32>,
     part_indices: Workspace<u32>,
     /// The norms for inner products: ones.
-    ones: Mutex<Option<DeviceBuffer<f32>>>,
-    few: Mutex<Option<Arc<FewKernels>>>,
+    ones: Spare<Arc<DeviceBuffer<f32>>>,
+    few: OnceLock<FewKernels>,
     /// Queries in single precision.
-    wide: Mutex<Option<DeviceBuffer<f32>>>,
+    wide: Spare<DeviceBuffer<f32>>,
 }
 
 /// The kernels that make a list for each chunk of the targets, and merge these lists.
@@ -106,9 +105,9 @@ impl CosineTopK {
                 target_norms: Workspace::new(device),
                 part_scores: Workspace::new(device),
                 part_indices: Workspace::new(device),
-                ones: Mutex::new(None),
-                few: Mutex::new(None),
-                wide: Mutex::new(None),
+                ones: Spare::new(),
+                few: OnceLock::new(),
+                wide: Spare::new(),
             })
         })
     }
@@ -223,20 +222,18 @@ impl CosineTopK {
     }
 
     /// At least `count` ones.
-    fn ones(
-        &self,
-        stream: &Stream,
-        count: usize,
-    ) -> Result<MappedMutexGuard<'_, DeviceBuffer<f32>>> {
-        let mut ones = self.ones.lock();
-        if ones.as_ref().is_none_or(|ones| ones.len() < count) {
-            *ones = None;
-            ones.insert(DeviceBuffer::zeroed(&self.device, count)?)
-                .fill(1.0, stream)?;
-        }
-        Ok(MutexGuard::map(ones, |ones| {
-            ones.as_mut().expect("created above")
-        }))
+    fn ones(&self, stream: &Stream, count: usize) -> Result<Arc<DeviceBuffer<f32>>> {
+        let ones = match self.ones.take().filter(|ones| ones.len() >= count) {
+            Some(ones) => ones,
+            None => {
+                let mut ones = DeviceBuffer::zeroed(&self.device, count)?;
+                ones.fill(1.0, stream)?;
+                Arc::new(ones)
+            }
+        };
+        // Launches at the same time only read them.
+        self.ones.put(Arc::clone(&ones));
+        Ok(ones)
     }
 
     /// Computes the lists from the norms. The lengths of the buffers were checked.

@@ -17,9 +17,7 @@ impl CosineTopK {
         let Some(narrow) = type_index::<Q>().checked_sub(1) else {
             return then(queries.cast()?);
         };
-        // As in a workspace, no lock is held while a launch uses the memory.
-        let kept = self.wide.lock().take();
-        let mut wide = match kept.filter(|kept| kept.len() >= queries.len()) {
+        let mut wide = match self.wide.take().filter(|kept| kept.len() >= queries.len()) {
             Some(kept) => kept,
             None => DeviceBuffer::zeroed(&self.device, queries.len())?,
         };
@@ -28,7 +26,7 @@ impl CosineTopK {
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu; `wide` has room for all elements.
         unsafe { self.widen[narrow].launch(stream, config, arguments)? };
         let outcome = then(wide.view(..queries.len())?);
-        *self.wide.lock() = Some(wide);
+        self.wide.put(wide);
         outcome
     }
 }

@@ -39,10 +39,11 @@ impl ExactTopK {
         let reason = "8 bits left too many targets for some queries";
         match self.convert_fresh(stream, modules, (shape, metric, Format::F16), rows, fresh) {
             Ok(targets) => self.filtered(stream, modules, shape, targets, rest)?,
-            Err(error) => {
+            Err(error) if error.is_out_of_memory() => {
                 let reason = format!("{reason}, and half precision has no memory: {error}");
                 return self.unfiltered(stream, shape, metric, reason, rest);
             }
+            Err(error) => return Err(error),
         }
         Ok(path(kernels, Format::F16, reason))
     }
@@ -59,26 +60,23 @@ impl ExactTopK {
     ) -> Result<usize> {
         let plan = Plan::new(shape, prepared.format);
         let mut room = self.room.hold(shape, plan, prepared.format)?;
-        let mut attempts = self.attempts.lock();
-        let attempts = &mut *attempts;
+        let mut sums = self.attempted.hold()?;
         for first in (0..shape.queries).step_by(plan.batch) {
             let queries = plan.batch.min(shape.queries - first);
             let shape = TopKShape { queries, ..shape };
             let part = buffers.batch(first, shape)?;
             let mut given_up = 0;
             let batch = (prepared, plan, shape);
-            let (sums, seen) = (&mut attempts.sums, &mut attempts.seen);
-            self.filter_batch(stream, modules, batch, part, (&mut room, sums), |sums| {
-                let before = seen[0];
-                sums.copy_to_host(seen)?;
-                given_up = seen[0] - before;
+            let room = (&mut room, &mut sums);
+            self.filter_batch(stream, modules, batch, part, room, |sums| {
+                given_up = sums.read()?;
                 Ok((1..=FEW).contains(&given_up))
             })?;
             if given_up > 0 {
-                attempts.have_failed();
+                self.attempts.have_failed();
             }
             if given_up > FEW {
-                attempts.again += given_up;
+                sums.known.again += given_up;
                 return Ok(first);
             }
         }

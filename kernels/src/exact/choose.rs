@@ -41,7 +41,7 @@ impl ExactTopK {
         }
         let is_long = shape.targets >= MANY_TARGETS && shape.k <= SHORT_LIST;
         let usual = || match metric {
-            Metric::Cosine if is_long && self.attempts.lock().is_due() => Format::Int8,
+            Metric::Cosine if is_long && self.attempts.is_due() => Format::Int8,
             Metric::Cosine => Format::F16,
             Metric::InnerProduct => Format::Bf16,
         };

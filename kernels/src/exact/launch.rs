@@ -8,11 +8,12 @@ use super::modules::Modules;
 use super::plan::Plan;
 use super::prepared::PreparedTargets;
 use super::room::HeldRoom;
+use super::sums::HeldSums;
 use super::{ExactTopK, Format, NAME, unsupported};
 use crate::cosine_top_k::{Buffers, TargetScalar, TopKShape};
 use crate::error::{KernelError, Result, length};
 use crate::metric::Metric;
-use cuda_um::{DeviceBuffer, Stream, View};
+use cuda_um::{Stream, View};
 
 impl ExactTopK {
     /// Enqueues the search for the `k` targets with the highest score for each query. The shapes are those of
@@ -52,20 +53,41 @@ impl ExactTopK {
             }
             modules => modules?,
         };
-        let (mut fresh, form) = (self.fresh.lock(), (shape, metric, format));
-        let converted = self.convert_fresh(stream, &modules, form, buffers.targets, &mut fresh);
-        let targets = match (converted, filter) {
-            (Err(KernelError::Cuda(error)), Filter::Auto) => {
+        let mut fresh = self.fresh.take();
+        let form = (shape, metric, format);
+        let launched = self.launch_fresh(stream, modules, form, filter, &mut fresh, buffers);
+        if let Some(fresh) = fresh {
+            self.fresh.put(fresh);
+        }
+        Ok(launched?.unwrap_or_else(|| path(kernels, format, reason)))
+    }
+
+    /// Converts the targets, and searches them. Returns the path if it is not the one of the format.
+    fn launch_fresh<T: TargetScalar, Q: TargetScalar>(
+        &self,
+        stream: &Stream,
+        modules: &Modules,
+        (shape, metric, format): (TopKShape, Metric, Format),
+        filter: Filter,
+        fresh: &mut Option<PreparedTargets>,
+        buffers: SearchBuffers<'_, T, Q>,
+    ) -> Result<Option<Path>> {
+        let (form, rows) = ((shape, metric, format), buffers.targets);
+        let targets = match self.convert_fresh(stream, modules, form, rows, fresh) {
+            Err(error) if filter == Filter::Auto && error.is_out_of_memory() => {
                 let reason = format!("no memory for the filter's copy of the targets: {error}");
-                return self.unfiltered(stream, shape, metric, reason, buffers);
+                let path = self.unfiltered(stream, shape, metric, reason, buffers)?;
+                return Ok(Some(path));
             }
-            (converted, _) => converted?,
+            converted => converted?,
         };
         if (filter, format) == (Filter::Auto, Format::Int8) {
-            return self.begin_in_8_bits(stream, &modules, (shape, metric), &mut fresh, buffers);
+            let form = (shape, metric);
+            let path = self.begin_in_8_bits(stream, modules, form, fresh, buffers)?;
+            return Ok(Some(path));
         }
-        self.filtered(stream, &modules, shape, targets, buffers)?;
-        Ok(path(kernels, format, reason))
+        self.filtered(stream, modules, shape, targets, buffers)?;
+        Ok(None)
     }
 
     /// Enqueues the conversion of the targets of a launch into memory that is kept.
@@ -114,7 +136,7 @@ impl ExactTopK {
             .choose(prepared.format.filter(), prepared.metric, shape)
             .map_err(unsupported)?;
         if shape.queries > 0 {
-            self.filtered(stream, &*self.modules()?, shape, prepared, buffers)?;
+            self.filtered(stream, self.modules()?, shape, prepared, buffers)?;
         }
         Ok(path(kernels, format, "prepared targets"))
     }
@@ -152,13 +174,13 @@ impl ExactTopK {
     ) -> Result<()> {
         let plan = Plan::new(shape, prepared.format);
         let mut room = self.room.hold(shape, plan, prepared.format)?;
-        let mut sums = self.sums.lock();
+        let mut sums = self.sums.hold()?;
         for first in (0..shape.queries).step_by(plan.batch) {
             let queries = plan.batch.min(shape.queries - first);
             let shape = TopKShape { queries, ..shape };
             let part = buffers.batch(first, shape)?;
             let batch = (prepared, plan, shape);
-            let room = (&mut room, &mut *sums);
+            let room = (&mut room, &mut sums);
             self.filter_batch(stream, modules, batch, part, room, |_| Ok(true))?;
         }
         Ok(())
@@ -172,8 +194,8 @@ impl ExactTopK {
         modules: &Modules,
         (prepared, plan, shape): (&PreparedTargets, Plan, TopKShape),
         part: SearchBuffers<'_, T, Q>,
-        (room, sums): (&mut HeldRoom<'_>, &mut DeviceBuffer<u64>),
-        falls_back: impl FnOnce(&DeviceBuffer<u64>) -> Result<bool>,
+        (room, sums): (&mut HeldRoom<'_>, &mut HeldSums<'_>),
+        falls_back: impl FnOnce(&mut HeldSums<'_>) -> Result<bool>,
     ) -> Result<()> {
         self.basic.with_wide(stream, part.queries, |queries| {
             let mut batch = Batch {
@@ -192,8 +214,8 @@ impl ExactTopK {
             };
             batch.convert_queries(room)?;
             batch.sample(room)?;
-            batch.filter(room, sums)?;
-            batch.rescore(room, sums)?;
+            batch.filter(room, sums.memory())?;
+            batch.rescore(room, sums.memory())?;
             match falls_back(sums)? {
                 true => batch.fall_back(&self.basic, room),
                 false => Ok(()),

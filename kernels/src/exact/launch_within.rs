@@ -49,13 +49,7 @@ impl ExactTopK {
         let multiprocessors = self.device.capabilities().multiprocessors as usize;
         let batch = prepared.batch(shape, multiprocessors)?;
         if prepared.pieces.is_empty() {
-            self.search_whole(
-                stream,
-                &modules,
-                (shape, batch),
-                &prepared.slots[0],
-                buffers,
-            )?;
+            self.search_whole(stream, modules, (shape, batch), &prepared.slots[0], buffers)?;
             progress(shape.targets);
             return Ok(path);
         }
@@ -66,7 +60,7 @@ impl ExactTopK {
             prepared.pieces[piece].load(&prepared.copies, slot)?;
             self.search_piece(
                 stream,
-                &modules,
+                modules,
                 (shape, batch),
                 (piece, first),
                 prepared,

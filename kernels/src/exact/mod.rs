@@ -23,6 +23,7 @@ mod room;
 mod self_test;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
+mod sums;
 mod tiles;
 
 pub use buffers::SearchBuffers;
@@ -36,12 +37,13 @@ pub use tiles::Format;
 
 use crate::cosine_top_k::CosineTopK;
 use crate::error::{KernelError, Result};
+use crate::workspace::Spare;
 use attempts::Attempts;
-use cuda_um::{Device, DeviceBuffer};
+use cuda_um::Device;
 use modules::{Modules, Support};
-use parking_lot::Mutex;
 use room::Room;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use sums::Sums;
 
 /// Exact top-k of each query, loaded on a device.
 ///
@@ -53,22 +55,24 @@ use std::sync::{Arc, OnceLock};
 /// Without tensor cores of compute capability 8.0, for few targets, or with [`Filter::Off`], all queries go through that
 /// kernel. Each launch returns the [`Path`] that it took.
 ///
-/// Launches on several threads can wait for each other, because they share memory and counts behind locks. A `tracing` subscriber that is called
-/// during a launch must not use the same value.
+/// Launches on several threads do not wait for each other: each that finds the memory of the others in use allocates its own, of which one is
+/// kept. A `tracing` subscriber that is called during a launch may use the same value.
 #[derive(Debug)]
 pub struct ExactTopK {
     device: Device,
     basic: CosineTopK,
     support: std::result::Result<Support, String>,
     /// Loaded at their first use.
-    modules: Mutex<Option<Arc<Modules>>>,
+    modules: OnceLock<Modules>,
     /// The reason, if the device failed the test of its tensor cores.
     failure: OnceLock<String>,
     room: Room,
     /// The converted targets of launches without prepared ones.
-    fresh: Mutex<Option<PreparedTargets>>,
-    sums: Mutex<DeviceBuffer<u64>>,
-    attempts: Mutex<Attempts>,
+    fresh: Spare<PreparedTargets>,
+    sums: Sums,
+    /// Those of [`Filter::Auto`] in 8 bits, which reads them after each batch.
+    attempted: Sums,
+    attempts: Attempts,
 }
 
 /// Sums over all launches so far.
@@ -120,12 +124,13 @@ impl ExactTopK {
             device: device.clone(),
             basic: CosineTopK::load(device)?,
             support: Support::of(device)?,
-            modules: Mutex::new(None),
+            modules: OnceLock::new(),
             failure: OnceLock::new(),
             room: Room::new(device),
-            fresh: Mutex::new(None),
-            sums: Mutex::new(DeviceBuffer::zeroed(device, 3)?),
-            attempts: Mutex::new(Attempts::new(device)?),
+            fresh: Spare::new(),
+            sums: Sums::new(device),
+            attempted: Sums::new(device),
+            attempts: Attempts::default(),
         })
     }
 
@@ -149,39 +154,37 @@ impl ExactTopK {
     }
 
     /// The filter's kernels; loads and tests them if necessary.
-    fn modules(&self) -> Result<Arc<Modules>> {
+    fn modules(&self) -> Result<&Modules> {
         let support = self
             .support
             .as_ref()
             .map_err(|reason| unsupported(reason.clone()))?;
-        let mut modules = self.modules.lock();
-        if let Some(modules) = &*modules {
-            return Ok(Arc::clone(modules));
+        if let Some(modules) = self.modules.get() {
+            return Ok(modules);
         }
         if let Err(reason) = self.kernels() {
             return Err(unsupported(reason.to_owned()));
         }
-        let loaded = Arc::new(Modules::load(&self.device, *support)?);
+        // Not inside of a lock, because it sends events: two threads may both load them.
+        let loaded = Modules::load(&self.device, *support)?;
         if let Some(failure) = self_test::failure(&self.device, &loaded)? {
             let failure = self.failure.get_or_init(|| failure);
             return Err(unsupported(failure.clone()));
         }
-        Ok(Arc::clone(modules.insert(loaded)))
+        Ok(self.modules.get_or_init(|| loaded))
     }
 
-    /// The sums over all launches so far. Waits for the launches.
+    /// The sums over all launches that have returned. Waits for them. While other threads launch, some may be missing, which a later call has.
     ///
     /// # Errors
     /// The copy fails.
     pub fn counts(&self) -> Result<SearchCounts> {
-        let mut sums = [0; 3];
-        self.sums.lock().copy_to_host(&mut sums)?;
-        let attempts = self.attempts.lock();
+        let (sums, attempted) = (self.sums.total()?, self.attempted.total()?);
         let [fallback_queries, candidates, rescored] =
-            std::array::from_fn(|at| sums[at] + attempts.seen[at]);
+            std::array::from_fn(|at| sums.counts[at] + attempted.counts[at]);
         Ok(SearchCounts {
-            fallback_queries: fallback_queries - attempts.again,
-            refiltered_queries: attempts.again,
+            fallback_queries: fallback_queries - attempted.again,
+            refiltered_queries: attempted.again,
             candidates,
             rescored,
         })

@@ -126,7 +126,7 @@ impl ExactTopK {
             let end = count.min(first + piece_rows);
             let slot = &mut targets.slots[piece % slots];
             slot.rows = end - first;
-            slot.convert(&modules, stream, 0, rows.slice(first * dim..end * dim)?)?;
+            slot.convert(modules, stream, 0, rows.slice(first * dim..end * dim)?)?;
             if slots > 1 {
                 targets.pieces.push(HostPiece::of(&targets.copies, slot)?);
                 stream.synchronize()?;

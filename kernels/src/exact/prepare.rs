@@ -29,7 +29,7 @@ impl ExactTopK {
         let modules = self.modules()?;
         let count = Self::check_rows(rows.len(), dim)?;
         let mut prepared = PreparedTargets::room(&self.device, count, dim, metric, format)?;
-        prepared.convert(&modules, stream, 0, rows)?;
+        prepared.convert(modules, stream, 0, rows)?;
         Ok(prepared)
     }
 
@@ -84,6 +84,6 @@ impl ExactTopK {
         if count == 0 {
             return Ok(());
         }
-        prepared.convert(&modules, stream, first, rows)
+        prepared.convert(modules, stream, first, rows)
     }
 }

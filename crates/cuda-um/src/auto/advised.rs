@@ -29,33 +29,35 @@ unsafe impl Send for Advised {}
 /// A buffer is in the list as long as it lives: its drop takes the lock before the memory is freed.
 static ADVISED: Mutex<Vec<Advised>> = Mutex::new(Vec::new());
 
-/// Advises a buffer.
+/// Advises a buffer, unless the program has. Returns false if it has.
 ///
 /// The residency cache does not learn that a buffer is read-mostly: the advice may end at any time, and without it the cache only knows
 /// less.
-pub(super) fn set(session: u64, raw: &Allocation, kept: Kept, by: Location) -> Result<()> {
+pub(super) fn set(session: u64, raw: &Allocation, kept: Kept, by: Location) -> Result<bool> {
     let addresses = raw.address_range(&(0..raw.bytes()));
-    let device = raw.device();
-    ADVISED.lock().push(Advised {
-        session,
-        buffer: raw.id(),
-        device: device.clone(),
-        addresses: addresses.clone(),
-        kept,
-        by,
-    });
-    raw.cache.touched(By::Unknown);
     for (advice, _) in pairs(kept, by) {
         let (number, location) = advice.to_sys();
         raw.track_advice(&addresses, number, location);
-        // SAFETY: the range is the buffer's live managed memory.
-        unsafe {
-            device
-                .api()
-                .advise(device.ordinal(), addresses.clone(), number, location)
-        }?;
     }
-    Ok(())
+    let advised = Advised {
+        session,
+        buffer: raw.id(),
+        device: raw.device().clone(),
+        addresses,
+        kept,
+        by,
+    };
+    // Until it is unlocked, advice of the program on another thread waits: it ends this advice first.
+    let mut list = ADVISED.lock();
+    if raw.cache.is_advised() {
+        drop(list);
+        return Ok(false);
+    }
+    raw.cache.touched(By::Unknown);
+    let set = advised.give(pairs(kept, by).iter().map(|(set, _)| *set));
+    list.push(advised);
+    drop(list);
+    set.map(|()| true)
 }
 
 /// The advice, and what ends it.
@@ -88,6 +90,11 @@ pub(super) fn remove(buffer: u64) {
     drop(removed);
 }
 
+/// Ends all advice of a buffer, before the program gives its own.
+pub(super) fn unset_of(buffer: u64) -> Result<()> {
+    unset_if(|advised| advised.buffer == buffer)
+}
+
 /// Ends the advice of all buffers of a session.
 pub(super) fn unset_all(session: u64) -> Result<()> {
     unset_if(|advised| advised.session == session)
@@ -106,13 +113,18 @@ fn unset_if(ends: impl Fn(&Advised) -> bool) -> Result<()> {
 
 impl Advised {
     fn unset(&self) -> Result<()> {
+        self.give(pairs(self.kept, self.by).iter().map(|(_, undo)| *undo))
+    }
+
+    /// Gives each advice, also if another fails. The list must be locked.
+    fn give(&self, advice: impl Iterator<Item = Advice>) -> Result<()> {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
-        for (_, undo) in pairs(self.kept, self.by) {
-            let (number, location) = undo.to_sys();
-            // SAFETY: the buffer was in the list, and its drop waits for the lock, so the memory is live.
-            unsafe { api.advise(ordinal, self.addresses.clone(), number, location) }?;
-        }
-        Ok(())
+        let given = advice.map(|advice| {
+            let (number, location) = advice.to_sys();
+            // SAFETY: the buffer is live, because it is about to be, or was, in the list: its drop waits for the lock.
+            unsafe { api.advise(ordinal, self.addresses.clone(), number, location) }
+        });
+        given.fold(Ok(()), Result::and)
     }
 }
 

@@ -9,9 +9,7 @@ impl Session {
         let (_, _, raw) = managed((0, part))?;
         let before = self.is_learning().then(|| self.pages(raw).clone());
         let event = self.begins(kind, std::slice::from_ref(part));
-        // No operation of a stream follows, which would take it for its own.
-        let following = std::mem::take(&mut self.following);
-        let after = following.first().map(|(_, place)| *place);
+        let after = self.following.first().map(|(_, place)| *place);
         // A plan that begins now has moved it already.
         let before = before.filter(|_| self.is_learning()).and_then(|pages| {
             let missing = pages.real.missing(&part.bytes, kind.place);

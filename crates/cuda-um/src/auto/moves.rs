@@ -3,8 +3,9 @@
 use crate::auto::advised;
 use crate::auto::plan::{Kept, Moves, Step};
 use crate::auto::report::AutoPrefetchStop;
-use crate::auto::state::{Kind, Managed, Session, managed};
+use crate::auto::state::{Kind, Managed, Session, managed, may_advise};
 use crate::context::tracked::Part;
+use crate::context::tracker::{Access, Use};
 use crate::driver::location::Location;
 use crate::error::Result;
 use crate::managed::batch::PrefetchBatch;
@@ -62,12 +63,14 @@ impl Session {
             pages.released(Place::Device(self.device.ordinal()));
             return advised::unset(self.number, raw);
         }
-        let Some(kept) = moves.advice.filter(|_| pages.kept.is_none()) else {
-            return Ok(());
-        };
-        pages.kept = Some(kept);
-        self.report.advised += 1;
-        advised::set(self.number, raw, kept, Location::from(&self.device))
+        let is_new = pages.kept.is_none() && may_advise(part, raw);
+        if let Some(kept) = moves.advice.filter(|_| is_new)
+            && advised::set(self.number, raw, kept, Location::from(&self.device))?
+        {
+            pages.kept = Some(kept);
+            self.report.advised += 1;
+        }
+        Ok(())
     }
 
     /// Ends the advice of the plan.
@@ -80,8 +83,11 @@ impl Session {
 
     /// Enqueues the migration of parts to one place.
     fn migrate(&mut self, parts: &[Managed<'_, '_>], place: Place) -> Result<()> {
-        // Memory that a guard holds stays where it is.
-        let is_free = |managed: &&Managed<'_, '_>| !managed.2.cache.is_held();
+        // Memory that a guard holds stays where it is. So does memory that another library uses: a prefetch would wait for its work.
+        let is_free = |(_, _, raw): &&Managed<'_, '_>| {
+            let uses = raw.in_flight.before(Access::Move);
+            !raw.cache.is_held() && !uses.iter().any(Use::must_wait)
+        };
         let parts: SmallVec<[_; 4]> = parts.iter().filter(is_free).collect();
         if parts.is_empty() {
             return Ok(());

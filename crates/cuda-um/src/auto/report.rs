@@ -52,6 +52,8 @@ pub enum AutoPrefetchStop {
         /// The median time of rounds without.
         without: Duration,
     },
+    /// The scope's own clock, or a `tracing` subscriber that it called, stopped it. What it did is not reported.
+    Busy,
     /// A call failed; the text of the error.
     Failed(String),
 }
@@ -68,6 +70,7 @@ impl fmt::Display for AutoPrefetchStop {
                     "a round took {with:.1?} with the plan, and {without:.1?} without"
                 )
             }
+            Self::Busy => write!(f, "it was stopped inside of an operation that it handled"),
             Self::Failed(error) => write!(f, "a call failed: {error}"),
         }
     }

@@ -4,7 +4,7 @@ use crate::auto::plan::{Plan, Step};
 use crate::auto::report::AutoPrefetchStop;
 use crate::auto::rounds::{Rounds, Verdict};
 use crate::auto::sequence::{LONGEST, Use};
-use crate::auto::state::{Kind, Managed, Session, State, managed};
+use crate::auto::state::{Kind, Managed, Session, State, managed, may_advise};
 use crate::context::device::Device;
 use crate::context::planner;
 use crate::context::tracked::Part;
@@ -13,8 +13,6 @@ use std::time::Duration;
 
 /// Events without a gain after which a session ends.
 const PATIENCE: u64 = 512;
-/// The smallest buffer that a plan advises: advice applies to whole pages, which smaller ones share.
-const LEAST_ADVISED: usize = 64 << 10;
 
 impl Session {
     /// Returns true if the session has stopped.
@@ -84,7 +82,7 @@ impl Session {
                 missing: pages.base.missing(&part.bytes, kind.place),
                 is_partial: false,
                 same_range: pages.last_range == part.bytes,
-                may_advise: part.bytes.len() == raw.bytes() && raw.bytes() >= LEAST_ADVISED,
+                may_advise: may_advise(part, raw),
             });
             (pages.last_use, pages.last_range) = (number, part.bytes.clone());
         }
@@ -185,5 +183,14 @@ impl Session {
     /// Returns true if work of this runtime is seen.
     pub(super) fn sees(&self, device: &Device) -> bool {
         !self.is_stopped() && device.runtime().is_same(self.device.runtime())
+    }
+}
+
+/// A scope that was not stopped, because its handle was forgotten, ends with its thread.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.device.api().origin.is_inherited() {
+            self.stop(None);
+        }
     }
 }

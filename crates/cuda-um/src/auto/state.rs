@@ -18,6 +18,9 @@ use std::time::Duration;
 
 /// Buffers that a session remembers.
 const MOST_BUFFERS: usize = 1 << 14;
+/// The smallest buffer that a plan advises: advice applies to whole pages, which smaller ones share.
+const LEAST_ADVISED: usize = 64 << 10;
+
 pub(super) type Clock = Box<dyn Fn() -> Duration>;
 
 pub(super) struct Session {
@@ -68,11 +71,17 @@ pub(super) struct Guard {
 /// A part of managed memory: its position, and its allocation.
 pub(super) type Managed<'a, 'p> = (usize, &'a Part<'p>, &'a Allocation);
 
-/// The part, if a plan may move it: memory that the program made read-mostly stays where it is.
+/// The part, if a plan may move it: memory that the program has advised is left alone.
 pub(super) fn managed<'a, 'p>((at, part): (usize, &'a Part<'p>)) -> Option<Managed<'a, 'p>> {
     let raw = part.memory.as_any().downcast_ref::<Allocation>()?;
-    let is_movable = raw.is_managed() && !part.bytes.is_empty() && !raw.cache.is_read_mostly();
+    let is_movable = raw.is_managed() && !part.bytes.is_empty() && !raw.cache.is_advised();
     is_movable.then_some((at, part, raw))
+}
+
+/// Returns true if a plan may advise the buffer of a part: this is all of it, and it is not small. Memory of another library goes back to its
+/// owner without advice.
+pub(super) fn may_advise(part: &Part<'_>, raw: &Allocation) -> bool {
+    part.bytes.len() == raw.bytes() && raw.bytes() >= LEAST_ADVISED && !raw.is_imported()
 }
 
 /// A kind of event, with the processor that uses the memory.
@@ -85,6 +94,7 @@ pub(super) struct Kind {
 }
 
 impl Session {
+    /// A session of which the planner has been told: its end is told as well.
     pub(super) fn new(number: u64, device: Device, clock: Clock) -> Self {
         Self {
             number,

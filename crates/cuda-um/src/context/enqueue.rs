@@ -71,7 +71,7 @@ pub(crate) fn enqueue_of<R>(
     let home = inner.device().identity();
     if parts
         .iter()
-        .any(|part| part.home != home || part.is_refused())
+        .any(|part| part.home != home || part.is_special)
     {
         check_each(stream, parts)?;
     }

@@ -8,6 +8,7 @@ use crate::context::listeners::{self, Listener, change, has, listens};
 use crate::context::planner::{self, Planned};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::{Part, Tracked};
+use crate::error::Result;
 use std::sync::OnceLock;
 
 pub(crate) use crate::context::listeners::What;
@@ -193,6 +194,14 @@ impl Drop for HostUse<'_> {
 pub(crate) fn made(memory: &dyn Tracked) {
     if let Some(observer) = observer() {
         observer.made(memory);
+    }
+}
+
+/// Must be called before the program gives advice for memory: the advice of a planner ends.
+pub(crate) fn advises(memory: &dyn Tracked) -> Result<()> {
+    match listens(Listener::Planner) {
+        true => planner::advises(memory),
+        false => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::context::listeners::{What, count_planner};
 use crate::context::stream::Stream;
 use crate::context::tracked::{Part, Tracked};
+use crate::error::Result;
 use std::sync::OnceLock;
 
 /// What the planner keeps of a host guard until its end.
@@ -29,6 +30,9 @@ pub(crate) trait Planner: Sync {
 
     /// Called when the guard is gone.
     fn host_ends(&self, part: &Part<'_>, planned: Planned);
+
+    /// Called before the program gives advice for memory, which ends the planner's advice.
+    fn advises(&self, memory: &dyn Tracked) -> Result<()>;
 
     fn dropped(&self, memory: &dyn Tracked);
 }
@@ -76,6 +80,14 @@ pub(crate) fn host_waited(part: &Part<'_>, planned: &Planned) {
 pub(crate) fn host_ends(part: &Part<'_>, planned: Planned) {
     if let Some(planner) = PLANNER.get() {
         planner.host_ends(part, planned);
+    }
+}
+
+#[cold]
+pub(crate) fn advises(memory: &dyn Tracked) -> Result<()> {
+    match PLANNER.get() {
+        Some(planner) => planner.advises(memory),
+        None => Ok(()),
     }
 }
 

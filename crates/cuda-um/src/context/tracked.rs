@@ -41,9 +41,8 @@ pub(crate) struct Part<'a> {
     pub(crate) uses: &'a InFlight,
     /// The device state of the memory (`DeviceState::identity`).
     pub(crate) home: usize,
-    /// True if the memory has an address for kernels on its own device.
-    pub(crate) is_mapped: bool,
-    pub(crate) is_read_only: bool,
+    /// True for a read-only import, and for pinned memory without an address for kernels: then each use is checked.
+    pub(crate) is_special: bool,
     /// True if the library keeps where the pages are, so that [`Tracked::used_by`] has an effect even on the memory's own device.
     pub(crate) is_located: bool,
     /// The range in bytes from the beginning of the memory.
@@ -52,12 +51,6 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Returns true if this is a write to a read-only import.
-    #[inline]
-    pub(crate) fn is_refused(&self) -> bool {
-        self.is_read_only && self.access.is_write()
-    }
-
     /// The first address of the part for kernels, or for the host if kernels cannot access the memory.
     pub(crate) fn kernel_address(&self) -> *mut c_void {
         let start = self.memory.kernel_address();
@@ -66,7 +59,7 @@ impl Part<'_> {
 
     /// Refuses a write to a read-only import.
     pub(crate) fn check_write(&self) -> Result<()> {
-        match self.is_refused() {
+        match self.access.is_write() {
             true => self.memory.check_write(),
             false => Ok(()),
         }

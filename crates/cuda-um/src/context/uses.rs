@@ -27,7 +27,7 @@ impl Use {
     }
 
     /// Returns true if only a wait by the host tells that the use is over.
-    pub(super) fn must_wait(&self) -> bool {
+    pub(crate) fn must_wait(&self) -> bool {
         self.stream.must_wait_for(self.seq)
     }
 

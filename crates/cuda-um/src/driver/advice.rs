@@ -50,6 +50,12 @@ impl Advice {
         }
     }
 
+    /// Returns false for advice that undoes another.
+    pub(crate) fn is_set(self) -> bool {
+        // CUDA's constants that set advice are odd.
+        self.to_sys().0.0 % 2 == 1
+    }
+
     /// CUDA's constant, and the location. If the advice names no location, CUDA ignores the value.
     pub(crate) fn to_sys(self) -> (cudaMemoryAdvise, Location) {
         match self {

@@ -86,17 +86,15 @@ impl<'a> Arguments<'a> {
         self.parts.push(raw.part_of(bytes, access));
     }
 
-    /// Returns the address of each value. The driver only reads them.
+    /// Adds the address of each value. The driver only reads them.
     #[inline]
-    pub(super) fn addresses(&mut self) -> SmallVec<[*mut c_void; 16]> {
+    pub(super) fn push_addresses(&mut self, addresses: &mut SmallVec<[*mut c_void; 16]>) {
         let mut next = self.words.as_mut_ptr();
-        // Not collected: that takes longer for a few.
-        let mut addresses = SmallVec::new();
+        // Not collected, and not returned: that takes longer for a few.
         for bytes in &self.sizes {
             addresses.push(next.cast());
             next = next.wrapping_add(words(*bytes as usize));
         }
-        addresses
     }
 
     /// Returns the parts of buffers that the kernel gets.
@@ -146,7 +144,7 @@ impl<'a> Arguments<'a> {
     #[inline]
     pub(super) fn check(&self, device: &Device) -> Result<()> {
         let home = device.state().identity();
-        let is_odd = |part: &&Part<'_>| part.home != home || !part.is_mapped || part.is_refused();
+        let is_odd = |part: &&Part<'_>| part.home != home || part.is_special;
         self.parts.iter().filter(is_odd).try_for_each(|part| {
             part.check_write()?;
             part.memory.check_kernel_of(device)

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::module::Kernel;
+use smallvec::SmallVec;
 
 /// The grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +124,8 @@ impl Kernel {
             arguments.check_sizes(&self.name, parameters)?;
         }
         arguments.check(device)?;
-        let mut addresses = arguments.addresses();
+        let mut addresses = SmallVec::new();
+        arguments.push_addresses(&mut addresses);
         let used = (device, Some(&self.module.in_flight));
         started.enqueue(
             What::Launch(&self.name),

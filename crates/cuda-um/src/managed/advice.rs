@@ -3,7 +3,7 @@
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
-use crate::context::observer::{Started, What};
+use crate::context::observer::{self, Started, What};
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
@@ -87,6 +87,12 @@ impl<T> View<'_, T> {
         let addresses = raw.address_range(&bytes);
         // Record the advice before the call: a call that fails half-way must be undone as well.
         raw.track_advice(&addresses, number, location);
+        let is_whole = bytes.len() == raw.bytes();
+        if advice.is_set() {
+            raw.cache.advised(advice, is_whole);
+        }
+        // A plan must not undo it later.
+        observer::advises(raw)?;
         // SAFETY: the range was checked, and is within this buffer's live managed memory.
         unsafe {
             device
@@ -95,10 +101,13 @@ impl<T> View<'_, T> {
         }?;
         let cache = &raw.cache;
         match advice {
-            Advice::SetReadMostly if bytes.len() == raw.bytes() => cache.set_read_mostly(),
+            Advice::SetReadMostly if is_whole => cache.set_read_mostly(),
             Advice::SetReadMostly => {}
             Advice::UnsetReadMostly => cache.unset_read_mostly(),
             _ => cache.touched(By::Unknown),
+        }
+        if !advice.is_set() {
+            cache.advised(advice, is_whole);
         }
         let (name, at) = advice.in_cudas_words();
         started.done(

@@ -1,19 +1,20 @@
 //! The untyped memory under all typed buffers: its address, its size, its tracked uses, and its release.
 
 mod release;
+mod tracked;
 
 use crate::context::device::Device;
 use crate::context::exclusion::Gate;
 use crate::context::observer;
 use crate::context::stream::StreamInner;
-use crate::context::tracked::{Description, Part, SlabId, Tracked};
+use crate::context::tracked::{Part, SlabId};
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::label::{Label, Name, Title};
 use crate::resource::block::{Address, Block};
 use crate::resource::cache::extent::Extent;
-use crate::resource::cache::{By, Cache, Place};
+use crate::resource::cache::{Cache, Place};
 use crate::resource::empty::Empty;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
@@ -21,7 +22,6 @@ use crate::resource::owner::Owner;
 use crate::resource::placement::Chosen;
 use crate::sync::{after_unlock, events_are_later};
 use cuda_um_sys::cudaMemoryAdvise;
-use std::any::Any;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -30,10 +30,11 @@ use std::sync::Arc;
 pub struct Allocation {
     owner: Arc<dyn Owner>,
     block: Block,
-    // The next three are the owner's, and are kept here because each launch reads them.
+    // The next four are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,
     home: usize,
     is_located: bool,
+    is_special: bool,
     /// False once the memory is on its way back to the owner, or is leaked.
     is_owned: bool,
     id: u64,
@@ -74,6 +75,7 @@ impl Allocation {
             kind,
             home,
             is_located,
+            is_special: false,
             is_owned: true,
             id: id::next(),
             in_flight,
@@ -83,12 +85,20 @@ impl Allocation {
             name: None,
             is_read_only: false,
         }
+        .rated()
+    }
+
+    /// Decides if each use of the memory is checked.
+    fn rated(mut self) -> Self {
+        let is_mapped = self.kind != MemoryKind::Pinned || self.device_pointer().is_some();
+        self.is_special = self.is_read_only || !is_mapped;
+        self
     }
 
     /// Refuses all writes from now on.
     pub(crate) fn read_only(mut self) -> Self {
         self.is_read_only = true;
-        self
+        self.rated()
     }
 
     /// Refuses a read-only import. Must be called before any CUDA call of an operation that writes.
@@ -122,7 +132,7 @@ impl Allocation {
     /// Sets the address at which kernels access the memory.
     pub(crate) fn mapped_at(mut self, device: NonNull<u8>) -> Self {
         self.block.address.device = Some(device);
-        self
+        self.rated()
     }
 
     /// Sets the decision that led to the memory.
@@ -218,8 +228,7 @@ impl Allocation {
             memory: self,
             uses: &self.in_flight,
             home: self.home,
-            is_mapped: self.kind != MemoryKind::Pinned || self.device_pointer().is_some(),
-            is_read_only: self.is_read_only,
+            is_special: self.is_special,
             is_located: self.is_located,
             bytes,
             access,
@@ -295,6 +304,15 @@ impl Allocation {
         self.owner.is_open_to_peers()
     }
 
+    /// Returns true for memory of another library.
+    #[cfg_attr(
+        cuda_um_loom,
+        allow(dead_code, reason = "only automatic prefetch asks")
+    )]
+    pub(crate) fn is_imported(&self) -> bool {
+        self.owner.is_imported()
+    }
+
     /// Returns true if kernels of any device of the runtime may use the memory.
     pub(crate) fn is_for_all_devices(&self) -> bool {
         self.is_managed() || self.bytes() == 0
@@ -330,78 +348,4 @@ impl Allocation {
 fn extent(block: &Block) -> Extent {
     let start = block.address.host.as_ptr().addr();
     Extent::new(start..start + block.bytes, start + block.reserved_bytes)
-}
-
-impl Tracked for Allocation {
-    fn device(&self) -> &Device {
-        self.device()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn is_managed(&self) -> bool {
-        self.is_managed()
-    }
-
-    #[cold]
-    fn check_kernel_of(&self, device: &Device) -> Result<()> {
-        if !device.runtime().is_same(self.device().runtime()) {
-            return Err(Error::RuntimeMismatch { what: "the buffer" });
-        }
-        if self.is_host_memory() && self.bytes() > 0 && self.device_pointer().is_none() {
-            return Err(Error::NotSupported {
-                what: format!(
-                    "a kernel's use of {} memory (buffer {})",
-                    self.name_of_kind(),
-                    self.id()
-                ),
-                needs: "a device that maps host memory".to_owned(),
-                have: format!("device {} ({})", device.ordinal(), device.name()),
-            });
-        }
-        let (expected, found) = (device.ordinal(), self.device().ordinal());
-        if !self.is_for_all_devices() && expected != found {
-            return Err(Error::DeviceMismatch {
-                what: "a buffer of the launch",
-                expected,
-                found,
-            });
-        }
-        Ok(())
-    }
-
-    fn kernel_address(&self) -> *mut u8 {
-        self.device_pointer().unwrap_or(self.pointer()).as_ptr()
-    }
-
-    fn check_write(&self) -> Result<()> {
-        self.check_write()
-    }
-
-    fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
-        // A prefetch records the destination of the pages itself.
-        if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
-            && self.is_managed()
-            // For most small buffers there is nothing to track.
-            && (self.is_located || stream.ordinal() != self.device().ordinal())
-        {
-            self.cache.touched(by);
-            self.left_device_for(Place::Device(stream.ordinal()));
-        }
-    }
-
-    fn describe(&self) -> Description<'_> {
-        Description {
-            id: self.id,
-            address: self.pointer().as_ptr().addr(),
-            bytes: self.bytes(),
-            kind: self.name_of_kind(),
-            is_managed: self.is_managed(),
-            name: self.name(),
-            label: self.label.as_ref(),
-            slab: self.slab(),
-        }
-    }
 }

@@ -15,9 +15,11 @@ mod properties;
 mod tests;
 
 use crate::context::tracker::Access;
+use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::resource::cache::extent::{Extent, blocks_of};
 use crate::sync::Mutex;
+use cuda_um_sys::cudaMemoryAdvise;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
@@ -76,6 +78,8 @@ struct State {
     changes: u64,
     /// True if the whole buffer is read-mostly: reads leave the pages in place.
     read_mostly: bool,
+    /// The advice that the program has set for the buffer, or for parts of it.
+    advice: Vec<(cudaMemoryAdvise, Location)>,
     /// The number of live host guards.
     guards: usize,
 }
@@ -106,6 +110,7 @@ impl Cache {
                 is_away,
                 changes: 0,
                 read_mostly: false,
+                advice: Vec::new(),
                 guards: 0,
             }),
         }
@@ -196,13 +201,29 @@ impl Cache {
         self.state.lock().guards > 0
     }
 
-    /// Returns true if the whole buffer is read-mostly.
+    /// Returns true if the program has set advice for any part of the buffer.
     #[cfg_attr(
         cuda_um_loom,
         allow(dead_code, reason = "only automatic prefetch asks")
     )]
-    pub(crate) fn is_read_mostly(&self) -> bool {
-        self.state.lock().read_mostly
+    pub(crate) fn is_advised(&self) -> bool {
+        !self.state.lock().advice.is_empty()
+    }
+
+    /// Records advice of the program. Only advice for the whole buffer ends earlier advice.
+    pub(crate) fn advised(&self, advice: Advice, is_whole: bool) {
+        let (number, location) = advice.to_sys();
+        // Odd numbers set advice; the even number that follows unsets it.
+        let set = cudaMemoryAdvise(number.0 - u32::from(number.0.is_multiple_of(2)));
+        let by_location = set == cudaMemoryAdvise::cudaMemAdviseSetAccessedBy;
+        let list = &mut self.state.lock().advice;
+        let is_same = |old: &(_, _)| old.0 == set && (!by_location || old.1 == location);
+        if is_whole {
+            list.retain(|old| !is_same(old));
+        }
+        if set == number && !list.contains(&(set, location)) {
+            list.push((set, location));
+        }
     }
 
     /// Records that a host guard was dropped.

@@ -163,6 +163,10 @@ impl Owner for Imported {
         }
     }
 
+    fn is_imported(&self) -> bool {
+        true
+    }
+
     fn free_waits(&self) -> bool {
         false
     }

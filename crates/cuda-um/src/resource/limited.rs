@@ -182,6 +182,10 @@ impl Owner for Counted {
         self.owner.is_borrowed()
     }
 
+    fn is_imported(&self) -> bool {
+        self.owner.is_imported()
+    }
+
     fn free_waits(&self) -> bool {
         self.owner.free_waits()
     }

@@ -31,6 +31,11 @@ pub(crate) trait Owner: Send + Sync {
         false
     }
 
+    /// Returns true for memory of another library, which gets it back as it was.
+    fn is_imported(&self) -> bool {
+        false
+    }
+
     /// Returns false if a free does not wait for the devices.
     fn free_waits(&self) -> bool {
         true

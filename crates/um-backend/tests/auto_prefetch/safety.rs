@@ -1,5 +1,12 @@
 //! Automatic prefetch leaves guards, other threads and failures alone.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cuda_um::{AutoPrefetch, UnifiedBuffer};
+use cuda_um_testkit::calls;
 use um_backend::sim::Fail;
 use um_backend::{AutoPrefetchStop, CudaError, Error};
 
@@ -15,8 +22,9 @@ fn memory_of_a_guard_stays() {
         let mut output = l.buffer(LEN);
         let mut round = |at: usize| {
             input.host_mut().unwrap().fill(at as f32);
-            let guard = (at == 4).then(|| input.host().unwrap());
-            let before = l.backend.migration_counts().unwrap().bytes_to_device;
+            let guard = input.host().unwrap();
+            assert!(guard.iter().all(|x| *x == at as f32));
+            // The kernel itself may read, and fault; no prefetch comes before it.
             saxpy
                 .launch(
                     device.stream(),
@@ -25,16 +33,13 @@ fn memory_of_a_guard_stays() {
                     output.as_cuda_um_mut(),
                 )
                 .unwrap();
-            if let Some(guard) = guard {
-                let moved = l.backend.migration_counts().unwrap().bytes_to_device - before;
-                // The kernel itself may read, and fault; no prefetch came before it.
-                assert!(moved <= 4 * LEN as u64);
-                assert_eq!(guard[0], 4.0);
-            }
+            assert!(guard.iter().all(|x| *x == at as f32));
+            drop(guard);
             l.backend.synchronize().unwrap();
         };
         let (_, report) = l.auto(8, &mut round);
-        assert_eq!(report.divergences, 1, "{report}");
+        assert_eq!((report.plans, report.divergences), (1, 0), "{report}");
+        assert_eq!(report.bytes_to_device, 0, "{report}");
         assert_eq!(output.host().unwrap()[LEN - 1], 28.0);
     });
 }
@@ -139,5 +144,104 @@ fn read_mostly_ends_at_a_write_and_at_a_drop() {
         };
         let (_, report) = l.auto(12, &mut round);
         assert!(report.advised >= 2, "{report}");
+    });
+}
+
+/// The clock of a scope is called in the middle of its operations.
+#[test]
+fn a_scope_can_be_stopped_by_its_clock() {
+    on_h200(|l| {
+        let device = l.backend.device().as_cuda_um();
+        let scope: Rc<RefCell<Option<AutoPrefetch>>> = Rc::default();
+        let (report, refused) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(0)));
+        let clock = {
+            let (scope, report, refused) = (scope.clone(), report.clone(), refused.clone());
+            let (device, calls) = (device.clone(), Cell::new(0));
+            move || {
+                if matches!(AutoPrefetch::start(&device), Err(Error::Busy { .. })) {
+                    refused.set(refused.get() + 1);
+                }
+                calls.set(calls.get() + 1);
+                if calls.get() == 20 {
+                    report.set(Some(scope.take().unwrap().stop()));
+                }
+                Duration::from_micros(calls.get())
+            }
+        };
+        *scope.borrow_mut() = Some(AutoPrefetch::start_with_clock(device, clock).unwrap());
+        let mut work = l.faulting(LEN, false, 4);
+        (0..20).for_each(&mut work);
+        assert_eq!(
+            refused.get(),
+            20,
+            "the scope ended with the call that stopped it"
+        );
+        let report = report.take().unwrap();
+        assert_eq!(report.stopped, Some(AutoPrefetchStop::Busy), "{report}");
+        // The next one begins afresh.
+        let (_, report) = l.auto(4, &mut work);
+        assert_eq!((report.events, report.stopped), (24, None));
+    });
+}
+
+/// The move that follows a host guard is not that of a copy while the guard lives.
+#[test]
+fn a_copy_beside_a_guard_moves_nothing() {
+    on_h200(|l| {
+        let device = l.backend.device().as_cuda_um();
+        let mut copies = UnifiedBuffer::<f32>::zeroed(device, LEN).unwrap();
+        let mut source = UnifiedBuffer::<f32>::zeroed(device, LEN).unwrap();
+        let mut data = l.buffer(LEN);
+        let mut run = |copies_in: Option<usize>| {
+            for buffer in [&mut copies, &mut source] {
+                buffer.host_mut().unwrap().fill(1.0);
+            }
+            let (_, report) = l.auto(8, |at| {
+                let mut guard = data.host_mut().unwrap();
+                if Some(at) == copies_in {
+                    l.stream().copy(&source, &mut copies).unwrap();
+                }
+                guard.fill(1.0);
+                drop(guard);
+                (0..4).for_each(|_| l.double(&mut data));
+                assert_eq!(data.host().unwrap()[9], 16.0);
+            });
+            (
+                report.prefetches,
+                report.bytes_to_device,
+                report.divergences,
+            )
+        };
+        assert_eq!(run(None), run(Some(5)));
+    });
+}
+
+/// A buffer that is lent to another library for writes is left alone: the end of a guard would wait for the device.
+#[test]
+#[allow(unsafe_code, reason = "exports a buffer")]
+fn the_end_of_a_guard_does_not_wait_for_another_library() {
+    on_h200(|l| {
+        let sim = l.backend.simulator().unwrap();
+        let device = l.backend.device();
+        let theirs = device.as_cuda_um().stream().unwrap();
+        let mut data = Arc::new(UnifiedBuffer::<f32>::zeroed(device.as_cuda_um(), LEN).unwrap());
+        let (_, report) = l.auto(7, |at| {
+            // SAFETY: no other library exists that would write.
+            let lent = (at == 6).then(|| unsafe { data.export_mut(&theirs).unwrap() });
+            let guard = data.host().unwrap();
+            assert!(guard.iter().all(|x| *x == 0.0));
+            let before = calls(sim, "cudaDeviceSynchronize");
+            drop(guard);
+            assert_eq!(calls(sim, "cudaDeviceSynchronize"), before, "round {at}");
+            drop(lent);
+            let data = Arc::get_mut(&mut data).unwrap();
+            for _ in 0..4 {
+                l.double
+                    .launch_on(device, LEN, (&mut *data, LEN as u32))
+                    .unwrap();
+            }
+        });
+        assert_eq!((report.plans, report.divergences), (1, 0), "{report}");
+        assert!(report.bytes_to_device >= 3 * 4 * LEN as u64, "{report}");
     });
 }

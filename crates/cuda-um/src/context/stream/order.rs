@@ -53,13 +53,7 @@ impl StreamInner {
     pub(crate) fn check_here(&self) -> Result<()> {
         match self.handle.is_here() {
             true => Ok(()),
-            false => Err(Error::InvalidArgument {
-                what: "the stream",
-                value: "the per-thread default stream that another thread adopted".to_owned(),
-                reason:
-                    "on this thread its handle is another stream: adopt the stream on this thread"
-                        .to_owned(),
-            }),
+            false => Err(not_here()),
         }
     }
 
@@ -160,5 +154,15 @@ impl StreamInner {
             event: Arc::clone(&event),
         });
         Ok((covers, event))
+    }
+}
+
+#[cold]
+fn not_here() -> Error {
+    Error::InvalidArgument {
+        what: "the stream",
+        value: "the per-thread default stream that another thread adopted".to_owned(),
+        reason: "on this thread its handle is another stream: adopt the stream on this thread"
+            .to_owned(),
     }
 }

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// check is needed.
 const DROPS: &str = "
 auto.rs AutoPrefetch: an_automatic_prefetch
+auto/session.rs Session: an_automatic_prefetch
 driver/current.rs Current: - lives for the time of one call, which a child does not begin
 context/driver_state.rs ManagedBytes: - lives for the time of one allocation, which a child does not begin
 context/exclusion.rs Closed: host_guards_that_hold_the_gate
@@ -109,7 +110,10 @@ fn an_automatic_prefetch() {
     gone_without_a_trace(&sim, auto);
     // The parent's session continues.
     buffer.fill(1, &stream).unwrap();
-    assert_eq!(crate::auto::end(&device).events, 2);
+    assert_eq!(crate::auto::end(device.api().origin).events, 2);
+    // That of a handle that was forgotten.
+    std::mem::forget(AutoPrefetch::start(&device).unwrap());
+    gone_without_a_trace(&sim, crate::auto::taken());
 }
 
 #[test]

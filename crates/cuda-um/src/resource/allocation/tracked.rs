@@ -1,0 +1,85 @@
+//! Allocations as streams and observers have them.
+
+use crate::context::device::Device;
+use crate::context::stream::StreamInner;
+use crate::context::tracked::{Description, Tracked};
+use crate::context::tracker::Access;
+use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::resource::cache::{By, Place};
+use std::any::Any;
+use std::sync::Arc;
+
+impl Tracked for Allocation {
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn is_managed(&self) -> bool {
+        self.is_managed()
+    }
+
+    #[cold]
+    fn check_kernel_of(&self, device: &Device) -> Result<()> {
+        if !device.runtime().is_same(self.device().runtime()) {
+            return Err(Error::RuntimeMismatch { what: "the buffer" });
+        }
+        if self.is_host_memory() && self.bytes() > 0 && self.device_pointer().is_none() {
+            return Err(Error::NotSupported {
+                what: format!(
+                    "a kernel's use of {} memory (buffer {})",
+                    self.name_of_kind(),
+                    self.id()
+                ),
+                needs: "a device that maps host memory".to_owned(),
+                have: format!("device {} ({})", device.ordinal(), device.name()),
+            });
+        }
+        let (expected, found) = (device.ordinal(), self.device().ordinal());
+        if !self.is_for_all_devices() && expected != found {
+            return Err(Error::DeviceMismatch {
+                what: "a buffer of the launch",
+                expected,
+                found,
+            });
+        }
+        Ok(())
+    }
+
+    fn kernel_address(&self) -> *mut u8 {
+        self.device_pointer().unwrap_or(self.pointer()).as_ptr()
+    }
+
+    fn check_write(&self) -> Result<()> {
+        self.check_write()
+    }
+
+    fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
+        // A prefetch records the destination of the pages itself.
+        if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
+            && self.is_managed()
+            // For most small buffers there is nothing to track.
+            && (self.is_located || stream.ordinal() != self.device().ordinal())
+        {
+            self.cache.touched(by);
+            self.left_device_for(Place::Device(stream.ordinal()));
+        }
+    }
+
+    fn describe(&self) -> Description<'_> {
+        Description {
+            id: self.id,
+            address: self.pointer().as_ptr().addr(),
+            bytes: self.bytes(),
+            kind: self.name_of_kind(),
+            is_managed: self.is_managed(),
+            name: self.name(),
+            label: self.label.as_ref(),
+            slab: self.slab(),
+        }
+    }
+}
