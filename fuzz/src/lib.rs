@@ -131,8 +131,8 @@ pub fn ptx(bytes: &[u8]) {
 /// The traces that `um_trace` reads, and all its outputs.
 ///
 /// # Panics
-/// An accepted trace changes when it is written and read, the sums of its report differ from its records, or a picture is
-/// invalid.
+/// An accepted trace changes when it is written and read, the sums of its report differ from its records, or a picture or the program of
+/// its pass is invalid.
 pub fn trace(bytes: &[u8]) {
     static MODEL: LazyLock<CostModel> = LazyLock::new(CostModel::h200);
     let Some(trace) = accepted(bytes) else {
@@ -168,6 +168,10 @@ pub fn trace(bytes: &[u8]) {
     assert!(svg(&trace, &report).ends_with("</svg>\n"));
     let events = perfetto(&trace);
     assert!(events.starts_with('{') && events.ends_with('}'));
+    if let Ok(program) = Program::from_trace(&trace, ..) {
+        program.check().expect("programs of traces are valid");
+        assert!(program.steps.len() <= trace.operations.len());
+    }
 }
 
 /// The traces that `um_replay` reads: replayed unchanged, and with every possible prefetch.
