@@ -249,8 +249,12 @@ fn a_slow_file_stops_only_those_who_need_it() {
         .fill(9, stream)
         .unwrap();
     drop(working_set(stream, Read(&fast)).unwrap());
+    let (waits, is_waiting) = mpsc::channel();
+    sim.on_wait(move |_| drop(waits.send(())));
     thread::scope(|scope| {
         let evicts = scope.spawn(|| drop(working_set(stream, Read(&next)).unwrap()));
+        // It writes back. If the buffer were read before, another one would leave.
+        is_waiting.recv().unwrap();
         let reads = scope.spawn(|| slow.read_one(7).unwrap());
         while arena.stats().waits == 0 {
             thread::yield_now();
@@ -263,6 +267,7 @@ fn a_slow_file_stops_only_those_who_need_it() {
         evicts.join().unwrap();
         assert_eq!(reads.join().unwrap(), 9);
     });
+    sim.on_wait(|_| ());
     assert_eq!(slow.read_back().unwrap(), vec![9; SLOT]);
 }
 
