@@ -188,7 +188,10 @@ fn with_failure(bytes: u64, fail: impl FnOnce(&Sim)) -> Result<Path, String> {
     let targets: Vec<f32> = targets.into_iter().enumerate().map(near).collect();
     work.targets.copy_from_host(&targets).unwrap();
     fail(&sim);
-    match work.search(&search, &stream, Filter::Auto) {
+    let outcome = work.search(&search, &stream, Filter::Auto);
+    // What was enqueued before a failure takes seconds.
+    stream.synchronize().unwrap();
+    match outcome {
         Ok((_, path)) => Ok(path),
         Err(error) => Err(error.to_string()),
     }
