@@ -250,7 +250,9 @@ fn a_slow_file_stops_only_those_who_need_it() {
         .unwrap();
     drop(working_set(stream, Read(&fast)).unwrap());
     let (waits, is_waiting) = mpsc::channel();
-    sim.on_wait(move |_| drop(waits.send(())));
+    sim.on_wait(move |_| {
+        let _ = waits.send(());
+    });
     thread::scope(|scope| {
         let evicts = scope.spawn(|| drop(working_set(stream, Read(&next)).unwrap()));
         // It writes back. If the buffer were read before, another one would leave.
