@@ -2,8 +2,8 @@
 // library's own time, and `valgrind --tool=callgrind` counts its instructions. It needs no GPU. No contents are right with it, except those of
 // a synchronous copy.
 //
-//     cc -O2 -shared -fPIC null_cudart.c -o libcudart.so.13 -ldl
-//     CUDA_UM_CUDART=$PWD/libcudart.so.13 cargo run --release -p um-residency --example host_time
+//     cc -O2 -shared -fPIC null_cudart.c -o /tmp/libcudart.so.13 -ldl
+//     CUDA_UM_CUDART=/tmp/libcudart.so.13 cargo run --release -p um-residency --example host_time
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
