@@ -150,18 +150,19 @@ fn free_places(
             .iter()
             .any(|&(id, access)| state.entry(id).is_busy_for(access));
         if !is_busy {
-            let places = places(shared, state, list, false);
-            let packs = places.is_none() && state.guards() == 0;
-            let places = match packs {
-                true => pack(shared, state, list)?,
-                false => places,
+            let places = match places(shared, state, list, false) {
+                None if state.guards() == 0 => match pack(shared, state, list)? {
+                    None => continue,
+                    places => places,
+                },
+                places => places,
             };
-            match places {
-                Some(places) if !flush_places(shared, state, &places)? => return Ok(places),
+            if let Some(places) = places {
                 // After a flush the state may be another one.
-                Some(_) => continue,
-                None if packs => continue,
-                None => {}
+                if flush_places(shared, state, &places)? {
+                    continue;
+                }
+                return Ok(places);
             }
         }
         wait.wait(shared, state)?;
@@ -179,7 +180,7 @@ fn flush_places(shared: &Shared, state: &mut Guarded<'_>, places: &Places) -> Re
     Ok(false)
 }
 
-/// Places for what is away; all other buffers of the set stay in their places. With `misses`, nothing of the set is in the arena.
+/// Places for what is away; the other buffers of the set stay in their places. With `all`, places for the whole set, as if it were away.
 fn places(shared: &Shared, state: &State, list: &List, all: bool) -> Option<Places> {
     let mut away: Places = SmallVec::new();
     for (at, &(id, _)) in list.iter().enumerate() {

@@ -94,7 +94,7 @@ pub(super) struct Kind {
 }
 
 impl Session {
-    /// A session of which the planner has been told: its end is told as well.
+    /// The caller has called `planner::enter`; the drop of the session calls `planner::leave`.
     pub(super) fn new(number: u64, device: Device, clock: Clock) -> Self {
         Self {
             number,
