@@ -4,8 +4,9 @@
 
 use crate::models::engine::{Copy, Engine, engine};
 use cuda_um_sys::{
-    CUdevice, CUresult, Table, cudaDeviceAttr, cudaDriverEntryPointQueryResult, cudaError,
-    cudaError_t, cudaEvent_t, cudaMemcpyKind, cudaPointerAttributes, cudaStream_t,
+    CUdevice, CUdeviceptr, CUresult, CUstream, Table, cudaDeviceAttr,
+    cudaDriverEntryPointQueryResult, cudaError, cudaError_t, cudaEvent_t, cudaMemcpyKind,
+    cudaPointerAttributes, cudaStream_t,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::without_provenance_mut;
@@ -39,7 +40,7 @@ fn symbol(name: &CStr) -> Option<*const c_void> {
     find! {
         cudaRuntimeGetVersion cudaGetLastError cudaGetErrorName cudaGetErrorString cudaGetDriverEntryPoint
         cudaGetDevice cudaSetDevice cudaGetDeviceCount cudaDeviceGetAttribute cudaDeviceSynchronize cudaMemGetInfo
-        cuDeviceGet cuDeviceGetName
+        cuDeviceGet cuDeviceGetName cuStreamWriteValue32
         cudaStreamCreateWithFlags cudaStreamDestroy cudaStreamSynchronize cudaStreamQuery cudaStreamWaitEvent
         cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord cudaEventQuery cudaEventSynchronize
         cudaHostAlloc cudaFreeHost cudaMalloc cudaFree cudaMemcpyAsync cudaPointerGetAttributes
@@ -126,6 +127,20 @@ extern "C" fn cuDeviceGet(device: *mut CUdevice, _: c_int) -> CUresult {
 }
 
 extern "C" fn cuDeviceGetName(_: *mut c_char, _: c_int, _: CUdevice) -> CUresult {
+    CUresult::CUDA_SUCCESS
+}
+
+extern "C" fn cuStreamWriteValue32(
+    stream: CUstream,
+    address: CUdeviceptr,
+    value: u32,
+    _: c_uint,
+) -> CUresult {
+    engine(|cuda| cuda.wait_for_stream(stream.addr()));
+    let flag = std::ptr::with_exposed_provenance_mut(address as usize);
+    // SAFETY: CUDA's contract: an aligned value in pinned memory, which the host accesses as an atomic.
+    let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(flag) };
+    flag.store(value, std::sync::atomic::Ordering::Release);
     CUresult::CUDA_SUCCESS
 }
 

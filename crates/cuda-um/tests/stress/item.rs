@@ -3,6 +3,7 @@
 use super::budget::Charge;
 use super::kernels::Affine;
 use cuda_um::{DeviceBuffer, PinnedBuffer, Result, Stream, UnifiedBuffer, View, ViewMut};
+use std::collections::VecDeque;
 
 pub enum Buffer {
     Unified(UnifiedBuffer<u32>),
@@ -51,13 +52,21 @@ impl Buffer {
         Ok(())
     }
 
-    /// The checksum of the contents, read with a guard or with a copy.
-    pub fn checksum(&self, by_guard: bool) -> Result<u64> {
+    /// The contents, read with a guard or with a copy.
+    pub fn read(&self, by_guard: bool) -> Result<Vec<u32>> {
         Ok(match self {
-            Self::Unified(buffer) if by_guard => checksum(buffer.host()?.iter().copied()),
-            Self::Pinned(buffer) if by_guard => checksum(buffer.host()?.iter().copied()),
-            other => checksum(each!(other, buffer => buffer.read_back()?).into_iter()),
+            Self::Unified(buffer) if by_guard => buffer.host()?.to_vec(),
+            Self::Pinned(buffer) if by_guard => buffer.host()?.to_vec(),
+            other => each!(other, buffer => buffer.read_back()?),
         })
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unified(_) => "unified",
+            Self::Device(_) => "device",
+            Self::Pinned(_) => "pinned",
+        }
     }
 
     pub fn close(self) -> Result<()> {
@@ -101,22 +110,62 @@ impl Content {
         elements.iter_mut().enumerate().for_each(at);
     }
 
-    pub fn checksum(self, len: usize) -> u64 {
-        checksum((0..len).map(|index| self.element(index)))
+    /// The index of the first element that is not in `found` as expected.
+    pub fn first_wrong(self, found: &[u32]) -> Option<usize> {
+        (0..found.len()).find(|&index| found[index] != self.element(index))
     }
-}
-
-/// FNV-1a over elements.
-fn checksum(elements: impl Iterator<Item = u32>) -> u64 {
-    elements.fold(0xcbf2_9ce4_8422_2325, |sum, element| {
-        (sum ^ u64::from(element)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// A buffer that is passed from thread to thread.
 pub struct Item<'a> {
     pub buffer: Buffer,
     pub content: Content,
+    /// The last changes and moves, for the report of an error: what was done, and the contents since.
+    pub past: VecDeque<(String, Content)>,
     /// Dropped after the buffer.
     pub charge: Option<Charge<'a>>,
+}
+
+impl Item<'_> {
+    /// Notes what was done to the buffer.
+    pub fn note(&mut self, what: String) {
+        self.past.push_back((what, self.content));
+        if self.past.len() > 12 {
+            self.past.pop_front();
+        }
+    }
+
+    /// Describes contents that are wrong.
+    pub fn report(&self, found: &[u32], at: usize, by_guard: bool) -> String {
+        let (buffer, wrong) = (&self.buffer, self.wrong(found));
+        let again: Vec<_> = [false, true]
+            .map(|by_guard| buffer.read(by_guard).map(|found| self.wrong(&found)))
+            .into();
+        let since = |(what, content): &(String, Content)| {
+            let same = content.first_wrong(found).is_none();
+            format!(
+                "  {what}{}",
+                if same { " <- the contents found" } else { "" }
+            )
+        };
+        let past: Vec<_> = self.past.iter().map(since).collect();
+        let plain = self.charge.is_some();
+        format!(
+            "stress: {} of {} elements, plain {plain}, read by guard {by_guard}: wrong from {at} on, {wrong} in all; by a copy and a guard now: {again:?}\n{}\n  found {:x?}\n  expected {:x?}",
+            buffer.kind(),
+            found.len(),
+            past.join("\n"),
+            &found[at..found.len().min(at + 8)],
+            &self.content.elements(found.len())[at..found.len().min(at + 8)],
+        )
+    }
+
+    fn wrong(&self, found: &[u32]) -> usize {
+        let expected = self.content.elements(found.len());
+        found
+            .iter()
+            .zip(expected)
+            .filter(|(found, expected)| *found != expected)
+            .count()
+    }
 }

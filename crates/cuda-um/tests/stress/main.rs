@@ -156,9 +156,9 @@ fn what_is_written_is_read_and_nothing_is_left() {
     let left = left + budget.live_bytes();
     drop((device, runtime));
     let operations = progress.operations();
-    let errors = progress.checksum_errors.load(Ordering::Relaxed);
+    let errors = progress.errors.load(Ordering::Relaxed);
     say(&format!(
-        "stress: {THREADS} threads, {STREAMS} streams, {operations} operations, {errors} checksum errors, {left} bytes live"
+        "stress: {THREADS} threads, {STREAMS} streams, {operations} operations, {errors} wrong contents, {left} bytes live"
     ));
     assert_eq!((errors, left), (0, 0));
     let refused = progress.refused.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ const SAID_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Progress {
     lanes: Vec<Lane>,
-    pub checksum_errors: AtomicU64,
+    pub errors: AtomicU64,
     /// Operations that were refused, because there was no memory or a host guard kept the device idle.
     pub refused: AtomicU64,
     is_over: AtomicBool,
@@ -32,7 +32,7 @@ impl Progress {
         };
         Self {
             lanes: (0..threads).map(lane).collect(),
-            checksum_errors: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         }

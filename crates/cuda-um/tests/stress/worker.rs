@@ -10,6 +10,7 @@ use cuda_um::{
 };
 use cuda_um_testkit::watchdog::say;
 use fastrand::Rng;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
@@ -104,6 +105,7 @@ impl<'a> Worker<'a> {
                 let mut item = self.take();
                 item.content = Content::new(self.random.u32(..));
                 item.buffer.write(item.content)?;
+                item.note("written".into());
                 self.items.push(item);
             }
             36..46 => {
@@ -118,6 +120,7 @@ impl<'a> Worker<'a> {
                     .kernels
                     .change(stream, item.buffer.view_mut()?, by)?;
                 item.content = item.content.changed(by);
+                item.note(format!("changed by a kernel on {stream:?}"));
                 self.items.push(item);
             }
             64..82 => {
@@ -209,11 +212,14 @@ impl<'a> Worker<'a> {
             (_, Some(_)) => Buffer::Unified(UnifiedBuffer::from_slice(device, &elements)?),
             (_, None) => Buffer::Unified(shared.unified.from_slice(&elements)?),
         };
-        Ok(Item {
+        let mut item = Item {
             buffer,
             content,
             charge,
-        })
+            past: VecDeque::new(),
+        };
+        item.note("made from a slice".into());
+        Ok(item)
     }
 
     fn prefetch(&mut self) -> Result<()> {
@@ -223,6 +229,7 @@ impl<'a> Worker<'a> {
             false => Location::Host,
         };
         let (at, stream) = (self.random.usize(..self.items.len()), self.stream());
+        self.items[at].note(format!("prefetched to {location:?} on {stream:?}"));
         match &self.items[at].buffer {
             Buffer::Unified(buffer) if device.capabilities().concurrent_managed_access => {
                 buffer.prefetch(location, stream)
@@ -244,31 +251,32 @@ impl<'a> Worker<'a> {
                 let (target, source) = (to.buffer.view_mut()?, from.buffer.view()?);
                 self.shared.kernels.make(stream, target, source, by)?;
                 to.content = from.content.changed(by);
+                to.note(format!(
+                    "made by a kernel on {stream:?} from {}",
+                    from.buffer.kind()
+                ));
             }
             false => {
                 to.buffer.copy_from(&from.buffer, stream)?;
                 to.content = from.content;
+                to.note(format!("copied on {stream:?} from {}", from.buffer.kind()));
             }
         }
+        from.note("read".into());
         self.items.extend([to, from]);
         Ok(())
     }
 
     fn verify(&mut self, item: &Item<'a>) {
-        let found = match item.buffer.checksum(self.random.bool()) {
+        let by_guard = self.random.bool();
+        let found = match item.buffer.read(by_guard) {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::Busy => return self.refused(),
             Err(error) => panic!("thread {}: {error}", self.number),
         };
-        let expected = item.content.checksum(item.buffer.len());
-        if found != expected {
-            self.progress
-                .checksum_errors
-                .fetch_add(1, Ordering::Relaxed);
-            let len = item.buffer.len();
-            say(&format!(
-                "stress: checksum {found:#x} of {len} elements, and {expected:#x} expected"
-            ));
+        if let Some(at) = item.content.first_wrong(&found) {
+            self.progress.errors.fetch_add(1, Ordering::Relaxed);
+            say(&item.report(&found, at, by_guard));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, after_unlock, spin_until};
 
 /// The size of a piece in bytes.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
 /// The flag that the stream writes is in a cache line of its own behind the piece.
 const FLAG_LINE: usize = 128;
 /// The largest copy that goes through a piece, in bytes. The ring stages larger ones, in several parts.
@@ -127,16 +127,20 @@ impl PieceTurn<'_> {
 
     /// Waits for the copy, after [`enqueued`](Self::enqueued).
     pub(super) fn wait(&mut self) -> Result<()> {
+        let covers = self.stream.submitted();
         let has_arrived = self.has_seen_flag();
-        let piece = self.piece.as_ref().expect("it is there until the drop");
-        match has_arrived {
-            true => self.stream.completed_to(piece.until),
-            false => self.stream.wait_for(piece.until)?,
+        let piece = self.piece.as_mut().expect("it is there until the drop");
+        if !has_arrived {
+            return self.stream.wait_for(piece.until);
         }
+        // The flag has no number: work that another thread enqueues after the flag could get a smaller one.
+        self.stream.completed_to(covers);
+        piece.until = covers;
         Ok(())
     }
 
-    /// Makes the stream write the flag, and polls it. Returns false if the driver cannot, or if it takes too long.
+    /// Makes the stream write the flag, and polls it. Returns false if the driver cannot, or if it takes too long. The flag covers the work
+    /// that was numbered before the call.
     fn has_seen_flag(&mut self) -> bool {
         let (stream, pieces) = (self.stream, self.pieces);
         if pieces.has_no_flags.load(Ordering::Relaxed) {
@@ -156,12 +160,15 @@ impl PieceTurn<'_> {
             }
         }
         piece.flag = value;
-        piece.until = stream.number();
         // SAFETY: aligned memory of the piece; the stream writes it as one value.
         let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(address) };
         let has_arrived = || flag.load(Ordering::Acquire) == value;
         spin_until(stream.device().spin.time(), has_arrived);
-        has_arrived()
+        let has_arrived = has_arrived();
+        if !has_arrived {
+            piece.until = stream.number();
+        }
+        has_arrived
     }
 
     /// Keeps the space until the copy is done, which has been enqueued and numbered.

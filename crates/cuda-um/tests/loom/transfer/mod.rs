@@ -1,4 +1,5 @@
 //! Models of staged copies.
 
+mod small;
 mod staging;
 mod workers_alone;

@@ -1,0 +1,44 @@
+//! Small copies: what the flag of a copy to the host tells about other work of the stream.
+
+use crate::buffer::transfer::{Direction, Host, Staged, through_piece};
+use crate::context::tracker::Access;
+use crate::driver::CopyKind;
+use crate::models::checker::model;
+use crate::models::engine::engine;
+use crate::models::machine::{device_of, work};
+use crate::resource::device::DeviceMemory;
+use crate::resource::memory_resource::Upstream;
+use crate::sync::thread;
+
+#[test]
+fn a_flag_covers_no_work_that_is_enqueued_after_it() {
+    model(|| {
+        let device = device_of(1 << 10);
+        let stream = device.stream().unwrap();
+        let memory = DeviceMemory::new(&device).try_allocate(1).unwrap();
+        let its = stream.clone();
+        let other = thread::spawn(move || {
+            work(&its, 2).unwrap();
+            its.inner().number()
+        });
+        let (mut here, mut there) = ([0u8; 4], [1u8, 2, 3, 4]);
+        let copy = Staged {
+            direction: Direction::ToHost,
+            host: Host::Memory(here.as_mut_ptr()),
+            device: there.as_mut_ptr(),
+            bytes: here.len(),
+            unit_bytes: 1,
+            kind: CopyKind::ByAddress,
+        };
+        let part = memory.part_of(0..memory.bytes(), Access::Read);
+        #[allow(unsafe_code, reason = "a copy by address")]
+        // SAFETY: both sides have so many bytes, and nothing else uses them.
+        let copied = unsafe { through_piece(&stream, &part, copy) };
+        copied.expect("it is small").unwrap();
+        assert_eq!(here, there);
+        let seq = other.join().unwrap();
+        let says_so = stream.inner().is_known_done(seq);
+        assert!(!says_so || engine(|cuda| cuda.is_done(2)));
+        device.synchronize().unwrap();
+    });
+}
