@@ -1,6 +1,6 @@
 //! Buffers in use: dropped, closed, used on several streams and threads.
 
-use cuda_um::{DeviceBuffer, ErrorKind, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, ErrorKind, Event, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, ReferenceError};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
@@ -380,6 +380,25 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
     GO.store(true, Ordering::Release);
     assert_eq!(seen, Some(1), "before the later work is done");
     assert_eq!((late.host().unwrap()[9], later.host().unwrap()[9]), (0, 1));
+}
+
+#[test]
+fn work_waits_for_the_event_after_its_use_and_not_for_later_work() {
+    let (_sim, device, stream) = simulated(Gpu::H200);
+    let [mut source, mut target] =
+        [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 10).unwrap());
+    let mut large = DeviceBuffer::<u32>::zeroed(&device, 4 << 20).unwrap();
+    source.fill(1, &stream).unwrap();
+    let begin = Event::timed(&stream).unwrap();
+    let _event = stream.record().unwrap();
+    large.fill(2, &stream).unwrap();
+    let end = Event::timed(&stream).unwrap();
+    let other = device.stream().unwrap();
+    other.copy(&source, &mut target).unwrap();
+    let copied = Event::timed(&other).unwrap();
+    let time = |event: &Event| event.elapsed_since(&begin).unwrap();
+    assert!(time(&copied) < time(&end), "the copy waits for the fill");
+    assert_eq!(target.read_back().unwrap()[9], 1);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use um_backend::{BufferDevice, CudaDevice};
 
 use crate::budget::Budget;
 use crate::error::Result;
-use crate::lanes::Lanes;
+use crate::lane::Lane;
 use crate::lock::Lock;
 use crate::state::Shared;
 use crate::stats::Stats;
@@ -42,8 +42,8 @@ impl Arena {
             device: BufferDevice::Cuda(Arc::clone(device)),
             cuda: Arc::clone(device),
             memory: DeviceArena::new(below, bytes)?,
-            inbound: Lanes::new(below)?,
-            outbound: Lanes::new(below)?,
+            inbound: Lane::new(below)?,
+            outbound: Lane::new(below)?,
             state: Lock::default(),
             released: Condvar::new(),
             has_pass: AtomicBool::new(false),

@@ -12,7 +12,7 @@ mod home;
 mod homed;
 mod homed_buffer;
 mod host;
-mod lanes;
+mod lane;
 mod link;
 mod lock;
 mod pass;

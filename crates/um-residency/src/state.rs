@@ -10,7 +10,7 @@ use um_backend::{BufferDevice, CudaDevice};
 
 use crate::entries::{Entries, Id};
 use crate::entry::{Entry, Residence};
-use crate::lanes::Lanes;
+use crate::lane::Lane;
 use crate::lock::{Lock, Locked};
 use crate::pass::Pass;
 use crate::place::Region;
@@ -23,8 +23,8 @@ pub(crate) struct Shared {
     pub(crate) cuda: Arc<CudaDevice>,
     pub(crate) memory: DeviceArena,
     /// Transfers to the arena, and from it.
-    pub(crate) inbound: Lanes,
-    pub(crate) outbound: Lanes,
+    pub(crate) inbound: Lane,
+    pub(crate) outbound: Lane,
     pub(crate) state: Lock<State>,
     /// A guard was dropped, or a pin ended.
     pub(crate) released: Condvar,

@@ -132,19 +132,21 @@ impl<'m> Stack<'m> {
     }
 }
 
-/// The bytes exactly, and the time within 10 %, if the link is the limit and if computing is.
+/// The bytes exactly, and the time within 5 %, if the link is the limit and if computing is.
 #[test]
 fn a_pass_does_what_its_plan_says() {
-    for (each, launches, slots) in [
-        (1, 1, 10),
-        (4, 1, 40),
-        (1, 6, 10),
-        (1, 20, 15),
-        (4, 1, 60),
-        (1, 1, 24),
+    for (layers, each, launches, slots) in [
+        (8, 1, 1, 10),
+        (8, 4, 1, 40),
+        (8, 1, 6, 10),
+        (8, 1, 20, 15),
+        (8, 4, 1, 60),
+        (8, 1, 1, 24),
+        // Many transfers are ahead of their steps.
+        (20, 1, 6, 14),
     ] {
         let machine = Machine::new(Gpu::H200);
-        let stack = Stack::of_slots(&machine, slots, (8, each), launches);
+        let stack = Stack::of_slots(&machine, slots, (layers, each), launches);
         let link = stack.arena.measure_link().unwrap();
         let (program, plan) = stack.record(link);
         let mut planned = Planned::new(&stack.arena, program, plan).unwrap();
@@ -155,7 +157,9 @@ fn a_pass_does_what_its_plan_says() {
                 .unwrap();
         }
         let report = planned.report().unwrap();
-        println!("{each} slots each, {launches} launches, {slots} slots, {link:?}\n{report}");
+        println!(
+            "{layers} layers of {each} slots, {launches} launches, {slots} slots, {link:?}\n{report}"
+        );
         for pass in &report.passes {
             assert_eq!(pass.divergence, None);
         }
@@ -166,7 +170,7 @@ fn a_pass_does_what_its_plan_says() {
             println!("{ratio}");
             // A GPU is measured by the example, in runs that are longer.
             assert!(
-                machine.sim.is_none() || (0.9..=1.1).contains(&ratio),
+                machine.sim.is_none() || (0.95..=1.05).contains(&ratio),
                 "{ratio}: {report}"
             );
         }

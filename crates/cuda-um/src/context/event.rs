@@ -47,17 +47,17 @@ impl Event {
     /// Errors of `cudaEventCreateWithFlags` and `cudaEventRecord`.
     #[doc(alias = "cudaEventRecord")]
     pub fn timed(stream: &Stream) -> Result<Self> {
-        Self::record(stream, true)
+        let inner = stream.inner();
+        let raw = RawEvent::create(inner.device(), true)?.record(inner)?;
+        Ok(Self::of(stream, Arc::new(raw), true))
     }
 
-    pub(crate) fn record(stream: &Stream, timed: bool) -> Result<Self> {
-        let inner = stream.inner();
-        let raw = RawEvent::create(inner.device(), timed)?.record(inner)?;
-        Ok(Self {
+    pub(crate) fn of(stream: &Stream, raw: Arc<RawEvent>, timed: bool) -> Self {
+        Self {
             runtime: stream.runtime().clone(),
-            raw: Arc::new(raw),
+            raw,
             timed,
-        })
+        }
     }
 
     /// Waits until the event is complete.

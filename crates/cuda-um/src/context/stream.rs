@@ -113,12 +113,16 @@ impl Stream {
 
     /// Records an event that is complete when all work enqueued so far is done. For times, see [`Event::timed`].
     ///
+    /// The library uses the event, too: later work on another stream that needs a buffer from this one waits only up to the event, if the
+    /// uses of the buffer came before it, and otherwise for all work that this stream has by then. So a stream of transfers that records
+    /// an event after each one lets kernels wait for exactly their own transfers.
+    ///
     /// # Errors
     ///
     /// Errors of `cudaEventCreateWithFlags` and `cudaEventRecord`.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event> {
-        Event::record(self, false)
+        Ok(Event::of(self, self.inner.mark()?, false))
     }
 
     /// The device that the stream runs on.

@@ -6,28 +6,45 @@ use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
 use crate::context::stream_handle::StreamHandle;
 use crate::error::{Error, Result};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// Events of the stream. One event is kept until it is complete: if newer events always replaced it, no event would be seen to
-/// complete.
+/// Events of the stream that may not be complete, in its order. The first one is kept until it is complete: if newer events always replaced
+/// it, no event would be seen to complete.
 #[derive(Default)]
-pub(super) struct Tails {
-    kept: Option<Tail>,
-    newest: Option<Tail>,
-}
+pub(super) struct Tails(VecDeque<Tail>);
 
 /// An event, and the number of the last work that it covers.
 struct Tail {
     covers: u64,
     event: Arc<RawEvent>,
+    /// The caller of the library recorded it, so work is likely to be ordered after this point: later events do not replace it.
+    is_mark: bool,
 }
 
+/// Beyond this number of marks, a new one replaces the one before.
+const MOST_MARKS: usize = 1024;
+/// Beyond this number, a new mark asks for the completion of old ones.
+const FEW_MARKS: usize = 4;
+
 impl Tails {
-    /// An event that covers the work up to `seq`.
+    /// The first event that covers the work up to `seq`.
     fn covering(&self, seq: u64) -> Option<(u64, Arc<RawEvent>)> {
-        let mut known = self.kept.iter().chain(&self.newest);
-        let Tail { covers, event } = known.find(|tail| tail.covers >= seq)?;
+        let at = self.0.partition_point(|tail| tail.covers < seq);
+        let Tail { covers, event, .. } = self.0.get(at)?;
         Some((*covers, Arc::clone(event)))
+    }
+
+    /// Makes room for a new event. Returns one that is no longer needed.
+    fn make_room(&mut self, is_done: impl Fn(u64) -> bool) -> Option<Arc<RawEvent>> {
+        let done = self.0.partition_point(|tail| is_done(tail.covers));
+        if let Some(last) = self.0.drain(..done).next_back() {
+            return Some(last.event);
+        }
+        let is_replaced = |last: &Tail| !last.is_mark || self.0.len() > MOST_MARKS;
+        let is_replaced = self.0.len() > 1 && self.0.back().is_some_and(is_replaced);
+        let replaced = if is_replaced { self.0.pop_back() } else { None };
+        replaced.map(|last| last.event)
     }
 }
 
@@ -41,9 +58,10 @@ impl StreamInner {
     pub(crate) fn of_event(device: &Arc<DeviceState>, event: &Arc<RawEvent>) -> (Arc<Self>, u64) {
         let work = Self::unknown(device);
         let seq = work.number();
-        work.tails.lock().newest = Some(Tail {
+        work.tails.lock().0.push_back(Tail {
             covers: seq,
             event: Arc::clone(event),
+            is_mark: false,
         });
         (work, seq)
     }
@@ -76,13 +94,12 @@ impl StreamInner {
         self.tails.lock().covering(seq)
     }
 
-    /// Queries the kept event, if it is older than `than`. If it is complete, a newer one is kept next.
+    /// Queries the first event, if it is older than `than`. If it is complete, the next one is kept.
     pub(super) fn ask_kept(&self, than: u64) -> Result<()> {
-        let kept = match &self.tails.lock().kept {
-            Some(Tail { covers, event }) if *covers < than => (*covers, Arc::clone(event)),
+        let (covers, event) = match self.tails.lock().0.front() {
+            Some(first) if first.covers < than => (first.covers, Arc::clone(&first.event)),
             _ => return Ok(()),
         };
-        let (covers, event) = kept;
         if !self.is_known_done(covers) && event.is_complete()? {
             self.completed_to(covers);
         }
@@ -132,26 +149,34 @@ impl StreamInner {
     /// An event that covers at least the work up to `seq`, and the number of the last work that it covers.
     pub(super) fn cover(&self, seq: u64) -> Result<(u64, Arc<RawEvent>)> {
         let mut tails = self.tails.lock();
-        if let Some(known) = tails.covering(seq) {
-            return Ok(known);
+        match tails.covering(seq) {
+            Some(known) => Ok(known),
+            None => self.add_event(&mut tails, false),
         }
+    }
+
+    /// An event after all work so far. Work that is ordered after a part of that work waits for no later work of this stream.
+    pub(crate) fn mark(&self) -> Result<Arc<RawEvent>> {
+        if self.tails.lock().0.len() > FEW_MARKS {
+            self.ask_kept(u64::MAX)?;
+        }
+        Ok(self.add_event(&mut self.tails.lock(), true)?.1)
+    }
+
+    fn add_event(&self, tails: &mut Tails, is_mark: bool) -> Result<(u64, Arc<RawEvent>)> {
         self.check_here()?;
         // Read before the record: the event covers all work that is numbered by now.
         let covers = self.submitted();
-        let newest = tails.newest.take();
-        let replaced = match &tails.kept {
-            Some(kept) if !self.is_known_done(kept.covers) => newest,
-            _ => std::mem::replace(&mut tails.kept, newest),
-        };
-        let reusable = replaced.and_then(|tail| Arc::into_inner(tail.event));
-        let event = match reusable {
+        let unneeded = tails.make_room(|covers| self.is_known_done(covers));
+        let event = match unneeded.and_then(Arc::into_inner) {
             Some(event) => event,
             None => RawEvent::create(&self.device, false)?,
         };
         let event = Arc::new(event.record(self)?);
-        tails.newest = Some(Tail {
+        tails.0.push_back(Tail {
             covers,
             event: Arc::clone(&event),
+            is_mark,
         });
         Ok((covers, event))
     }
