@@ -27,6 +27,9 @@ pub use candidate::Recipe;
 impl Program {
     /// Plans a pass within a budget.
     ///
+    /// A program with many uses that also writes is planned on a few threads, which end before the call returns. The plan does not depend on
+    /// their number.
+    ///
     /// # Errors
     /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for
     /// a program or link with values that are not allowed.

@@ -3,6 +3,9 @@
 use super::candidate::{CANDIDATES, Candidate, Keep, MANY_USES};
 use super::uses::{InPlace, Uses};
 use crate::{Bound, Plan, Program};
+use std::io;
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
 
 /// Changes of a candidate, at most. Each makes the pass faster by this factor: less is not worth a plan that is tuned to the model.
 const MOST_CHANGES: usize = 6;
@@ -51,30 +54,69 @@ impl<'a> Search<'a> {
 
     fn candidates(&mut self) {
         let writes = self.uses.buffers.iter().any(|facts| facts.writes);
-        let many = self.is_large();
-        for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
-            let mut buffers = self.uses.buffers.iter();
-            if self.best.is_some() && !buffers.any(|facts| in_place.applies(facts)) {
-                continue;
-            }
-            for one in CANDIDATES {
-                if (one.out_weight != 1.0 && !writes) || (many && !one.quick) {
-                    continue;
-                }
-                if self.is_done_with(Candidate { in_place, ..one }) {
-                    return;
-                }
+        let wanted = self.wanted(writes);
+        // With writes, the first candidate is seldom good enough.
+        let mut made = match writes && self.is_large() {
+            true => self.plan_all(&wanted),
+            false => Vec::new(),
+        };
+        made.reverse();
+        for one in wanted {
+            let plan = made.pop().unwrap_or_else(|| self.plan(one));
+            if self.is_done_with(plan, one) {
+                return;
             }
         }
     }
 
-    /// Tries a candidate, and returns whether its plan is good enough.
-    fn is_done_with(&mut self, one: Candidate) -> bool {
-        let mut plan = self.program.candidate(self.uses, &self.empty, one);
-        if self.best.is_none() && !self.program.is_close(&plan.prediction) {
-            plan.prediction.bound = self.timed();
-            self.empty.prediction.bound = plan.prediction.bound;
+    /// The candidates to try.
+    fn wanted(&self, writes: bool) -> Vec<Candidate> {
+        let buffers = &self.uses.buffers;
+        let is_wanted =
+            |one: &Candidate| (one.out_weight == 1.0 || writes) && (one.quick || !self.is_large());
+        let mut wanted = Vec::new();
+        for in_place in [InPlace::Nothing, InPlace::Free, InPlace::All] {
+            if in_place == InPlace::Nothing || buffers.iter().any(|facts| in_place.applies(facts)) {
+                let candidates = CANDIDATES.into_iter().filter(is_wanted);
+                wanted.extend(candidates.map(|one| Candidate { in_place, ..one }));
+            }
         }
+        wanted
+    }
+
+    fn plan(&self, one: Candidate) -> Plan {
+        self.program.candidate(self.uses, &self.empty, one)
+    }
+
+    /// The plans of some candidates, and the bound of the time, at the same time: programs with many uses take milliseconds for each.
+    fn plan_all(&mut self, candidates: &[Candidate]) -> Vec<Plan> {
+        let this = &*self;
+        let (bound, plans) = thread::scope(|scope| {
+            let start = |&one| {
+                let work = move || this.plan(one);
+                (one, thread::Builder::new().spawn_scoped(scope, work))
+            };
+            let started: Vec<_> = candidates.iter().map(start).collect();
+            let bound = this.time_bound();
+            let finish = |(one, thread): (Candidate, io::Result<ScopedJoinHandle<'_, Plan>>)| {
+                // Without another thread, this one does the work.
+                let Ok(thread) = thread else {
+                    return this.plan(one);
+                };
+                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            (bound, started.into_iter().map(finish).collect())
+        });
+        self.timed = Some(bound);
+        plans
+    }
+
+    /// Takes the plan of a candidate, and returns whether it is good enough.
+    fn is_done_with(&mut self, mut plan: Plan, one: Candidate) -> bool {
+        if self.best.is_none() && !self.program.is_close(&plan.prediction) {
+            self.empty.prediction.bound = self.timed();
+        }
+        plan.prediction.bound = self.empty.prediction.bound;
         let close = self.program.is_close(&plan.prediction);
         let done = close && (self.is_large() || plan.prediction.moves_little());
         let start = self.start.as_ref().map(|(plan, _)| plan);
@@ -97,7 +139,7 @@ impl<'a> Search<'a> {
         for _ in 0..MOST_CHANGES {
             let mut changed = None;
             for other in one.neighbours(self.uses.cyclic) {
-                let found = self.program.candidate(self.uses, &self.empty, other);
+                let found = self.plan(other);
                 if found.prediction.seconds < FASTER * plan.prediction.seconds {
                     (plan, changed) = (found, Some(other));
                 }
@@ -117,9 +159,13 @@ impl<'a> Search<'a> {
     }
 
     fn timed(&mut self) -> Bound {
+        let timed = self.timed.unwrap_or_else(|| self.time_bound());
+        *self.timed.insert(timed)
+    }
+
+    fn time_bound(&self) -> Bound {
         let (budget, link) = (self.empty.budget, self.empty.link);
-        let timed = || self.program.timed_bound(self.bytes, budget, &link);
-        *self.timed.get_or_insert_with(timed)
+        self.program.timed_bound(self.bytes, budget, &link)
     }
 
     fn is_large(&self) -> bool {
