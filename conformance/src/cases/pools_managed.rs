@@ -22,6 +22,10 @@ pub(super) const CASES: &[Case] = cases! {
         "Memory of a managed pool is prefetched like other managed memory.",
         sources::MEMORY, &["cudaMallocFromPoolAsync", "cudaMemPrefetchAsync"], needs(&[Need::Since(13, 0),
             Need::Concurrent, Need::Pools]);
+    "pools-managed.advice" (advice):
+        "Memory of a managed pool takes no advice: it must be memory of cudaMallocManaged.",
+        sources::UNIFIED, &["cudaMemAdvise", "cudaMallocFromPoolAsync"], needs(&[Need::Since(13, 0),
+            Need::Concurrent, Need::Pools]);
     "pools-managed.counted" (counted):
         "The used bytes of a managed pool are counted as in other pools.",
         sources::TYPES, &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"], needs(&[Need::Since(13, 0),
@@ -99,6 +103,19 @@ fn prefetch(c: &Cuda<'_>) -> Verdict {
         -1,
     )?;
     c.is("contents", memory.value_all()?, 2)
+}
+
+fn advice(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (pool(c)?, c.stream()?);
+    let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    for number in 1..=6 {
+        for (name, place) in [("the device", DEVICE), ("the host", HOST)] {
+            let code = c.advise(&memory, number, place);
+            c.refuses(&format!("advice {number} with {name}"), code)?;
+        }
+    }
+    Ok(())
 }
 
 fn counted(c: &Cuda<'_>) -> Verdict {

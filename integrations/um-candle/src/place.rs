@@ -30,11 +30,13 @@ impl UnifiedDevice {
         })
     }
 
-    /// Advises the driver about later uses of a contiguous tensor. The advice stays on the memory when candle frees it: undo it before.
+    /// Advises the driver about later uses of a contiguous tensor that was [lent](Self::lend). The advice stays on the memory: undo it before
+    /// the buffer comes back.
     ///
     /// # Errors
     ///
-    /// As for [`prefetch`](Self::prefetch), and the errors of [`UnifiedBuffer::advise`].
+    /// As for [`prefetch`](Self::prefetch), and the errors of [`UnifiedBuffer::advise`]: tensors that own their memory have that of the driver's
+    /// managed pool, for which CUDA takes no advice.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, tensor: &Tensor, advice: Advice) -> Result<()> {
         self.lent(tensor, |buffer, _| buffer.advise(advice))

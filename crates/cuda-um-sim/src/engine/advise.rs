@@ -20,6 +20,9 @@ impl State {
         let Some((base, pages)) = self.memory.prefetchable(address, bytes)? else {
             return Ok(());
         };
+        if self.memory.is_of_pool(base) {
+            return Err(Code::NOT_SUPPORTED);
+        }
         self.now += self.machine.cost.advise;
         if let Some(managed) = self.managed.get_mut(base) {
             managed.change_advice(&pages, |advice| advice.apply(change));

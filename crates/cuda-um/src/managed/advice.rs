@@ -21,8 +21,8 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for mapped memory, for a device without concurrent managed access, or if the runtime is too old for the
-    /// location; [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and the errors of
+    /// [`Error::NotSupported`] for mapped memory, for memory of a [`ManagedPool`](crate::ManagedPool) or another pool of the driver, for a
+    /// device without concurrent managed access, or if the runtime is too old for the location; [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and the errors of
     /// `cudaMemAdvise`.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
@@ -98,7 +98,8 @@ impl<T> View<'_, T> {
             device
                 .api()
                 .advise(device.ordinal(), addresses, number, location)
-        }?;
+        }
+        .map_err(name_the_memory)?;
         let cache = &raw.cache;
         match advice {
             Advice::SetReadMostly if is_whole => cache.set_read_mostly(),
@@ -118,6 +119,19 @@ impl<T> View<'_, T> {
         );
         crate::telemetry::debug!(buffer = raw.id(), range = ?self.elements(), ?advice, "advise");
         Ok(())
+    }
+}
+
+/// Says what CUDA refuses: it takes advice for memory of `cudaMallocManaged`, not for memory of its managed pools.
+fn name_the_memory(error: Error) -> Error {
+    match error {
+        Error::NotSupported { what, have, .. } => Error::NotSupported {
+            what,
+            needs: "memory of cudaMallocManaged, as UnifiedBuffer::new and UnifiedPool have it (memory of a ManagedPool takes prefetches)"
+                .to_owned(),
+            have,
+        },
+        error => error,
     }
 }
 

@@ -1,8 +1,9 @@
 //! The place of tensors, and the profile of a program.
 
 use crate::support::{numbers, world};
+use candle_core::Tensor;
 use cuda_um::profile::Profiler;
-use cuda_um::{Advice, Location};
+use cuda_um::{Advice, Location, UnifiedBuffer};
 use cuda_um_trace::MigrationReport;
 
 #[test]
@@ -20,10 +21,23 @@ fn prefetches_and_advice_reach_the_memory() {
             Some(location)
         );
     }
-    unified.advise(&tensor, Advice::SetReadMostly).unwrap();
-    assert!(unified.attributes(&tensor).unwrap().read_mostly);
-    unified.advise(&tensor, Advice::UnsetReadMostly).unwrap();
-    assert!(!unified.attributes(&tensor).unwrap().read_mostly);
+    // CUDA takes no advice for memory of its pools, but for memory that is lent.
+    let refused = unified.advise(&tensor, Advice::SetReadMostly).unwrap_err();
+    assert!(
+        refused.to_string().contains("cudaMallocManaged"),
+        "{refused}"
+    );
+    let buffer = UnifiedBuffer::<f32>::zeroed(unified.ours(), 1024).unwrap();
+    let advised = |tensor: &Tensor| {
+        let read_mostly = || unified.attributes(tensor).unwrap().read_mostly;
+        unified.advise(tensor, Advice::SetReadMostly).unwrap();
+        assert!(read_mostly());
+        unified.advise(tensor, Advice::UnsetReadMostly).unwrap();
+        assert!(!read_mostly());
+        Ok(())
+    };
+    // SAFETY: the work moves nothing out of the storage.
+    unsafe { unified.lend(buffer, 1024, advised) }.unwrap();
     let bytes: usize = unified
         .residency(&tensor)
         .unwrap()

@@ -232,6 +232,12 @@ impl MemoryMap {
         self.managed_range(address, bytes).map(Some)
     }
 
+    /// Whether the allocation at `base` is of a pool.
+    pub(crate) fn is_of_pool(&self, base: usize) -> bool {
+        let allocation = self.allocations.get(&base);
+        allocation.is_some_and(|allocation| allocation.pool.is_some())
+    }
+
     /// The pages that hold a span of the allocation at `base`.
     pub(crate) fn pages_of(&self, base: usize, span: &Span) -> Range<usize> {
         match self.allocations.get(&base) {

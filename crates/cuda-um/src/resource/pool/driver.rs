@@ -6,20 +6,17 @@ use crate::context::driver_state::{Used, would_oversubscribe};
 use crate::context::enqueue::enqueue;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
-use crate::driver::location::Location;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::owner::{Held, Owner, Released};
-use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use cuda_um_sys::{cudaMemAllocationType, cudaMemPool_t, cudaMemPoolAttr, cudaMemoryAdvise};
+use cuda_um_sys::{cudaMemAllocationType, cudaMemPool_t, cudaMemPoolAttr};
 use std::mem::ManuallyDrop;
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -34,7 +31,6 @@ pub(crate) struct DriverPool {
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
     live: Mutex<Live>,
-    advised: AdvisedRanges,
     /// True if a buffer's memory was given to another owner, which frees it.
     has_given: AtomicBool,
 }
@@ -76,7 +72,6 @@ impl DriverPool {
             kind,
             managed_limit,
             live: Mutex::default(),
-            advised: AdvisedRanges::default(),
             has_given: AtomicBool::new(false),
         };
         // By default the driver releases all free memory at each synchronization of a stream.
@@ -244,23 +239,6 @@ impl DriverPool {
         }
     }
 
-    /// Undoes the advice for a block, so that its next owner does not inherit it. A failure costs only time.
-    fn undo_advice(&self, block: &Block) {
-        let start = block.address.host.as_ptr().addr();
-        let range = start..start + block.bytes;
-        self.advised.retire(range.clone());
-        for advised in self.advised.take_stale(&range) {
-            let first = block.address.host.as_ptr();
-            let range = first.with_addr(advised.range.start)..first.with_addr(advised.range.end);
-            let (api, ordinal) = (self.device.api(), self.device.ordinal());
-            // SAFETY: the range was advised, so it is within this block's managed memory, which is not freed yet.
-            let undone = unsafe { api.advise(ordinal, range, advised.undo(), advised.location) };
-            if let Err(error) = undone {
-                crate::telemetry::debug!(device = ordinal, %error, "advice could not be undone");
-            }
-        }
-    }
-
     pub(super) fn stats(&self) -> PoolStats {
         let Live {
             buffers,
@@ -301,22 +279,16 @@ impl Owner for DriverPool {
         self.kind == MemoryKind::Managed
     }
 
-    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        self.advised.note(range, advice, location);
-    }
-
     fn can_give(&self) -> bool {
         true
     }
 
     fn give(&self, block: &Block) {
         self.has_given.store(true, Ordering::Release);
-        self.undo_advice(block);
         self.discharge(block.reserved_bytes);
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        self.undo_advice(block);
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
@@ -327,7 +299,6 @@ impl Owner for DriverPool {
     /// Enqueues the free after the uses.
     unsafe fn release(&self, released: Released<'_>) {
         let (buffer, bytes) = (released.buffer, released.block.bytes);
-        self.undo_advice(&released.block);
         let mut is_ordered = false;
         let enqueued = enqueue(&self.stream, &[], || {
             for used in &released.in_flight.before(Access::Write) {

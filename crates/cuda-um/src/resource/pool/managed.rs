@@ -32,7 +32,12 @@ use std::sync::Arc;
 /// # Ordering
 ///
 /// Allocations and frees are work on the device's [default stream](Device::default_stream), as in a stream-ordered
-/// [`DevicePool`](crate::DevicePool). Advice for a buffer is undone before its memory goes back.
+/// [`DevicePool`](crate::DevicePool).
+///
+/// # Advice
+///
+/// CUDA takes advice only for memory of `cudaMallocManaged`: [`UnifiedBuffer::advise`](crate::UnifiedBuffer::advise) returns
+/// [`Error::NotSupported`] for a buffer of this pool. Prefetches work.
 ///
 /// # Statistics
 ///
