@@ -50,7 +50,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         raw.copy_to_slice(&output, round.back)?;
         round.verified(time / LAUNCHES, FACTOR)
     });
-    cases.push(case.run(&bench.clock, &bench.settings));
+    cases.push(case.run(&bench.clock, &bench.many_rounds()));
     Ok(())
 }
 

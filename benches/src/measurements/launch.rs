@@ -71,7 +71,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     for (name, kind) in [(PAIRS[0].1, Kind::Managed), (PAIRS[1].1, Kind::Device)] {
         add_raw(&mut case, &raw, name, kind)?;
     }
-    cases.push(case.run(&bench.clock, &bench.settings));
+    cases.push(case.run(&bench.clock, &bench.many_rounds()));
     Ok(())
 }
 

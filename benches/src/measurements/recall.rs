@@ -184,12 +184,12 @@ impl<'a> Contenders<'a> {
         let memory = self.memory;
         let named = |what: &str| format!("{FILTERED}, {kernels}, {what}");
         let device = memory.device.view(..)?;
-        self.one_call(case, &named("f16"), device, Filter::F16);
+        self.one_call(case, &named("Auto"), device, Filter::Auto);
         self.one_call(
             case,
-            &named("f16, f16 targets"),
+            &named("Auto, f16 targets"),
             memory.half.view(..)?,
-            Filter::F16,
+            Filter::Auto,
         );
         let mut prepared = |what: &str, rows, targets: &'a _| {
             self.add(case, &named(what), rows, move |buffers| {
@@ -200,6 +200,9 @@ impl<'a> Contenders<'a> {
         };
         if let Ok(targets) = &memory.prepared {
             prepared("prepared f16", device, targets);
+            if let Some(targets) = &memory.prepared_int8 {
+                prepared("prepared int8", device, targets);
+            }
             if let Some(pinned) = &memory.pinned {
                 let rows = pinned.view(..)?;
                 prepared("prepared f16, rows in pinned memory", rows, targets);
@@ -208,7 +211,7 @@ impl<'a> Contenders<'a> {
         if let (Some(rows), Some(targets)) = (&memory.unified, &memory.unified_prepared) {
             let rows = rows.view(..)?;
             prepared("prepared f16, rows in unified memory", rows, targets);
-            self.one_call(case, &named("f16, unified memory"), rows, Filter::F16);
+            self.one_call(case, &named("Auto, unified memory"), rows, Filter::Auto);
         }
         if let (Some(rows), Some(pieces)) = (&memory.pinned, &memory.pieces) {
             let name = named("prepared f16 in pieces, rows in pinned memory");
@@ -268,8 +271,9 @@ fn notes_of(case: &CaseReport) -> Vec<String> {
     for precision in ["fp32", "tf32", "bf16"] {
         let torch = case.median(&format!("PyTorch matmul + topk, {precision}"));
         for (what, ours) in [
-            ("one call", time(", f16")),
-            ("prepared", time(", prepared f16")),
+            ("one call", time(", Auto")),
+            ("prepared in f16", time(", prepared f16")),
+            ("prepared in 8 bits", time(", prepared int8")),
         ] {
             if let (Some(torch), Some(ours)) = (torch, ours) {
                 let ratio = torch / ours;
@@ -281,7 +285,7 @@ fn notes_of(case: &CaseReport) -> Vec<String> {
         }
     }
     for (of, with) in [
-        (", f16", "f16, unified memory"),
+        (", Auto", "Auto, unified memory"),
         (", prepared f16", "rows in unified memory"),
     ] {
         if let (Some(device), Some(unified)) = (time(of), time(with)) {

@@ -20,6 +20,7 @@ pub(super) struct Targets {
     pub unified: Option<UnifiedBuffer<f32>>,
     pub pinned: Option<PinnedBuffer<f32>>,
     pub prepared: Result<PreparedTargets, String>,
+    pub prepared_int8: Option<PreparedTargets>,
     pub unified_prepared: Option<PreparedTargets>,
     /// With a limit of a third of the bytes of their rows, so that the copy is in pieces.
     pub pieces: Option<RefCell<PiecewiseTargets>>,
@@ -34,8 +35,12 @@ impl Targets {
             .iter()
             .map(|number| f16::from_f32(*number))
             .collect();
-        let prepare = |rows| search.prepare(stream, rows, DIM, Metric::Cosine, Format::F16);
-        let prepared = prepare(on_device.view(..)?).map_err(|error| error.to_string());
+        let prepare = |rows, format| search.prepare(stream, rows, DIM, Metric::Cosine, format);
+        let prepared = prepare(on_device.view(..)?, Format::F16).map_err(|error| error.to_string());
+        let prepared_int8 = match &prepared {
+            Ok(_) => Some(prepare(on_device.view(..)?, Format::Int8)?),
+            Err(_) => None,
+        };
         let unified = if bytes <= MOST_UNIFIED {
             let unified = UnifiedBuffer::from_slice(device, vectors)?;
             unified.prefetch(device, stream)?;
@@ -44,7 +49,7 @@ impl Targets {
             None
         };
         let unified_prepared = match (&unified, &prepared) {
-            (Some(unified), Ok(_)) => Some(prepare(unified.view(..)?)?),
+            (Some(unified), Ok(_)) => Some(prepare(unified.view(..)?, Format::F16)?),
             _ => None,
         };
         let pinned = if bytes >= LEAST_PINNED {
@@ -68,6 +73,7 @@ impl Targets {
             unified,
             pinned,
             prepared,
+            prepared_int8,
             unified_prepared,
             pieces,
         })
