@@ -2,6 +2,7 @@
 
 mod allocate;
 mod alternating;
+mod auto_prefetch;
 mod copy_from_host;
 mod copy_to_host;
 mod foreign;
@@ -21,7 +22,7 @@ mod way;
 pub use measurement::Measurement;
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 17] = [
+pub const ALL: [Measurement; 18] = [
     copy_from_host::RETURNED,
     copy_from_host::ARRIVED,
     copy_to_host::MEASUREMENT,
@@ -34,6 +35,7 @@ pub const ALL: [Measurement; 17] = [
     alternating::MEASUREMENT,
     launch::MEASUREMENT,
     foreign::MEASUREMENT,
+    auto_prefetch::MEASUREMENT,
     allocate::MEASUREMENT,
     pool_growth::MEASUREMENT,
     step::MEASUREMENT,
