@@ -39,6 +39,8 @@ pub(crate) struct Entry {
     pub(crate) gone: Option<usize>,
     /// `gone` and `blank` before the guard that writes, for its contents if there is no work.
     pub(crate) was: (Option<usize>, bool),
+    /// Plans may have steps read the home in place.
+    pub(crate) read_once: bool,
 }
 
 /// Where the device memory of a buffer is.

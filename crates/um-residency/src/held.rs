@@ -1,25 +1,34 @@
-//! The slots that a guard holds.
+//! What a guard holds: the slots of a buffer, or its home.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use um_backend::cuda_um::DeviceBuffer;
+use um_backend::cuda_um::{self, DeviceBuffer, View};
 
 use crate::entries::Id;
 use crate::entry::Residence;
+use crate::home::HostMemory;
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
 
-/// A buffer in the arena, which stays in its slots until this is dropped.
+/// A buffer in the arena, which stays in its slots until this is dropped, or one that is read in its home.
 pub struct Held {
     shared: Arc<Shared>,
     id: Id,
     writes: bool,
     is_cancelled: bool,
-    /// The only handle, if it writes.
-    memory: Option<Arc<DeviceBuffer<u8>>>,
+    /// `None` when it is dropped.
+    memory: Option<Memory>,
     /// Guards count for their thread.
     _stays: PhantomData<*const ()>,
+}
+
+enum Memory {
+    /// The only handle, if the guard writes.
+    Slots(Arc<DeviceBuffer<u8>>),
+    /// Nothing waits for the guard then: the arena is not involved.
+    Home(Arc<dyn HostMemory>),
 }
 
 impl Held {
@@ -49,9 +58,21 @@ impl Held {
             id,
             writes,
             is_cancelled: false,
-            memory: Some(memory),
+            memory: Some(Memory::Slots(memory)),
             _stays: PhantomData,
         })
+    }
+
+    /// A buffer that is read in its home.
+    pub(crate) fn at_home(shared: &Arc<Shared>, id: Id, home: Arc<dyn HostMemory>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            id,
+            writes: false,
+            is_cancelled: false,
+            memory: Some(Memory::Home(home)),
+            _stays: PhantomData,
+        }
     }
 
     /// Drops the guards of a set that failed: nothing was written, and the contents are as before.
@@ -62,12 +83,26 @@ impl Held {
         }
     }
 
-    pub(crate) fn memory(&self) -> &DeviceBuffer<u8> {
-        self.memory.as_deref().expect("until the drop")
+    fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("until the drop")
+    }
+
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self.memory(), Memory::Home(_))
+    }
+
+    pub(crate) fn view(&self) -> cuda_um::Result<View<'_, u8>> {
+        match self.memory() {
+            Memory::Slots(memory) => Ok(memory.as_view()),
+            Memory::Home(home) => home.view(),
+        }
     }
 
     pub(crate) fn memory_mut(&mut self) -> &mut DeviceBuffer<u8> {
-        let memory = self.memory.as_mut().and_then(Arc::get_mut);
+        let memory = match &mut self.memory {
+            Some(Memory::Slots(memory)) => Arc::get_mut(memory),
+            _ => None,
+        };
         memory.expect("a guard that writes has the only handle")
     }
 }
@@ -80,6 +115,9 @@ impl Drop for Held {
         if self.shared.is_inherited() {
             return std::mem::forget(memory);
         }
+        let Memory::Slots(memory) = memory else {
+            return;
+        };
         let mut state = self.shared.state.lock();
         let entry = state.entry(self.id);
         match self.writes {
@@ -103,5 +141,15 @@ impl Drop for Held {
         one_guard_less();
         drop(state);
         self.shared.released.notify_all();
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.memory {
+            Some(Memory::Slots(memory)) => memory.fmt(f),
+            Some(Memory::Home(home)) => home.view().fmt(f),
+            None => f.write_str("dropped"),
+        }
     }
 }

@@ -6,35 +6,45 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use um_backend::cuda_um::{
-    Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, View, ViewMut,
+    self, Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, View, ViewMut,
 };
 use um_backend::{CudaError, Element};
 
-type Result<T> = um_backend::Result<T>;
+type Result<T, E = CudaError> = um_backend::Result<T, E>;
 
 /// Host memory that copy engines reach.
 pub(crate) trait HostMemory: Send + Sync {
-    fn view(&self) -> Result<View<'_, u8>>;
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>>;
+    fn view(&self) -> cuda_um::Result<View<'_, u8>>;
+    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>>;
+    /// Whether kernels can use it, over the link.
+    fn is_mapped(&self) -> bool;
 }
 
 impl<T: Element> HostMemory for PinnedBuffer<T> {
-    fn view(&self) -> Result<View<'_, u8>> {
-        Ok(self.as_view().cast()?)
+    fn view(&self) -> cuda_um::Result<View<'_, u8>> {
+        self.as_view().cast()
     }
 
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        Ok(self.as_view_mut().cast()?)
+    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
+        self.as_view_mut().cast()
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.is_empty() || self.device_ptr().is_some()
     }
 }
 
 impl<T: Element> HostMemory for RegisteredBuffer<'static, T> {
-    fn view(&self) -> Result<View<'_, u8>> {
-        Ok(self.as_view().cast()?)
+    fn view(&self) -> cuda_um::Result<View<'_, u8>> {
+        self.as_view().cast()
     }
 
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        Ok(self.as_view_mut().cast()?)
+    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
+        self.as_view_mut().cast()
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.is_empty() || self.device_ptr().is_some()
     }
 }
 
@@ -42,7 +52,8 @@ impl<T: Element> HostMemory for RegisteredBuffer<'static, T> {
 pub(crate) enum Home {
     /// None yet: the contents are zeros, or in the arena.
     Nowhere,
-    Memory(Box<dyn HostMemory>),
+    /// Guards of buffers that are read in place share it.
+    Memory(Arc<dyn HostMemory>),
     /// A file, from this byte on.
     File(Arc<File>, u64),
 }
@@ -78,7 +89,7 @@ impl Home {
         self.exists(&stream.device(), from.len())?;
         match self {
             Self::Nowhere => Ok(()),
-            Self::Memory(memory) => Ok(stream.copy(from, &mut memory.view_mut()?)?),
+            Self::Memory(memory) => Ok(stream.copy(from, &mut exclusive(memory)?)?),
             Self::File(file, start) => write(file, *start, from),
         }
     }
@@ -87,9 +98,30 @@ impl Home {
     fn exists(&mut self, device: &Device, bytes: usize) -> Result<()> {
         if matches!(self, Self::Nowhere) {
             let zeros = PinnedBuffer::<u8>::zeroed(device, bytes)?;
-            *self = Self::Memory(Box::new(zeros));
+            *self = Self::Memory(Arc::new(zeros));
         }
         Ok(())
+    }
+
+    /// The memory that kernels can read in place; otherwise the reason, and what to do.
+    pub(crate) fn to_read_in_place(&self) -> Result<Arc<dyn HostMemory>, [&'static str; 2]> {
+        match self {
+            Self::Memory(memory) if memory.is_mapped() => Ok(Arc::clone(memory)),
+            Self::Memory(_) => Err([
+                "the device does not map its home",
+                "leave `set_read_once` off: the contents are transferred",
+            ]),
+            Self::File(..) => Err([
+                "its home is a file",
+                "read the file into pinned memory, and use `Homed::from_pinned`",
+            ]),
+            Self::Nowhere => Err(["it has no home", "use `Homed::from_slice`"]),
+        }
+    }
+
+    /// Whether a guard reads the home in place.
+    pub(crate) fn is_read_in_place(&self) -> bool {
+        matches!(self, Self::Memory(memory) if Arc::strong_count(memory) > 1)
     }
 
     /// Copies bytes of the home to the host.
@@ -126,11 +158,22 @@ impl Home {
         self.exists(device, bytes)?;
         match self {
             Self::Nowhere => {}
-            Self::Memory(memory) => memory.view_mut()?.copy_from_host_at(offset, source)?,
+            Self::Memory(memory) => exclusive(memory)?.copy_from_host_at(offset, source)?,
             Self::File(file, start) => write_at(file, source, *start + offset as u64)
                 .map_err(|error| failed("writing a home", source.len(), error))?,
         }
         Ok(())
+    }
+}
+
+/// Memory to be written. No guard reads it in place: only read-only buffers have such guards, and the host writes when there is none.
+fn exclusive(memory: &mut Arc<dyn HostMemory>) -> Result<ViewMut<'_, u8>> {
+    match Arc::get_mut(memory) {
+        Some(memory) => Ok(memory.view_mut()?),
+        None => Err(CudaError::StorageInUse {
+            call: "writing a home",
+            held: "a guard that reads it in place".to_owned(),
+        }),
     }
 }
 

@@ -29,7 +29,7 @@ impl Ends {
     }
 
     fn copy_out(&mut self, bytes: usize, stream: &Stream) -> cuda_um::Result<()> {
-        let source = self.device.memory().view(..bytes)?;
+        let source = self.device.view()?.slice(..bytes)?;
         stream.copy(&source, &mut self.host.view_mut(..bytes)?)
     }
 }
@@ -37,7 +37,7 @@ impl Ends {
 impl Arena {
     /// Measures the link: copies from and to pinned memory, one at a time and in both directions. Takes a few milliseconds, and up to 16 slots:
     /// buffers in them leave the arena, as for a working set. An arena with one slot never transfers in both directions at once, so
-    /// [`Link::both_ways`] is 1.
+    /// [`Link::both_ways`] is 1. [`Link::in_place`] is that of the device's cost model.
     ///
     /// # Ordering
     /// Waits for its copies, and while guards of other threads are in the way.
@@ -58,7 +58,7 @@ impl Arena {
         let list: List = ids.map(|id| (id, Access::Write)).collect();
         let mut ends = Vec::new();
         // Dropped before the buffers.
-        for device in acquire(shared, &list, "measure_link")? {
+        for device in acquire(shared, (&list, &[]), "measure_link")? {
             let host = PinnedBuffer::zeroed(shared.cuda.as_cuda_um(), large)?;
             ends.push(Ends { host, device });
         }
@@ -77,6 +77,7 @@ impl Arena {
             })?,
             _ => alone,
         };
+        let model = shared.cuda.as_cuda_um().cost_model();
         let bytes = (large - small) as f64;
         let rate = bytes / (in_large - in_small).max(1e-9);
         let latency = (in_large - large as f64 / rate).clamp(0.0, 1.0);
@@ -85,6 +86,7 @@ impl Arena {
             out_bytes_per_second: (large as f64 / (out_large - latency).max(1e-9)).clamp(1.0, 1e15),
             latency_seconds: latency,
             both_ways: (alone / both.max(1e-9)).clamp(0.01, 1.0),
+            in_place: (model.remote_rate / model.pinned_rate).clamp(0.01, 1.0),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Acquires a working set: all of its buffers, or none.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -9,6 +10,7 @@ use crate::entries::Id;
 use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::held::Held;
+use crate::home::HostMemory;
 use crate::place::{Region, choose};
 use crate::state::{Guarded, Handle, Shared, State};
 use crate::transfer::{Load, bring_in, evict, flush, flush_one, look_ahead, make_room};
@@ -23,6 +25,9 @@ pub struct Requests<'a> {
 }
 
 pub(crate) type List = SmallVec<[(Id, Access); 4]>;
+
+/// Buffers of a set that are read in place, and their homes.
+pub(crate) type InPlace = SmallVec<[(Id, Arc<dyn HostMemory>); 2]>;
 
 /// Guards of a set whose other buffers are still read from files.
 type Parts = SmallVec<[Option<Held>; 4]>;
@@ -95,15 +100,27 @@ fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
     }
 }
 
-/// Waits until the whole set can be had, brings in what is missing, and takes it.
-pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> Result<Guards> {
+/// Waits until the whole set can be had, brings in what is missing, and takes it. What is read in place needs no slots.
+pub(crate) fn acquire(
+    shared: &Arc<Shared>,
+    (list, in_place): (&List, &[(Id, Arc<dyn HostMemory>)]),
+    call: &'static str,
+) -> Result<Guards> {
     shared.check_process(call)?;
     // Dropped after the lock, which the drop of a guard takes.
     let mut held: Parts = SmallVec::new();
     let mut loads = Loads::new();
     let mut state = shared.state.lock();
-    let places = free_places(shared, &mut state, list, call)?;
-    arrive(shared, &mut state, (list, &places), &mut loads)?;
+    let home = |id: Id| in_place.iter().find(|&&(other, _)| other == id);
+    let in_slots = match in_place {
+        [] => Cow::Borrowed(list),
+        _ => {
+            let needs_slots = |&&(id, _): &&(Id, Access)| home(id).is_none();
+            Cow::Owned(list.iter().filter(needs_slots).copied().collect())
+        }
+    };
+    let places = free_places(shared, &mut state, &in_slots, call)?;
+    arrive(shared, &mut state, (&in_slots, &places), &mut loads)?;
     state.clock += 1;
     state.counters.stats.sets += 1;
     for &(id, access) in list {
@@ -112,7 +129,10 @@ pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> 
         entry.used = clock;
         entry.next.pop_front();
         let writes = access != Access::Read;
-        held.push(Held::take(shared, &mut state, (id, writes)));
+        held.push(match home(id) {
+            Some((_, home)) => Some(Held::at_home(shared, id, Arc::clone(home))),
+            None => Held::take(shared, &mut state, (id, writes)),
+        });
     }
     // Its failures are those of buffers that other sets need: a later set meets them.
     let _ = look_ahead(shared, &mut state);

@@ -26,7 +26,12 @@ impl Machine {
             return Self::of(CudaBackendConfig::default(), None);
         }
         let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
-        let sim = Checked::new(builder.gpu(gpu).devices(1).build().unwrap());
+        Self::built(builder.gpu(gpu))
+    }
+
+    /// A simulator.
+    pub fn built(builder: Builder) -> Self {
+        let sim = Checked::new(builder.devices(1).build().unwrap());
         Self::of(
             CudaBackendConfig::default().simulator((*sim).clone()),
             Some(sim),
