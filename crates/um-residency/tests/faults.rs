@@ -12,6 +12,7 @@ use cuda_um_testkit::without_pools;
 use um_backend::cuda_um::Stream;
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{Buffer, CudaBackend, CudaBackendConfig};
+use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
     Arena, Budget, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set,
 };
@@ -26,6 +27,8 @@ struct World {
     stream: Stream,
     arena: Arena,
     buffers: Vec<Homed<u32>>,
+    /// Read in place, and never changed.
+    weights: Homed<u32>,
     _backend: CudaBackend,
 }
 
@@ -48,8 +51,12 @@ impl World {
         for (number, buffer) in buffers.iter_mut().enumerate() {
             buffer.set_name(&format!("buffer {number}"));
         }
+        let mut weights = Homed::from_slice(&arena, &vec![4; LEN], Role::ReadOnly).unwrap();
+        weights.set_name("weights");
+        weights.set_read_once(true).unwrap();
         device.synchronize().unwrap();
         Self {
+            weights,
             stream: device.as_cuda_um().stream().unwrap(),
             arena,
             buffers,
@@ -108,6 +115,24 @@ impl World {
         Ok(())
     }
 
+    /// As `planned`, beside a buffer that the plan reads in place.
+    fn in_place(&self) -> Result<(), Error> {
+        let pass = || {
+            let weights = working_set(&self.stream, Read(&self.weights))?;
+            assert_eq!(weights.read_back()?, vec![4; LEN]);
+            drop(weights);
+            self.pass()
+        };
+        let (done, program) = self.arena.record(&self.stream, pass)?;
+        done?;
+        let budget = self.arena.plan_budget();
+        let plan = program.recipe(Recipe::InPlace, budget, Link::pcie5())?;
+        let mut planned = Planned::new(&self.arena, program, plan)?;
+        planned.run(&self.stream, pass)??;
+        assert!(planned.report()?.passes[0].in_place_bytes > 0);
+        Ok(())
+    }
+
     /// Steps that write everything, measured: what fails leaves the old contents, which are also the new ones.
     fn writes(&self) -> Result<(), Error> {
         let all = &self.buffers[..3];
@@ -135,9 +160,10 @@ impl World {
 }
 
 type Scenario = (&'static str, fn(&World) -> Result<(), Error>);
-const SCENARIOS: [Scenario; 4] = [
+const SCENARIOS: [Scenario; 5] = [
     ("look ahead", World::look_ahead),
     ("planned", World::planned),
+    ("in place", World::in_place),
     ("host", World::host),
     ("writes", World::writes),
 ];

@@ -76,6 +76,7 @@ impl Inherited {
             of(self.buffer.read_back().map(drop)),
             of(self.buffer.copy_from_host_at(0, &[1])),
             of(self.buffer.fill(1)),
+            self.buffer.set_read_once(true),
             of(pinned.read_back().map(drop)),
             working_set(stream, Update(&pinned)).map(drop),
         ];

@@ -11,8 +11,10 @@ use support::{Machine, SLOT, each_machine};
 use um_backend::Buffer;
 use um_backend::cuda_um::{Stream, View};
 use um_backend::sim::Gpu;
+use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
-    Access, Arena, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set,
+    Access, Arena, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write,
+    working_set,
 };
 
 /// A xorshift generator with a fixed seed, so that each run makes the same calls.
@@ -57,7 +59,11 @@ impl Known {
     /// With a home of a kind.
     fn of_kind(kind: usize, arena: &Arena, value: u32, len: usize, role: Role) -> Self {
         let make = if kind == 0 { Self::in_file } else { Self::new };
-        make(arena, value, len, role)
+        let mut known = make(arena, value, len, role);
+        if kind != 0 && role == Role::ReadOnly {
+            known.buffer.set_read_once(true).unwrap();
+        }
+        known
     }
 
     fn check(&self, view: View<'_, u32>) {
@@ -218,6 +224,16 @@ fn run_pass(
     Ok(())
 }
 
+/// A plan of the solver, or one that reads in place what it can.
+fn plan(dice: &mut Dice, arena: &Arena, program: &Program) -> Plan {
+    let (budget, link) = (arena.plan_budget(), Link::pcie5());
+    let plan = match dice.below(2) {
+        0 => program.solve(budget, link),
+        _ => program.recipe(Recipe::InPlace, budget, link),
+    };
+    plan.unwrap()
+}
+
 /// The number of random programs: more with `CUDA_UM_MODEL_PROGRAMS`.
 fn programs() -> u64 {
     let more = std::env::var("CUDA_UM_MODEL_PROGRAMS").ok();
@@ -229,7 +245,7 @@ fn programs() -> u64 {
 #[test]
 fn random_passes_follow_their_plans_and_see_the_right_bytes() {
     let machine = Machine::new(Gpu::H200);
-    let (mut planned_bytes, mut off_plan) = (0, 0);
+    let (mut planned_bytes, mut in_place_bytes, mut off_plan) = (0, 0, 0);
     'programs: for seed in 0..programs() {
         if let Some(sim) = &machine.sim {
             sim.progress();
@@ -253,7 +269,7 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
             .record(stream, || run_pass(stream, &buffers, &pass, 1000))
             .unwrap();
         done.unwrap();
-        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let plan = plan(&mut dice, &arena, &program);
         let predicted = plan.prediction().clone();
         let mut planned = Planned::new(&arena, program, plan).unwrap();
         // One pass in some runs has another step at first.
@@ -284,6 +300,7 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
             );
             if follows && number > 0 {
                 planned_bytes += found.in_bytes;
+                in_place_bytes += found.in_place_bytes;
                 assert_eq!(
                     found.in_bytes, predicted.in_bytes,
                     "program {seed}: {report}"
@@ -310,8 +327,9 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
         assert!(arena.stats().peak_bytes <= arena.budget_bytes());
     }
     println!(
-        "{planned_bytes} bytes to the arena in passes that follow their plan; {off_plan} passes left it"
+        "{planned_bytes} bytes to the device in passes that follow their plan, {in_place_bytes} of them in place; {off_plan} passes left it"
     );
+    assert!(in_place_bytes > 0);
 }
 
 /// Passes by a plan beside a thread with random sets in the same arena, which drops buffers of the program between passes.
@@ -346,7 +364,7 @@ fn passes_beside_another_thread_see_the_right_bytes() {
         };
         let (done, program) = arena.record(stream, all).unwrap();
         done.unwrap();
-        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let plan = plan(&mut dice, &arena, &program);
         let mut planned = Planned::new(&arena, program, plan).unwrap();
         planned.run(stream, all).unwrap().unwrap();
         thread::scope(|scope| {
