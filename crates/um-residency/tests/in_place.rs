@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use cuda_um_plan::Recipe;
+use cuda_um_plan::{Budget, Recipe};
 use support::{MIB, Machine, SLOT};
 use um_backend::kernels::Reduce;
 use um_backend::sim::{self, Builder, Gpu};
@@ -14,8 +14,12 @@ use um_residency::{
     working_set,
 };
 
-/// The slots of the large buffer.
+/// The slots of the large buffer, and of plans.
 const LARGE: usize = 16;
+const SLOTS: u64 = LARGE as u64 + 1;
+const BUDGET: Budget = Budget {
+    bytes: SLOTS * 2 * MIB,
+};
 
 /// `reduce_sum_f32` that computes for longer than it reads 32 MiB over the link.
 fn slow_sum(launch: &mut sim::LaunchContext<'_>) -> Result<(), sim::ReferenceError> {
@@ -28,7 +32,7 @@ fn slow_sum(launch: &mut sim::LaunchContext<'_>) -> Result<(), sim::ReferenceErr
     Ok(())
 }
 
-/// A large buffer that one step of a pass reads once, small ones, and the sums of all. Without the large one, they fit into the arena.
+/// A large buffer that one step of a pass reads once, small ones, and the sums of all. Without the large one, they fit into the budget.
 struct World {
     arena: Arena,
     large: Homed<f32>,
@@ -46,7 +50,8 @@ impl World {
 
     /// With so many small buffers.
     fn with(machine: Machine, count: usize) -> Self {
-        let arena = machine.arena(LARGE as u64 + 1);
+        // The plans have a half of it.
+        let arena = machine.arena(2 * SLOTS);
         let made = |name: String, len: usize, value: f32, role| {
             let mut buffer = Homed::from_slice(&arena, &vec![value; len], role).unwrap();
             buffer.set_name(&name);
@@ -104,14 +109,12 @@ impl World {
 
     /// With the solver.
     fn solved(&self) -> Planned {
-        let budget = self.arena.plan_budget();
-        self.planned(|program, link| program.solve(budget, link).unwrap())
+        self.planned(|program, link| program.solve(BUDGET, link).unwrap())
     }
 
     /// With everything in place that may be.
     fn all_in_place(&self) -> Planned {
-        let budget = self.arena.plan_budget();
-        self.planned(|program, link| program.recipe(Recipe::InPlace, budget, link).unwrap())
+        self.planned(|program, link| program.recipe(Recipe::InPlace, BUDGET, link).unwrap())
     }
 
     fn run(&self, planned: &mut Planned) {
@@ -198,21 +201,25 @@ fn a_guard_in_place_holds_no_slots() {
     let mut world = World::new(Machine::new(Gpu::H200));
     let mut planned = world.all_in_place();
     planned.measure_stalls(true);
-    // Another set brings it in: the plan has the slots for others.
+    // Other sets bring it in, to slots that the plan does not use.
+    let filler = Homed::<u32>::zeroed(&world.arena, (LARGE + 1) * SLOT, Role::ReadOnly).unwrap();
+    drop(working_set(&world.machine.stream, Read(&filler)).unwrap());
     drop(working_set(&world.machine.stream, Read(&world.large)).unwrap());
-    assert!(world.large.is_resident());
+    assert!(filler.is_resident() && world.large.is_resident());
     let pass = || {
         let set = (Read(&world.large), Update(&world.sums), Read(&world.large));
         let (large, _, again) = working_set(&world.machine.stream, set)?;
         assert!(!world.large.is_resident());
         assert_eq!(large.len(), LARGE * SLOT);
         assert_eq!(again.read_back()?, vec![1.0; LARGE * SLOT]);
-        // A set with all slots, while the guard is held.
+        // A set with all slots but those of the sums, while the guard is held.
         std::thread::scope(|scope| {
             let other = || {
                 let stream = world.machine.device.as_cuda_um().stream().unwrap();
                 let all: Vec<_> = world.small.iter().map(Read).collect();
-                working_set(&stream, all).map(drop).unwrap();
+                working_set(&stream, (all, Read(&filler)))
+                    .map(drop)
+                    .unwrap();
             };
             scope.spawn(other).join().unwrap();
         });
@@ -253,7 +260,10 @@ fn a_pass_that_leaves_its_plan_transfers() {
     let mut planned = world.solved();
     world.run(&mut planned);
     let extra = || {
-        drop(working_set(&world.machine.stream, Read(&world.small[3]))?);
+        let set = (Read(&world.large), Read(&world.small[3]));
+        let (large, _) = working_set(&world.machine.stream, set)?;
+        assert!(world.large.is_resident());
+        drop(large);
         world.pass()
     };
     planned.run(&world.machine.stream, extra).unwrap().unwrap();
@@ -368,7 +378,8 @@ fn a_forgotten_guard_keeps_the_home() {
         ..
     } = world;
     drop(large);
-    let whole = Homed::<u32>::zeroed(&arena, (LARGE + 1) * SLOT, Role::ReadOnly).unwrap();
+    let len = arena.budget_bytes() as usize / 4;
+    let whole = Homed::<u32>::zeroed(&arena, len, Role::ReadOnly).unwrap();
     drop(working_set(&machine.stream, Read(&whole)).unwrap());
     // The guard keeps the arena, so the machine is never free of leaks.
     drop((whole, small, sums, planned, arena));
