@@ -201,7 +201,11 @@ fn a_guard_in_place_holds_no_slots() {
     let mut world = World::new(Machine::new(Gpu::H200));
     let mut planned = world.all_in_place();
     planned.measure_stalls(true);
-    // Other sets bring it in, to slots that the plan does not use.
+    // Other sets bring it in, to slots that the plan does not use: the last ones.
+    let len = world.arena.budget_bytes() as usize / 4;
+    let whole = Homed::<u32>::zeroed(&world.arena, len, Role::ReadOnly).unwrap();
+    drop(working_set(&world.machine.stream, Read(&whole)).unwrap());
+    drop(whole);
     let filler = Homed::<u32>::zeroed(&world.arena, (LARGE + 1) * SLOT, Role::ReadOnly).unwrap();
     drop(working_set(&world.machine.stream, Read(&filler)).unwrap());
     drop(working_set(&world.machine.stream, Read(&world.large)).unwrap());
