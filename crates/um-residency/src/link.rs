@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::error::Result;
 use crate::held::Held;
 use crate::homed::Homed;
-use crate::set::{List, acquire};
+use crate::set::{InPlace, List, acquire};
 
 /// The most bytes of a measured copy. A slot is the least.
 const LARGE: usize = 16 << 20;
@@ -58,7 +58,7 @@ impl Arena {
         let list: List = ids.map(|id| (id, Access::Write)).collect();
         let mut ends = Vec::new();
         // Dropped before the buffers.
-        for device in acquire(shared, (&list, &[]), "measure_link")? {
+        for device in acquire(shared, (&list, &InPlace::new()), "measure_link")? {
             let host = PinnedBuffer::zeroed(shared.cuda.as_cuda_um(), large)?;
             ends.push(Ends { host, device });
         }

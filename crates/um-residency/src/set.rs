@@ -103,7 +103,7 @@ fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
 /// Waits until the whole set can be had, brings in what is missing, and takes it. What is read in place needs no slots.
 pub(crate) fn acquire(
     shared: &Arc<Shared>,
-    (list, in_place): (&List, &[(Id, Arc<dyn HostMemory>)]),
+    (list, in_place): (&List, &InPlace),
     call: &'static str,
 ) -> Result<Guards> {
     shared.check_process(call)?;
@@ -112,9 +112,9 @@ pub(crate) fn acquire(
     let mut loads = Loads::new();
     let mut state = shared.state.lock();
     let home = |id: Id| in_place.iter().find(|&&(other, _)| other == id);
-    let in_slots = match in_place {
-        [] => Cow::Borrowed(list),
-        _ => {
+    let in_slots = match in_place.is_empty() {
+        true => Cow::Borrowed(list),
+        false => {
             let needs_slots = |&&(id, _): &&(Id, Access)| home(id).is_none();
             Cow::Owned(list.iter().filter(needs_slots).copied().collect())
         }
