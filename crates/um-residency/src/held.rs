@@ -7,7 +7,7 @@ use std::sync::Arc;
 use um_backend::cuda_um::{self, DeviceBuffer, View};
 
 use crate::entries::Id;
-use crate::entry::Residence;
+use crate::entry::{Memory, Residence};
 use crate::home::HostMemory;
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
@@ -18,17 +18,12 @@ pub struct Held {
     id: Id,
     writes: bool,
     is_cancelled: bool,
+    /// The home is read beside the arena: nothing waits for the guard, and the state does not know it.
+    is_in_place: bool,
     /// `None` when it is dropped.
     memory: Option<Memory>,
     /// Guards count for their thread.
     _stays: PhantomData<*const ()>,
-}
-
-enum Memory {
-    /// The only handle, if the guard writes.
-    Slots(Arc<DeviceBuffer<u8>>),
-    /// Nothing waits for the guard then: the arena is not involved.
-    Home(Arc<dyn HostMemory>),
 }
 
 impl Held {
@@ -42,7 +37,7 @@ impl Held {
         let Residence::Here(here) = &entry.memory else {
             return None;
         };
-        let memory = Arc::clone(here);
+        let memory = here.clone();
         match writes {
             true => {
                 entry.memory = Residence::Taken;
@@ -58,7 +53,8 @@ impl Held {
             id,
             writes,
             is_cancelled: false,
-            memory: Some(Memory::Slots(memory)),
+            is_in_place: false,
+            memory: Some(memory),
             _stays: PhantomData,
         })
     }
@@ -70,6 +66,7 @@ impl Held {
             id,
             writes: false,
             is_cancelled: false,
+            is_in_place: true,
             memory: Some(Memory::Home(home)),
             _stays: PhantomData,
         }
@@ -88,7 +85,7 @@ impl Held {
     }
 
     pub(crate) fn is_in_place(&self) -> bool {
-        matches!(self.memory(), Memory::Home(_))
+        self.is_in_place
     }
 
     pub(crate) fn view(&self) -> cuda_um::Result<View<'_, u8>> {
@@ -115,9 +112,9 @@ impl Drop for Held {
         if self.shared.is_inherited() {
             return std::mem::forget(memory);
         }
-        let Memory::Slots(memory) = memory else {
+        if self.is_in_place {
             return;
-        };
+        }
         let mut state = self.shared.state.lock();
         let entry = state.entry(self.id);
         match self.writes {

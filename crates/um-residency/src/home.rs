@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use um_backend::cuda_um::{
-    self, Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, View, ViewMut,
+    self, Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, UnifiedBuffer, View,
+    ViewMut,
 };
 use um_backend::{CudaError, Element};
 
+use crate::unified::settle_on_host;
+
 type Result<T, E = CudaError> = um_backend::Result<T, E>;
 
-/// Host memory that copy engines reach.
+/// Host memory that copy engines reach, or managed memory.
 pub(crate) trait HostMemory: Send + Sync {
     fn view(&self) -> cuda_um::Result<View<'_, u8>>;
     fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>>;
@@ -31,6 +34,20 @@ impl<T: Element> HostMemory for PinnedBuffer<T> {
 
     fn is_mapped(&self) -> bool {
         self.is_empty() || self.device_ptr().is_some()
+    }
+}
+
+impl<T: Element> HostMemory for UnifiedBuffer<T> {
+    fn view(&self) -> cuda_um::Result<View<'_, u8>> {
+        self.as_view().cast()
+    }
+
+    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
+        self.as_view_mut().cast()
+    }
+
+    fn is_mapped(&self) -> bool {
+        false
     }
 }
 
@@ -54,6 +71,8 @@ pub(crate) enum Home {
     Nowhere,
     /// Guards of buffers that are read in place share it.
     Memory(Arc<dyn HostMemory>),
+    /// Managed memory. While the buffer is in the arena, the device has a copy of the pages, and the arena shares the handle.
+    Managed(Arc<dyn HostMemory>),
     /// A file, from this byte on.
     File(Arc<File>, u64),
 }
@@ -70,6 +89,21 @@ impl Home {
         matches!(self, Self::File(..))
     }
 
+    /// Whether the home is managed memory.
+    pub(crate) fn is_managed(&self) -> bool {
+        matches!(self, Self::Managed(_))
+    }
+
+    /// The home in words.
+    pub(crate) fn in_words(&self) -> &'static str {
+        match self {
+            Self::Nowhere => "new pinned memory",
+            Self::Memory(_) => "pinned or registered memory",
+            Self::Managed(_) => "managed memory",
+            Self::File(..) => "a file",
+        }
+    }
+
     /// Whether the contents are zeros, or in the arena.
     pub(crate) fn is_nowhere(&self) -> bool {
         matches!(self, Self::Nowhere)
@@ -79,7 +113,7 @@ impl Home {
     pub(crate) fn bring_in(&self, to: &mut DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
         match self {
             Self::Nowhere => Ok(to.set_zero(stream)?),
-            Self::Memory(memory) => Ok(stream.copy(&memory.view()?, to)?),
+            Self::Memory(memory) | Self::Managed(memory) => Ok(stream.copy(&memory.view()?, to)?),
             Self::File(file, start) => read(file, *start, to),
         }
     }
@@ -89,7 +123,9 @@ impl Home {
         self.exists(&stream.device(), from.len())?;
         match self {
             Self::Nowhere => Ok(()),
-            Self::Memory(memory) => Ok(stream.copy(from, &mut exclusive(memory)?)?),
+            Self::Memory(memory) | Self::Managed(memory) => {
+                Ok(stream.copy(from, &mut exclusive(memory)?.view_mut()?)?)
+            }
             Self::File(file, start) => write(file, *start, from),
         }
     }
@@ -111,6 +147,10 @@ impl Home {
                 "the device does not map its home",
                 "leave `set_read_once` off: the contents are transferred",
             ]),
+            Self::Managed(_) => Err([
+                "its home is managed memory",
+                "leave `set_read_once` off: the device gets a copy of the pages",
+            ]),
             Self::File(..) => Err([
                 "its home is a file",
                 "read the file into pinned memory, and use `Homed::from_pinned`",
@@ -128,7 +168,9 @@ impl Home {
     pub(crate) fn get(&self, offset: usize, target: &mut [u8]) -> Result<()> {
         match self {
             Self::Nowhere => target.fill(0),
-            Self::Memory(memory) => memory.view()?.copy_to_host_at(offset, target)?,
+            Self::Memory(memory) | Self::Managed(memory) => {
+                memory.view()?.copy_to_host_at(offset, target)?;
+            }
             Self::File(file, start) => {
                 let total = target.len();
                 read_at(file, target, start + offset as u64)
@@ -158,7 +200,14 @@ impl Home {
         self.exists(device, bytes)?;
         match self {
             Self::Nowhere => {}
-            Self::Memory(memory) => exclusive(memory)?.copy_from_host_at(offset, source)?,
+            Self::Memory(memory) => exclusive(memory)?
+                .view_mut()?
+                .copy_from_host_at(offset, source)?,
+            Self::Managed(memory) => {
+                let memory = exclusive(memory)?;
+                memory.view_mut()?.copy_from_host_at(offset, source)?;
+                settle_on_host(memory, &device.default_stream()?)?;
+            }
             Self::File(file, start) => write_at(file, source, *start + offset as u64)
                 .map_err(|error| failed("writing a home", source.len(), error))?,
         }
@@ -167,14 +216,11 @@ impl Home {
 }
 
 /// Memory to be written. No guard reads it in place: only read-only buffers have such guards, and the host writes when there is none.
-fn exclusive(memory: &mut Arc<dyn HostMemory>) -> Result<ViewMut<'_, u8>> {
-    match Arc::get_mut(memory) {
-        Some(memory) => Ok(memory.view_mut()?),
-        None => Err(CudaError::StorageInUse {
-            call: "writing a home",
-            held: "a guard that reads it in place".to_owned(),
-        }),
-    }
+fn exclusive(memory: &mut Arc<dyn HostMemory>) -> Result<&mut (dyn HostMemory + 'static)> {
+    Arc::get_mut(memory).ok_or_else(|| CudaError::StorageInUse {
+        call: "writing a home",
+        held: "a guard that reads it".to_owned(),
+    })
 }
 
 fn failed(call: &'static str, total_bytes: usize, source: io::Error) -> CudaError {

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 #[cfg(doc)]
 use um_backend::cuda_um;
 use um_backend::cuda_um::range;
-use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer};
+use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer, UnifiedBuffer};
 use um_backend::{CudaError, Element};
 
 use crate::arena::Arena;
@@ -18,6 +18,7 @@ use crate::entry::{Entry, Residence};
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::state::{Handle, Shared};
+use crate::unified::settle_on_host;
 use cuda_um_plan::Role;
 
 /// What to do about a role that is not read in place.
@@ -76,6 +77,29 @@ impl<T: Element> Homed<T> {
     pub fn from_pinned(arena: &Arena, home: PinnedBuffer<T>, role: Role) -> Self {
         let len = home.len();
         Self::at(arena, len, role, Home::Memory(Arc::new(home)))
+    }
+
+    /// Makes a read-only buffer of a unified buffer, for an arena of [`Arena::unified`]. The guards of its working sets refer to the unified
+    /// buffer's own address. The advice of the buffer becomes that of the arena: the host is the preferred location.
+    ///
+    /// # Ordering
+    /// Waits for the work on the buffer, and moves its pages to the host.
+    ///
+    /// # Errors
+    /// [`Error::OtherArena`] for an arena of [`Arena::new`]; [`NotSupported`](cuda_um::Error::NotSupported) for unified memory that is not
+    /// managed memory; errors of CUDA.
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn from_unified(arena: &Arena, mut home: UnifiedBuffer<T>) -> Result<Self> {
+        arena.shared.check_process("Homed::from_unified")?;
+        if arena.shared.memory.is_some() {
+            let name = home.name().unwrap_or("of a unified buffer").to_owned();
+            return Err(Error::other_arena(name, "managed memory"));
+        }
+        let stream = arena.shared.outbound.stream();
+        settle_on_host(&mut home, stream).map_err(CudaError::from)?;
+        let len = home.len();
+        let home = Home::Managed(Arc::new(home));
+        Ok(Self::at(arena, len, Role::ReadOnly, home))
     }
 
     /// Makes a buffer of `len` elements whose home is a part of a file, from byte `start` on, in the byte order of this machine. For a role
@@ -145,6 +169,7 @@ impl<T: Element> Homed<T> {
             bytes: len * size_of::<T>(),
             role,
             in_file: home.is_file(),
+            migrates: home.is_managed(),
             home: Arc::new(RwLock::new(home)),
             memory: Residence::Away,
             first: 0,

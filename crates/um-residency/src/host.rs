@@ -92,7 +92,10 @@ pub(crate) fn put_home(
         if keeps {
             clean(shared, &mut state, id, call).map_err(refused)?;
         }
-        if !state.entry(id).stays() {
+        let entry = state.entry(id);
+        if entry.migrates && entry.needs_flush() {
+            flush(shared, &mut state, id).map_err(refused)?;
+        } else if !entry.stays() {
             break;
         }
     }

@@ -27,6 +27,7 @@ mod stats;
 mod steer;
 mod thread;
 mod transfer;
+mod unified;
 mod wait;
 mod working_set;
 

@@ -99,7 +99,8 @@ impl Planned {
             }
         }
         drop(state);
-        let runner = Runner::new(Arc::new(program), Arc::new(plan), ids);
+        let lag = i64::from(arena.shared.memory.is_none());
+        let runner = Runner::new((Arc::new(program), Arc::new(plan)), ids, lag);
         let planned = Self {
             arena: arena.clone(),
             runner: Box::new(runner),

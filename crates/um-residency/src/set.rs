@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use um_backend::cuda_um::{DeviceArena, EventsLater};
 
 use crate::entries::Id;
-use crate::entry::Residence;
+use crate::entry::{Memory, Residence};
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::home::HostMemory;
@@ -61,6 +61,9 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             continue;
         };
         let buffer = || entry.name.to_string();
+        if entry.migrates != shared.memory.is_none() {
+            return Err(Error::other_arena(buffer(), entry.home.read().in_words()));
+        }
         if entry.role == Role::ReadOnly && access != Access::Read {
             return Err(Error::ReadOnly { buffer: buffer() });
         }
@@ -79,7 +82,7 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             Some(_) => return Err(Error::Twice { buffer: buffer() }),
         }
     }
-    if slots > shared.memory.slots() {
+    if slots > shared.slots {
         return Err(over_budget(shared, &[], slots));
     }
     let lost = state.lost();
@@ -87,7 +90,7 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
         return Ok(());
     }
     // No wait gives the slots of forgotten guards back.
-    let fits = choose(shared.memory.slots(), &lost, &needs).is_some();
+    let fits = choose(shared.slots, &lost, &needs).is_some();
     fits.then_some(())
         .ok_or_else(|| over_budget(shared, &lost, slots))
 }
@@ -216,7 +219,7 @@ fn places(shared: &Shared, state: &State, list: &List, all: bool) -> Option<Plac
     let of_set = |id: Id| list.iter().any(|&(other, _)| other == id);
     let regions = state.regions(|id, _| !all && of_set(id));
     let needs: SmallVec<[usize; 4]> = away.iter().map(|(_, slots)| *slots).collect();
-    let starts = choose(shared.memory.slots(), &regions, &needs)?;
+    let starts = choose(shared.slots, &regions, &needs)?;
     let ids = away.iter().map(|(id, _)| *id);
     Some(ids.zip(starts).collect())
 }
@@ -318,7 +321,7 @@ pub(crate) fn load_all(
         }
         let mut state = shared.state.lock();
         match outcome {
-            Ok(()) => state.entry(id).memory = Residence::Here(Arc::new(memory)),
+            Ok(()) => state.entry(id).memory = Residence::Here(Memory::Slots(Arc::new(memory))),
             Err(_) => {
                 drop(memory);
                 state.left(id);
