@@ -77,7 +77,8 @@ pub(crate) enum Home {
     File(Arc<File>, u64),
 }
 
-/// A home that several threads use: transfers, and the host. Pins keep uses apart, so this lock never waits.
+/// A home that several threads use: transfers, and the host. Pins keep uses apart, so this lock waits only where a thread may wait for the
+/// device: managed memory leaves, and the host reads it.
 pub(crate) type SharedHome = Arc<RwLock<Home>>;
 
 /// The bytes that a copy between a file and device memory has on the host at a time.

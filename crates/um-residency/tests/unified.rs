@@ -5,10 +5,9 @@ mod support;
 use std::cell::RefCell;
 use std::thread;
 
-use support::{MIB, Machine, SLOT};
+use support::{MIB, Machine, SLOT, each_machine};
 use um_backend::cuda_um::{
-    AccessPattern, DeviceBuffer, Location, Oversubscription, Placement, Stream, UnifiedBuffer,
-    UnifiedOptions,
+    DeviceBuffer, Oversubscription, Placement, UnifiedBuffer, UnifiedOptions,
 };
 use um_backend::kernels::Reduce;
 use um_backend::sim::Gpu;
@@ -138,8 +137,201 @@ fn a_planned_pass_keeps_the_budget() {
         assert_eq!(bytes, [report.prediction.in_bytes, 0], "{report}");
         let ratio = pass.time.as_secs_f64() / report.prediction.seconds;
         println!("{ratio}");
+        assert!(layers.machine.sim.is_none() || (0.98..=1.03).contains(&ratio));
     }
     let stats = layers.arena.stats();
     assert_eq!(stats.peak_bytes, layers.arena.budget_bytes());
     layers.check();
+}
+
+#[test]
+fn a_pass_that_leaves_its_plan_keeps_the_budget() {
+    let layers = Layers::new();
+    let (program, link) = layers.record();
+    let plan = program.solve(layers.arena.plan_budget(), link).unwrap();
+    let mut planned = Planned::new(&layers.arena, program, plan).unwrap();
+    let stream = &layers.machine.stream;
+    planned.run(stream, || layers.pass()).unwrap().unwrap();
+    let other = || {
+        layers.step(LAYERS - 1)?;
+        layers.pass()
+    };
+    planned.run(stream, other).unwrap().unwrap();
+    for _ in 0..3 {
+        planned.run(stream, || layers.pass()).unwrap().unwrap();
+    }
+    let report = planned.report().unwrap();
+    let left = |at: usize| report.passes[at].divergence.is_some();
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(left),
+        [false, true, false, false, false]
+    );
+    assert_eq!(report.passes[4].in_bytes, report.prediction.in_bytes);
+    layers.check();
+}
+
+/// The least recently used buffer leaves, without a transfer.
+#[test]
+fn sets_without_a_plan_take_turns() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (unified(&machine, 2), &machine.stream);
+    let all = [1.0, 2.0, 3.0].map(|value| homed(&machine, &arena, value, 1));
+    let holds = |at: usize| {
+        let guard = working_set(stream, Read(&all[at])).unwrap();
+        assert_eq!(guard.read_back().unwrap(), vec![at as f32 + 1.0; SLOT]);
+    };
+    arena.announce(&Read(&all[1])).unwrap();
+    holds(0);
+    assert!(all[1].is_resident(), "there is room");
+    [1, 0, 2].into_iter().for_each(holds);
+    assert_eq!(all.each_ref().map(Homed::is_resident), [true, false, true]);
+    let stats = arena.stats();
+    assert_eq!(
+        (stats.in_bytes, stats.out_bytes, stats.peak_bytes),
+        (6 * MIB, 0, 4 * MIB)
+    );
+    let pair = working_set(stream, (Read(&all[0]), Read(&all[1]))).unwrap();
+    let refused = working_set(stream, Read(&all[2])).unwrap_err();
+    assert!(matches!(refused, Error::WouldDeadlock { .. }), "{refused}");
+    drop(pair);
+    let refused = working_set(stream, [0, 1, 2].map(|at| Read(&all[at]))).unwrap_err();
+    assert!(matches!(refused, Error::OverBudget { .. }), "{refused}");
+}
+
+/// The host reads beside a guard, and what it writes leaves the device before.
+#[test]
+fn the_host_reads_and_writes_the_home() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (unified(&machine, 2), &machine.stream);
+    let mut buffer = homed(&machine, &arena, 1.0, 2);
+    let free = || machine.device.memory_info().unwrap().free_bytes;
+    let before = free();
+    let guard = working_set(stream, Read(&buffer)).unwrap();
+    assert_eq!(buffer.read_one(5).unwrap(), 1.0);
+    assert_eq!(guard.read_back().unwrap(), vec![1.0; 2 * SLOT]);
+    assert!(machine.sim.is_none() || before - free() == 4 << 20);
+    drop(guard);
+    buffer.copy_from_host_at(3, &[7.0]).unwrap();
+    assert!(!buffer.is_resident());
+    assert!(machine.sim.is_none() || before == free());
+    let found = working_set(stream, Read(&buffer)).unwrap().read_back();
+    assert_eq!(found.unwrap()[2..5], [1.0, 7.0, 1.0]);
+    buffer.fill(9.0).unwrap();
+    let mut other = buffer.clone_empty(10).unwrap();
+    other.copy_from_host(&[4.0; 10]).unwrap();
+    assert_eq!(other.read_back().unwrap(), [4.0; 10]);
+    let found = working_set(stream, Read(&buffer)).unwrap().read_back();
+    assert_eq!(found.unwrap(), vec![9.0; 2 * SLOT]);
+    std::mem::forget(working_set(stream, Read(&buffer)).unwrap());
+    let refused = buffer.fill(1.0).unwrap_err();
+    assert!(
+        matches!(refused, CudaError::StorageInUse { .. }),
+        "{refused}"
+    );
+    drop(buffer);
+    let next = homed(&machine, &arena, 1.0, 1);
+    let refused = working_set(stream, Read(&next)).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            Error::OverBudget {
+                budget_bytes: 0,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    // The forgotten guard keeps the arena, so the machine is never free of leaks.
+    drop((next, other, arena));
+    std::mem::forget(machine);
+}
+
+#[test]
+fn arenas_and_homes_that_do_not_suit() {
+    each_machine(|machine| {
+        let budget = Budget::Bytes(4 * MIB);
+        let arena = Arena::unified(&machine.device, budget);
+        if !machine.device.capabilities().concurrent_managed_access {
+            let refused = arena.unwrap_err().to_string();
+            assert!(refused.contains("ConcurrentManagedAccess"), "{refused}");
+            return;
+        }
+        let (arena, stream) = (arena.unwrap(), &machine.stream);
+        let refused = Arena::unified(&machine.device, Budget::Bytes(5)).unwrap_err();
+        assert!(matches!(refused, Error::Budget { .. }), "{refused}");
+        let mut pinned = Homed::from_slice(&arena, &[1u32; 9], Role::ReadOnly).unwrap();
+        pinned.set_name("weights");
+        let words = "buffer weights has its home in pinned or registered memory: buffers of `Homed::from_unified` belong to an arena of \
+                     `Arena::unified`, all others to one of `Arena::new`";
+        for refused in [
+            working_set(stream, Read(&pinned)).map(drop),
+            arena.announce(&Read(&pinned)),
+        ] {
+            assert_eq!(refused.unwrap_err().to_string(), words);
+        }
+        assert_eq!(pinned.read_back().unwrap(), [1; 9]);
+        let below = machine.device.as_cuda_um();
+        let made = |placement| {
+            let options = UnifiedOptions::default().placement(placement);
+            UnifiedBuffer::from_slice_with(below, &[1u32; 9], options).unwrap()
+        };
+        let slots = machine.arena(1);
+        let refused = Homed::from_unified(&slots, made(Placement::Managed)).unwrap_err();
+        assert!(matches!(refused, Error::OtherArena { .. }), "{refused}");
+        let refused = Homed::from_unified(&arena, made(Placement::Mapped)).unwrap_err();
+        assert!(
+            matches!(refused, Error::Cuda(CudaError::Cuda(_)))
+                && refused.to_string().contains("mapped"),
+            "{refused:?}"
+        );
+        let mut buffer = Homed::from_unified(&arena, made(Placement::Managed)).unwrap();
+        assert_eq!(buffer.role(), Role::ReadOnly);
+        let refused = working_set(stream, Update(&buffer)).unwrap_err();
+        assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+        let refused = buffer.set_read_once(true).unwrap_err().to_string();
+        assert!(refused.contains("managed memory"), "{refused}");
+    });
+}
+
+/// Threads with random sets, drops and writes of the host.
+#[test]
+fn threads_with_random_sets_see_the_right_bytes() {
+    let machine = Machine::new(Gpu::H200);
+    let arena = unified(&machine, 5);
+    let shared = [1, 2, 3, 1, 2, 3].map(|slots| homed(&machine, &arena, slots as f32, slots));
+    let play = |seed: usize| {
+        let stream = machine.device.as_cuda_um().stream().unwrap();
+        let mut own = homed(&machine, &arena, 0.5, 1);
+        let mut value = 0.5;
+        for turn in 0..60 {
+            let at = (seed * 7919 + turn * turn * 31) % 7;
+            if at == 6 {
+                value = turn as f32;
+                own.fill(value).unwrap();
+                continue;
+            }
+            let set = (Read(&shared[at]), Read(&own));
+            let (theirs, mine) = working_set(&stream, set).unwrap();
+            assert_eq!(theirs.view().read_one(turn).unwrap(), (at % 3) as f32 + 1.0);
+            assert_eq!(mine.view().read_one(turn).unwrap(), value);
+            if turn % 20 == 19 {
+                drop((theirs, mine));
+                own = homed(&machine, &arena, turn as f32, 1);
+                value = turn as f32;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for seed in [1, 2, 3, 4] {
+            scope.spawn({
+                let play = &play;
+                move || play(seed)
+            });
+        }
+    });
+    let stats = arena.stats();
+    assert!(
+        stats.misses > 20 && stats.peak_bytes <= arena.budget_bytes(),
+        "{stats:?}"
+    );
 }
