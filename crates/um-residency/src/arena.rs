@@ -46,8 +46,7 @@ impl Arena {
     /// prefetch), and the end of the copy takes it out, without a transfer.
     ///
     /// Nothing in a stream ends a copy of pages. So the host waits for the kernels that read a buffer before it leaves, without the lock
-    /// of the arena; a plan begins transfers to its place one step later than those to slots. The pages of a dropped buffer are free when
-    /// the work on it is done, and until then they are beyond the budget.
+    /// of the arena. The pages of a dropped buffer are free when the work on it is done, and until then they are beyond the budget.
     ///
     /// # Errors
     /// [`Error::Budget`](crate::Error::Budget) as for [`new`](Self::new); [`NotSupported`](um_backend::Error::NotSupported) if the device

@@ -73,9 +73,6 @@ pub(crate) struct Runner {
     pub(crate) ids: Vec<Id>,
     /// The uses of each buffer: steps, and the access.
     pub(crate) uses: Arc<Vec<Vec<(usize, Access)>>>,
-    /// Transfers begin this many steps after their earliest point, unless the next step needs them. With 1, the host waits for the end of a
-    /// step while the device has the step after it.
-    pub(crate) lag: i64,
     /// The next step of the pass.
     pub(crate) step: usize,
     /// The steps whose transfers from the device are done.
@@ -102,7 +99,7 @@ pub struct Divergence {
 
 impl Runner {
     /// The runner for an arena in any state.
-    pub(crate) fn new((program, plan): (Arc<Program>, Arc<Plan>), ids: Vec<Id>, lag: i64) -> Self {
+    pub(crate) fn new(program: Arc<Program>, plan: Arc<Plan>, ids: Vec<Id>) -> Self {
         let mut uses = vec![Vec::new(); ids.len()];
         for (step, of) in program.steps.iter().enumerate() {
             of.uses
@@ -114,7 +111,6 @@ impl Runner {
             plan,
             ids,
             uses: Arc::new(uses),
-            lag,
             step: 0,
             ended: 0,
             next: (0, 0),
@@ -155,11 +151,8 @@ impl Runner {
         let is_over = match one.earliest {
             None => self.next_pass == 0,
             Some(Moment { pass, step }) => {
-                let steps = self.plan.steps().len() as i64;
-                let ended = i64::from(pass + self.next_pass) * steps + step as i64;
-                let is_needed = self.next_pass == 0 && self.next.0 <= self.step;
-                let lag = if is_needed { 0 } else { self.lag };
-                ended + lag < self.step as i64
+                let pass = pass + self.next_pass;
+                pass < 0 || (pass == 0 && step < self.step)
             }
         };
         is_over.then_some(one)
@@ -186,7 +179,6 @@ impl Runner {
             plan: Arc::clone(&self.plan),
             ids: self.ids.clone(),
             uses: Arc::clone(&self.uses),
-            lag: self.lag,
             step: 0,
             ended: 0,
             next: (0, 0),

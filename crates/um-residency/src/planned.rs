@@ -99,8 +99,7 @@ impl Planned {
             }
         }
         drop(state);
-        let lag = i64::from(arena.shared.memory.is_none());
-        let runner = Runner::new((Arc::new(program), Arc::new(plan)), ids, lag);
+        let runner = Runner::new(Arc::new(program), Arc::new(plan), ids);
         let planned = Self {
             arena: arena.clone(),
             runner: Box::new(runner),

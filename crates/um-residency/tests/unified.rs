@@ -46,8 +46,7 @@ struct Layers {
 }
 
 impl Layers {
-    fn new() -> Self {
-        let machine = Machine::new(Gpu::H200);
+    fn new(machine: Machine) -> Self {
         let arena = unified(&machine, SLOTS);
         let layer = |layer: usize| {
             let mut buffer = homed(&machine, &arena, layer as f32 + 1.0, LAYER);
@@ -116,9 +115,16 @@ impl Layers {
     }
 }
 
+/// If a layer takes less than its transfer, as long, and longer.
 #[test]
 fn a_planned_pass_keeps_the_budget() {
-    let layers = Layers::new();
+    keeps_the_budget(Machine::new(Gpu::H200));
+    keeps_the_budget(Machine::with_slow_sum::<150>());
+    keeps_the_budget(Machine::with_slow_sum::<400>());
+}
+
+fn keeps_the_budget(machine: Machine) {
+    let layers = Layers::new(machine);
     let (program, link) = layers.record();
     let plan = program.solve(layers.arena.plan_budget(), link).unwrap();
     let mut planned = Planned::new(&layers.arena, program, plan).unwrap();
@@ -146,7 +152,7 @@ fn a_planned_pass_keeps_the_budget() {
 
 #[test]
 fn a_pass_that_leaves_its_plan_keeps_the_budget() {
-    let layers = Layers::new();
+    let layers = Layers::new(Machine::new(Gpu::H200));
     let (program, link) = layers.record();
     let plan = program.solve(layers.arena.plan_budget(), link).unwrap();
     let mut planned = Planned::new(&layers.arena, program, plan).unwrap();
