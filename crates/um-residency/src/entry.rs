@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use um_backend::cuda_um::{DeviceArena, DeviceBuffer};
 
-use crate::home::{HostMemory, SharedHome};
+use crate::home::SharedHome;
+use crate::host_memory::HostMemory;
 use crate::place::Urgency;
 use cuda_um_plan::{Access, BufferSpec, Role};
 

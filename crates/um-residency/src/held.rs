@@ -8,7 +8,7 @@ use um_backend::cuda_um::{self, DeviceBuffer, View};
 
 use crate::entries::Id;
 use crate::entry::{Memory, Residence};
-use crate::home::HostMemory;
+use crate::host_memory::HostMemory;
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
 

@@ -5,65 +5,12 @@ use std::io;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use um_backend::cuda_um::{
-    self, Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, UnifiedBuffer, View,
-    ViewMut,
-};
-use um_backend::{CudaError, Element};
+use um_backend::CudaError;
+use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream};
 
-use crate::unified::settle_on_host;
+use crate::host_memory::{HostMemory, settle_on_host};
 
 type Result<T, E = CudaError> = um_backend::Result<T, E>;
-
-/// Host memory that copy engines reach, or managed memory.
-pub(crate) trait HostMemory: Send + Sync {
-    fn view(&self) -> cuda_um::Result<View<'_, u8>>;
-    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>>;
-    /// Whether kernels can use it, over the link.
-    fn is_mapped(&self) -> bool;
-}
-
-impl<T: Element> HostMemory for PinnedBuffer<T> {
-    fn view(&self) -> cuda_um::Result<View<'_, u8>> {
-        self.as_view().cast()
-    }
-
-    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
-        self.as_view_mut().cast()
-    }
-
-    fn is_mapped(&self) -> bool {
-        self.is_empty() || self.device_ptr().is_some()
-    }
-}
-
-impl<T: Element> HostMemory for UnifiedBuffer<T> {
-    fn view(&self) -> cuda_um::Result<View<'_, u8>> {
-        self.as_view().cast()
-    }
-
-    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
-        self.as_view_mut().cast()
-    }
-
-    fn is_mapped(&self) -> bool {
-        false
-    }
-}
-
-impl<T: Element> HostMemory for RegisteredBuffer<'static, T> {
-    fn view(&self) -> cuda_um::Result<View<'_, u8>> {
-        self.as_view().cast()
-    }
-
-    fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
-        self.as_view_mut().cast()
-    }
-
-    fn is_mapped(&self) -> bool {
-        self.is_empty() || self.device_ptr().is_some()
-    }
-}
 
 /// The home of a buffer.
 pub(crate) enum Home {

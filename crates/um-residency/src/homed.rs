@@ -17,8 +17,8 @@ use crate::entries::Id;
 use crate::entry::{Entry, Residence};
 use crate::error::{Error, Result};
 use crate::home::Home;
+use crate::host_memory::settle_on_host;
 use crate::state::{Handle, Shared};
-use crate::unified::settle_on_host;
 use cuda_um_plan::Role;
 
 /// What to do about a role that is not read in place.

@@ -12,6 +12,7 @@ mod home;
 mod homed;
 mod homed_buffer;
 mod host;
+mod host_memory;
 mod lanes;
 mod link;
 mod lock;

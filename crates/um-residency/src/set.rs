@@ -10,7 +10,7 @@ use crate::entries::Id;
 use crate::entry::{Memory, Residence};
 use crate::error::{Error, Result};
 use crate::held::Held;
-use crate::home::HostMemory;
+use crate::host_memory::HostMemory;
 use crate::place::{Region, choose};
 use crate::state::{Guarded, Handle, Shared, State};
 use crate::transfer::{Load, bring_in, evict, flush, flush_one, look_ahead, make_room};
