@@ -48,6 +48,26 @@ impl Arena {
     /// Nothing in a stream ends a copy of pages. So the host waits for the kernels that read a buffer before it leaves, without the lock
     /// of the arena. The pages of a dropped buffer are free when the work on it is done, and until then they are beyond the budget.
     ///
+    /// ```
+    /// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};
+    /// # let config = CudaBackendConfig::default().simulator(Sim::builder().build()?);
+    /// # let backend = CudaBackend::initialize_blocking(config)?;
+    /// # let device = backend.device();
+    /// use um_backend::cuda_um::UnifiedBuffer;
+    /// use um_residency::{Arena, Budget, Homed, Read, working_set};
+    ///
+    /// let stream = device.as_cuda_um().stream()?;
+    /// let arena = Arena::unified(device, Budget::Bytes(2 << 20))?;
+    /// for layer in 0..3 {
+    ///     let weights = UnifiedBuffer::from_slice(device.as_cuda_um(), &[layer; 1 << 19])?;
+    ///     let weights = Homed::from_unified(&arena, weights)?;
+    ///     let guard = working_set(&stream, Read(&weights))?; // launch kernels that read `&guard`
+    ///     assert_eq!(guard.read_back()?[7], layer);
+    /// }
+    /// assert_eq!(arena.stats().peak_bytes, 2 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Budget`](crate::Error::Budget) as for [`new`](Self::new); [`NotSupported`](um_backend::Error::NotSupported) if the device
     /// has no concurrent managed access; errors of CUDA.
