@@ -9,11 +9,11 @@ use std::thread;
 
 use support::{Machine, SLOT, each_machine};
 use um_backend::Buffer;
-use um_backend::cuda_um::{Stream, View};
+use um_backend::cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, View};
 use um_backend::sim::Gpu;
 use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
-    Access, Arena, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write,
+    Access, Arena, Budget, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write,
     working_set,
 };
 
@@ -52,6 +52,15 @@ impl Known {
         file.write_all(bytemuck::cast_slice(&vec![value; len]))
             .unwrap();
         let buffer = Homed::from_file(arena, file, (0, len), role).unwrap();
+        let value = AtomicU32::new(value);
+        Self { buffer, value }
+    }
+
+    /// In an arena of unified buffers.
+    fn unified(arena: &Arena, value: u32, len: usize) -> Self {
+        let below = arena.device().as_cuda_um();
+        let home = UnifiedBuffer::from_slice(below, &vec![value; len]).unwrap();
+        let buffer = Homed::from_unified(arena, home).unwrap();
         let value = AtomicU32::new(value);
         Self { buffer, value }
     }
@@ -330,6 +339,69 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
         "{planned_bytes} bytes to the device in passes that follow their plan, {in_place_bytes} of them in place; {off_plan} passes left it"
     );
     assert!(in_place_bytes > 0);
+}
+
+/// A buffer stays where the plan drops it until another one needs the place, so there may be fewer bytes.
+#[test]
+fn random_passes_over_unified_buffers_keep_the_budget() {
+    let machine = Machine::new(Gpu::H200);
+    // Small device memory that the library needs comes from the same slab.
+    let _slab = DeviceBuffer::<u8>::zeroed(machine.device.as_cuda_um(), 1).unwrap();
+    let (mut planned_bytes, mut bytes) = (0, 0);
+    for seed in 0..programs() {
+        if let Some(sim) = &machine.sim {
+            sim.progress();
+            sim.clear_trace();
+        }
+        let mut dice = Dice::new(seed + 3);
+        let budget = Budget::Bytes((6 + dice.below(4) as u64) << 21);
+        let arena = Arena::unified(&machine.device, budget).unwrap();
+        let count = 2 + dice.below(7);
+        let made = |at| Known::unified(&arena, at as u32, 1 + dice.below(2 * SLOT));
+        let buffers: Vec<_> = (0..count).map(made).collect();
+        let pass = random_pass(&mut dice, &vec![Role::ReadOnly; count]);
+        let stream = &machine.stream;
+        let free = || machine.device.memory_info().unwrap().free_bytes as u64;
+        let before = free();
+        let run = || {
+            for step in &pass {
+                run_pass(stream, &buffers, std::slice::from_ref(step), 0)?;
+                let used = before.saturating_sub(free());
+                assert!(
+                    machine.sim.is_none() || used <= arena.budget_bytes(),
+                    "{used} {}",
+                    arena.budget_bytes()
+                );
+            }
+            Ok::<(), Error>(())
+        };
+        let (done, program) = arena.record(stream, run).unwrap();
+        done.unwrap();
+        let plan = plan(&mut dice, &arena, &program);
+        let predicted = plan.prediction().in_bytes;
+        let mut planned = Planned::new(&arena, program, plan).unwrap();
+        for _ in 0..4 {
+            planned.run(stream, run).unwrap().unwrap();
+        }
+        for (number, found) in planned.report().unwrap().passes.iter().enumerate() {
+            assert_eq!(
+                (&found.divergence, found.out_bytes),
+                (&None, 0),
+                "program {seed}"
+            );
+            if number > 0 {
+                assert!(
+                    found.in_bytes <= predicted,
+                    "program {seed}: {}",
+                    found.in_bytes
+                );
+                (planned_bytes, bytes) = (planned_bytes + predicted, bytes + found.in_bytes);
+            }
+        }
+        assert!(arena.stats().peak_bytes <= arena.budget_bytes());
+    }
+    println!("{bytes} bytes to the device, {planned_bytes} planned");
+    assert!(bytes > 0);
 }
 
 /// Passes by a plan beside a thread with random sets in the same arena, which drops buffers of the program between passes.
