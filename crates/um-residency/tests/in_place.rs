@@ -240,8 +240,20 @@ fn a_guard_in_place_holds_no_slots() {
     world.check(1.0);
     world.run(&mut planned);
     world.check(3.0);
-    let World { large, .. } = world;
+    // The buffer is dropped while the kernel may still read it.
+    world.run(&mut planned);
+    let World {
+        machine,
+        arena,
+        large,
+        small,
+        sums,
+        reduce,
+    } = world;
     drop(large);
+    assert_eq!(sums.read_back().unwrap()[0], 3.0 * (LARGE * SLOT) as f32);
+    drop((filler, small, sums, reduce, planned, arena));
+    drop(machine);
 }
 
 /// A pass that leaves its plan transfers the buffer, as one without a plan.
