@@ -9,7 +9,7 @@ use support::{MIB, Machine, SLOT, each_machine};
 use um_backend::cuda_um::{
     DeviceBuffer, Oversubscription, Placement, UnifiedBuffer, UnifiedOptions,
 };
-use um_backend::kernels::Reduce;
+use um_backend::kernels::{Reduce, Saxpy};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError};
 use um_residency::{
@@ -340,4 +340,45 @@ fn threads_with_random_sets_see_the_right_bytes() {
         stats.misses > 20 && stats.peak_bytes <= arena.budget_bytes(),
         "{stats:?}"
     );
+}
+
+/// A step has a set of each arena, and each arena has its plan.
+#[test]
+fn weights_are_beside_results_of_an_arena_of_slots() {
+    let machine = Machine::new(Gpu::H200);
+    let (pages, slots, stream) = (unified(&machine, 3), machine.arena(2), &machine.stream);
+    let weights = [1.0, 2.0, 3.0, 4.0].map(|value| homed(&machine, &pages, value, 1));
+    let results = [(); 4].map(|()| Homed::zeroed(&slots, SLOT, Role::ReadWrite).unwrap());
+    let saxpy = Saxpy::load(machine.device.as_cuda_um()).unwrap();
+    let pass = || {
+        for (weights, result) in weights.iter().zip(&results) {
+            let weights = working_set(stream, Read(weights))?;
+            let mut result = working_set(stream, Update(result))?;
+            let launched = saxpy.launch(stream, 1.0, &weights, &mut result);
+            launched.map_err(CudaError::from)?;
+        }
+        Ok::<(), Error>(())
+    };
+    let (inner, results_of) = slots.record(stream, || pages.record(stream, pass)).unwrap();
+    let (done, weights_of) = inner.unwrap();
+    done.unwrap();
+    let mut plans = [(&pages, weights_of), (&slots, results_of)].map(|(arena, program)| {
+        let link = arena.measure_link().unwrap();
+        let plan = program.solve(arena.plan_budget(), link).unwrap();
+        Planned::new(arena, program, plan).unwrap()
+    });
+    let [first, second] = &mut plans;
+    for _ in 0..3 {
+        let ran = second.run(stream, || first.run(stream, pass));
+        ran.unwrap().unwrap().unwrap();
+    }
+    for planned in &plans {
+        let report = planned.report().unwrap();
+        assert_eq!(report.passes[2].divergence, None);
+        assert!(report.passes[2].in_bytes <= report.prediction.in_bytes);
+    }
+    for (at, result) in results.iter().enumerate() {
+        let expected = 4.0 * (at as f32 + 1.0);
+        assert_eq!(result.read_back().unwrap(), vec![expected; SLOT]);
+    }
 }
