@@ -24,7 +24,7 @@ use cuda_um_plan::Role;
 /// What to do about a role that is not read in place.
 const READ_ONLY: &str = "make it with `Role::ReadOnly`";
 
-/// A buffer whose contents have a home outside of the device: pinned or registered host memory, or a file. A
+/// A buffer whose contents have a home outside of the device: pinned or registered host memory, a file, or managed memory. A
 /// [`working_set`](crate::working_set) brings it into the [`Arena`], and its guard is an argument of kernels.
 ///
 /// It is a [`Buffer`](um_backend::Buffer): access of the host uses the home, after a write back if the arena has newer contents. A drop loses

@@ -37,8 +37,8 @@ impl Ends {
 impl Arena {
     /// Measures the link: copies from and to pinned memory, one at a time and in both directions. Takes a few milliseconds, and up to 16 slots:
     /// buffers in them leave the arena, as for a working set. An arena with one slot never transfers in both directions at once, so
-    /// [`Link::both_ways`] is 1. [`Link::in_place`] is that of the device's cost model. For an arena of unified buffers, all values are those of the model, and
-    /// nothing is measured.
+    /// [`Link::both_ways`] is 1. [`Link::in_place`] is that of the device's cost model. For an arena of unified buffers, all values are those of
+    /// the model, and nothing is measured.
     ///
     /// # Ordering
     /// Waits for its copies, and while guards of other threads are in the way.
