@@ -87,7 +87,7 @@ impl<T: Element> Homed<T> {
     ///
     /// # Errors
     /// [`Error::OtherArena`] for an arena of [`Arena::new`]; [`NotSupported`](cuda_um::Error::NotSupported) for unified memory that is not
-    /// managed memory; errors of CUDA.
+    /// managed memory; errors of CUDA. The unified buffer is lost after an error.
     #[doc(alias = "cudaMemAdvise")]
     pub fn from_unified(arena: &Arena, mut home: UnifiedBuffer<T>) -> Result<Self> {
         arena.shared.check_process("Homed::from_unified")?;
