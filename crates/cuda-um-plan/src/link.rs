@@ -15,16 +15,25 @@ pub struct Link {
     pub latency_seconds: f64,
     /// The part of its speed that each direction keeps while both directions work: 1 for full duplex, 0.5 for half duplex.
     pub both_ways: f64,
+    /// The part of its speed to the device that the link keeps while a kernel reads in place: 1 if the kernel is as fast as a copy.
+    #[serde(default = "whole")]
+    pub in_place: f64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 impl Link {
-    /// The link of an H100 with PCIe 5: copies from and to pinned memory (`docs/results/h100-cuda-13.0`).
+    /// The link of an H100 with PCIe 5: copies from and to pinned memory, and a kernel that reads pinned memory
+    /// (`docs/results/h100-cuda-13.0`).
     pub fn pcie5() -> Self {
         Self {
             in_bytes_per_second: 55.5e9,
             out_bytes_per_second: 48e9,
             latency_seconds: 5e-6,
             both_ways: 0.87,
+            in_place: 0.95,
         }
     }
 
@@ -33,12 +42,17 @@ impl Link {
         self.latency_seconds + bytes as f64 / self.in_bytes_per_second
     }
 
+    /// The time to read a buffer in place, in seconds.
+    pub fn in_place_seconds(&self, bytes: u64) -> f64 {
+        self.latency_seconds + bytes as f64 / (self.in_bytes_per_second * self.in_place)
+    }
+
     /// The time of a transfer from the device, in seconds.
     pub fn out_seconds(&self, bytes: u64) -> f64 {
         self.latency_seconds + bytes as f64 / self.out_bytes_per_second
     }
 
-    /// Checks that times are finite: speeds from 1 to 10^15 bytes a second, a latency up to one second, and a factor from 0.01
+    /// Checks that times are finite: speeds from 1 to 10^15 bytes a second, a latency up to one second, and factors from 0.01
     /// to 1.
     ///
     /// # Errors
@@ -54,6 +68,7 @@ impl Link {
                 &(0.0..=1.0, "0 to 1"),
             ),
             ("both_ways", self.both_ways, &(0.01..=1.0, "0.01 to 1")),
+            ("in_place", self.in_place, &(0.01..=1.0, "0.01 to 1")),
         ];
         for (field, value, (range, allowed)) in rules {
             if !range.contains(&value) {

@@ -147,7 +147,7 @@ pub struct Prediction {
     pub seconds: f64,
     /// The sum of the times of the steps in seconds.
     pub compute_seconds: f64,
-    /// The time of all transfers to the device, one after another at full speed.
+    /// The time of all transfers to the device, one after another at full speed, as if those in place were copies.
     pub in_seconds: f64,
     /// The time of all transfers from the device.
     pub out_seconds: f64,

@@ -12,12 +12,15 @@ impl Plan {
     /// The prediction for this plan, which must be valid.
     pub(crate) fn simulate(&self, program: &Program, bound: Bound) -> Prediction {
         let work = self.work(program);
-        let (mut in_bytes, mut out_bytes) = (0, 0);
+        let (mut in_bytes, mut out_bytes, mut in_seconds) = (0, 0, 0.0);
         for planned in &self.steps {
             for one in planned.before.iter().chain(&planned.after) {
                 let bytes = program.buffers[one.buffer].bytes;
                 match one.kind {
-                    TransferKind::In | TransferKind::ReadInPlace => in_bytes += bytes,
+                    TransferKind::In | TransferKind::ReadInPlace => {
+                        in_bytes += bytes;
+                        in_seconds += self.link.in_seconds(bytes);
+                    }
                     TransferKind::Out => out_bytes += bytes,
                     TransferKind::Claim | TransferKind::Drop => {}
                 }
@@ -29,8 +32,7 @@ impl Plan {
             out_bytes,
             seconds,
             compute_seconds: work.compute.iter().sum(),
-            in_seconds: work.in_place.iter().sum::<f64>()
-                + work.ins.iter().fold(0.0, |all, entry| all + entry.seconds),
+            in_seconds,
             out_seconds: work
                 .outs
                 .iter()
@@ -65,7 +67,7 @@ impl Plan {
                         waits_for,
                     }),
                     TransferKind::ReadInPlace => {
-                        in_place += self.link.in_seconds(bytes);
+                        in_place += self.link.in_place_seconds(bytes);
                         claim = claim.max(waits_for);
                     }
                     _ => claim = claim.max(waits_for),

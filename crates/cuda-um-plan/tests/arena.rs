@@ -130,6 +130,50 @@ fn a_run_is_drawn_below_its_plan() {
     );
 }
 
+/// A buffer that a step reads in its home is below the slots, in the plan and in the run.
+#[test]
+fn what_is_read_in_place_is_below_the_slots() {
+    let mut program = with_compute(&forward(4), 1e-3);
+    program.steps[0].compute_seconds = 0.1;
+    program.buffers[0].in_place = true;
+    let plan = solved(&program, 48);
+    let change = |step, kind, count| RunChange {
+        step,
+        kind,
+        buffer: Some(0),
+        slots: Slots { first: 0, count },
+    };
+    let run = Run {
+        changes: vec![
+            change(0, TransferKind::ReadInPlace, 0),
+            change(1, TransferKind::In, 16),
+            change(2, TransferKind::ReadInPlace, 0),
+        ],
+        ..Run::default()
+    };
+    let svg = plan.svg_beside(&program, &run);
+    let document = Document::parse(&svg).unwrap();
+    let titles = document.descendants().filter_map(|node| {
+        let (title, top) = (title(&node)?, node.attribute("y")?);
+        let mine = title.starts_with("weights 0:");
+        mine.then(|| (title, top.parse::<f64>().unwrap()))
+    });
+    let mut titles: Vec<_> = titles.collect();
+    titles.sort_unstable_by(|one, other| one.1.total_cmp(&other.1));
+    let words: Vec<_> = titles.iter().map(|(title, _)| *title).collect();
+    assert_eq!(
+        words,
+        [
+            "weights 0: steps 0 to 0, read in place",
+            "weights 0: slots 0 to 15, steps 1 to 3, transferred",
+            "weights 0: steps 0 to 0, read in place",
+            "weights 0: steps 2 to 2, read in place",
+        ]
+    );
+    assert!(titles[0].1 > 326.0, "{titles:?}");
+    assert_eq!(titles[2].1, titles[3].1);
+}
+
 #[test]
 fn a_large_drawing_says_what_it_leaves_out() {
     let program = with_compute(&forward(3000), 1.0);

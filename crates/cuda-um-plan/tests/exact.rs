@@ -167,6 +167,7 @@ fn tiny_programs() {
         out_bytes_per_second: 1e9,
         latency_seconds: 0.0,
         both_ways: 0.5,
+        in_place: 1.0,
     };
     let outcome = TestRunner::new_with_rng(config, random).run(&tiny(), |(program, slots)| {
         let bytes = slots * SLOT_BYTES;

@@ -165,6 +165,40 @@ fn data_that_are_read_once_stay_at_home() {
     assert!(plan.prediction().seconds <= plan.prediction().bound.seconds * 1.01);
 }
 
+/// The kernel reads at a quarter of the link's speed: a step in place is longer, and the plan has it only if the step computes for as long.
+#[test]
+fn a_step_that_reads_in_place_takes_as_long_as_its_kernel_reads() {
+    let link = Link {
+        in_place: 0.25,
+        ..Link::pcie5()
+    };
+    let bytes = 8 * SLOT_BYTES;
+    let (budget, needs) = (Budget { bytes }, link.in_place_seconds(bytes));
+    assert!(needs > 3.9 * link.in_seconds(bytes));
+    for (compute, is_read_in_place) in [(needs * 0.05, false), (needs * 1.1, true)] {
+        let mut program = Program {
+            buffers: vec![buffer("read once", 8, Role::ReadOnly)],
+            steps: vec![step(&[(0, Access::Read)], compute)],
+            repeat: Repeat::Cyclic,
+        };
+        let recipe = program.recipe(Recipe::InPlace, budget, link).unwrap();
+        let seconds = recipe.prediction().seconds;
+        assert!((seconds - needs.max(compute)).abs() < 1e-9, "{seconds}");
+        for index in 1..=2 {
+            program.buffers.push(buffer("often", 4, Role::ReadOnly));
+            program.steps.push(step(&[(index, Access::Read)], 1e-6));
+        }
+        let plan = solved(&program, budget, link);
+        let kind = plan.steps()[0].before.first().map(|one| one.kind);
+        let expected = [TransferKind::In, TransferKind::ReadInPlace];
+        assert_eq!(
+            kind,
+            Some(expected[usize::from(is_read_in_place)]),
+            "{plan}"
+        );
+    }
+}
+
 /// Every step that takes a place waits for the transfer that leaves it.
 #[test]
 fn transfers_from_the_device_have_deadlines() {
@@ -288,6 +322,13 @@ fn values_that_are_not_allowed_are_named() {
             "both_ways",
             Link {
                 both_ways: 0.0,
+                ..link
+            },
+        ),
+        (
+            "in_place",
+            Link {
+                in_place: 1.1,
                 ..link
             },
         ),

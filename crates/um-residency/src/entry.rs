@@ -8,6 +8,7 @@ use std::sync::Arc;
 use um_backend::cuda_um::{DeviceArena, DeviceBuffer};
 
 use crate::home::SharedHome;
+use crate::host_memory::HostMemory;
 use crate::place::Urgency;
 use cuda_um_plan::{Access, BufferSpec, Role};
 
@@ -18,6 +19,8 @@ pub(crate) struct Entry {
     pub(crate) home: SharedHome,
     /// Whether a transfer from or to the home needs the calling thread.
     pub(crate) in_file: bool,
+    /// The home is managed memory, of which the device gets a copy of the pages.
+    pub(crate) migrates: bool,
     pub(crate) memory: Residence,
     /// The first slot, unless the buffer is away.
     pub(crate) first: usize,
@@ -39,15 +42,26 @@ pub(crate) struct Entry {
     pub(crate) gone: Option<usize>,
     /// `gone` and `blank` before the guard that writes, for its contents if there is no work.
     pub(crate) was: (Option<usize>, bool),
+    /// Plans may have steps read the home in place.
+    pub(crate) read_once: bool,
 }
 
 /// Where the device memory of a buffer is.
 pub(crate) enum Residence {
     /// The contents are only in the home.
     Away,
-    Here(Arc<DeviceBuffer<u8>>),
-    /// A guard that writes has it.
+    Here(Memory),
+    /// A guard that writes has it, or a transfer without the lock.
     Taken,
+}
+
+/// The memory that kernels use.
+#[derive(Clone)]
+pub(crate) enum Memory {
+    /// Slots of the arena. A guard that writes has the only handle.
+    Slots(Arc<DeviceBuffer<u8>>),
+    /// The home itself.
+    Home(Arc<dyn HostMemory>),
 }
 
 impl Entry {
@@ -79,9 +93,10 @@ impl Entry {
         self.is_held() || self.pins > 0
     }
 
-    /// Whether a write back needs a thread that waits for the file.
+    /// Whether a thread must wait before the buffer can leave: for the file that is written, or for the work that reads managed memory.
     pub(crate) fn needs_flush(&self) -> bool {
-        self.in_file && self.dirty && matches!(self.memory, Residence::Here(_)) && !self.stays()
+        let waits = self.migrates || (self.in_file && self.dirty);
+        waits && matches!(self.memory, Residence::Here(_)) && !self.stays()
     }
 
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.

@@ -71,6 +71,27 @@ pub enum Error {
         /// The last step that uses the buffer in the plan.
         last_step: usize,
     },
+    /// A buffer that kernels cannot read in its home.
+    #[error("buffer {buffer} cannot be read in place, because {reason}: {advice}")]
+    NotInPlace {
+        /// The buffer.
+        buffer: String,
+        /// The role or the home that prevents it.
+        reason: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A buffer whose home does not suit the arena.
+    #[error(
+        "buffer {buffer} has its home in {home}: buffers of `Homed::from_unified` belong to an arena of `Arena::unified`, all others to \
+         one of `Arena::new`"
+    )]
+    OtherArena {
+        /// The buffer.
+        buffer: String,
+        /// The kind of its home.
+        home: &'static str,
+    },
     /// A pass is already recorded or run on this arena.
     #[error("{call}: a pass of this arena is being recorded or run: end it first")]
     PassActive {
@@ -96,6 +117,20 @@ pub enum Error {
     /// An error of the layers below.
     #[error(transparent)]
     Cuda(CudaError),
+}
+
+impl Error {
+    pub(crate) fn other_arena(buffer: String, home: &'static str) -> Self {
+        Self::OtherArena { buffer, home }
+    }
+
+    pub(crate) fn not_in_place(buffer: String, [reason, advice]: [&'static str; 2]) -> Self {
+        Self::NotInPlace {
+            buffer,
+            reason,
+            advice,
+        }
+    }
 }
 
 impl From<CudaError> for Error {

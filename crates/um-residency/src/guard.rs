@@ -9,7 +9,8 @@ use um_backend::{CudaError, Element};
 use crate::held::Held;
 use crate::homed::Homed;
 
-/// A buffer in the arena, to be read: `&guard` is an argument of kernels. Its slots are held until the guard is dropped.
+/// A buffer in the arena, or in its home if its plan has it read in place, to be read: `&guard` is an argument of kernels. Slots are held until
+/// the guard is dropped.
 ///
 /// A guard is needed only until the work is enqueued: later buffers in the same slots are ordered after that work. It stays on its thread.
 pub struct ReadGuard<'a, T> {
@@ -69,7 +70,7 @@ macro_rules! guards {
             /// The number of elements.
             #[must_use]
             pub fn len(&self) -> usize {
-                self.held.memory().len() / size_of::<T>()
+                self.view().len()
             }
 
             /// Whether there are no elements.
@@ -81,12 +82,12 @@ macro_rules! guards {
             /// The elements, for kernels and copies.
             ///
             /// # Panics
-            /// Never: slots are aligned for every element, and the buffer has whole elements.
+            /// Never: slots and homes are aligned for the elements, and the buffer has whole elements.
             pub fn view(&self) -> View<'_, T> {
-                self.elements().expect("slots are aligned for every element")
+                self.elements().expect("slots and homes are aligned")
             }
 
-            /// Copies the elements in the arena to the host.
+            /// Copies the elements to the host.
             ///
             /// # Ordering
             /// Waits for earlier writes of the buffer.
@@ -98,7 +99,7 @@ macro_rules! guards {
             }
 
             fn elements(&self) -> cuda_um::Result<View<'_, T>> {
-                self.held.memory().as_view().cast()
+                self.held.view()?.cast()
             }
         }
 
@@ -123,7 +124,7 @@ macro_rules! guards {
         impl<T: Element> fmt::Debug for $guard<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($guard))
-                    .field("memory", self.held.memory())
+                    .field("memory", &self.held)
                     .finish()
             }
         }

@@ -1,23 +1,27 @@
-//! The slots that a guard holds.
+//! What a guard holds: the slots of a buffer, or its home.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use um_backend::cuda_um::DeviceBuffer;
+use um_backend::cuda_um::{self, DeviceBuffer, View};
 
 use crate::entries::Id;
-use crate::entry::Residence;
+use crate::entry::{Memory, Residence};
+use crate::host_memory::HostMemory;
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
 
-/// A buffer in the arena, which stays in its slots until this is dropped.
+/// A buffer in the arena, which stays in its slots until this is dropped, or one that is read in its home.
 pub struct Held {
     shared: Arc<Shared>,
     id: Id,
     writes: bool,
     is_cancelled: bool,
-    /// The only handle, if it writes.
-    memory: Option<Arc<DeviceBuffer<u8>>>,
+    /// The home is read beside the arena: nothing waits for the guard, and the state does not know it.
+    is_in_place: bool,
+    /// `None` when it is dropped.
+    memory: Option<Memory>,
     /// Guards count for their thread.
     _stays: PhantomData<*const ()>,
 }
@@ -33,7 +37,7 @@ impl Held {
         let Residence::Here(here) = &entry.memory else {
             return None;
         };
-        let memory = Arc::clone(here);
+        let memory = here.clone();
         match writes {
             true => {
                 entry.memory = Residence::Taken;
@@ -49,9 +53,23 @@ impl Held {
             id,
             writes,
             is_cancelled: false,
+            is_in_place: false,
             memory: Some(memory),
             _stays: PhantomData,
         })
+    }
+
+    /// A buffer that is read in its home.
+    pub(crate) fn at_home(shared: &Arc<Shared>, id: Id, home: Arc<dyn HostMemory>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            id,
+            writes: false,
+            is_cancelled: false,
+            is_in_place: true,
+            memory: Some(Memory::Home(home)),
+            _stays: PhantomData,
+        }
     }
 
     /// Drops the guards of a set that failed: nothing was written, and the contents are as before.
@@ -62,12 +80,26 @@ impl Held {
         }
     }
 
-    pub(crate) fn memory(&self) -> &DeviceBuffer<u8> {
-        self.memory.as_deref().expect("until the drop")
+    fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("until the drop")
+    }
+
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.is_in_place
+    }
+
+    pub(crate) fn view(&self) -> cuda_um::Result<View<'_, u8>> {
+        match self.memory() {
+            Memory::Slots(memory) => Ok(memory.as_view()),
+            Memory::Home(home) => home.view(),
+        }
     }
 
     pub(crate) fn memory_mut(&mut self) -> &mut DeviceBuffer<u8> {
-        let memory = self.memory.as_mut().and_then(Arc::get_mut);
+        let memory = match &mut self.memory {
+            Some(Memory::Slots(memory)) => Arc::get_mut(memory),
+            _ => None,
+        };
         memory.expect("a guard that writes has the only handle")
     }
 }
@@ -79,6 +111,9 @@ impl Drop for Held {
         };
         if self.shared.is_inherited() {
             return std::mem::forget(memory);
+        }
+        if self.is_in_place {
+            return;
         }
         let mut state = self.shared.state.lock();
         let entry = state.entry(self.id);
@@ -103,5 +138,15 @@ impl Drop for Held {
         one_guard_less();
         drop(state);
         self.shared.released.notify_all();
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.memory {
+            Some(Memory::Slots(memory)) => memory.fmt(f),
+            Some(Memory::Home(home)) => home.view().fmt(f),
+            None => f.write_str("dropped"),
+        }
     }
 }

@@ -5,49 +5,27 @@ use std::io;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use um_backend::cuda_um::{
-    Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Stream, View, ViewMut,
-};
-use um_backend::{CudaError, Element};
+use um_backend::CudaError;
+use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream};
 
-type Result<T> = um_backend::Result<T>;
+use crate::host_memory::{HostMemory, settle_on_host};
 
-/// Host memory that copy engines reach.
-pub(crate) trait HostMemory: Send + Sync {
-    fn view(&self) -> Result<View<'_, u8>>;
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>>;
-}
-
-impl<T: Element> HostMemory for PinnedBuffer<T> {
-    fn view(&self) -> Result<View<'_, u8>> {
-        Ok(self.as_view().cast()?)
-    }
-
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        Ok(self.as_view_mut().cast()?)
-    }
-}
-
-impl<T: Element> HostMemory for RegisteredBuffer<'static, T> {
-    fn view(&self) -> Result<View<'_, u8>> {
-        Ok(self.as_view().cast()?)
-    }
-
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        Ok(self.as_view_mut().cast()?)
-    }
-}
+type Result<T, E = CudaError> = um_backend::Result<T, E>;
 
 /// The home of a buffer.
 pub(crate) enum Home {
     /// None yet: the contents are zeros, or in the arena.
     Nowhere,
-    Memory(Box<dyn HostMemory>),
+    /// Guards of buffers that are read in place share it.
+    Memory(Arc<dyn HostMemory>),
+    /// Managed memory. While the buffer is in the arena, the device has a copy of the pages, and the arena shares the handle.
+    Managed(Arc<dyn HostMemory>),
     /// A file, from this byte on.
     File(Arc<File>, u64),
 }
 
-/// A home that several threads use: transfers, and the host. Pins keep uses apart, so this lock never waits.
+/// A home that several threads use: transfers, and the host. Pins keep uses apart, so this lock waits only where a thread may wait for the
+/// device: managed memory leaves, and the host reads it.
 pub(crate) type SharedHome = Arc<RwLock<Home>>;
 
 /// The bytes that a copy between a file and device memory has on the host at a time.
@@ -59,6 +37,21 @@ impl Home {
         matches!(self, Self::File(..))
     }
 
+    /// Whether the home is managed memory.
+    pub(crate) fn is_managed(&self) -> bool {
+        matches!(self, Self::Managed(_))
+    }
+
+    /// The home in words.
+    pub(crate) fn in_words(&self) -> &'static str {
+        match self {
+            Self::Nowhere => "new pinned memory",
+            Self::Memory(_) => "pinned or registered memory",
+            Self::Managed(_) => "managed memory",
+            Self::File(..) => "a file",
+        }
+    }
+
     /// Whether the contents are zeros, or in the arena.
     pub(crate) fn is_nowhere(&self) -> bool {
         matches!(self, Self::Nowhere)
@@ -68,7 +61,7 @@ impl Home {
     pub(crate) fn bring_in(&self, to: &mut DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
         match self {
             Self::Nowhere => Ok(to.set_zero(stream)?),
-            Self::Memory(memory) => Ok(stream.copy(&memory.view()?, to)?),
+            Self::Memory(memory) | Self::Managed(memory) => Ok(stream.copy(&memory.view()?, to)?),
             Self::File(file, start) => read(file, *start, to),
         }
     }
@@ -78,7 +71,9 @@ impl Home {
         self.exists(&stream.device(), from.len())?;
         match self {
             Self::Nowhere => Ok(()),
-            Self::Memory(memory) => Ok(stream.copy(from, &mut memory.view_mut()?)?),
+            Self::Memory(memory) | Self::Managed(memory) => {
+                Ok(stream.copy(from, &mut exclusive(memory)?.view_mut()?)?)
+            }
             Self::File(file, start) => write(file, *start, from),
         }
     }
@@ -87,16 +82,43 @@ impl Home {
     fn exists(&mut self, device: &Device, bytes: usize) -> Result<()> {
         if matches!(self, Self::Nowhere) {
             let zeros = PinnedBuffer::<u8>::zeroed(device, bytes)?;
-            *self = Self::Memory(Box::new(zeros));
+            *self = Self::Memory(Arc::new(zeros));
         }
         Ok(())
+    }
+
+    /// The memory that kernels can read in place; otherwise the reason, and what to do.
+    pub(crate) fn to_read_in_place(&self) -> Result<Arc<dyn HostMemory>, [&'static str; 2]> {
+        match self {
+            Self::Memory(memory) if memory.is_mapped() => Ok(Arc::clone(memory)),
+            Self::Memory(_) => Err([
+                "the device does not map its home",
+                "leave `set_read_once` off: the contents are transferred",
+            ]),
+            Self::Managed(_) => Err([
+                "its home is managed memory",
+                "leave `set_read_once` off: the device gets a copy of the pages",
+            ]),
+            Self::File(..) => Err([
+                "its home is a file",
+                "read the file into pinned memory, and use `Homed::from_pinned`",
+            ]),
+            Self::Nowhere => Err(["it has no home", "use `Homed::from_slice`"]),
+        }
+    }
+
+    /// Whether a guard reads the home in place.
+    pub(crate) fn is_read_in_place(&self) -> bool {
+        matches!(self, Self::Memory(memory) if Arc::strong_count(memory) > 1)
     }
 
     /// Copies bytes of the home to the host.
     pub(crate) fn get(&self, offset: usize, target: &mut [u8]) -> Result<()> {
         match self {
             Self::Nowhere => target.fill(0),
-            Self::Memory(memory) => memory.view()?.copy_to_host_at(offset, target)?,
+            Self::Memory(memory) | Self::Managed(memory) => {
+                memory.view()?.copy_to_host_at(offset, target)?;
+            }
             Self::File(file, start) => {
                 let total = target.len();
                 read_at(file, target, start + offset as u64)
@@ -126,12 +148,27 @@ impl Home {
         self.exists(device, bytes)?;
         match self {
             Self::Nowhere => {}
-            Self::Memory(memory) => memory.view_mut()?.copy_from_host_at(offset, source)?,
+            Self::Memory(memory) => exclusive(memory)?
+                .view_mut()?
+                .copy_from_host_at(offset, source)?,
+            Self::Managed(memory) => {
+                let memory = exclusive(memory)?;
+                memory.view_mut()?.copy_from_host_at(offset, source)?;
+                settle_on_host(memory, &device.default_stream()?)?;
+            }
             Self::File(file, start) => write_at(file, source, *start + offset as u64)
                 .map_err(|error| failed("writing a home", source.len(), error))?,
         }
         Ok(())
     }
+}
+
+/// Memory to be written. No guard reads it in place: only read-only buffers have such guards, and the host writes when there is none.
+fn exclusive(memory: &mut Arc<dyn HostMemory>) -> Result<&mut (dyn HostMemory + 'static)> {
+    Arc::get_mut(memory).ok_or_else(|| CudaError::StorageInUse {
+        call: "writing a home",
+        held: "a guard that reads it".to_owned(),
+    })
 }
 
 fn failed(call: &'static str, total_bytes: usize, source: io::Error) -> CudaError {

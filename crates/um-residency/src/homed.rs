@@ -9,17 +9,22 @@ use parking_lot::RwLock;
 #[cfg(doc)]
 use um_backend::cuda_um;
 use um_backend::cuda_um::range;
-use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer};
+use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer, UnifiedBuffer};
 use um_backend::{CudaError, Element};
 
 use crate::arena::Arena;
 use crate::entries::Id;
 use crate::entry::{Entry, Residence};
+use crate::error::{Error, Result};
 use crate::home::Home;
+use crate::host_memory::settle_on_host;
 use crate::state::{Handle, Shared};
 use cuda_um_plan::Role;
 
-/// A buffer whose contents have a home outside of the device: pinned or registered host memory, or a file. A
+/// What to do about a role that is not read in place.
+const READ_ONLY: &str = "make it with `Role::ReadOnly`";
+
+/// A buffer whose contents have a home outside of the device: pinned or registered host memory, a file, or managed memory. A
 /// [`working_set`](crate::working_set) brings it into the [`Arena`], and its guard is an argument of kernels.
 ///
 /// It is a [`Buffer`](um_backend::Buffer): access of the host uses the home, after a write back if the arena has newer contents. A drop loses
@@ -65,13 +70,36 @@ impl<T: Element> Homed<T> {
     pub fn from_vec(arena: &Arena, elements: Vec<T>, role: Role) -> um_backend::Result<Self> {
         let home = RegisteredBuffer::from_vec(arena.device().as_cuda_um(), elements)?;
         let len = home.len();
-        Ok(Self::at(arena, len, role, Home::Memory(Box::new(home))))
+        Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
     }
 
     /// Makes a buffer whose home is this pinned memory, of the same runtime. In a child made by `fork`, all uses of the buffer are refused.
     pub fn from_pinned(arena: &Arena, home: PinnedBuffer<T>, role: Role) -> Self {
         let len = home.len();
-        Self::at(arena, len, role, Home::Memory(Box::new(home)))
+        Self::at(arena, len, role, Home::Memory(Arc::new(home)))
+    }
+
+    /// Makes a read-only buffer of a unified buffer, for an arena of [`Arena::unified`]. The guards of its working sets refer to the unified
+    /// buffer's own address. The advice of the buffer becomes that of the arena: the host is the preferred location.
+    ///
+    /// # Ordering
+    /// Waits for the work on the buffer, and moves its pages to the host.
+    ///
+    /// # Errors
+    /// [`Error::OtherArena`] for an arena of [`Arena::new`]; [`NotSupported`](cuda_um::Error::NotSupported) for unified memory that is not
+    /// managed memory; errors of CUDA. The unified buffer is lost after an error.
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn from_unified(arena: &Arena, mut home: UnifiedBuffer<T>) -> Result<Self> {
+        arena.shared.check_process("Homed::from_unified")?;
+        if arena.shared.memory.is_some() {
+            let name = home.name().unwrap_or("of a unified buffer").to_owned();
+            return Err(Error::other_arena(name, "managed memory"));
+        }
+        let stream = arena.shared.outbound.stream();
+        settle_on_host(&mut home, stream).map_err(CudaError::from)?;
+        let len = home.len();
+        let home = Home::Managed(Arc::new(home));
+        Ok(Self::at(arena, len, Role::ReadOnly, home))
     }
 
     /// Makes a buffer of `len` elements whose home is a part of a file, from byte `start` on, in the byte order of this machine. For a role
@@ -141,6 +169,7 @@ impl<T: Element> Homed<T> {
             bytes: len * size_of::<T>(),
             role,
             in_file: home.is_file(),
+            migrates: home.is_managed(),
             home: Arc::new(RwLock::new(home)),
             memory: Residence::Away,
             first: 0,
@@ -153,6 +182,7 @@ impl<T: Element> Homed<T> {
             next: Default::default(),
             gone: None,
             was: (None, false),
+            read_once: false,
         });
         drop(state);
         made
@@ -182,6 +212,31 @@ impl<T> Homed<T> {
         Arena {
             shared: Arc::clone(&self.shared),
         }
+    }
+
+    /// Allows plans to have a step read the buffer in its home, over the link, without slots of the arena. The caller promises that a kernel
+    /// reads each element about once in a step: each read is one over the link. [`Arena::record`] notes it in the program
+    /// ([`BufferSpec::in_place`](cuda_um_plan::BufferSpec::in_place)), and the plan decides for each step. Other working sets transfer the
+    /// buffer, also those of a pass that left its plan.
+    ///
+    /// # Errors
+    /// [`Error::NotInPlace`] unless the role is [`Role::ReadOnly`] and the home is pinned or registered memory that the device maps.
+    #[doc(alias = "cudaHostGetDevicePointer")]
+    pub fn set_read_once(&mut self, is_read_once: bool) -> Result<()> {
+        self.shared.check_process("set_read_once")?;
+        let mut state = self.shared.state.lock();
+        let entry = state.entry(self.id);
+        if is_read_once {
+            let home = match entry.role {
+                Role::ReadOnly => entry.home.read().to_read_in_place().map(drop),
+                Role::ReadWrite => Err(["its role is `ReadWrite`", READ_ONLY]),
+                Role::Scratch => Err(["its role is `Scratch`", READ_ONLY]),
+            };
+            let buffer = || entry.name.to_string();
+            home.map_err(|why| Error::not_in_place(buffer(), why))?;
+        }
+        entry.read_once = is_read_once;
+        Ok(())
     }
 
     /// Whether the buffer is in the arena now. It may leave at any time, unless a guard holds it.

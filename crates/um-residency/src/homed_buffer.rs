@@ -2,11 +2,11 @@
 
 use std::any::Any;
 
-use um_backend::cuda_um::range;
+use um_backend::cuda_um::{UnifiedBuffer, range};
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, Element, Result};
 
 use crate::homed::Homed;
-use crate::host::{put_home, with_home};
+use crate::host::{below, put_home, with_home};
 
 impl<T: Element> Homed<T> {
     /// Writes contents that only the arena has to the home.
@@ -52,9 +52,15 @@ impl<T: Element> Buffer<T> for Homed<T> {
         BufferMemoryMut::Opaque
     }
 
-    /// Makes a buffer of the same arena and role, with a home in pinned memory.
+    /// Makes a buffer of the same arena and role, with a home in pinned memory, or in managed memory if the arena is of unified buffers.
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        Ok(Box::new(Self::zeroed(&self.arena(), len, self.role)?))
+        let arena = self.arena();
+        if self.shared.memory.is_some() {
+            return Ok(Box::new(Self::zeroed(&arena, len, self.role)?));
+        }
+        let home = UnifiedBuffer::zeroed(arena.device().as_cuda_um(), len)?;
+        let made = Self::from_unified(&arena, home);
+        Ok(Box::new(made.map_err(|error| below(error, "clone_empty"))?))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -84,14 +84,18 @@ pub(crate) fn put_home(
         while state.entry(id).pins > 0 {
             wait.wait(shared, &mut state).map_err(refused)?;
         }
-        if state.entry(id).is_held() {
+        let entry = state.entry(id);
+        if entry.is_held() || entry.home.read().is_read_in_place() {
             let held = "a forgotten guard".to_owned();
             return Err(CudaError::StorageInUse { call, held });
         }
         if keeps {
             clean(shared, &mut state, id, call).map_err(refused)?;
         }
-        if !state.entry(id).stays() {
+        let entry = state.entry(id);
+        if entry.migrates && entry.needs_flush() {
+            flush(shared, &mut state, id).map_err(refused)?;
+        } else if !entry.stays() {
             break;
         }
     }

@@ -12,6 +12,7 @@ mod home;
 mod homed;
 mod homed_buffer;
 mod host;
+mod host_memory;
 mod lane;
 mod link;
 mod lock;
@@ -27,6 +28,7 @@ mod stats;
 mod steer;
 mod thread;
 mod transfer;
+mod unified;
 mod wait;
 mod working_set;
 

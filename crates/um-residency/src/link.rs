@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use cuda_um_plan::{Access, Link};
-use um_backend::cuda_um::{self, DeviceArena, Event, PinnedBuffer, Stream};
+use um_backend::cuda_um::{self, Device, DeviceArena, Event, PinnedBuffer, Stream};
 
 use crate::arena::Arena;
 use crate::error::Result;
 use crate::held::Held;
 use crate::homed::Homed;
-use crate::set::{List, acquire};
+use crate::set::{InPlace, List, acquire};
 
 /// The most bytes of a measured copy. A slot is the least.
 const LARGE: usize = 16 << 20;
@@ -29,7 +29,7 @@ impl Ends {
     }
 
     fn copy_out(&mut self, bytes: usize, stream: &Stream) -> cuda_um::Result<()> {
-        let source = self.device.memory().view(..bytes)?;
+        let source = self.device.view()?.slice(..bytes)?;
         stream.copy(&source, &mut self.host.view_mut(..bytes)?)
     }
 }
@@ -37,7 +37,8 @@ impl Ends {
 impl Arena {
     /// Measures the link: copies from and to pinned memory, one at a time and in both directions. Takes a few milliseconds, and up to 16 slots:
     /// buffers in them leave the arena, as for a working set. An arena with one slot never transfers in both directions at once, so
-    /// [`Link::both_ways`] is 1.
+    /// [`Link::both_ways`] is 1. [`Link::in_place`] is that of the device's cost model. For an arena of unified buffers, all values are those of
+    /// the model, and nothing is measured.
     ///
     /// # Ordering
     /// Waits for its copies, and while guards of other threads are in the way.
@@ -48,7 +49,10 @@ impl Arena {
     pub fn measure_link(&self) -> Result<Link> {
         let shared = &self.shared;
         shared.check_process("measure_link")?;
-        let slots = shared.memory.slots();
+        if shared.memory.is_none() {
+            return Ok(of_pages(shared.cuda.as_cuda_um()));
+        }
+        let slots = shared.slots;
         let large = LARGE.min((slots / 2).max(1) * DeviceArena::SLOT_BYTES);
         let small = DeviceArena::SLOT_BYTES / 2;
         // Two buffers, unless there is only one slot.
@@ -58,7 +62,7 @@ impl Arena {
         let list: List = ids.map(|id| (id, Access::Write)).collect();
         let mut ends = Vec::new();
         // Dropped before the buffers.
-        for device in acquire(shared, &list, "measure_link")? {
+        for device in acquire(shared, (&list, &InPlace::new()), "measure_link")? {
             let host = PinnedBuffer::zeroed(shared.cuda.as_cuda_um(), large)?;
             ends.push(Ends { host, device });
         }
@@ -77,6 +81,7 @@ impl Arena {
             })?,
             _ => alone,
         };
+        let model = shared.cuda.as_cuda_um().cost_model();
         let bytes = (large - small) as f64;
         let rate = bytes / (in_large - in_small).max(1e-9);
         let latency = (in_large - large as f64 / rate).clamp(0.0, 1.0);
@@ -85,7 +90,20 @@ impl Arena {
             out_bytes_per_second: (large as f64 / (out_large - latency).max(1e-9)).clamp(1.0, 1e15),
             latency_seconds: latency,
             both_ways: (alone / both.max(1e-9)).clamp(0.01, 1.0),
+            in_place: (model.remote_rate / model.pinned_rate).clamp(0.01, 1.0),
         })
+    }
+}
+
+/// The link for prefetches.
+fn of_pages(device: &Device) -> Link {
+    let model = device.cost_model();
+    Link {
+        in_bytes_per_second: model.prefetch_to_device_rate.clamp(1.0, 1e15),
+        out_bytes_per_second: model.prefetch_to_host_rate.clamp(1.0, 1e15),
+        latency_seconds: model.prefetch.as_secs_f64().min(1.0),
+        both_ways: 1.0,
+        in_place: 1.0,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::pass::{Clock, Divergence, Kind, Pass, Runner};
 use crate::record::Active;
 use crate::report::{PassReport, Report};
-use crate::stats::LoggedChange;
+use crate::stats::{LoggedChange, Stats};
 use crate::steer;
 
 /// A plan for the buffers of an arena. [`run`](Self::run) is called for each pass.
@@ -61,7 +61,8 @@ pub struct Planned {
 struct Timed {
     begin: Event,
     end: Event,
-    bytes: [u64; 2],
+    /// The arena's counters before and after it.
+    stats: [Stats; 2],
     clock: Option<Clock>,
     divergence: Option<Divergence>,
 }
@@ -71,7 +72,8 @@ impl Planned {
     ///
     /// # Errors
     /// [`Error::Plan`] for a plan that is not valid for the program, or needs a larger budget; [`Error::UnknownBuffer`] unless each name
-    /// belongs to one buffer.
+    /// belongs to one buffer; [`Error::NotInPlace`] if the program allows to read a buffer in place that is not
+    /// [read once](crate::Homed::set_read_once).
     pub fn new(arena: &Arena, program: Program, plan: Plan) -> Result<Self> {
         plan.check(&program)?;
         let (needs, has) = (plan.budget(), arena.plan_budget());
@@ -98,14 +100,16 @@ impl Planned {
         }
         drop(state);
         let runner = Runner::new(Arc::new(program), Arc::new(plan), ids);
-        Ok(Self {
+        let planned = Self {
             arena: arena.clone(),
             runner: Box::new(runner),
             passes: Vec::new(),
             timed: VecDeque::new(),
             changes: Vec::new(),
             measures: false,
-        })
+        };
+        planned.live(&planned.runner)?;
+        Ok(planned)
     }
 
     /// Measures the wait of each step for its transfers in later passes. This costs a few microseconds for each step.
@@ -122,8 +126,8 @@ impl Planned {
     /// `pass` returns when its work is enqueued, and so does this.
     ///
     /// # Errors
-    /// [`Error::PassActive`] within another pass, [`Error::UnknownBuffer`] for a dropped buffer, and errors of CUDA. The result of `pass` may
-    /// then be lost, and the next pass begins anew.
+    /// [`Error::PassActive`] within another pass, [`Error::UnknownBuffer`] for a dropped buffer, [`Error::NotInPlace`] as for
+    /// [`new`](Self::new), and errors of CUDA. The result of `pass` may then be lost, and the next pass begins anew.
     pub fn run<R>(&mut self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<R> {
         let shared = Arc::clone(&self.arena.shared);
         let active = Active::enter(&shared, "run")?;
@@ -159,26 +163,31 @@ impl Planned {
         self.timed.push_back(Timed {
             begin,
             end,
-            bytes: [
-                after.in_bytes - before.in_bytes,
-                after.out_bytes - before.out_bytes,
-            ],
+            stats: [before, after],
             clock,
             divergence,
         });
         Ok(result)
     }
 
+    /// Checks that the buffers of the program are there, as it describes them.
     fn live(&self, runner: &Runner) -> Result<()> {
         let state = self.arena.shared.state.lock();
         for (&id, spec) in runner.ids.iter().zip(&runner.program.buffers) {
-            let fits = |entry: &Entry| entry.fits(spec);
-            if !state.entries.get(id).is_some_and(fits) {
+            let fits = |entry: &&Entry| entry.fits(spec);
+            let Some(entry) = state.entries.get(id).filter(fits) else {
                 return Err(Error::UnknownBuffer {
                     name: spec.name.clone(),
                     bytes: spec.bytes,
                     found: 0,
                 });
+            };
+            if spec.in_place && !entry.read_once {
+                let why = [
+                    "it is not marked as read once",
+                    "call `set_read_once(true)`, or record the pass again",
+                ];
+                return Err(Error::not_in_place(spec.name.clone(), why));
             }
         }
         Ok(())
@@ -226,10 +235,13 @@ impl Planned {
 impl Timed {
     fn report(&self) -> Result<PassReport> {
         let stalls = self.clock.as_ref().map_or(Ok(Vec::new()), Clock::stalls)?;
+        let [before, after] = &self.stats;
+        let in_place_bytes = after.in_place_bytes - before.in_place_bytes;
         Ok(PassReport {
             time: self.end.elapsed_since(&self.begin)?,
-            in_bytes: self.bytes[0],
-            out_bytes: self.bytes[1],
+            in_bytes: after.in_bytes - before.in_bytes + in_place_bytes,
+            out_bytes: after.out_bytes - before.out_bytes,
+            in_place_bytes,
             stalls,
             divergence: self.divergence.clone(),
         })

@@ -53,7 +53,7 @@ impl Arena {
                 name: entry.name.to_string(),
                 bytes: entry.bytes as u64,
                 role: entry.role,
-                in_place: false,
+                in_place: entry.read_once,
             })
         };
         let steps = recorder.steps.into_iter().zip(times).enumerate();

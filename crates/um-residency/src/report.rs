@@ -40,6 +40,7 @@ impl Report {
                 Change::Claim => TransferKind::Claim,
                 Change::Out => TransferKind::Out,
                 Change::Drop => TransferKind::Drop,
+                Change::InPlace => TransferKind::ReadInPlace,
             },
             buffer: ids.get(&*one.buffer).copied(),
             slots: Slots {
@@ -62,10 +63,12 @@ impl Report {
 pub struct PassReport {
     /// The device's time from the beginning of the pass to its end, on the stream of the pass.
     pub time: Duration,
-    /// Bytes that were transferred to the arena.
+    /// Bytes over the link to the device: those that were transferred to the arena, and those that were read in place.
     pub in_bytes: u64,
     /// Bytes that were written back.
     pub out_bytes: u64,
+    /// The part of `in_bytes` that was read in place.
+    pub in_place_bytes: u64,
     /// The waits of each step for transfers, if they are measured ([`Planned::measure_stalls`](crate::Planned::measure_stalls)).
     pub stalls: Vec<Duration>,
     /// Where the pass left the plan.
@@ -92,6 +95,10 @@ impl fmt::Display for Report {
             let times = [pass.time, stalls].map(|time| time.as_secs_f64());
             let bytes = [pass.in_bytes, pass.out_bytes];
             line(f, &number.to_string(), bytes, times)?;
+            if pass.in_place_bytes > 0 {
+                let mib = pass.in_place_bytes as f64 / f64::from(1 << 20);
+                writeln!(f, "        read in place: {mib:.1} MiB of those in")?;
+            }
             if let Some(left) = &pass.divergence {
                 let Divergence {
                     step,

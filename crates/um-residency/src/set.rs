@@ -1,14 +1,16 @@
 //! Acquires a working set: all of its buffers, or none.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use um_backend::cuda_um::{DeviceArena, EventsLater};
 
 use crate::entries::Id;
-use crate::entry::Residence;
+use crate::entry::{Memory, Residence};
 use crate::error::{Error, Result};
 use crate::held::Held;
+use crate::host_memory::HostMemory;
 use crate::place::{Region, choose};
 use crate::state::{Guarded, Handle, Shared, State};
 use crate::transfer::{Load, bring_in, evict, flush, flush_one, look_ahead, make_room};
@@ -23,6 +25,9 @@ pub struct Requests<'a> {
 }
 
 pub(crate) type List = SmallVec<[(Id, Access); 4]>;
+
+/// Buffers of a set that are read in place, and their homes.
+pub(crate) type InPlace = SmallVec<[(Id, Arc<dyn HostMemory>); 2]>;
 
 /// Guards of a set whose other buffers are still read from files.
 type Parts = SmallVec<[Option<Held>; 4]>;
@@ -56,6 +61,9 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             continue;
         };
         let buffer = || entry.name.to_string();
+        if entry.migrates != shared.memory.is_none() {
+            return Err(Error::other_arena(buffer(), entry.home.read().in_words()));
+        }
         if entry.role == Role::ReadOnly && access != Access::Read {
             return Err(Error::ReadOnly { buffer: buffer() });
         }
@@ -74,7 +82,7 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             Some(_) => return Err(Error::Twice { buffer: buffer() }),
         }
     }
-    if slots > shared.memory.slots() {
+    if slots > shared.slots {
         return Err(over_budget(shared, &[], slots));
     }
     let lost = state.lost();
@@ -82,7 +90,7 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
         return Ok(());
     }
     // No wait gives the slots of forgotten guards back.
-    let fits = choose(shared.memory.slots(), &lost, &needs).is_some();
+    let fits = choose(shared.slots, &lost, &needs).is_some();
     fits.then_some(())
         .ok_or_else(|| over_budget(shared, &lost, slots))
 }
@@ -95,15 +103,27 @@ fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
     }
 }
 
-/// Waits until the whole set can be had, brings in what is missing, and takes it.
-pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> Result<Guards> {
+/// Waits until the whole set can be had, brings in what is missing, and takes it. What is read in place needs no slots.
+pub(crate) fn acquire(
+    shared: &Arc<Shared>,
+    (list, in_place): (&List, &InPlace),
+    call: &'static str,
+) -> Result<Guards> {
     shared.check_process(call)?;
     // Dropped after the lock, which the drop of a guard takes.
     let mut held: Parts = SmallVec::new();
     let mut loads = Loads::new();
     let mut state = shared.state.lock();
-    let places = free_places(shared, &mut state, list, call)?;
-    arrive(shared, &mut state, (list, &places), &mut loads)?;
+    let home = |id: Id| in_place.iter().find(|&&(other, _)| other == id);
+    let in_slots = match in_place.is_empty() {
+        true => Cow::Borrowed(list),
+        false => {
+            let needs_slots = |&&(id, _): &&(Id, Access)| home(id).is_none();
+            Cow::Owned(list.iter().filter(needs_slots).copied().collect())
+        }
+    };
+    let places = free_places(shared, &mut state, &in_slots, call)?;
+    arrive(shared, &mut state, (&in_slots, &places), &mut loads)?;
     state.clock += 1;
     state.counters.stats.sets += 1;
     for &(id, access) in list {
@@ -112,7 +132,10 @@ pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> 
         entry.used = clock;
         entry.next.pop_front();
         let writes = access != Access::Read;
-        held.push(Held::take(shared, &mut state, (id, writes)));
+        held.push(match home(id) {
+            Some((_, home)) => Some(Held::at_home(shared, id, Arc::clone(home))),
+            None => Held::take(shared, &mut state, (id, writes)),
+        });
     }
     // Its failures are those of buffers that other sets need: a later set meets them.
     let _ = look_ahead(shared, &mut state);
@@ -196,7 +219,7 @@ fn places(shared: &Shared, state: &State, list: &List, all: bool) -> Option<Plac
     let of_set = |id: Id| list.iter().any(|&(other, _)| other == id);
     let regions = state.regions(|id, _| !all && of_set(id));
     let needs: SmallVec<[usize; 4]> = away.iter().map(|(_, slots)| *slots).collect();
-    let starts = choose(shared.memory.slots(), &regions, &needs)?;
+    let starts = choose(shared.slots, &regions, &needs)?;
     let ids = away.iter().map(|(id, _)| *id);
     Some(ids.zip(starts).collect())
 }
@@ -298,7 +321,7 @@ pub(crate) fn load_all(
         }
         let mut state = shared.state.lock();
         match outcome {
-            Ok(()) => state.entry(id).memory = Residence::Here(Arc::new(memory)),
+            Ok(()) => state.entry(id).memory = Residence::Here(Memory::Slots(Arc::new(memory))),
             Err(_) => {
                 drop(memory);
                 state.left(id);

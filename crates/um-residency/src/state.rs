@@ -21,7 +21,9 @@ use cuda_um_plan::Access;
 pub(crate) struct Shared {
     pub(crate) device: BufferDevice,
     pub(crate) cuda: Arc<CudaDevice>,
-    pub(crate) memory: DeviceArena,
+    /// `None` for unified buffers.
+    pub(crate) memory: Option<DeviceArena>,
+    pub(crate) slots: usize,
     /// Transfers to the arena, and from it.
     pub(crate) inbound: Lane,
     pub(crate) outbound: Lane,
@@ -47,7 +49,7 @@ impl Shared {
     }
 
     pub(crate) fn budget_bytes(&self) -> u64 {
-        (self.memory.slots() * DeviceArena::SLOT_BYTES) as u64
+        (self.slots * DeviceArena::SLOT_BYTES) as u64
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Stats {
     pub in_bytes: u64,
     /// Bytes that were written back.
     pub out_bytes: u64,
+    /// Bytes of homes that steps read in place, over the link.
+    pub in_place_bytes: u64,
     /// Bytes in the arena now, in whole slots.
     pub resident_bytes: u64,
     /// The maximum of `resident_bytes` so far.
@@ -36,6 +38,8 @@ pub enum Change {
     Out,
     /// The slots became free.
     Drop,
+    /// The step reads the home in place. There are no slots.
+    InPlace,
 }
 
 /// A line of the log: [`Report::changes`](crate::Report::changes).
@@ -62,7 +66,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     pub(crate) fn note(&mut self, change: Change, entry: &Entry) {
-        let (bytes, slots) = (entry.bytes as u64, entry.slots());
+        let (bytes, mut slots) = (entry.bytes as u64, entry.slots());
         let whole = (slots.len() * um_backend::cuda_um::DeviceArena::SLOT_BYTES) as u64;
         let stats = &mut self.stats;
         match change {
@@ -70,6 +74,10 @@ impl Counters {
             Change::Out => stats.out_bytes += bytes,
             Change::Claim => {}
             Change::Drop => stats.resident_bytes -= whole,
+            Change::InPlace => {
+                stats.in_place_bytes += bytes;
+                slots = 0..0;
+            }
         }
         if matches!(change, Change::In | Change::Claim) {
             stats.resident_bytes += whole;

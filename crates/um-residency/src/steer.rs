@@ -8,29 +8,33 @@ use um_backend::cuda_um::{Event, Stream};
 use crate::entries::Id;
 use crate::error::Result;
 use crate::pass::{Divergence, Kind, Pass, Runner};
-use crate::set::{Guards, List, Loads, load_all};
+use crate::set::{Guards, InPlace, List, Loads, load_all};
 use crate::state::{Guarded, Shared, State};
+use crate::stats::Change;
 use crate::transfer::{bring_in, evict, flush, flush_one, make_room, write_back};
 
-/// Before a working set of the thread of a pass: the transfers that its plan has until then.
-pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Result<()> {
+/// Before a working set of the thread of a pass: the transfers that its plan has until then. Returns what the plan has it read in place.
+pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Result<InPlace> {
     shared.check_process("working_set")?;
+    let (mut loads, mut in_place) = (Loads::new(), InPlace::new());
     let mut state = shared.state.lock();
     let Some(mut pass) = take(&mut state) else {
-        return Ok(());
+        return Ok(in_place);
     };
-    let mut loads = Loads::new();
-    let begun = begin_of(shared, &mut state, (&mut pass, stream), (list, &mut loads));
+    let out = (&mut loads, &mut in_place);
+    let begun = begin_of(shared, &mut state, (&mut pass, stream), list, out);
     state.pass = Some(pass);
     drop(state);
-    load_all(shared, begun, loads, |_, _| ())
+    load_all(shared, begun, loads, |_, _| ())?;
+    Ok(in_place)
 }
 
 fn begin_of(
     shared: &Shared,
     state: &mut Guarded<'_>,
     (pass, stream): (&mut Pass, &Stream),
-    (list, loads): (&List, &mut Loads),
+    list: &List,
+    (loads, in_place): (&mut Loads, &mut InPlace),
 ) -> Result<()> {
     if let Some(clock) = &mut pass.clock {
         clock.begins = Some(Event::timed(stream)?);
@@ -42,10 +46,35 @@ fn begin_of(
         let found = in_words(state, list);
         diverge(state, runner, found);
     }
-    match runner.divergence {
-        None => proceed(shared, state, runner, loads),
-        Some(_) => Ok(()),
+    if runner.divergence.is_none() {
+        proceed(shared, state, runner, loads)?;
+        *in_place = read_in_place(shared, state, runner)?;
     }
+    Ok(())
+}
+
+/// The buffers that the next step reads in place. Those in the arena leave it: the plan has their slots for others.
+fn read_in_place(shared: &Shared, state: &mut State, runner: &Runner) -> Result<InPlace> {
+    let mut in_place = InPlace::new();
+    let planned = &runner.plan.steps()[runner.step].before;
+    let kind = TransferKind::ReadInPlace;
+    for one in planned.iter().filter(|one| one.kind == kind) {
+        let id = runner.ids[one.buffer];
+        let entry = state.entry(id);
+        if !entry.is_away() && !entry.stays() {
+            evict(shared, state, id)?;
+        }
+        let entry = state.entry(id);
+        let home = entry.home.read().to_read_in_place();
+        // After a write of the host that failed, the home may have a part of it.
+        if let Ok(home) = home
+            && entry.read_once
+            && !entry.dirty
+        {
+            in_place.push((id, home));
+        }
+    }
+    Ok(in_place)
 }
 
 /// After a working set was granted.
@@ -65,10 +94,26 @@ pub(crate) fn granted(
             Kind::Recorded(recorder) => recorder.step(list),
             Kind::Planned(runner) => runner.step += 1,
         }
+        note_in_place(&mut state, list, held);
         state.counters.step += 1;
     }
     state.pass = Some(pass);
     measured
+}
+
+fn note_in_place(state: &mut State, list: &List, held: &Guards) {
+    let State {
+        entries, counters, ..
+    } = state;
+    for (at, (&(id, _), one)) in list.iter().zip(held).enumerate() {
+        let is_first = list[..at].iter().all(|&(other, _)| other != id);
+        if one.is_in_place()
+            && is_first
+            && let Some(entry) = entries.get(id)
+        {
+            counters.note(Change::InPlace, entry);
+        }
+    }
 }
 
 /// Notes the time at which the stream has everything that the step uses.
@@ -77,10 +122,12 @@ fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &mut Guards))
         return Ok(());
     };
     for (held, (_, access)) in held.iter_mut().zip(list) {
-        if held.memory().is_empty() {
+        // The kernel itself transfers what it reads in place.
+        let view = held.view()?;
+        if view.is_empty() || held.is_in_place() {
             continue;
         }
-        stream.copy(&held.memory().view(..1)?, &mut clock.probe)?;
+        stream.copy(&view.slice(..1)?, &mut clock.probe)?;
         if *access == Access::Write {
             // After the last work in the slots, too. The byte stays what it is: the set may fail yet.
             stream.copy(&clock.probe, &mut held.memory_mut().view_mut(..1)?)?;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use um_backend::cuda_um::DeviceBuffer;
 
 use crate::entries::Id;
-use crate::entry::{Entry, Residence};
+use crate::entry::{Entry, Memory, Residence};
 use crate::error::Result;
 use crate::home::SharedHome;
 use crate::place::{Urgency, choose};
 use crate::state::{Guarded, Shared, State};
 use crate::stats::Change;
+use crate::unified;
 use cuda_um_plan::Access;
 
 /// Makes the home as new as the arena: enqueues a copy. A file is [flushed](flush) before, unless the buffer is in use: then it stays dirty.
@@ -23,7 +24,7 @@ pub(crate) fn write_back(shared: &Shared, state: &mut State, id: Id) -> Result<(
     let Some(entry) = entries.get_mut(id).filter(goes) else {
         return Ok(());
     };
-    if let Residence::Here(memory) = &entry.memory {
+    if let Residence::Here(Memory::Slots(memory)) = &entry.memory {
         let write = |stream: &_| entry.home.write().write_back(memory, stream);
         shared.outbound.enqueue(write)?;
         entry.dirty = false;
@@ -32,10 +33,14 @@ pub(crate) fn write_back(shared: &Shared, state: &mut State, id: Id) -> Result<(
     Ok(())
 }
 
-/// Writes contents that only the arena has to the file that is their home, without the lock: the state may be another one afterwards.
+/// Writes contents that only the arena has to the file that is their home, or takes managed memory out of the arena, without the lock: the
+/// state may be another one afterwards.
 pub(crate) fn flush(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
     let entry = state.entry(id);
-    let Residence::Here(memory) = &entry.memory else {
+    if entry.migrates {
+        return unified::leave(shared, state, id);
+    }
+    let Residence::Here(Memory::Slots(memory)) = &entry.memory else {
         return Ok(());
     };
     let (memory, home) = (Arc::clone(memory), Arc::clone(&entry.home));
@@ -107,7 +112,12 @@ pub(crate) fn bring_in(
     access: Access,
 ) -> Result<Option<Load>> {
     let entry = state.entry(id);
-    let mut memory = shared.memory.place::<u8>(first, entry.bytes)?;
+    let Some(arena) = &shared.memory else {
+        let home = Arc::clone(&entry.home);
+        unified::bring_in(shared, state, (id, first), &home.read())?;
+        return Ok(None);
+    };
+    let mut memory = arena.place::<u8>(first, entry.bytes)?;
     memory.set_name(Arc::clone(&entry.name));
     let needs_contents = access != Access::Write;
     entry.blank = !needs_contents;
@@ -129,7 +139,8 @@ pub(crate) fn bring_in(
         }
         false => Change::Claim,
     };
-    state.arrived(id, first, (Residence::Here(Arc::new(memory)), change));
+    let memory = Memory::Slots(Arc::new(memory));
+    state.arrived(id, first, (Residence::Here(memory), change));
     Ok(None)
 }
 
@@ -159,7 +170,7 @@ pub(crate) fn look_ahead(shared: &Shared, state: &mut State) -> Result<()> {
         let (count, earlier) = (entry.slot_count(), Urgency::Next(std::cmp::Reverse(at)));
         let stays = |_: Id, entry: &Entry| entry.urgency() >= Some(earlier) || entry.needs_flush();
         let regions = state.regions(stays);
-        let Some(places) = choose(shared.memory.slots(), &regions, &[count]) else {
+        let Some(places) = choose(shared.slots, &regions, &[count]) else {
             break;
         };
         make_room(shared, state, &(places[0]..places[0] + count))?;

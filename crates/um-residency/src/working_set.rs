@@ -7,7 +7,7 @@ use um_backend::cuda_um::Stream;
 use crate::error::Result;
 use crate::held::Held;
 use crate::request::WorkingSet;
-use crate::set::{Requests, acquire};
+use crate::set::{InPlace, Requests, acquire};
 use crate::steer;
 
 /// Brings all buffers of a set into the arena, and returns their guards in the same shape: the arguments of the step's kernels.
@@ -31,10 +31,11 @@ pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::
     set.request(&mut requests)?;
     let (shared, list) = (requests.shared()?, &requests.list);
     let has_pass = shared.has_pass.load(Ordering::Relaxed);
-    if has_pass {
-        steer::begin(shared, stream, list)?;
-    }
-    let mut held = acquire(shared, list, "working_set")?;
+    let in_place = match has_pass {
+        true => steer::begin(shared, stream, list)?,
+        false => InPlace::new(),
+    };
+    let mut held = acquire(shared, (list, &in_place), "working_set")?;
     if has_pass && let Err(error) = steer::granted(shared, stream, (list, &mut held)) {
         Held::cancel(held);
         return Err(error);

@@ -7,6 +7,7 @@ use std::io::Write;
 
 use support::{MIB, each_machine};
 use um_backend::conformance::{self, Make};
+use um_backend::cuda_um::UnifiedBuffer;
 use um_backend::{Buffer, Element, HostBuffer};
 use um_residency::{Arena, Budget, Homed, Role};
 
@@ -45,6 +46,16 @@ fn of_type<T: Element>(arena: &Arena) {
     check("file", &in_file);
 }
 
+/// The arena is of unified buffers.
+fn of_unified(arena: &Arena) {
+    let unified = |len: usize| {
+        let home = UnifiedBuffer::<f32>::zeroed(arena.device().as_cuda_um(), len)?;
+        let homed = Homed::from_unified(arena, home).unwrap();
+        Ok(Box::new(homed) as Box<dyn Buffer<f32>>)
+    };
+    check("unified", &unified);
+}
+
 /// A file of three bytes and zeros.
 fn zeros(bytes: usize) -> File {
     let mut file = tempfile::tempfile().unwrap();
@@ -58,5 +69,8 @@ fn homed_buffers_keep_the_contract() {
         let arena = Arena::new(&machine.device, Budget::Bytes(4 * MIB)).unwrap();
         of_type::<f32>(&arena);
         of_type::<u8>(&arena);
+        if machine.device.capabilities().concurrent_managed_access {
+            of_unified(&Arena::unified(&machine.device, Budget::Bytes(4 * MIB)).unwrap());
+        }
     });
 }

@@ -9,9 +9,10 @@ use cuda_um_testkit::faults::failure::{Failure, calls, each_once, struck};
 use cuda_um_testkit::faults::leaks;
 use cuda_um_testkit::without_pools;
 
-use um_backend::cuda_um::Stream;
+use um_backend::cuda_um::{Stream, UnifiedBuffer};
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{Buffer, CudaBackend, CudaBackendConfig};
+use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
     Arena, Budget, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set,
 };
@@ -26,6 +27,10 @@ struct World {
     stream: Stream,
     arena: Arena,
     buffers: Vec<Homed<u32>>,
+    /// Read in place, and never changed.
+    weights: Homed<u32>,
+    /// Buffers of an arena of unified buffers with two slots.
+    unified: Vec<Homed<u32>>,
     _backend: CudaBackend,
 }
 
@@ -48,8 +53,19 @@ impl World {
         for (number, buffer) in buffers.iter_mut().enumerate() {
             buffer.set_name(&format!("buffer {number}"));
         }
+        let mut weights = Homed::from_slice(&arena, &vec![4; LEN], Role::ReadOnly).unwrap();
+        weights.set_name("weights");
+        weights.set_read_once(true).unwrap();
+        let pages = Arena::unified(&device, Budget::Bytes(2 << 21)).unwrap();
+        let unified = (0..3).map(|value| {
+            let home = UnifiedBuffer::from_slice(device.as_cuda_um(), &[value; LEN]).unwrap();
+            Homed::from_unified(&pages, home).unwrap()
+        });
+        let unified = unified.collect();
         device.synchronize().unwrap();
         Self {
+            weights,
+            unified,
             stream: device.as_cuda_um().stream().unwrap(),
             arena,
             buffers,
@@ -108,6 +124,36 @@ impl World {
         Ok(())
     }
 
+    /// As `planned`, beside a buffer that the plan reads in place.
+    fn in_place(&self) -> Result<(), Error> {
+        let pass = || {
+            let weights = working_set(&self.stream, Read(&self.weights))?;
+            assert_eq!(weights.read_back()?, vec![4; LEN]);
+            drop(weights);
+            self.pass()
+        };
+        let (done, program) = self.arena.record(&self.stream, pass)?;
+        done?;
+        let budget = self.arena.plan_budget();
+        let plan = program.recipe(Recipe::InPlace, budget, Link::pcie5())?;
+        let mut planned = Planned::new(&self.arena, program, plan)?;
+        planned.run(&self.stream, pass)??;
+        assert!(planned.report()?.passes[0].in_place_bytes > 0);
+        Ok(())
+    }
+
+    /// Sets of unified buffers, and writes of the host.
+    fn unified(&self) -> Result<(), Error> {
+        for at in [0, 1, 2, 1, 0, 2] {
+            let guard = working_set(&self.stream, Read(&self.unified[at]))?;
+            assert_eq!(guard.read_back()?, vec![at as u32; LEN]);
+        }
+        let mut copy = self.unified[1].clone_empty(LEN)?;
+        copy.copy_from_host(&[7; LEN])?;
+        assert_eq!(copy.read_back()?, vec![7; LEN]);
+        Ok(())
+    }
+
     /// Steps that write everything, measured: what fails leaves the old contents, which are also the new ones.
     fn writes(&self) -> Result<(), Error> {
         let all = &self.buffers[..3];
@@ -135,9 +181,11 @@ impl World {
 }
 
 type Scenario = (&'static str, fn(&World) -> Result<(), Error>);
-const SCENARIOS: [Scenario; 4] = [
+const SCENARIOS: [Scenario; 6] = [
     ("look ahead", World::look_ahead),
     ("planned", World::planned),
+    ("in place", World::in_place),
+    ("unified", World::unified),
     ("host", World::host),
     ("writes", World::writes),
 ];

@@ -8,7 +8,7 @@ use std::thread;
 
 use cuda_um_testkit::child::in_child;
 use support::{Machine, SLOT};
-use um_backend::cuda_um::PinnedBuffer;
+use um_backend::cuda_um::{PinnedBuffer, UnifiedBuffer};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError};
 use um_residency::{
@@ -23,6 +23,8 @@ struct Inherited {
     planned: Planned,
     plan: (Program, Plan),
     pinned: Option<PinnedBuffer<u32>>,
+    unified: Arena,
+    home: Option<UnifiedBuffer<u32>>,
     /// Dropped last, because it checks for leaks.
     machine: Machine,
 }
@@ -39,6 +41,8 @@ impl Inherited {
         let planned = Planned::new(&arena, program.clone(), plan.clone()).unwrap();
         let below = machine.device.as_cuda_um();
         let pinned = Some(PinnedBuffer::zeroed(below, 4).unwrap());
+        let home = Some(UnifiedBuffer::zeroed(below, 4).unwrap());
+        let unified = Arena::unified(&machine.device, Budget::Bytes(2 << 20)).unwrap();
         let plan = (program, plan);
         Self {
             machine,
@@ -47,6 +51,8 @@ impl Inherited {
             planned,
             plan,
             pinned,
+            unified,
+            home,
         }
     }
 
@@ -57,6 +63,7 @@ impl Inherited {
         let file = || tempfile::tempfile().unwrap();
         let (program, plan) = self.plan.clone();
         let pinned = self.pinned.take().unwrap();
+        let unified = self.home.take().unwrap();
         let mut pinned = Homed::from_pinned(arena, pinned, Role::ReadWrite);
         pinned.set_name("pinned");
         let results = [
@@ -76,6 +83,9 @@ impl Inherited {
             of(self.buffer.read_back().map(drop)),
             of(self.buffer.copy_from_host_at(0, &[1])),
             of(self.buffer.fill(1)),
+            self.buffer.set_read_once(true),
+            Arena::unified(&self.machine.device, Budget::Bytes(2 << 20)).map(drop),
+            Homed::from_unified(&self.unified, unified).map(drop),
             of(pinned.read_back().map(drop)),
             working_set(stream, Update(&pinned)).map(drop),
         ];

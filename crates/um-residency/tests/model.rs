@@ -9,10 +9,12 @@ use std::thread;
 
 use support::{Machine, SLOT, each_machine};
 use um_backend::Buffer;
-use um_backend::cuda_um::{Stream, View};
+use um_backend::cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, View};
 use um_backend::sim::Gpu;
+use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
-    Access, Arena, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set,
+    Access, Arena, Budget, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write,
+    working_set,
 };
 
 /// A xorshift generator with a fixed seed, so that each run makes the same calls.
@@ -54,10 +56,23 @@ impl Known {
         Self { buffer, value }
     }
 
+    /// In an arena of unified buffers.
+    fn unified(arena: &Arena, value: u32, len: usize) -> Self {
+        let below = arena.device().as_cuda_um();
+        let home = UnifiedBuffer::from_slice(below, &vec![value; len]).unwrap();
+        let buffer = Homed::from_unified(arena, home).unwrap();
+        let value = AtomicU32::new(value);
+        Self { buffer, value }
+    }
+
     /// With a home of a kind.
     fn of_kind(kind: usize, arena: &Arena, value: u32, len: usize, role: Role) -> Self {
         let make = if kind == 0 { Self::in_file } else { Self::new };
-        make(arena, value, len, role)
+        let mut known = make(arena, value, len, role);
+        if kind != 0 && role == Role::ReadOnly {
+            known.buffer.set_read_once(true).unwrap();
+        }
+        known
     }
 
     fn check(&self, view: View<'_, u32>) {
@@ -218,6 +233,16 @@ fn run_pass(
     Ok(())
 }
 
+/// A plan of the solver, or one that reads in place what it can.
+fn plan(dice: &mut Dice, arena: &Arena, program: &Program) -> Plan {
+    let (budget, link) = (arena.plan_budget(), Link::pcie5());
+    let plan = match dice.below(2) {
+        0 => program.solve(budget, link),
+        _ => program.recipe(Recipe::InPlace, budget, link),
+    };
+    plan.unwrap()
+}
+
 /// The number of random programs: more with `CUDA_UM_MODEL_PROGRAMS`.
 fn programs() -> u64 {
     let more = std::env::var("CUDA_UM_MODEL_PROGRAMS").ok();
@@ -229,7 +254,7 @@ fn programs() -> u64 {
 #[test]
 fn random_passes_follow_their_plans_and_see_the_right_bytes() {
     let machine = Machine::new(Gpu::H200);
-    let (mut planned_bytes, mut off_plan) = (0, 0);
+    let (mut planned_bytes, mut in_place_bytes, mut off_plan) = (0, 0, 0);
     'programs: for seed in 0..programs() {
         if let Some(sim) = &machine.sim {
             sim.progress();
@@ -253,7 +278,7 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
             .record(stream, || run_pass(stream, &buffers, &pass, 1000))
             .unwrap();
         done.unwrap();
-        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let plan = plan(&mut dice, &arena, &program);
         let predicted = plan.prediction().clone();
         let mut planned = Planned::new(&arena, program, plan).unwrap();
         // One pass in some runs has another step at first.
@@ -284,6 +309,7 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
             );
             if follows && number > 0 {
                 planned_bytes += found.in_bytes;
+                in_place_bytes += found.in_place_bytes;
                 assert_eq!(
                     found.in_bytes, predicted.in_bytes,
                     "program {seed}: {report}"
@@ -310,8 +336,72 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
         assert!(arena.stats().peak_bytes <= arena.budget_bytes());
     }
     println!(
-        "{planned_bytes} bytes to the arena in passes that follow their plan; {off_plan} passes left it"
+        "{planned_bytes} bytes to the device in passes that follow their plan, {in_place_bytes} of them in place; {off_plan} passes left it"
     );
+    assert!(in_place_bytes > 0);
+}
+
+/// A buffer stays where the plan drops it until another one needs the place, so there may be fewer bytes.
+#[test]
+fn random_passes_over_unified_buffers_keep_the_budget() {
+    let machine = Machine::new(Gpu::H200);
+    // Small device memory that the library needs comes from the same slab.
+    let _slab = DeviceBuffer::<u8>::zeroed(machine.device.as_cuda_um(), 1).unwrap();
+    let (mut planned_bytes, mut bytes) = (0, 0);
+    for seed in 0..programs() {
+        if let Some(sim) = &machine.sim {
+            sim.progress();
+            sim.clear_trace();
+        }
+        let mut dice = Dice::new(seed + 3);
+        let budget = Budget::Bytes((6 + dice.below(4) as u64) << 21);
+        let arena = Arena::unified(&machine.device, budget).unwrap();
+        let count = 2 + dice.below(7);
+        let made = |at| Known::unified(&arena, at as u32, 1 + dice.below(2 * SLOT));
+        let buffers: Vec<_> = (0..count).map(made).collect();
+        let pass = random_pass(&mut dice, &vec![Role::ReadOnly; count]);
+        let stream = &machine.stream;
+        let free = || machine.device.memory_info().unwrap().free_bytes as u64;
+        let before = free();
+        let run = || {
+            for step in &pass {
+                run_pass(stream, &buffers, std::slice::from_ref(step), 0)?;
+                let used = before.saturating_sub(free());
+                assert!(
+                    machine.sim.is_none() || used <= arena.budget_bytes(),
+                    "{used} {}",
+                    arena.budget_bytes()
+                );
+            }
+            Ok::<(), Error>(())
+        };
+        let (done, program) = arena.record(stream, run).unwrap();
+        done.unwrap();
+        let plan = plan(&mut dice, &arena, &program);
+        let predicted = plan.prediction().in_bytes;
+        let mut planned = Planned::new(&arena, program, plan).unwrap();
+        for _ in 0..4 {
+            planned.run(stream, run).unwrap().unwrap();
+        }
+        for (number, found) in planned.report().unwrap().passes.iter().enumerate() {
+            assert_eq!(
+                (&found.divergence, found.out_bytes),
+                (&None, 0),
+                "program {seed}"
+            );
+            if number > 0 {
+                assert!(
+                    found.in_bytes <= predicted,
+                    "program {seed}: {}",
+                    found.in_bytes
+                );
+                (planned_bytes, bytes) = (planned_bytes + predicted, bytes + found.in_bytes);
+            }
+        }
+        assert!(arena.stats().peak_bytes <= arena.budget_bytes());
+    }
+    println!("{bytes} bytes to the device, {planned_bytes} planned");
+    assert!(bytes > 0);
 }
 
 /// Passes by a plan beside a thread with random sets in the same arena, which drops buffers of the program between passes.
@@ -346,7 +436,7 @@ fn passes_beside_another_thread_see_the_right_bytes() {
         };
         let (done, program) = arena.record(stream, all).unwrap();
         done.unwrap();
-        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let plan = plan(&mut dice, &arena, &program);
         let mut planned = Planned::new(&arena, program, plan).unwrap();
         planned.run(stream, all).unwrap().unwrap();
         thread::scope(|scope| {

@@ -22,6 +22,6 @@ pub struct RunChange {
     pub kind: TransferKind,
     /// The index of the buffer in [`Program::buffers`](crate::Program::buffers); `None` for a buffer that the program does not have.
     pub buffer: Option<usize>,
-    /// The buffer's place.
+    /// The buffer's place. Empty for [`ReadInPlace`](TransferKind::ReadInPlace).
     pub slots: Slots,
 }

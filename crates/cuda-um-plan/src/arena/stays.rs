@@ -1,13 +1,14 @@
 //! Which buffer is in which place from which step until which other one.
 
-use super::run::Run;
+use super::run::{Run, RunChange};
 use crate::{Plan, Slots, TransferKind};
 use std::collections::HashSet;
 
-/// A buffer in its place.
+/// A buffer in its place, or in its home while a step reads it there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stay {
     pub buffer: Option<usize>,
+    /// None if the home is read.
     pub slots: Slots,
     /// From the beginning of this step.
     pub from: usize,
@@ -17,6 +18,20 @@ pub(super) struct Stay {
     pub until: usize,
     /// The contents came over the link.
     pub moved: bool,
+}
+
+impl Stay {
+    /// A buffer that a step reads in place.
+    fn at_home(buffer: Option<usize>, step: usize) -> Self {
+        Self {
+            buffer,
+            slots: Slots::default(),
+            from: step,
+            used: step,
+            until: step + 1,
+            moved: true,
+        }
+    }
 }
 
 /// The stays of a plan. The places that the end of a pass has for the next one belong to this pass, too.
@@ -36,6 +51,7 @@ pub(super) fn planned(plan: &Plan, steps: usize) -> Vec<Stay> {
     for (step, planned) in plan.steps().iter().enumerate() {
         for one in &planned.before {
             if one.kind == TransferKind::ReadInPlace {
+                stays.push(Stay::at_home(Some(one.buffer), step));
                 continue;
             }
             let stay = Stay {
@@ -87,7 +103,8 @@ pub(super) fn ran(plan: &Plan, run: &Run, steps: usize) -> Vec<Stay> {
         moved: false,
     };
     let mut seen = HashSet::new();
-    for one in &run.changes {
+    let in_arena = |one: &&RunChange| one.kind != TransferKind::ReadInPlace;
+    for one in run.changes.iter().filter(in_arena) {
         if seen.insert(one.buffer) && !enters(one.kind) {
             open.push(stay(one.buffer, one.slots));
         }
@@ -108,10 +125,12 @@ pub(super) fn ran(plan: &Plan, run: &Run, steps: usize) -> Vec<Stay> {
             });
         } else if one.kind == TransferKind::Drop {
             close(&mut open, &mut stays, one.buffer, step);
+        } else if one.kind == TransferKind::ReadInPlace {
+            stays.push(Stay::at_home(one.buffer, step));
         }
     }
     stays.append(&mut open);
-    stays.retain(|stay| stay.from < stay.until);
+    stays.retain(|stay| stay.from < stay.until.min(steps));
     stays
 }
 

@@ -10,9 +10,10 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 16.0;
 const HEAD: f64 = 40.0;
 const FOOT: f64 = 40.0;
-/// The heights of a panel's title, of its arena, and of its stalls.
+/// The heights of a panel's title, of its arena, of what is read in place, and of its stalls.
 const TITLE: f64 = 26.0;
 const ARENA: f64 = 260.0;
+const HOMES: f64 = 12.0;
 const STALLS: f64 = 50.0;
 /// Places, and stalls, in a panel.
 const MOST: usize = 2000;
@@ -42,7 +43,7 @@ pub(super) fn draw(plan: &Plan, program: &Program, run: Option<&Run>) -> String 
         steps: steps.max(1) as f64,
         stall: longest.fold(f64::MIN_POSITIVE, f64::max),
     };
-    let panel = TITLE + ARENA + STALLS;
+    let panel = TITLE + ARENA + HOMES + STALLS;
     let panels = 1.0 + f64::from(u8::from(run.is_some()));
     let height = HEAD + panels * panel + FOOT;
     let title = format!(
@@ -74,6 +75,12 @@ pub(super) fn draw(plan: &Plan, program: &Program, run: Option<&Run>) -> String 
         "#c9cdd3",
         "pale: the buffer is coming",
     );
+    key(
+        &mut svg,
+        (LEFT + 430.0, height),
+        "#c9cdd3",
+        "below the slots: read in place",
+    );
     svg += "</svg>\n";
     svg
 }
@@ -93,7 +100,7 @@ impl Scale<'_> {
     ) {
         let all = stays.len();
         stays.sort_by_key(|stay| {
-            std::cmp::Reverse(stay.slots.count * (stay.until - stay.from) as u64)
+            std::cmp::Reverse(stay.slots.count.max(1) * (stay.until - stay.from) as u64)
         });
         stays.truncate(MOST);
         let waits = units::seconds(stalls.iter().sum());
@@ -135,7 +142,7 @@ impl Scale<'_> {
                 format_args!(
                     "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"{STALL}\"><title>step {step} waits {}</title></rect>\n",
                     self.x(step),
-                    arena + ARENA + 4.0,
+                    arena + ARENA + HOMES + 4.0,
                     (self.x(step + 1) - self.x(step)).max(0.5),
                     units::seconds(stall)
                 ),
@@ -152,11 +159,22 @@ impl Scale<'_> {
             .buffer
             .map_or("#c9cdd3", |buffer| COLOURS[buffer % COLOURS.len()]);
         let y = |slot: u64| top + slot as f64 / self.slots * ARENA;
-        let (above, below) = (y(stay.slots.first), y(stay.slots.end()));
-        let how = if stay.moved {
-            "transferred"
-        } else {
-            "without a transfer"
+        let steps = format!("steps {} to {}", stay.from, stay.until - 1);
+        let (above, below, how) = match stay.slots.count {
+            0 => {
+                let below = top + ARENA + HOMES;
+                (below - 10.0, below, format!("{steps}, read in place"))
+            }
+            _ => {
+                let how = if stay.moved {
+                    "transferred"
+                } else {
+                    "without a transfer"
+                };
+                let (first, end) = (stay.slots.first, stay.slots.end());
+                let slots = format!("slots {first} to {}", end - 1);
+                (y(first), y(end), format!("{slots}, {steps}, {how}"))
+            }
         };
         for (from, until, opacity) in [(stay.from, stay.used, 0.35), (stay.used, stay.until, 0.9)] {
             if from >= until {
@@ -167,14 +185,10 @@ impl Scale<'_> {
                 svg,
                 format_args!(
                     "<rect x=\"{left:.1}\" y=\"{above:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\" fill-opacity=\"{opacity}\" \
-                    stroke=\"#fff\" stroke-width=\"0.4\"><title>{}: slots {} to {}, steps {} to {}, {how}</title></rect>\n",
+                    stroke=\"#fff\" stroke-width=\"0.4\"><title>{}: {how}</title></rect>\n",
                     (right - left).max(0.5),
                     below - above,
-                    markup(name),
-                    stay.slots.first,
-                    stay.slots.end() - 1,
-                    stay.from,
-                    stay.until - 1
+                    markup(name)
                 ),
             );
         }

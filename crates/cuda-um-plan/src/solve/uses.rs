@@ -113,7 +113,8 @@ impl Uses {
         for (step, planned) in program.steps.iter().enumerate() {
             starts.push(all.len());
             for one in &planned.uses {
-                let role = program.buffers[one.buffer].role;
+                let spec = &program.buffers[one.buffer];
+                let role = spec.role;
                 let facts = &mut buffers[one.buffer];
                 let is_first = facts.first == usize::MAX;
                 if is_first {
@@ -130,8 +131,9 @@ impl Uses {
                     (before.next, before.next_use) = (step, index);
                     (before.lives, before.returns) = (needs, needs);
                 }
-                facts.free_in_place =
-                    facts.in_place && is_first && facts.in_seconds <= planned.compute_seconds;
+                facts.free_in_place = facts.in_place
+                    && is_first
+                    && link.in_place_seconds(spec.bytes) <= planned.compute_seconds;
                 all.push(OneUse {
                     buffer: one.buffer,
                     writes,

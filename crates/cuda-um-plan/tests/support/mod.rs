@@ -69,6 +69,7 @@ pub fn programs(
             out_bytes_per_second: 40e9,
             latency_seconds: 1e-6,
             both_ways,
+            in_place: 0.8,
         };
         (program, slots, link)
     })
