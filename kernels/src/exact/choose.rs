@@ -9,7 +9,7 @@ use crate::cosine_top_k::{TopKShape, is_few};
 use crate::metric::Metric;
 
 /// For fewer targets, or less work, the ten launches of the filter take too long.
-const FEWEST_TARGETS: usize = 16 << 10;
+const FEWEST_TARGETS: usize = 8 << 10;
 const LEAST_PRODUCTS: u64 = 1 << 30;
 /// From so many targets on, and for lists of at most this length, 8 bits are faster than half precision, also if few queries share
 /// the work that does not depend on the targets.
