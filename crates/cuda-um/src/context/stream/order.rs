@@ -157,6 +157,8 @@ impl StreamInner {
 
     /// An event after all work so far. Work that is ordered after a part of that work waits for no later work of this stream.
     pub(crate) fn mark(&self) -> Result<Arc<RawEvent>> {
+        // Before the lock, which a thread of the parent may hold in a child made by `fork`.
+        self.api().origin.check("cudaEventRecord")?;
         if self.tails.lock().0.len() > FEW_MARKS {
             self.ask_kept(u64::MAX)?;
         }
