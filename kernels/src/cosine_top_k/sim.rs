@@ -56,6 +56,12 @@ pub(crate) fn few_80_begin(launch: &mut LaunchContext<'_>) -> Outcome {
 /// Each block takes the same number of adjacent tiles, one possible order.
 pub(crate) fn few_80<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let (query_count, target_count, dim) = (size(launch, 6)?, size(launch, 7)?, size(launch, 8)?);
+    let starts = [launch.value::<u64>(0)?, launch.value::<u64>(1)?];
+    let fits = dim.is_multiple_of(128) && starts.iter().all(|start| start.is_multiple_of(16));
+    assert!(
+        fits,
+        "rows of {dim} elements at {starts:x?} cannot be copied"
+    );
     let next = &mut launch.slice_mut::<u32>(3, 1)?[0];
     let (tiles, blocks) = (target_count.div_ceil(TILE), launch.grid()[1] as usize);
     let left = tiles.saturating_sub(*next as usize);
