@@ -1,8 +1,8 @@
 // The lists of cosine_top_k.cu for at most 12 queries, bit for bit, on compute capability 8.0 and newer, for aligned rows whose
 // length is a multiple of 128. As in cosine_top_k_few.cu each target is read once, also for its norm. What makes the reads faster:
 //
-//   256 bytes a read      rows are read 128 bytes at a time, and the next 128 bytes of the row are fetched into L2 with them: memory
-//                         opens a page for each read, and this takes as long as to read 256 bytes
+//   256 bytes a read      rows are read 128 bytes at a time, and L2 fetches the next 128 bytes of the row with them. Reads of 128
+//                         bytes alone are slower, probably because the memory opens a page for each
 //   asynchronous copies   go to shared memory without registers, 16 KB for each block while it computes
 //   tiles for free blocks each block takes the next tile when it is free: not all multiprocessors are equally fast
 //
