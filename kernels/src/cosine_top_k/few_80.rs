@@ -1,14 +1,14 @@
 //! Searches for few queries on compute capability 8.0 and newer, as fast as a plain read of the targets.
 
-use super::types::{EachType, TargetScalar, each_type, type_index};
+use super::few_kernels::Few80;
+use super::types::{TargetScalar, type_index};
 use super::{Buffers, CosineTopK, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
-use crate::workspace::Workspace;
-use cuda_um::{Device, Kernel, LaunchConfig, Module, Stream, View, ViewMut};
+use cuda_um::{LaunchConfig, Stream, View, ViewMut};
 
 /// Targets of a tile; cuda/cosine_top_k_few_80.cu uses the same numbers.
-pub(super) const TILE: usize = 128;
+const TILE: usize = 128;
 const THREADS: u32 = 64;
 /// Bytes of a target in a stage of the copies. There are two stages.
 const LINE: usize = 128;
@@ -18,27 +18,6 @@ const COPIED: usize = 16;
 const STEP: usize = 128;
 /// Blocks that a multiprocessor runs at the same time.
 const RESIDENT: usize = 4;
-
-/// The kernels, and memory for the first tile that no block has taken.
-#[derive(Debug)]
-pub(super) struct Few80 {
-    begin: Kernel,
-    lists: EachType,
-    next: Workspace<u32>,
-}
-
-impl Few80 {
-    fn load(device: &Device) -> Result<Self> {
-        let ptx = include_str!("../../ptx/cosine_top_k_few_80.ptx");
-        crate::load::load(device, ptx, |module: &Module| {
-            Ok(Self {
-                begin: module.kernel("cosine_top_k_few_80_begin")?,
-                lists: each_type(module, "cosine_top_k_few_80")?,
-                next: Workspace::new(device),
-            })
-        })
-    }
-}
 
 impl CosineTopK {
     /// The kernels, if they can run on the device, with these rows.

@@ -22,8 +22,7 @@ use crate::workspace::{Held, Spare, Workspace};
 use cuda_um::{
     Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, View, ViewMut, WriteArg,
 };
-use few_80::Few80;
-use few_kernels::FewKernels;
+use few_kernels::{Few80, FewKernels};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, OnceLock};
 

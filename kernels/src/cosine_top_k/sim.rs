@@ -1,7 +1,6 @@
 //! The CPU references of the kernels, for the simulator.
 
 use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
-use super::few_80::TILE;
 use crate::chain;
 use crate::reference::{Outcome, number, size};
 use cuda_um_sim::LaunchContext;
@@ -88,12 +87,12 @@ pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome
 
 /// Operations a second of these kernels on an H200, as measured.
 const RATE: f64 = 4.5e13;
-/// Queries that a block scores at the same time.
-const QUERIES: usize = 128;
+/// Queries and targets that a block scores at the same time.
+const TILE: usize = 128;
 
 /// Bit for bit the result of the kernel, from the norms. Tells the simulator the time of the arithmetic for whole tiles of queries.
 fn tiled<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Outcome {
-    let pairs = query_count.next_multiple_of(QUERIES) as f64 * size(launch, 7)? as f64;
+    let pairs = query_count.next_multiple_of(TILE) as f64 * size(launch, 7)? as f64;
     let operations = 2.0 * pairs * size(launch, 8)? as f64;
     launch.lasts(Duration::from_secs_f64(operations / RATE));
     let norms = launch.slice(3, size(launch, 7)?)?;
