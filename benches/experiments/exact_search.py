@@ -174,7 +174,7 @@ class Search:
         some = "cosine_top_k_some"
         launch(kernel(some, f"cosine_top_k_partial_some_{kind}"), (groups, self.chunks), 256, (*buffers, *numbers))
         buffers = (*self.part, self.scores, self.indices, self.given_up)
-        launch(kernel(some, "cosine_top_k_merge_some"), (count,), 32, (*buffers, u64(self.chunks), u32(k)), 2 * self.chunks)
+        launch(kernel(some, "cosine_top_k_merge_some"), (count,), 32, (*buffers, u64(self.chunks), u32(k)), 10 * self.chunks)
         self.mark("fallback")
         return self.scores, self.indices
 
@@ -195,7 +195,7 @@ def reference(queries, rows, k, cosine=1):
     numbers = (u64(count), u64(targets), u64(dim), u64(chunk), u32(k))
     function = kernel("cosine_top_k", f"cosine_top_k_partial_{type_name(rows)}")
     launch(function, (groups, chunks), 256, (queries, rows, *norms, *part, *numbers))
-    launch(kernel("cosine_top_k", "cosine_top_k_merge"), (count,), 32, (*part, *found, u64(chunks), u32(k)), 2 * chunks)
+    launch(kernel("cosine_top_k", "cosine_top_k_merge"), (count,), 32, (*part, *found, u64(chunks), u32(k)), 10 * chunks)
     return found
 
 

@@ -47,6 +47,6 @@ WIDEN(bfloat_bits, bf16)
 // One block of one warp for each query.
 extern "C" __global__ void cosine_top_k_merge(const float *scores, const unsigned *indices, float *best_scores,
                                               unsigned *best_indices, u64 chunks, unsigned k) {
-    extern __shared__ unsigned short heads[];
-    merge(scores, indices, best_scores, best_indices, blockIdx.x, blockIdx.x, chunks, k, heads);
+    extern __shared__ float memory[];
+    merge(scores, indices, best_scores, best_indices, blockIdx.x, blockIdx.x, chunks, k, memory);
 }

@@ -38,24 +38,27 @@ static __device__ __forceinline__ float insert(float *scores, unsigned *indices,
     }
 }
 
-// Takes those of a query's scores for half a tile that are better than `last` into its list; the whole warp calls it together.
-// Returns the new last score of the list. `row_scores` begins at the lane's first score.
-static __device__ __forceinline__ float take(const float *row_scores, float query_norm, float last, const float *target_norms,
-                                             u64 first, u64 end, float *scores, unsigned *indices, unsigned k) {
-    unsigned lane = threadIdx.x % 32;
-    // The warp holds a short list in registers, one place for each lane.
-    bool held = k <= 32;
-    float score = 0.0f;
-    unsigned index = 0;
-    if (held && lane < k) score = scores[lane], index = indices[lane];
-#pragma unroll 1
-    for (unsigned j = 0; j < HALF; j += 32) {
-        float own = row_scores[j] * query_norm * norm_or_nan(target_norms, first + j + lane, end);
-        unsigned better = __ballot_sync(ALL, own > last);
+// The list of a query while the whole warp takes candidates for it. A warp holds a short list in registers, one place for each lane.
+struct List {
+    float *scores;
+    unsigned *indices;
+    unsigned k;
+    float score;
+    unsigned index;
+
+    __device__ __forceinline__ List(float *scores, unsigned *indices, unsigned k)
+        : scores(scores), indices(indices), k(k), score(0.0f), index(0) {
+        unsigned lane = threadIdx.x % 32;
+        if (k <= 32 && lane < k) score = scores[lane], index = indices[lane];
+    }
+
+    // Takes those of 32 scores, one for each lane, that are better than the last score of the list. Returns the new last score.
+    __device__ __forceinline__ float take(float own, unsigned first_index, float last) {
+        unsigned lane = threadIdx.x % 32, better = __ballot_sync(ALL, own > last);
         while (better) {
-            unsigned from = __ffs(better) - 1, candidate_index = (unsigned)first + j + from;
+            unsigned from = __ffs(better) - 1, candidate_index = first_index + from;
             float candidate = __shfl_sync(ALL, own, from);
-            if (held) {
+            if (k <= 32) {
                 float before = __shfl_up_sync(ALL, score, 1);
                 unsigned before_index = __shfl_up_sync(ALL, index, 1);
                 bool moves = lane > 0 && candidate > before;
@@ -66,9 +69,28 @@ static __device__ __forceinline__ float take(const float *row_scores, float quer
             }
             better = better & (better - 1) & __ballot_sync(ALL, own > last);
         }
+        return last;
     }
-    if (held && lane < k) scores[lane] = score, indices[lane] = index;
-    __syncwarp();
+
+    __device__ __forceinline__ void end() {
+        unsigned lane = threadIdx.x % 32;
+        if (k <= 32 && lane < k) scores[lane] = score, indices[lane] = index;
+        __syncwarp();
+    }
+};
+
+// Takes those of a query's scores for half a tile that are better than `last` into its list; the whole warp calls it together.
+// Returns the new last score of the list. `row_scores` begins at the lane's first score.
+static __device__ __forceinline__ float take(const float *row_scores, float query_norm, float last, const float *target_norms,
+                                             u64 first, u64 end, float *scores, unsigned *indices, unsigned k) {
+    unsigned lane = threadIdx.x % 32;
+    List list(scores, indices, k);
+#pragma unroll 1
+    for (unsigned j = 0; j < HALF; j += 32) {
+        float own = row_scores[j] * query_norm * norm_or_nan(target_norms, first + j + lane, end);
+        last = list.take(own, (unsigned)first + j, last);
+    }
+    list.end();
     return last;
 }
 
@@ -220,32 +242,41 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
     }
 }
 
-// `scores` and `indices` hold `chunks` sorted lists for each query, in the order of their targets. For each place, take the
-// best head of all lists; for equal heads, that of the first list. The whole warp calls it together. Shared memory: 2 bytes for
-// each chunk.
+// `scores` and `indices` hold `chunks` sorted lists for each query. For each place, take the best head of all lists; of equal heads,
+// that of the lower index. The whole warp calls it together. Shared memory: 10 bytes for each chunk.
 static __device__ __forceinline__ void merge(const float *scores, const unsigned *indices, float *best_scores,
-                                             unsigned *best_indices, u64 query, u64 to, u64 chunks, unsigned k,
-                                             unsigned short *heads) {
-    unsigned lane = threadIdx.x;
+                                             unsigned *best_indices, u64 query, u64 to, u64 chunks, unsigned k, float *memory) {
+    unsigned lane = threadIdx.x, lists = (unsigned)chunks;
     scores += query * chunks * k, indices += query * chunks * k;
-    for (unsigned chunk = lane; chunk < chunks; chunk += 32) heads[chunk] = 0;  // each is used by only one lane
+    // The first entry of each list that is not taken. Each is used by only one lane.
+    float *head_scores = memory;
+    unsigned *head_indices = (unsigned *)(head_scores + lists);
+    unsigned short *heads = (unsigned short *)(head_indices + lists);
+#pragma unroll 8
+    for (unsigned list = lane; list < lists; list += 32)
+        head_scores[list] = scores[(u64)list * k], head_indices[list] = indices[(u64)list * k], heads[list] = 0;
     for (unsigned place = 0; place < k; place++) {
-        float best = __int_as_float(0xff800000);
-        unsigned from = NONE;
+        float own = __int_as_float(0xff800000);
+        unsigned own_index = NONE, from = 0;
 #pragma unroll 4
-        for (unsigned chunk = lane; chunk < chunks; chunk += 32) {
-            unsigned head = heads[chunk];
-            float score = head < k ? scores[(u64)chunk * k + head] : best;
-            if (score > best) best = score, from = chunk;
+        for (unsigned list = lane; list < lists; list += 32) {
+            float score = head_scores[list];
+            unsigned index = head_indices[list];
+            if (score > own || (score == own && index < own_index)) own = score, own_index = index, from = list;
         }
+        float best = own;
+        unsigned index = own_index;
         for (unsigned offset = 16; offset > 0; offset /= 2) {
             float other = __shfl_xor_sync(ALL, best, offset);
-            unsigned other_from = __shfl_xor_sync(ALL, from, offset);
-            if (other > best || (other == best && other_from < from)) best = other, from = other_from;
+            unsigned other_index = __shfl_xor_sync(ALL, index, offset);
+            if (other > best || (other == best && other_index < index)) best = other, index = other_index;
         }
-        if (from == NONE ? lane == 0 : lane == from % 32) {
-            best_scores[to * k + place] = best;
-            best_indices[to * k + place] = from == NONE ? NONE : indices[(u64)from * k + heads[from]++];
+        if (index == NONE ? lane == 0 : index == own_index) {
+            best_scores[to * k + place] = own, best_indices[to * k + place] = index;
+            if (index == NONE) continue;
+            unsigned head = ++heads[from];
+            u64 next = (u64)from * k + head;
+            head_scores[from] = head < k ? scores[next] : __int_as_float(0xff800000), head_indices[from] = head < k ? indices[next] : NONE;
         }
     }
 }

@@ -19,7 +19,7 @@ PARTIAL_SOME(bfloat_bits, bf16)
 // One block of one warp for each query. For `some[0]` queries; their results are rows `some[1]`, `some[2]`, ...
 extern "C" __global__ void cosine_top_k_merge_some(const float *scores, const unsigned *indices, float *best_scores,
                                                    unsigned *best_indices, const unsigned *some, u64 chunks, unsigned k) {
-    extern __shared__ unsigned short heads[];
+    extern __shared__ float memory[];
     if (blockIdx.x >= some[0]) return;
-    merge(scores, indices, best_scores, best_indices, blockIdx.x, some[1 + blockIdx.x], chunks, k, heads);
+    merge(scores, indices, best_scores, best_indices, blockIdx.x, some[1 + blockIdx.x], chunks, k, memory);
 }

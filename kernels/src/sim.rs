@@ -24,7 +24,7 @@ pub fn register() {
     });
 }
 
-const MODULES: [Module; 9] = [
+const MODULES: [Module; 10] = [
     (
         include_str!("../ptx/bf16_decode.ptx"),
         &[("bf16_decode", bf16_decode)],
@@ -70,6 +70,15 @@ const MODULES: [Module; 9] = [
             ("cosine_top_k_few_12_f32", cosine_top_k::few::<f32>),
             ("cosine_top_k_few_12_f16", cosine_top_k::few::<f16>),
             ("cosine_top_k_few_12_bf16", cosine_top_k::few::<bf16>),
+        ],
+    ),
+    (
+        include_str!("../ptx/cosine_top_k_few_80.ptx"),
+        &[
+            ("cosine_top_k_few_80_begin", cosine_top_k::few_80_begin),
+            ("cosine_top_k_few_80_f32", cosine_top_k::few_80::<f32>),
+            ("cosine_top_k_few_80_f16", cosine_top_k::few_80::<f16>),
+            ("cosine_top_k_few_80_bf16", cosine_top_k::few_80::<bf16>),
         ],
     ),
     (

@@ -23,12 +23,23 @@ struct Portable {
 }
 
 /// The first entry that names a source counts; the last entry is for all other sources.
-const PORTABLE: [Portable; 3] = [
+const PORTABLE: [Portable; 4] = [
     // Tensor cores: drivers from CUDA 11.0 on, Ampere and newer.
     Portable {
         sources: &["exact_filter", "exact_prepare", "exact_top_k"],
         compute: "compute_80",
         version: "7.0",
+        target: "sm_80",
+        proofs: [
+            &["sm_80", "sm_89", "sm_90"],
+            &["sm_80", "sm_90", "sm_100", "sm_120"],
+        ],
+    },
+    // Asynchronous copies with a hint to L2: drivers from CUDA 11.4 on, Ampere and newer.
+    Portable {
+        sources: &["cosine_top_k_few_80"],
+        compute: "compute_80",
+        version: "7.4",
         target: "sm_80",
         proofs: [
             &["sm_80", "sm_89", "sm_90"],

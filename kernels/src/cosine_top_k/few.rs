@@ -1,4 +1,4 @@
-//! Searches for few queries, which the memory limits: each target is read once.
+//! Searches for few queries, which the memory limits: each target is read once. On any device; few_80.rs has faster ones.
 
 use super::few_kernels::FewKernels;
 use super::types::{TargetScalar, type_index};
@@ -32,13 +32,16 @@ impl CosineTopK {
         metric: Metric,
         buffers: Buffers<View<'_, f32>, View<'_, T>, ViewMut<'_, f32>, ViewMut<'_, u32>>,
     ) -> Result<()> {
+        let (queries, targets, dim) = (buffers.queries, buffers.targets, shape.dim);
+        if let Some(kernels) = self.few_80(dim, queries, targets)? {
+            return self.launch_few_80(stream, shape, metric, kernels, buffers);
+        }
         let kernels = self.few_kernels()?;
         let kernel = kernels.of(shape.queries, type_index::<T>());
         if metric == Metric::InnerProduct {
             let ones = self.ones(stream, shape.queries.max(shape.targets))?;
             return self.few_lists(stream, shape, kernel, buffers, (&*ones, &*ones, false));
         }
-        let (queries, targets, dim) = (buffers.queries, buffers.targets, shape.dim);
         let room = &self.query_norms;
         let query_norms = self.inverse_norms(stream, 0, queries, (shape.queries, dim), room)?;
         let aligned = (targets.as_ptr() as usize).is_multiple_of(4 * size_of::<T>());
@@ -64,9 +67,7 @@ impl CosineTopK {
         (query_norms, target_norms, own): (impl KernelArg, impl KernelArg, bool),
     ) -> Result<()> {
         let (chunk, chunks) = chunks(shape, self.device.capabilities().multiprocessors as usize);
-        let lists = shape.queries.saturating_mul(chunks).saturating_mul(shape.k);
-        let mut scores = self.part_scores.hold(lists)?;
-        let mut indices = self.part_indices.hold(lists)?;
+        let mut parts = self.room(shape, chunks)?;
         let config = LaunchConfig {
             grid: [1, chunks as u32, 1],
             block: [THREADS as u32, 1, 1],
@@ -77,8 +78,8 @@ impl CosineTopK {
             buffers.targets,
             query_norms,
             target_norms,
-            &mut *scores,
-            &mut *indices,
+            &mut *parts.scores,
+            &mut *parts.indices,
             shape.queries as u64,
             shape.targets as u64,
             shape.dim as u64,
@@ -90,19 +91,8 @@ impl CosineTopK {
         // the rows of the shape. The length of every buffer was checked, or it was allocated for this shape.
         unsafe {
             kernel.launch(stream, config, arguments)?;
-            let merge = (
-                &*scores,
-                &*indices,
-                buffers.scores,
-                buffers.indices,
-                chunks as u64,
-                shape.k as u32,
-            );
-            self.lists
-                .merge
-                .launch(stream, shape.merge_config(chunks), merge)?;
+            self.merge(stream, shape, &parts, (buffers.scores, buffers.indices))
         }
-        Ok(())
     }
 }
 

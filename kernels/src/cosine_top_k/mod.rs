@@ -2,6 +2,7 @@
 
 pub(crate) mod cpu;
 mod few;
+mod few_80;
 mod few_kernels;
 mod shape;
 #[cfg(feature = "sim")]
@@ -21,7 +22,7 @@ use crate::workspace::{Held, Spare, Workspace};
 use cuda_um::{
     Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, View, ViewMut, WriteArg,
 };
-use few_kernels::FewKernels;
+use few_kernels::{Few80, FewKernels};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +42,7 @@ pub struct CosineTopK {
     /// The norms for inner products: ones.
     ones: Spare<Arc<DeviceBuffer<f32>>>,
     few: OnceLock<FewKernels>,
+    few_80: OnceLock<Few80>,
     /// Queries in single precision.
     wide: Spare<DeviceBuffer<f32>>,
 }
@@ -107,6 +109,7 @@ impl CosineTopK {
                 part_indices: Workspace::new(device),
                 ones: Spare::new(),
                 few: OnceLock::new(),
+                few_80: OnceLock::new(),
                 wide: Spare::new(),
             })
         })
@@ -252,19 +255,37 @@ impl CosineTopK {
         unsafe {
             let partial = &self.lists.partial[index];
             let parts = self.parts(stream, shape, partial, rows, norms, shape.queries as u64)?;
-            self.lists.merge.launch(
-                stream,
-                shape.merge_config(parts.chunks),
-                (
-                    &*parts.scores,
-                    &*parts.indices,
-                    buffers.scores,
-                    buffers.indices,
-                    parts.chunks as u64,
-                    shape.k as u32,
-                ),
-            )?;
+            self.merge(stream, shape, &parts, (buffers.scores, buffers.indices))
         }
+    }
+
+    /// Room for the lists of so many chunks.
+    fn room(&self, shape: TopKShape, chunks: usize) -> Result<Parts<'_>> {
+        let lists = shape.queries.saturating_mul(chunks).saturating_mul(shape.k);
+        Ok(Parts {
+            chunks,
+            scores: self.part_scores.hold(lists)?,
+            indices: self.part_indices.hold(lists)?,
+        })
+    }
+
+    /// Merges the lists of each query.
+    ///
+    /// # Safety
+    /// The lists were computed for this shape, and the results have room for its lists.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    unsafe fn merge(
+        &self,
+        stream: &Stream,
+        shape: TopKShape,
+        parts: &Parts<'_>,
+        (scores, indices): (impl KernelArg, impl KernelArg),
+    ) -> Result<()> {
+        let (chunks, k) = (parts.chunks as u64, shape.k as u32);
+        let arguments = (&*parts.scores, &*parts.indices, scores, indices, chunks, k);
+        let config = shape.merge_config(parts.chunks);
+        // SAFETY: the caller's promise; the arguments are those of the kernel in cuda/cosine_top_k.cu.
+        unsafe { self.lists.merge.launch(stream, config, arguments)? };
         Ok(())
     }
 
@@ -318,16 +339,14 @@ impl CosineTopK {
     ) -> Result<Parts<'_>> {
         let multiprocessors = self.device.capabilities().multiprocessors as usize;
         let (chunk, chunks) = shape.chunks(multiprocessors);
-        let lists = shape.queries.saturating_mul(chunks).saturating_mul(shape.k);
-        let mut scores = self.part_scores.hold(lists)?;
-        let mut indices = self.part_indices.hold(lists)?;
+        let mut parts = self.room(shape, chunks)?;
         let arguments = (
             queries,
             targets,
             norms.queries,
             norms.targets,
-            &mut *scores,
-            &mut *indices,
+            &mut *parts.scores,
+            &mut *parts.indices,
             number,
             shape.targets as u64,
             shape.dim as u64,
@@ -336,10 +355,6 @@ impl CosineTopK {
         );
         // SAFETY: the caller's promise; the lists have room for all queries and chunks.
         unsafe { kernel.launch(stream, shape.partial_config(chunks), arguments)? };
-        Ok(Parts {
-            chunks,
-            scores,
-            indices,
-        })
+        Ok(parts)
     }
 }

@@ -8,10 +8,12 @@ const TILE: usize = 128;
 const THREADS: u32 = 256;
 /// The longest list: candidates are inserted one by one, which is slow for long lists.
 const LONGEST: usize = 1024;
-/// Each merged chunk needs 2 bytes of the 48 KiB of shared memory that a block always has.
-const MOST_CHUNKS: usize = 24 << 10;
+/// Shared memory that the merge needs for each chunk.
+const HEAD_BYTES: u32 = 10;
+/// Their heads fit in the 48 KiB of shared memory that a block always has.
+const MOST_CHUNKS: usize = 4 << 10;
 
-/// Queries for which cuda/cosine_top_k_few.cu has kernels.
+/// Queries for which cuda/cosine_top_k_few.cu and cuda/cosine_top_k_few_80.cu have kernels.
 const FEW: usize = 12;
 
 /// The longest row: the kernels count its stages of 16 elements with 32 bits.
@@ -96,7 +98,7 @@ impl TopKShape {
         LaunchConfig {
             grid: [self.queries as u32, 1, 1],
             block: [32, 1, 1],
-            shared_bytes: 2 * chunks as u32,
+            shared_bytes: HEAD_BYTES * chunks as u32,
         }
     }
 

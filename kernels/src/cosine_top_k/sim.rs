@@ -29,14 +29,51 @@ pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
 /// For few queries; the last parameter says if the kernel computes the norms of the targets.
 pub(crate) fn few<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let (query_count, target_count, dim) = (size(launch, 6)?, size(launch, 7)?, size(launch, 8)?);
+    let parts = (size(launch, 9)?, number(launch, 10)?);
     if launch.value::<u32>(11)? != 0 {
         let targets = launch.slice::<T>(1, target_count * dim)?;
         let norms = launch.slice_mut::<f32>(3, target_count)?;
         row_inverse_norms_cpu(targets, dim, norms);
-        return lists::<T>(launch, query_count, norms);
+        return lists::<T>(launch, query_count, norms, parts);
     }
     let norms = launch.slice(3, target_count)?;
-    lists::<T>(launch, query_count, norms)
+    lists::<T>(launch, query_count, norms, parts)
+}
+
+/// The norms of the queries, if wanted, and the first tile that no block has taken.
+pub(crate) fn few_80_begin(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (query_count, dim) = (launch.grid()[0] as usize, size(launch, 3)?);
+    let norms = launch.slice_mut::<f32>(1, query_count)?;
+    match launch.value::<u32>(4)? {
+        0 => norms.fill(1.0),
+        _ => row_inverse_norms_cpu(launch.slice::<f32>(0, query_count * dim)?, dim, norms),
+    }
+    launch.slice_mut::<u32>(2, 1)?[0] = 0;
+    Ok(())
+}
+
+/// Each block takes the same number of adjacent tiles, one possible order.
+pub(crate) fn few_80<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (query_count, target_count, dim) = (size(launch, 6)?, size(launch, 7)?, size(launch, 8)?);
+    let starts = [launch.value::<u64>(0)?, launch.value::<u64>(1)?];
+    let fits = dim.is_multiple_of(128) && starts.iter().all(|start| start.is_multiple_of(16));
+    assert!(
+        fits,
+        "rows of {dim} elements at {starts:x?} cannot be copied"
+    );
+    let next = &mut launch.slice_mut::<u32>(3, 1)?[0];
+    let (tiles, blocks) = (target_count.div_ceil(TILE), launch.grid()[1] as usize);
+    let left = tiles.saturating_sub(*next as usize);
+    *next += (left + blocks) as u32;
+    let targets = launch.slice::<T>(1, target_count * dim)?;
+    let mut norms = vec![1.0; target_count];
+    if launch.value::<u32>(10)? != 0 {
+        row_inverse_norms_cpu(targets, dim, &mut norms);
+    }
+    // Tiles that were taken before are in no list.
+    norms[..(tiles - left) * TILE].fill(f32::NAN);
+    let parts = (TILE * tiles.div_ceil(blocks), number(launch, 9)?);
+    lists::<T>(launch, query_count, &norms, parts)
 }
 
 /// For the number of queries in device memory.
@@ -50,7 +87,7 @@ pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome
 
 /// Operations a second of these kernels on an H200, as measured.
 const RATE: f64 = 4.5e13;
-/// Queries that a block scores at the same time.
+/// Queries and targets that a block scores at the same time.
 const TILE: usize = 128;
 
 /// Bit for bit the result of the kernel, from the norms. Tells the simulator the time of the arithmetic for whole tiles of queries.
@@ -59,16 +96,18 @@ fn tiled<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Outco
     let operations = 2.0 * pairs * size(launch, 8)? as f64;
     launch.lasts(Duration::from_secs_f64(operations / RATE));
     let norms = launch.slice(3, size(launch, 7)?)?;
-    lists::<T>(launch, query_count, norms)
+    let parts = (size(launch, 9)?, number(launch, 10)?);
+    lists::<T>(launch, query_count, norms, parts)
 }
 
+/// Lists of k for each chunk of targets.
 fn lists<T: Scalar>(
     launch: &LaunchContext<'_>,
     query_count: usize,
     target_norms: &[f32],
+    (chunk, k): (usize, usize),
 ) -> Outcome {
-    let (target_count, dim, chunk) = (size(launch, 7)?, size(launch, 8)?, size(launch, 9)?);
-    let k = number(launch, 10)?;
+    let (target_count, dim) = (size(launch, 7)?, size(launch, 8)?);
     let chunks = launch.grid()[1] as usize;
     let vectors = Vectors {
         queries: launch.slice(0, query_count * dim)?,
@@ -81,7 +120,8 @@ fn lists<T: Scalar>(
     let scores = launch.slice_mut::<f32>(4, query_count * stride)?;
     let indices = launch.slice_mut::<u32>(5, query_count * stride)?;
     for part in 0..chunks {
-        let range = part * chunk..((part + 1) * chunk).min(target_count);
+        let end = ((part + 1) * chunk).min(target_count);
+        let range = end.min(part * chunk)..end;
         best_of(
             chain::products,
             vectors,
