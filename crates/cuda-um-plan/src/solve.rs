@@ -27,8 +27,8 @@ pub use candidate::Recipe;
 impl Program {
     /// Plans a pass within a budget.
     ///
-    /// A program with many uses that also writes is planned on a few threads, which end before the call returns. The plan does not depend on
-    /// their number.
+    /// A program with more than 2000 uses that also writes is planned on up to nine threads, which end before the call returns. The plan is
+    /// that of one thread.
     ///
     /// # Errors
     /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for

@@ -402,6 +402,22 @@ fn work_waits_for_the_event_after_its_use_and_not_for_later_work() {
 }
 
 #[test]
+fn more_events_than_a_stream_keeps_leave_its_order() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let [mut source, mut target] =
+        [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 10).unwrap());
+    let other = device.stream().unwrap();
+    let paused = sim.pause();
+    for value in 0..3000 {
+        source.fill(value, &stream).unwrap();
+        let _event = stream.record().unwrap();
+    }
+    other.copy(&source, &mut target).unwrap();
+    drop(paused);
+    assert_eq!(target.read_back().unwrap()[9], 2999);
+}
+
+#[test]
 fn a_dropped_stream_whose_work_is_done_defers_no_free() {
     let (sim, device, stream) = unpooled(Gpu::H200);
     let mut used = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();

@@ -190,11 +190,14 @@ fn numa_nodes_need_a_newer_runtime() {
                 Some(Location::HostNuma(0))
             );
         } else {
-            let error = outcome.unwrap_err().to_string();
-            assert_eq!(
-                error,
-                "memory at host NUMA node 0 is not supported: it needs CUDA 12.2 or newer, and there is CUDA 11.8"
-            );
+            let at = Location::HostNuma(0);
+            let advised = buffer.advise(Advice::SetPreferredLocation(at));
+            for error in [outcome.unwrap_err(), advised.unwrap_err()] {
+                assert_eq!(
+                    error.to_string(),
+                    "memory at host NUMA node 0 is not supported: it needs CUDA 12.2 or newer, and there is CUDA 11.8"
+                );
+            }
         }
     }
 }

@@ -52,7 +52,8 @@ impl<T: Element> Buffer<T> for Homed<T> {
         BufferMemoryMut::Opaque
     }
 
-    /// Makes a buffer of the same arena and role, with a home in pinned memory, or in managed memory if the arena is of unified buffers.
+    /// Makes a buffer of the same arena and role, with a home in pinned memory; a read-only one with a home in managed memory if the arena is of
+    /// unified buffers.
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
         let arena = self.arena();
         if self.shared.memory.is_some() {

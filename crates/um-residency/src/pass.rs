@@ -134,9 +134,9 @@ impl Runner {
         let Some(step) = self.program.steps.get(self.step) else {
             return false;
         };
-        let has = |one: &Use| list.contains(&(self.ids[one.buffer], one.access));
-        let known =
-            |(id, _): &(Id, Access)| step.uses.iter().any(|one| self.ids[one.buffer] == *id);
+        let as_listed = |one: &Use| (self.ids[one.buffer], one.access);
+        let has = |one: &Use| list.contains(&as_listed(one));
+        let known = |found: &(Id, Access)| step.uses.iter().any(|one| as_listed(one) == *found);
         step.uses.iter().all(has) && list.iter().all(known)
     }
 

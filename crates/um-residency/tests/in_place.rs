@@ -388,3 +388,20 @@ fn a_forgotten_guard_keeps_the_home() {
     drop((whole, small, sums, planned, arena));
     std::mem::forget(machine);
 }
+
+#[test]
+fn a_set_that_also_writes_what_a_plan_reads_in_place_is_refused() {
+    let world = World::slow();
+    let mut planned = world.all_in_place();
+    let ran = planned.run(&world.machine.stream, || {
+        let stream = &world.machine.stream;
+        let set = (
+            Read(&world.large),
+            Update(&world.sums),
+            Update(&world.large),
+        );
+        working_set(stream, set).map(drop)
+    });
+    let error = ran.unwrap().unwrap_err();
+    assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+}

@@ -119,7 +119,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Errors of `cudaEventCreateWithFlags` and `cudaEventRecord`.
+    /// [`Error::Forked`], and errors of `cudaEventCreateWithFlags`, `cudaEventRecord` and, for earlier events, `cudaEventQuery`.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event> {
         Ok(Event::of(self, self.inner.mark()?, false))

@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::resource::cache::By;
 use std::ops::RangeBounds;
 
+/// What CUDA refuses advice for: memory of its managed pools, which is not of `cudaMallocManaged`.
+const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and UnifiedPool have it (memory of a ManagedPool takes prefetches)";
+
 impl<T> UnifiedBuffer<T> {
     /// Sets or unsets advice for the whole buffer
     /// ([`cudaMemAdvise`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)).
@@ -94,13 +97,23 @@ impl<T> View<'_, T> {
         // A plan must not undo it later.
         observer::advises(raw)?;
         // SAFETY: the range was checked, and is within this buffer's live managed memory.
-        unsafe {
+        let advised = unsafe {
             device
                 .api()
                 .advise(device.ordinal(), addresses, number, location)
-        }
-        .map_err(name_the_memory)?;
+        };
         let cache = &raw.cache;
+        match advised {
+            Err(Error::NotSupported { what, have, .. }) if raw.can_give() || raw.is_imported() => {
+                cache.refused(advice);
+                return Err(Error::NotSupported {
+                    what,
+                    needs: NEEDS.to_owned(),
+                    have,
+                });
+            }
+            advised => advised?,
+        }
         match advice {
             Advice::SetReadMostly if is_whole => cache.set_read_mostly(),
             Advice::SetReadMostly => {}
@@ -119,19 +132,6 @@ impl<T> View<'_, T> {
         );
         crate::telemetry::debug!(buffer = raw.id(), range = ?self.elements(), ?advice, "advise");
         Ok(())
-    }
-}
-
-/// Says what CUDA refuses: it takes advice for memory of `cudaMallocManaged`, not for memory of its managed pools.
-fn name_the_memory(error: Error) -> Error {
-    match error {
-        Error::NotSupported { what, have, .. } => Error::NotSupported {
-            what,
-            needs: "memory of cudaMallocManaged, as UnifiedBuffer::new and UnifiedPool have it (memory of a ManagedPool takes prefetches)"
-                .to_owned(),
-            have,
-        },
-        error => error,
     }
 }
 

@@ -305,10 +305,6 @@ impl Allocation {
     }
 
     /// Returns true for memory of another library.
-    #[cfg_attr(
-        cuda_um_loom,
-        allow(dead_code, reason = "only automatic prefetch asks")
-    )]
     pub(crate) fn is_imported(&self) -> bool {
         self.owner.is_imported()
     }

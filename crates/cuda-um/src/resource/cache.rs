@@ -220,6 +220,12 @@ impl Cache {
         }
     }
 
+    /// Takes back [`advised`](Self::advised): CUDA gives no advice for the memory.
+    pub(crate) fn refused(&self, advice: Advice) {
+        let refused = advice.to_sys();
+        self.state.lock().advice.retain(|old| *old != refused);
+    }
+
     /// Records that a host guard was dropped.
     pub(crate) fn let_go(&self) {
         let mut state = self.state.lock();
