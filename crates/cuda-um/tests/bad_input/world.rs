@@ -1,9 +1,9 @@
 //! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has not changed any of them.
 
 use cuda_um::{
-    Device, DeviceArena, DeviceBuffer, DevicePool, Error, ErrorKind, MemoryInfo, PinnedBuffer,
-    PinnedPool, Placement, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer, Residency,
-    Result, Stream, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    Device, DeviceArena, DeviceBuffer, DevicePool, Error, ErrorKind, Event, MemoryInfo,
+    PinnedBuffer, PinnedPool, Placement, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer,
+    Residency, Result, Stream, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::cudaError;
@@ -19,6 +19,8 @@ pub const DEVICE_BYTES: usize = 64 << 20;
 pub struct World {
     pub device: Device,
     pub stream: Stream,
+    /// An event without a time. Its stream keeps it, too.
+    pub untimed: Event,
     /// Another device of the same runtime, and a stream on it.
     pub second: (Device, Stream),
     /// A device of another runtime, and a stream on it.
@@ -117,6 +119,7 @@ impl World {
         let mut pooled = unified_pool.zeroed(LEN).unwrap();
         pooled.copy_from_host(&contents).unwrap();
         let world = Self {
+            untimed: stream.record().unwrap(),
             unified: UnifiedBuffer::from_slice(&device, &contents).unwrap(),
             mapped: UnifiedBuffer::from_slice_with(&device, &contents, mapped).unwrap(),
             on_device: DeviceBuffer::from_slice(&device, &contents).unwrap(),
