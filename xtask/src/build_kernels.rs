@@ -97,6 +97,10 @@ pub struct Args {
     arch: Vec<String>,
 }
 
+/// nvcc numbers the registers of `cosine_top_k_some.cu` in two ways, at random (in 1 of 24 runs the other one). So a file that differs is
+/// compiled again, up to this many times.
+const RETRIES: usize = 8;
+
 /// Compiles `kernels/cuda/*.cu`.
 pub fn run(args: &Args) -> Result<()> {
     let kernels = workspace::root().join("kernels");
@@ -109,9 +113,16 @@ pub fn run(args: &Args) -> Result<()> {
             .context("a source has a name")?
             .to_string_lossy()
             .into_owned();
-        let text = portable_ptx(&pinned, source)?;
         let file = kernels.join("ptx").join(format!("{name}.ptx"));
-        if fs::read_to_string(&file).is_ok_and(|checked_in| checked_in == text) {
+        let checked_in = fs::read_to_string(&file).unwrap_or_default();
+        let mut text = portable_ptx(&pinned, source)?;
+        for _ in 0..RETRIES {
+            if text == checked_in {
+                break;
+            }
+            text = portable_ptx(&pinned, source)?;
+        }
+        if text == checked_in {
             continue;
         }
         if args.check {
