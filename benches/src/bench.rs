@@ -50,17 +50,6 @@ impl Settings {
     }
 }
 
-impl Bench {
-    /// For differences of some tens of nanoseconds: more rounds on a GPU, unless the number is given.
-    pub fn many_rounds(&self) -> Settings {
-        let mut settings = self.settings;
-        if !settings.quick && !self.clock.is_simulated() {
-            settings.rounds = settings.rounds.or(Some(301));
-        }
-        settings
-    }
-}
-
 /// What the pool of managed memory keeps in large slabs, beside the buffers that live: one buffer of the largest size.
 const KEPT: usize = 256 << 20;
 
@@ -85,6 +74,15 @@ pub struct Bench {
 }
 
 impl Bench {
+    /// For differences of some tens of nanoseconds: more rounds on a GPU, unless the number is given.
+    pub fn many_rounds(&self) -> Settings {
+        let mut settings = self.settings;
+        if !settings.quick && !self.clock.is_simulated() {
+            settings.rounds = settings.rounds.or(Some(301));
+        }
+        settings
+    }
+
     /// Opens the GPU, or the simulator.
     ///
     /// # Errors

@@ -123,7 +123,7 @@ fn the_simulator_does_what_the_gpu_did() {
     let known: Vec<_> = declared.unjudged.difference(&missing).collect();
     if !known.is_empty() {
         faults.push(format!(
-            "a run in docs/results has {known:?}: they are not unjudged any more (declared.toml)",
+            "a run in docs/results judges {known:?}: remove them from `unjudged` in declared.toml",
         ));
     }
     assert!(

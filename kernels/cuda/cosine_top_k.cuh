@@ -16,14 +16,14 @@
 #define BEGIN(i) ((i) * (TILE + 4) + (i) / 8 * 8)
 
 // The norm of a target. Beyond the end it is NaN, so that no score is better than another.
-__device__ __forceinline__ float norm_or_nan(const float *norms, u64 at, u64 end) {
+static __device__ __forceinline__ float norm_or_nan(const float *norms, u64 at, u64 end) {
     return at < end ? norms[at] : __int_as_float(0x7fffffff);
 }
 
 // Inserts a candidate that belongs into a sorted list; the whole warp calls it together. Candidates come with ascending
 // indices, so that an equal score stays behind existing ones. It works from the end of the list, 32 places at a time. Returns
 // the new last score of the list.
-__device__ __forceinline__ float insert(float *scores, unsigned *indices, unsigned k, float score, unsigned index) {
+static __device__ __forceinline__ float insert(float *scores, unsigned *indices, unsigned k, float score, unsigned index) {
     unsigned lane = threadIdx.x % 32;
     for (unsigned first = (k - 1) / 32 * 32;; first -= 32) {
         unsigned at = first + lane;
@@ -81,7 +81,7 @@ struct List {
 
 // Takes those of a query's scores for half a tile that are better than `last` into its list; the whole warp calls it together.
 // Returns the new last score of the list. `row_scores` begins at the lane's first score.
-__device__ __forceinline__ float take(const float *row_scores, float query_norm, float last, const float *target_norms,
+static __device__ __forceinline__ float take(const float *row_scores, float query_norm, float last, const float *target_norms,
                                              u64 first, u64 end, float *scores, unsigned *indices, unsigned k) {
     unsigned lane = threadIdx.x % 32;
     List list(scores, indices, k);
@@ -244,7 +244,7 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
 
 // `scores` and `indices` hold `chunks` sorted lists for each query. For each place, take the best head of all lists; of equal heads,
 // that of the lower index. The whole warp calls it together. Shared memory: 10 bytes for each chunk.
-__device__ __forceinline__ void merge(const float *scores, const unsigned *indices, float *best_scores,
+static __device__ __forceinline__ void merge(const float *scores, const unsigned *indices, float *best_scores,
                                              unsigned *best_indices, u64 query, u64 to, u64 chunks, unsigned k, float *memory) {
     unsigned lane = threadIdx.x, lists = (unsigned)chunks;
     scores += query * chunks * k, indices += query * chunks * k;

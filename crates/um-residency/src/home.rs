@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use um_backend::CudaError;
 use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream};
 
-use crate::host_memory::{HostMemory, settle_on_host};
+use crate::host_memory::{HostMemory, exclusive, settle_on_host};
 
 type Result<T, E = CudaError> = um_backend::Result<T, E>;
 
@@ -161,14 +161,6 @@ impl Home {
         }
         Ok(())
     }
-}
-
-/// Memory to be written. No guard reads it in place: only read-only buffers have such guards, and the host writes when there is none.
-fn exclusive(memory: &mut Arc<dyn HostMemory>) -> Result<&mut (dyn HostMemory + 'static)> {
-    Arc::get_mut(memory).ok_or_else(|| CudaError::StorageInUse {
-        call: "writing a home",
-        held: "a guard that reads it".to_owned(),
-    })
 }
 
 fn failed(call: &'static str, total_bytes: usize, source: io::Error) -> CudaError {

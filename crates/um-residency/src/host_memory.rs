@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use um_backend::Element;
 use um_backend::cuda_um::{
     Advice, Location, PinnedBuffer, RegisteredBuffer, Result, Stream, UnifiedBuffer, View, ViewMut,
 };
+use um_backend::{CudaError, Element};
 
 /// Host memory that copy engines reach, or managed memory.
 pub(crate) trait HostMemory: Send + Sync {
@@ -15,46 +15,38 @@ pub(crate) trait HostMemory: Send + Sync {
     fn is_mapped(&self) -> bool;
 }
 
-impl<T: Element> HostMemory for PinnedBuffer<T> {
-    fn view(&self) -> Result<View<'_, u8>> {
-        self.as_view().cast()
-    }
+macro_rules! host_memory {
+    ($memory:ty, |$buffer:ident| $is_mapped:expr) => {
+        impl<T: Element> HostMemory for $memory {
+            fn view(&self) -> Result<View<'_, u8>> {
+                self.as_view().cast()
+            }
 
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        self.as_view_mut().cast()
-    }
+            fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
+                self.as_view_mut().cast()
+            }
 
-    fn is_mapped(&self) -> bool {
-        self.is_empty() || self.device_ptr().is_some()
-    }
+            fn is_mapped(&self) -> bool {
+                let $buffer = self;
+                $is_mapped
+            }
+        }
+    };
 }
+host_memory!(PinnedBuffer<T>, |buffer| buffer.is_empty()
+    || buffer.device_ptr().is_some());
+host_memory!(RegisteredBuffer<'static, T>, |buffer| buffer.is_empty()
+    || buffer.device_ptr().is_some());
+host_memory!(UnifiedBuffer<T>, |_buffer| false);
 
-impl<T: Element> HostMemory for UnifiedBuffer<T> {
-    fn view(&self) -> Result<View<'_, u8>> {
-        self.as_view().cast()
-    }
-
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        self.as_view_mut().cast()
-    }
-
-    fn is_mapped(&self) -> bool {
-        false
-    }
-}
-
-impl<T: Element> HostMemory for RegisteredBuffer<'static, T> {
-    fn view(&self) -> Result<View<'_, u8>> {
-        self.as_view().cast()
-    }
-
-    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        self.as_view_mut().cast()
-    }
-
-    fn is_mapped(&self) -> bool {
-        self.is_empty() || self.device_ptr().is_some()
-    }
+/// Memory that no guard has. No guard reads it in place: only read-only buffers have such guards, and the host writes when there is none.
+pub(crate) fn exclusive(
+    memory: &mut Arc<dyn HostMemory>,
+) -> um_backend::Result<&mut (dyn HostMemory + 'static)> {
+    Arc::get_mut(memory).ok_or_else(|| CudaError::StorageInUse {
+        call: "writing a home",
+        held: "a guard that reads it".to_owned(),
+    })
 }
 
 /// Moves the pages to the host, and waits for it. From then on, the host keeps them if copies end.
@@ -84,9 +76,7 @@ pub(crate) fn copy_pages(memory: &dyn HostMemory, stream: &Stream) -> Result<()>
 }
 
 /// Ends the copy of the pages on the device, after the work that reads it.
-pub(crate) fn drop_pages(memory: &mut Arc<dyn HostMemory>) -> Result<()> {
-    if let Some(memory) = Arc::get_mut(memory) {
-        wait(memory)?;
-    }
+pub(crate) fn drop_pages(memory: &mut dyn HostMemory) -> Result<()> {
+    wait(memory)?;
     memory.view()?.advise(Advice::UnsetReadMostly)
 }

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use um_backend::CudaError;
-
 use crate::entries::Id;
 use crate::entry::{Memory, Residence};
 use crate::error::Result;
 use crate::home::Home;
-use crate::host_memory::{copy_pages, drop_pages};
+use crate::host_memory::{copy_pages, drop_pages, exclusive};
 use crate::state::{Guarded, Shared, State};
 use crate::stats::Change;
 
@@ -38,8 +36,8 @@ pub(crate) fn leave(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<
     // The home has the only handle then.
     drop(here);
     state.pin(id);
-    let left = state.unlocked(|| match &mut *home.write() {
-        Home::Managed(memory) => drop_pages(memory),
+    let left: Result<()> = state.unlocked(|| match &mut *home.write() {
+        Home::Managed(memory) => Ok(drop_pages(exclusive(memory)?)?),
         _ => Ok(()),
     });
     match (&left, &*home.read()) {
@@ -51,5 +49,5 @@ pub(crate) fn leave(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<
     let dropped = state.unpin(id);
     shared.released.notify_all();
     state.unlocked(|| drop(dropped));
-    Ok(left.map_err(CudaError::from)?)
+    left
 }

@@ -333,7 +333,7 @@ fn only_homes_that_kernels_reach_are_read_in_place() {
     }
 }
 
-/// The program allows it, and the buffer does not any more.
+/// The program allows a place that the buffer has refused since the record.
 #[test]
 fn a_plan_in_place_needs_buffers_that_are_read_once() {
     let mut world = World::new(Machine::new(Gpu::H200));

@@ -56,13 +56,13 @@ impl<'a> Search<'a> {
         let writes = self.uses.buffers.iter().any(|facts| facts.writes);
         let wanted = self.wanted(writes);
         // With writes, the first candidate is seldom good enough.
-        let mut made = match writes && self.is_large() {
+        let made = match writes && self.is_large() {
             true => self.plan_all(&wanted),
             false => Vec::new(),
         };
-        made.reverse();
+        let mut made = made.into_iter();
         for one in wanted {
-            let plan = made.pop().unwrap_or_else(|| self.plan(one));
+            let plan = made.next().unwrap_or_else(|| self.plan(one));
             if self.is_done_with(plan, one) {
                 return;
             }

@@ -25,8 +25,8 @@ impl<T> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// [`Error::NotSupported`] for mapped memory, for memory of a [`ManagedPool`](crate::ManagedPool) or another pool of the driver, for a
-    /// device without concurrent managed access, or if the runtime is too old for the location; [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and the errors of
-    /// `cudaMemAdvise`.
+    /// device without concurrent managed access, or if the runtime is too old for the location; [`Error::DeviceOutOfRange`];
+    /// [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and the errors of `cudaMemAdvise`.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
         self.as_view().advise(advice)
