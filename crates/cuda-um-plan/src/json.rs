@@ -1,5 +1,6 @@
 //! Programs and plans as JSON.
 
+use crate::transfers::Transfers;
 use crate::{Budget, Link, Placed, Plan, PlanError, PlannedStep, Prediction, Program};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -104,7 +105,9 @@ impl Plan {
         }
         plan.check(program)?;
         let bytes = program.byte_bound(plan.budget, &plan.link);
-        plan.prediction = plan.simulate(program, bytes);
+        let mut transfers = Transfers::of(&plan.steps);
+        plan.prediction = transfers.simulate(program, &plan.link);
+        plan.prediction.bound = bytes;
         if !program.is_close(&plan.prediction) {
             plan.prediction.bound = program.timed_bound(bytes, plan.budget, &plan.link);
         }

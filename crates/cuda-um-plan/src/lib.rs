@@ -16,6 +16,7 @@ mod plan;
 mod program;
 mod simulate;
 mod solve;
+mod transfers;
 mod units;
 
 pub use arena::{Run, RunChange};

@@ -4,26 +4,26 @@ mod timeline;
 mod work;
 
 use crate::places::Places;
-use crate::{Bound, Plan, Prediction, Program, Repeat, TransferKind};
+use crate::transfers::Transfers;
+use crate::{Bound, Link, Moment, Prediction, Program, Repeat, TransferKind};
 use timeline::Timeline;
 use work::{Entry, Work};
 
-impl Plan {
-    /// The prediction for this plan, which must be valid.
-    pub(crate) fn simulate(&self, program: &Program, bound: Bound) -> Prediction {
-        let work = self.work(program);
+impl Transfers {
+    /// The prediction for these transfers, which must be those of a valid plan, without a bound. Sets the deadlines of the transfers from the device.
+    pub(crate) fn simulate(&mut self, program: &Program, link: &Link) -> Prediction {
+        let waits = self.waits(program);
+        let work = self.work(program, link, &waits);
         let (mut in_bytes, mut out_bytes, mut in_seconds) = (0, 0, 0.0);
-        for planned in &self.steps {
-            for one in planned.before.iter().chain(&planned.after) {
-                let bytes = program.buffers[one.buffer].bytes;
-                match one.kind {
-                    TransferKind::In | TransferKind::ReadInPlace => {
-                        in_bytes += bytes;
-                        in_seconds += self.link.in_seconds(bytes);
-                    }
-                    TransferKind::Out => out_bytes += bytes,
-                    TransferKind::Claim | TransferKind::Drop => {}
+        for one in self.before.in_order().chain(self.after.in_order()) {
+            let bytes = program.buffers[one.buffer].bytes;
+            match one.kind {
+                TransferKind::In | TransferKind::ReadInPlace => {
+                    in_bytes += bytes;
+                    in_seconds += link.in_seconds(bytes);
                 }
+                TransferKind::Out => out_bytes += bytes,
+                TransferKind::Claim | TransferKind::Drop => {}
             }
         }
         let (seconds, stall_seconds) = Timeline::new(&work).run();
@@ -38,45 +38,48 @@ impl Plan {
                 .iter()
                 .fold(0.0, |all, &(_, seconds)| all + seconds),
             stall_seconds,
-            bound,
+            bound: Bound::default(),
         }
     }
 
-    fn work(&self, program: &Program) -> Work {
+    fn work(&self, program: &Program, link: &Link, waits: &[Option<i64>]) -> Work {
         let mut work = Work {
             compute: program
                 .steps
                 .iter()
                 .map(|step| step.compute_seconds)
                 .collect(),
-            both_ways: self.link.both_ways,
+            ins: Vec::with_capacity(self.before.all.len()),
+            outs: Vec::with_capacity(self.after.all.len()),
+            ins_until: Vec::with_capacity(self.steps()),
+            claims: Vec::with_capacity(self.steps()),
+            in_place: Vec::with_capacity(self.steps()),
+            both_ways: link.both_ways,
             cyclic: program.repeat == Repeat::Cyclic,
-            ..Work::default()
         };
-        let waits = self.waits(program, work.cyclic);
         let mut waits = waits.iter();
-        for (step, planned) in self.steps.iter().enumerate() {
+        for step in 0..self.steps() {
             let (mut claim, mut in_place) = (None, 0.0);
-            for one in &planned.before {
+            for one in self.before.of_step(step) {
                 let waits_for = waits.next().copied().flatten();
                 let bytes = program.buffers[one.buffer].bytes;
                 match one.kind {
                     TransferKind::In => work.ins.push(Entry {
-                        seconds: self.link.in_seconds(bytes),
+                        seconds: link.in_seconds(bytes),
                         earliest: one.earliest,
                         waits_for,
                     }),
                     TransferKind::ReadInPlace => {
-                        in_place += self.link.in_place_seconds(bytes);
+                        in_place += link.in_place_seconds(bytes);
                         claim = claim.max(waits_for);
                     }
                     _ => claim = claim.max(waits_for),
                 }
             }
-            for one in &planned.after {
+            for one in self.after.of_step(step) {
                 if one.kind == TransferKind::Out {
                     let bytes = program.buffers[one.buffer].bytes;
-                    work.outs.push((step, self.link.out_seconds(bytes)));
+                    work.outs.push((step, link.out_seconds(bytes)));
                 }
             }
             work.ins_until.push(work.ins.len());
@@ -87,36 +90,51 @@ impl Plan {
     }
 
     /// For each entry of the lists `before`, in order: the last transfer from the device that it waits for, because it leaves the
-    /// same place or writes the home that is read. Counted from the first one of this pass.
-    fn waits(&self, program: &Program, cyclic: bool) -> Vec<Option<i64>> {
-        let planned = self.steps.iter().flat_map(|step| &step.after);
-        let outs = planned.filter(|one| one.kind == TransferKind::Out).count() as i64;
-        let mut waits = Vec::new();
-        if outs == 0 {
-            return waits;
+    /// same place or writes the home that is read. Counted from the first one of this pass. The deadline of a transfer from the
+    /// device is the first step with such an entry.
+    fn waits(&mut self, program: &Program) -> Vec<Option<i64>> {
+        let outs = self.after.outs();
+        if outs.is_empty() {
+            return Vec::new();
         }
-        // The last transfer from the device of each buffer, and of each place by its first slot.
-        let mut homes = vec![None; program.buffers.len()];
+        let mut waits = Vec::with_capacity(self.before.all.len());
+        // The last transfer from the device of each buffer until the home is read, and until the buffer leaves its place. They are
+        // counted from the first pass on.
+        let mut homes: Vec<Option<usize>> = vec![None; program.buffers.len()];
+        let mut leaving = homes.clone();
         let mut places = Places::new();
-        for pass in 0..if cyclic { 2 } else { 1 } {
+        let passes = match program.repeat {
+            Repeat::Once => 1,
+            Repeat::Cyclic => 2,
+        };
+        for pass in 0..passes {
             waits.clear();
-            let mut next_out = pass * outs;
-            let relative = |out: Option<i64>| out.map(|out| out - pass * outs);
-            for planned in &self.steps {
-                for one in &planned.before {
-                    let home: Option<i64> = homes[one.buffer];
-                    let mut place = None;
-                    places.take(one.slots, |out| place = place.max(Some(out)));
-                    waits.push(relative(match one.kind {
-                        TransferKind::Claim => place,
-                        _ => home.max(place),
-                    }));
+            let first = pass * outs.len();
+            let mut next = first;
+            for step in 0..self.steps() {
+                for one in self.before.of_step(step) {
+                    let mut last = None;
+                    let mut wait = |out: usize| {
+                        last = last.max(Some(out));
+                        let began = out / outs.len();
+                        let pass = (pass - began) as i8;
+                        let deadline = &mut self.after.all[outs[out % outs.len()]].deadline;
+                        deadline.get_or_insert(Moment { pass, step });
+                    };
+                    if one.kind != TransferKind::Claim
+                        && let Some(out) = homes[one.buffer].take()
+                    {
+                        wait(out);
+                    }
+                    places.take(one.slots, wait);
+                    waits.push(last.map(|out| out as i64 - first as i64));
                 }
-                for one in &planned.after {
+                for one in self.after.of_step(step) {
                     if one.kind == TransferKind::Out {
-                        homes[one.buffer] = Some(next_out);
-                        next_out += 1;
-                    } else if let Some(out) = homes[one.buffer] {
+                        homes[one.buffer] = Some(next);
+                        leaving[one.buffer] = Some(next);
+                        next += 1;
+                    } else if let Some(out) = leaving[one.buffer].take() {
                         places.leave(one.slots, out);
                     }
                 }

@@ -2,7 +2,7 @@
 
 mod arena;
 mod candidate;
-mod deadlines;
+mod found;
 mod order;
 mod resident;
 mod schedule;
@@ -13,6 +13,7 @@ mod uses;
 
 use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
 use candidate::{Candidate, MANY_USES};
+use found::Found;
 use resident::{choose, side_by_side};
 use search::Search;
 use sweep::{Choices, Sweep};
@@ -35,9 +36,8 @@ impl Program {
     /// a program or link with values that are not allowed.
     pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
-        let mut best = Search::new(self, &uses, empty).run();
-        deadlines::set(&mut best.steps, self.buffers.len(), uses.cyclic);
-        Ok(best)
+        let best = Search::new(self, &uses, &empty).run();
+        Ok(best.plan(empty))
     }
 
     /// The plan of a recipe, to compare with. It is valid, and [`solve`](Self::solve) returns no slower one.
@@ -46,12 +46,12 @@ impl Program {
     /// As for [`solve`](Self::solve).
     pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
-        let mut plan = self.candidate(&uses, &empty, recipe.candidate());
-        if !self.is_close(&plan.prediction) {
-            plan.prediction.bound = self.timed_bound(plan.prediction.bound, budget, &link);
+        let mut found = self.candidate(&uses, &empty, recipe.candidate());
+        found.prediction.bound = self.byte_bound(budget, &link);
+        if !self.is_close(&found.prediction) {
+            found.prediction.bound = self.timed_bound(found.prediction.bound, budget, &link);
         }
-        deadlines::set(&mut plan.steps, self.buffers.len(), uses.cyclic);
-        Ok(plan)
+        Ok(found.plan(empty))
     }
 
     fn begin(&self, budget: Budget, link: Link) -> Result<(Uses, Plan), PlanError> {
@@ -64,28 +64,25 @@ impl Program {
             link,
             resident: Vec::new(),
             steps: Vec::new(),
-            prediction: Prediction {
-                bound: self.byte_bound(budget, &link),
-                ..Prediction::default()
-            },
+            prediction: Prediction::default(),
         };
         Ok((Uses::of(self, &link), empty))
     }
 
-    fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Plan {
+    fn candidate(&self, uses: &Uses, empty: &Plan, one: Candidate) -> Found {
         let resident = choose(uses, empty.budget.slots(), one);
         let chosen = resident.iter().flatten().count();
-        let plan = self.sweep(uses, empty, one, resident);
-        if plan.resident.len() == chosen || uses.all.len() > MANY_USES {
-            return plan;
+        let found = self.sweep(uses, empty, one, resident);
+        if found.resident.len() == chosen || uses.all.len() > MANY_USES {
+            return found;
         }
         // Some of them did not stay. Without them there is more space from the beginning.
-        let stay = plan.resident.iter().map(|placed| placed.buffer);
+        let stay = found.resident.iter().map(|placed| placed.buffer);
         let again = self.sweep(uses, empty, one, side_by_side(uses, stay));
-        if again.is_better_than(&plan) {
+        if again.is_better_than(Some(&found)) {
             again
         } else {
-            plan
+            found
         }
     }
 
@@ -95,7 +92,7 @@ impl Program {
         empty: &Plan,
         one: Candidate,
         resident: Vec<Option<Slots>>,
-    ) -> Plan {
+    ) -> Found {
         let choices = Choices {
             resident,
             keep: one.keep,
@@ -103,14 +100,13 @@ impl Program {
             in_place: one.in_place,
             out_weight: one.out_weight,
         };
-        let schedule = Sweep::new(uses, &choices, empty.budget.slots()).run();
-        let mut plan = Plan {
-            resident: schedule.resident,
-            steps: schedule.steps,
-            ..empty.clone()
-        };
-        plan.prediction = plan.simulate(self, empty.prediction.bound);
-        plan
+        let (resident, mut transfers) = Sweep::new(uses, &choices, empty.budget.slots()).run();
+        let prediction = transfers.simulate(self, &empty.link);
+        Found {
+            resident,
+            transfers,
+            prediction,
+        }
     }
 
     /// Whether a plan is good enough.
@@ -153,21 +149,5 @@ impl Prediction {
     fn moves_little(&self) -> bool {
         let bytes = self.in_bytes + self.out_bytes;
         bytes * 50 <= (self.bound.in_bytes + self.bound.out_bytes) * 51
-    }
-}
-
-impl Plan {
-    fn is_better_than_any(&self, other: Option<&Self>) -> bool {
-        other.is_none_or(|other| self.is_better_than(other))
-    }
-
-    /// Times within a thousandth are the same: fewer bytes are better then.
-    fn is_better_than(&self, other: &Self) -> bool {
-        let (one, other) = (&self.prediction, &other.prediction);
-        let bytes = |prediction: &Prediction| prediction.in_bytes + prediction.out_bytes;
-        if one.seconds < other.seconds * 0.999 {
-            return true;
-        }
-        one.seconds <= other.seconds * 1.001 && bytes(one) < bytes(other)
     }
 }

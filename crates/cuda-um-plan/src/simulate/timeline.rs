@@ -8,14 +8,34 @@ const MOST_PASSES: usize = 12;
 /// Times that differ by less are the same.
 const SAME: f64 = 1e-9;
 
+/// What is complete, from the first pass on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    all: usize,
+    /// Complete passes, and entries of the next one.
+    passes: usize,
+    index: usize,
+}
+
+impl Done {
+    /// One more of a pass with this many.
+    fn add(&mut self, length: usize) {
+        self.all += 1;
+        self.index += 1;
+        if self.index == length {
+            (self.passes, self.index) = (self.passes + 1, 0);
+        }
+    }
+}
+
 /// The state between two events. Times are seconds, and transfers have the time that is left if the other direction is idle.
 pub(crate) struct Timeline<'a> {
     work: &'a Work,
     now: f64,
-    /// Steps, transfers to the device and transfers from it that are complete, from the first pass on.
-    steps: usize,
-    ins: usize,
-    outs: usize,
+    /// Steps, transfers to the device and transfers from it.
+    steps: Done,
+    ins: Done,
+    outs: Done,
     /// The time that is left to the running step, to the transfers, and to what the running step reads in place.
     step: Option<f64>,
     to_device: Option<f64>,
@@ -32,9 +52,9 @@ impl<'a> Timeline<'a> {
         Self {
             work,
             now: 0.0,
-            steps: 0,
-            ins: 0,
-            outs: 0,
+            steps: Done::default(),
+            ins: Done::default(),
+            outs: Done::default(),
             step: None,
             to_device: None,
             from_device: None,
@@ -48,13 +68,12 @@ impl<'a> Timeline<'a> {
 
     /// The time of a pass, and the stalls of its steps.
     pub(crate) fn run(mut self) -> (f64, Vec<f64>) {
-        let steps = self.work.compute.len();
-        if steps == 0 {
+        if self.work.compute.is_empty() {
             return (0.0, Vec::new());
         }
         let (mut ended, mut before) = (0.0, f64::NAN);
         for pass in 1..=self.limit {
-            while self.steps < pass * steps && self.event() {}
+            while self.steps.passes < pass && self.event() {}
             let seconds = self.step_ended - ended;
             ended = self.step_ended;
             let steady = (seconds - before).abs() <= SAME * seconds;
@@ -99,11 +118,8 @@ impl<'a> Timeline<'a> {
     }
 
     fn begin(&mut self) {
-        if self.step.is_none()
-            && self.steps < self.limit * self.work.compute.len()
-            && self.step_is_ready()
-        {
-            let index = self.steps % self.work.compute.len();
+        if self.step.is_none() && self.steps.passes < self.limit && self.step_is_ready() {
+            let index = self.steps.index;
             self.step = Some(self.work.compute[index]);
             self.in_place = Some(self.work.in_place[index]).filter(|&left| left > 0.0);
             self.step_began = self.now;
@@ -118,22 +134,21 @@ impl<'a> Timeline<'a> {
 
     fn out_is_done(&self, pass: usize, out: Option<i64>) -> bool {
         let first = (pass * self.work.outs.len()) as i64;
-        out.is_none_or(|out| first + out < self.outs as i64)
+        out.is_none_or(|out| first + out < self.outs.all as i64)
     }
 
     fn step_is_ready(&self) -> bool {
-        let (pass, step) = self.split(self.steps, self.work.compute.len());
+        let (pass, step) = (self.steps.passes, self.steps.index);
         let ins = pass * self.work.ins.len() + self.work.ins_until[step];
-        self.ins >= ins && self.out_is_done(pass, self.work.claims[step])
+        self.ins.all >= ins && self.out_is_done(pass, self.work.claims[step])
     }
 
     fn next_in(&self) -> Option<f64> {
-        let all = self.work.ins.len();
-        if all == 0 || self.ins >= all * self.limit {
+        let pass = self.ins.passes;
+        let entry = self.work.ins.get(self.ins.index)?;
+        if pass == self.limit {
             return None;
         }
-        let (pass, index) = self.split(self.ins, all);
-        let entry = &self.work.ins[index];
         let ready = entry
             .earliest
             .is_none_or(|earliest| self.has_ended(pass, earliest));
@@ -141,12 +156,11 @@ impl<'a> Timeline<'a> {
     }
 
     fn next_out(&self) -> Option<f64> {
-        let all = self.work.outs.len();
-        if all == 0 || self.outs >= all * self.limit {
+        let pass = self.outs.passes;
+        let &(step, seconds) = self.work.outs.get(self.outs.index)?;
+        if pass == self.limit {
             return None;
         }
-        let (pass, index) = self.split(self.outs, all);
-        let (step, seconds) = self.work.outs[index];
         self.has_ended(pass, Moment { pass: 0, step })
             .then_some(seconds)
     }
@@ -154,11 +168,7 @@ impl<'a> Timeline<'a> {
     fn has_ended(&self, pass: usize, at: Moment) -> bool {
         let steps = self.work.compute.len();
         let end = (pass * steps + at.step + 1) as i64 + i64::from(at.pass) * steps as i64;
-        self.steps as i64 >= end
-    }
-
-    fn split(&self, index: usize, length: usize) -> (usize, usize) {
-        (index / length, index % length)
+        self.steps.all as i64 >= end
     }
 
     /// Advances all that runs, and ends what has no time left. Returns whether anything ended.
@@ -177,11 +187,15 @@ impl<'a> Timeline<'a> {
             false
         };
         if self.to_device.is_some() {
-            self.ins += usize::from(advance(&mut self.to_device, passed));
+            if advance(&mut self.to_device, passed) {
+                self.ins.add(self.work.ins.len());
+            }
         } else {
             advance(&mut self.in_place, passed);
         }
-        self.outs += usize::from(advance(&mut self.from_device, passed));
+        if advance(&mut self.from_device, passed) {
+            self.outs.add(self.work.outs.len());
+        }
         if let Some(left) = &mut self.step {
             *left = (*left - wait).max(0.0);
             if *left <= 1e-15 && self.in_place.is_none() {
@@ -195,11 +209,11 @@ impl<'a> Timeline<'a> {
     }
 
     fn end_step(&mut self) {
-        let index = self.steps % self.work.compute.len();
+        let index = self.steps.index;
         let stall = self.now - self.step_ended - self.work.compute[index];
         self.stalls[index] = stall.max(0.0);
         self.step = None;
         self.step_ended = self.now;
-        self.steps += 1;
+        self.steps.add(self.work.compute.len());
     }
 }

@@ -1,40 +1,30 @@
-//! The transfers of a sweep, and the plan's lists of them.
+//! The transfers of a sweep.
 
-use super::arena::{Holes, START};
+use super::arena::{Arena, START};
 use super::uses::Uses;
-use crate::{Moment, Placed, PlannedStep, Slots, Transfer, TransferKind};
-
-/// What comes before a step. `freed` is the step at whose end the place is free.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    step: usize,
-    kind: TransferKind,
-    buffer: usize,
-    slots: Slots,
-    freed: i64,
-}
+use crate::transfers::{List, Transfers};
+use crate::{Moment, Placed, Slots, Transfer, TransferKind};
 
 #[derive(Debug)]
 pub(crate) struct Schedule {
     /// In the order of their steps.
-    before: Vec<Entry>,
-    after: Vec<(usize, TransferKind, usize, Slots)>,
-    length: usize,
+    before: Vec<Transfer>,
+    after: Vec<Transfer>,
     pub resident: Vec<Placed>,
-    pub steps: Vec<PlannedStep>,
 }
 
 impl Schedule {
-    pub(crate) fn new(steps: usize) -> Self {
+    /// For a pass with this many uses.
+    pub(crate) fn new(uses: usize) -> Self {
         Self {
-            before: Vec::new(),
-            after: Vec::new(),
-            length: steps,
+            before: Vec::with_capacity(uses),
+            // A use may have a transfer from the device, and the end of its buffer's place.
+            after: Vec::with_capacity(2 * uses),
             resident: Vec::new(),
-            steps: Vec::new(),
         }
     }
 
+    /// A buffer comes before a step to a place that is free at the end of the step `freed`.
     pub(crate) fn enter(
         &mut self,
         step: usize,
@@ -43,12 +33,13 @@ impl Schedule {
         slots: Slots,
         freed: i64,
     ) {
-        self.before.push(Entry {
-            step,
+        let earliest = usize::try_from(freed).ok();
+        self.before.push(Transfer {
             kind,
             buffer,
             slots,
-            freed,
+            earliest: earliest.and_then(here),
+            deadline: here(step),
         });
     }
 
@@ -59,76 +50,64 @@ impl Schedule {
 
     pub(crate) fn reads_in_place(&self, step: usize, buffer: usize) -> bool {
         let entries = self.before.iter().rev();
-        let mut entries = entries.take_while(|entry| entry.step == step);
-        entries.any(|entry| entry.buffer == buffer && entry.kind == TransferKind::ReadInPlace)
+        let mut entries = entries.take_while(|one| one.deadline == here(step));
+        entries.any(|one| one.buffer == buffer && one.kind == TransferKind::ReadInPlace)
     }
 
     /// Removes what enters the arena before a step.
     pub(crate) fn undo(&mut self, step: usize) {
-        let first = self.before.partition_point(|entry| entry.step < step);
+        let first = self.before.partition_point(|one| one.deadline < here(step));
         let mut entries = self.before.split_off(first);
-        entries.retain(|entry| entry.kind == TransferKind::ReadInPlace);
+        entries.retain(|one| one.kind == TransferKind::ReadInPlace);
         self.before.append(&mut entries);
     }
 
     pub(crate) fn out(&mut self, step: usize, buffer: usize, slots: Slots) {
-        self.after.push((step, TransferKind::Out, buffer, slots));
+        self.leave(step, TransferKind::Out, buffer, slots);
     }
 
     pub(crate) fn drop(&mut self, step: usize, buffer: usize, slots: Slots) {
-        self.after.push((step, TransferKind::Drop, buffer, slots));
+        self.leave(step, TransferKind::Drop, buffer, slots);
+    }
+
+    fn leave(&mut self, step: usize, kind: TransferKind, buffer: usize, slots: Slots) {
+        self.after.push(Transfer {
+            kind,
+            buffer,
+            slots,
+            earliest: here(step),
+            deadline: None,
+        });
     }
 
     pub(crate) fn resident(&mut self, buffer: usize, slots: Slots) {
         self.resident.push(Placed { buffer, slots });
     }
 
-    /// Makes the lists of the plan. `holes` are the free places at the end of the pass.
-    pub(crate) fn close(&mut self, holes: &Holes, uses: &Uses) {
-        // Buffers that come back were added at the end.
-        self.before.sort_by_key(|entry| entry.step);
-        self.after
-            .sort_by_key(|&(step, kind, ..)| (step, kind == TransferKind::Drop));
-        let (mut before, mut after) = (self.before.iter().peekable(), self.after.iter().peekable());
-        self.steps = Vec::with_capacity(self.length);
-        for step in 0..self.length {
-            let here = Moment { pass: 0, step };
-            let mut planned = PlannedStep::default();
-            while let Some(entry) = before.next_if(|entry| entry.step == step) {
-                planned.before.push(Transfer {
-                    kind: entry.kind,
-                    buffer: entry.buffer,
-                    slots: entry.slots,
-                    earliest: entry.earliest(holes, uses),
-                    deadline: Some(here),
-                });
-            }
-            while let Some(&(_, kind, buffer, slots)) = after.next_if(|one| one.0 == step) {
-                planned.after.push(Transfer {
-                    kind,
-                    buffer,
-                    slots,
-                    earliest: Some(here),
-                    deadline: None,
-                });
-            }
-            self.steps.push(planned);
+    /// The buffers that stay between passes, and the transfers. `arena` is the one at the end of the pass.
+    pub(crate) fn close(mut self, arena: &Arena, uses: &Uses) -> (Vec<Placed>, Transfers) {
+        let step = |moment: Option<Moment>| moment.map_or(0, |moment| moment.step);
+        let early = self.before.iter_mut().filter(|one| one.earliest.is_none());
+        let copies = early.filter(|one| uses.cyclic && one.kind != TransferKind::ReadInPlace);
+        for one in copies {
+            // During the pass before.
+            let used = uses.buffers[one.buffer].last;
+            let freed = arena.freed(one.slots).max(0) as usize;
+            one.earliest = Some(Moment {
+                pass: -1,
+                step: freed.max(used).max(step(one.deadline)),
+            });
         }
+        // Buffers that come back were added at the end.
+        let before = List::of(uses.steps(), self.before, |one| (step(one.deadline), false));
+        let after = List::of(uses.steps(), self.after, |one| {
+            (step(one.earliest), one.kind == TransferKind::Drop)
+        });
+        (self.resident, Transfers { before, after })
     }
 }
 
-impl Entry {
-    fn earliest(&self, holes: &Holes, uses: &Uses) -> Option<Moment> {
-        let at = |pass, step| Some(Moment { pass, step });
-        match self.freed {
-            _ if self.kind == TransferKind::ReadInPlace => None,
-            START if !uses.cyclic => None,
-            START => {
-                let used = uses.buffers[self.buffer].last;
-                let freed = holes.freed(self.slots).max(0) as usize;
-                at(-1, freed.max(used).max(self.step))
-            }
-            freed => at(0, freed as usize),
-        }
-    }
+/// A step of this pass.
+fn here(step: usize) -> Option<Moment> {
+    Some(Moment { pass: 0, step })
 }

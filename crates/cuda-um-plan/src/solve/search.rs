@@ -1,6 +1,7 @@
 //! Tries candidates, and changes the best one.
 
 use super::candidate::{CANDIDATES, Candidate, Keep, MANY_USES};
+use super::found::Found;
 use super::uses::{InPlace, Uses};
 use crate::{Bound, Plan, Program};
 use std::io;
@@ -15,22 +16,25 @@ pub(super) struct Search<'a> {
     program: &'a Program,
     uses: &'a Uses,
     /// The plan without transfers.
-    empty: Plan,
-    /// The bound of the bytes, and the one of the time if a plan is not close to it.
-    bytes: Bound,
+    empty: &'a Plan,
+    /// The bound of the bytes and the one of the time, when they are known.
+    bytes: Option<Bound>,
     timed: Option<Bound>,
-    best: Option<Plan>,
+    /// The first plan is not close to the bound of the bytes: plans are compared with the one of the time.
+    with_time: bool,
+    best: Option<Found>,
     /// The best plan of a candidate that can be changed.
-    start: Option<(Plan, Candidate)>,
+    start: Option<(Found, Candidate)>,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(program: &'a Program, uses: &'a Uses, empty: Plan) -> Self {
+    pub(super) fn new(program: &'a Program, uses: &'a Uses, empty: &'a Plan) -> Self {
         Self {
             program,
             uses,
-            bytes: empty.prediction.bound,
+            bytes: None,
             timed: None,
+            with_time: false,
             empty,
             best: None,
             start: None,
@@ -38,14 +42,13 @@ impl<'a> Search<'a> {
     }
 
     /// The best plan.
-    pub(super) fn run(mut self) -> Plan {
+    pub(super) fn run(mut self) -> Found {
         self.candidates();
         if let Some((plan, one)) = self.start.take() {
             self.change(plan, one);
         }
-        let best = self.best.take();
-        let mut best = best.unwrap_or_else(|| self.empty.clone());
-        best.prediction.bound = self.bytes;
+        let mut best = self.best.take().unwrap_or_default();
+        best.prediction.bound = self.bytes();
         if !self.program.is_close(&best.prediction) {
             best.prediction.bound = self.timed();
         }
@@ -84,43 +87,45 @@ impl<'a> Search<'a> {
         wanted
     }
 
-    fn plan(&self, one: Candidate) -> Plan {
-        self.program.candidate(self.uses, &self.empty, one)
+    fn plan(&self, one: Candidate) -> Found {
+        self.program.candidate(self.uses, self.empty, one)
     }
 
-    /// The plans of some candidates, and the bound of the time, at the same time: programs with many uses take milliseconds for each.
-    fn plan_all(&mut self, candidates: &[Candidate]) -> Vec<Plan> {
+    /// The plans of some candidates, and the bounds, at the same time: programs with many uses take milliseconds for each.
+    fn plan_all(&mut self, candidates: &[Candidate]) -> Vec<Found> {
         let this = &*self;
-        let (bound, plans) = thread::scope(|scope| {
+        let (bytes, timed, plans) = thread::scope(|scope| {
             let start = |&one| {
                 let work = move || this.plan(one);
                 (one, thread::Builder::new().spawn_scoped(scope, work))
             };
             let started: Vec<_> = candidates.iter().map(start).collect();
-            let bound = this.time_bound();
-            let finish = |(one, thread): (Candidate, io::Result<ScopedJoinHandle<'_, Plan>>)| {
+            let bytes = this.byte_bound();
+            let timed = this.time_bound(bytes);
+            let finish = |(one, thread): (Candidate, io::Result<ScopedJoinHandle<'_, Found>>)| {
                 // Without another thread, this one does the work.
                 let Ok(thread) = thread else {
                     return this.plan(one);
                 };
                 thread.join().unwrap_or_else(|panic| resume_unwind(panic))
             };
-            (bound, started.into_iter().map(finish).collect())
+            (bytes, timed, started.into_iter().map(finish).collect())
         });
-        self.timed = Some(bound);
+        (self.bytes, self.timed) = (Some(bytes), Some(timed));
         plans
     }
 
     /// Takes the plan of a candidate, and returns whether it is good enough.
-    fn is_done_with(&mut self, mut plan: Plan, one: Candidate) -> bool {
-        if self.best.is_none() && !self.program.is_close(&plan.prediction) {
-            self.empty.prediction.bound = self.timed();
+    fn is_done_with(&mut self, mut plan: Found, one: Candidate) -> bool {
+        plan.prediction.bound = self.bytes();
+        self.with_time |= self.best.is_none() && !self.program.is_close(&plan.prediction);
+        if self.with_time {
+            plan.prediction.bound = self.timed();
         }
-        plan.prediction.bound = self.empty.prediction.bound;
         let close = self.program.is_close(&plan.prediction);
         let done = close && (self.is_large() || plan.prediction.moves_little());
         let start = self.start.as_ref().map(|(plan, _)| plan);
-        if one.keep == Keep::Best && !self.is_large() && plan.is_better_than_any(start) {
+        if one.keep == Keep::Best && !self.is_large() && plan.is_better_than(start) {
             self.start = Some((plan.clone(), one));
         }
         self.take(plan);
@@ -128,8 +133,8 @@ impl<'a> Search<'a> {
     }
 
     /// Changes one choice of a candidate as long as a change makes its plan faster.
-    fn change(&mut self, mut plan: Plan, mut one: Candidate) {
-        let is_close = |plan: &Option<Plan>| {
+    fn change(&mut self, mut plan: Found, mut one: Candidate) {
+        let is_close = |plan: &Option<Found>| {
             let plan = plan.as_ref();
             plan.is_some_and(|plan| self.program.is_close(&plan.prediction))
         };
@@ -152,20 +157,30 @@ impl<'a> Search<'a> {
         self.take(plan);
     }
 
-    fn take(&mut self, plan: Plan) {
-        if plan.is_better_than_any(self.best.as_ref()) {
+    fn take(&mut self, plan: Found) {
+        if plan.is_better_than(self.best.as_ref()) {
             self.best = Some(plan);
         }
     }
 
+    fn bytes(&mut self) -> Bound {
+        let bytes = self.bytes.unwrap_or_else(|| self.byte_bound());
+        *self.bytes.insert(bytes)
+    }
+
     fn timed(&mut self) -> Bound {
-        let timed = self.timed.unwrap_or_else(|| self.time_bound());
+        let bytes = self.bytes();
+        let timed = self.timed.unwrap_or_else(|| self.time_bound(bytes));
         *self.timed.insert(timed)
     }
 
-    fn time_bound(&self) -> Bound {
+    fn byte_bound(&self) -> Bound {
+        self.program.byte_bound(self.empty.budget, &self.empty.link)
+    }
+
+    fn time_bound(&self, bytes: Bound) -> Bound {
         let (budget, link) = (self.empty.budget, self.empty.link);
-        self.program.timed_bound(self.bytes, budget, &link)
+        self.program.timed_bound(bytes, budget, &link)
     }
 
     fn is_large(&self) -> bool {

@@ -1,11 +1,12 @@
 //! Goes through a pass, and decides which buffer leaves the arena for which other one.
 
-use super::arena::{Holes, START};
+use super::arena::{Arena, START};
 use super::candidate::{Keep, MOST_AHEAD};
 use super::schedule::Schedule;
 use super::tenants::{Kept, Tenants};
 use super::uses::{InPlace, OneUse, Uses};
-use crate::{Slots, TransferKind};
+use crate::transfers::Transfers;
+use crate::{Placed, Slots, TransferKind};
 
 /// The choices of a sweep.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Sweep<'a> {
     choices: &'a Choices,
     slots: u64,
     tenants: Tenants<'a>,
-    holes: Holes,
+    arena: Arena,
     /// The last use of each buffer in this pass.
     used: Vec<i64>,
     missing: Vec<OneUse>,
@@ -47,34 +48,33 @@ impl<'a> Sweep<'a> {
             choices,
             slots,
             tenants: Tenants::new(uses, choices.keep, choices.out_weight),
-            holes: Holes::default(),
+            arena: Arena::new(slots, START),
             used: vec![START; buffers],
             missing: Vec::new(),
             transfers: Vec::new(),
             left_dirty: vec![false; buffers],
             lost: vec![false; buffers],
-            schedule: Schedule::new(uses.steps()),
+            schedule: Schedule::new(uses.all.len()),
         };
-        let (first, count) = (0, slots);
-        sweep.holes.add(Slots { first, count }, START);
         for (buffer, place) in choices.resident.iter().enumerate() {
             if let Some(slots) = *place {
-                sweep.holes.take(slots);
+                let (place, _) = sweep.arena.take(slots, buffer);
                 let first = uses.buffers[buffer].first;
-                sweep.tenants.enter(buffer, Kept::new(slots, true, first));
+                let kept = Kept::new(slots, place, true, first);
+                sweep.tenants.enter(buffer, kept);
             }
         }
         sweep
     }
 
-    /// The transfers of the pass.
-    pub(crate) fn run(mut self) -> Schedule {
+    /// The buffers that stay between passes, and the transfers of the pass.
+    pub(crate) fn run(mut self) -> (Vec<Placed>, Transfers) {
         for step in 0..self.uses.steps() {
             self.load(step);
             self.use_all(step);
         }
         self.finish();
-        self.schedule
+        self.schedule.close(&self.arena, self.uses)
     }
 
     /// Makes all buffers of a step resident.
@@ -126,25 +126,26 @@ impl<'a> Sweep<'a> {
         let Some(slots) = found else {
             return false;
         };
-        let freed = self.holes.take(slots);
-        self.put(step, one, slots, freed);
+        self.put(step, one, slots);
         true
     }
 
-    fn put(&mut self, step: usize, one: &OneUse, slots: Slots, freed: i64) {
+    /// A buffer takes a free range.
+    fn put(&mut self, step: usize, one: &OneUse, slots: Slots) {
+        let (place, freed) = self.arena.take(slots, one.buffer);
         let kind = match one.needs {
             true => TransferKind::In,
             false => TransferKind::Claim,
         };
         let freed = freed.max(self.used[one.buffer]);
         self.schedule.enter(step, kind, one.buffer, slots, freed);
-        self.tenants
-            .enter(one.buffer, Kept::new(slots, false, step));
+        let kept = Kept::new(slots, place, false, step);
+        self.tenants.enter(one.buffer, kept);
     }
 
     /// A range that is free, after buffers have left it. All of it was in use only before the step `before`.
     fn place(&mut self, count: u64, step: usize, before: i64) -> Option<Slots> {
-        if let Some(found) = self.holes.find(count, before) {
+        if let Some(found) = self.arena.find(count, before) {
             return Some(found);
         }
         if self.choices.keep == Keep::Resident {
@@ -163,19 +164,22 @@ impl<'a> Sweep<'a> {
 
     /// Empties a given range if no buffer prevents it.
     fn free_range(&mut self, range: Slots, step: usize, before: i64) -> bool {
-        if self.holes.freed(range) >= before {
+        if self.arena.freed(range) >= before {
             return false;
         }
-        let Some(inside) = self.tenants.inside(range, step, before) else {
+        let Some(inside) = self.tenants.inside(&self.arena, range, step, before) else {
             return false;
         };
-        inside.into_iter().for_each(|buffer| self.leave(buffer));
+        inside
+            .into_iter()
+            .rev()
+            .for_each(|buffer| self.leave(buffer));
         true
     }
 
     /// The range of adjacent free places and buffers that costs least to empty.
     fn window(&mut self, count: u64, step: usize, before: i64) -> Option<Slots> {
-        let parts = self.tenants.parts(&self.holes, step, before);
+        let parts = self.tenants.parts(&self.arena, step, before);
         let mut best: Option<(f64, usize, usize)> = None;
         let (mut begin, mut cost) = (0, 0.0);
         for (index, part) in parts.iter().enumerate() {
@@ -218,16 +222,14 @@ impl<'a> Sweep<'a> {
         for buffer in 0..uses.buffers.len() {
             self.leave(buffer);
         }
-        self.holes.clear();
-        let (mut first, count) = (0, self.slots);
-        self.holes.add(Slots { first, count }, step as i64 - 1);
+        self.arena = Arena::new(self.slots, step as i64 - 1);
+        let mut first = 0;
         for one in uses.of_step(step) {
             if self.schedule.reads_in_place(step, one.buffer) {
                 continue;
             }
             let count = uses.buffers[one.buffer].slots;
-            let freed = self.holes.take(Slots { first, count });
-            self.put(step, one, Slots { first, count }, freed);
+            self.put(step, one, Slots { first, count });
             first += count;
         }
     }
@@ -263,7 +265,7 @@ impl<'a> Sweep<'a> {
         let Some(kept) = self.tenants.leave(buffer) else {
             return;
         };
-        self.holes.add(kept.slots, kept.used);
+        self.arena.leave(kept.place, kept.used);
         if kept.used == START {
             self.lost[buffer] = true;
             return;
@@ -308,6 +310,5 @@ impl<'a> Sweep<'a> {
                 self.schedule.out(kept.written as usize, buffer, home);
             }
         }
-        self.schedule.close(&self.holes, self.uses);
     }
 }

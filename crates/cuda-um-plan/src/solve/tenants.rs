@@ -1,11 +1,10 @@
 //! The buffers in the arena, and which of them leaves for another one.
 
-use super::arena::{Holes, START};
+use super::arena::{Arena, Place, START};
 use super::candidate::Keep;
 use super::order::Order;
 use super::uses::Uses;
 use crate::Slots;
-use std::collections::BTreeMap;
 
 /// Candidates that are compared when a buffer must leave. If none of them is large enough, more are.
 const COMPARED: usize = 16;
@@ -15,6 +14,8 @@ const MOST_COMPARED: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub slots: Slots,
+    /// The place in the arena.
+    pub place: usize,
     /// It is there since the pass before.
     pub carried: bool,
     /// The last use, and the last write, in this pass.
@@ -43,10 +44,6 @@ pub(crate) struct Tenants<'a> {
     kept: Vec<Option<Kept>>,
     /// Buffers by the order in which they leave.
     order: Order,
-    /// The buffer of each number in `order`.
-    owners: Vec<usize>,
-    /// Buffers by their first slot.
-    places: BTreeMap<u64, usize>,
     /// The least time to transfer a buffer.
     least: f64,
 }
@@ -63,10 +60,6 @@ impl<'a> Tenants<'a> {
             out_weight,
             kept: vec![None; uses.buffers.len()],
             order: Order::new(2 * uses.all.len()),
-            owners: (0..2)
-                .flat_map(|_| uses.all.iter().map(|one| one.buffer))
-                .collect(),
-            places: BTreeMap::new(),
             least: seconds.fold(f64::MAX, f64::min),
         }
     }
@@ -75,40 +68,34 @@ impl<'a> Tenants<'a> {
         self.kept[buffer].as_ref()
     }
 
-    /// Whether buffers are in a range. `None` if one of them may not leave, otherwise those that are there.
-    pub(crate) fn inside(&self, range: Slots, step: usize, before: i64) -> Option<Vec<usize>> {
-        let mut inside = Vec::new();
-        for (_, &buffer) in self.places.range(..range.end()).rev() {
-            let Some(kept) = self.get(buffer) else {
-                continue;
-            };
-            if kept.slots.end() <= range.first {
-                break;
-            }
-            if !kept.may_leave(step, before) {
-                return None;
-            }
-            inside.push(buffer);
-        }
-        Some(inside)
+    /// The buffer of a number in `order`.
+    fn owner(&self, key: usize) -> usize {
+        let uses = &self.uses.all;
+        let one = uses.get(key).unwrap_or_else(|| &uses[key - uses.len()]);
+        one.buffer
     }
 
-    pub(crate) fn enter(&mut self, buffer: usize, kept: Kept) {
-        self.places.insert(kept.slots.first, buffer);
-        self.insert(buffer, kept);
+    /// The buffers that are in a range. `None` if one of them may not leave.
+    pub(crate) fn inside(
+        &self,
+        arena: &Arena,
+        range: Slots,
+        step: usize,
+        before: i64,
+    ) -> Option<Vec<usize>> {
+        let buffers = arena.inside(range).filter_map(|place| place.buffer);
+        let inside = buffers.map(|buffer| {
+            let may_leave = |kept: &&Kept| kept.may_leave(step, before);
+            self.get(buffer).filter(may_leave).map(|_| buffer)
+        });
+        inside.collect()
     }
 
     /// Changes the entry of a buffer.
     pub(crate) fn update(&mut self, buffer: usize, change: impl FnOnce(&mut Kept)) -> Option<Kept> {
-        let mut kept = self.remove(buffer)?;
+        let mut kept = self.leave(buffer)?;
         change(&mut kept);
-        self.insert(buffer, kept);
-        Some(kept)
-    }
-
-    pub(crate) fn leave(&mut self, buffer: usize) -> Option<Kept> {
-        let kept = self.remove(buffer)?;
-        self.places.remove(&kept.slots.first);
+        self.enter(buffer, kept);
         Some(kept)
     }
 
@@ -126,7 +113,7 @@ impl<'a> Tenants<'a> {
         }
     }
 
-    fn insert(&mut self, buffer: usize, mut kept: Kept) {
+    pub(crate) fn enter(&mut self, buffer: usize, mut kept: Kept) {
         kept.key = self.key(buffer, &kept);
         if kept.key != usize::MAX {
             self.order.insert(kept.key);
@@ -134,7 +121,7 @@ impl<'a> Tenants<'a> {
         self.kept[buffer] = Some(kept);
     }
 
-    fn remove(&mut self, buffer: usize) -> Option<Kept> {
+    pub(crate) fn leave(&mut self, buffer: usize) -> Option<Kept> {
         let kept = self.kept[buffer].take()?;
         if kept.key != usize::MAX {
             self.order.remove(kept.key);
@@ -151,7 +138,7 @@ impl<'a> Tenants<'a> {
     }
 
     fn least_recent(&self, count: u64, step: usize, before: i64) -> Option<usize> {
-        let buffers = self.order.up().map(|key| self.owners[key]);
+        let buffers = self.order.up().map(|key| self.owner(key));
         let mut candidates = buffers.take(COMPARED);
         candidates.find(|&buffer| {
             let kept = self.kept[buffer].as_ref();
@@ -164,7 +151,7 @@ impl<'a> Tenants<'a> {
         let mut best: Option<(f64, usize)> = None;
         let mut compared = 0;
         for key in self.order.down() {
-            let buffer = self.owners[key];
+            let buffer = self.owner(key);
             let Some(kept) = self.kept[buffer].as_ref() else {
                 continue;
             };
@@ -204,45 +191,33 @@ impl<'a> Tenants<'a> {
     }
 
     /// The free places, and the buffers that may leave, in the order of their addresses.
-    pub(crate) fn parts(&self, holes: &Holes, step: usize, before: i64) -> Vec<Part> {
-        let mut parts = Vec::new();
-        let mut buffers = self.places.values().peekable();
-        let mut add = |until: u64, parts: &mut Vec<Part>| {
-            while let Some(&buffer) = buffers.next_if(|&&buffer| {
-                let kept = self.kept[buffer].as_ref();
-                kept.is_some_and(|kept| kept.slots.first < until)
-            }) {
-                let kept = self.kept[buffer].as_ref();
-                if let Some(kept) = kept.filter(|kept| kept.may_leave(step, before)) {
-                    parts.push(Part {
-                        slots: kept.slots,
-                        buffer: Some(buffer),
-                        cost: self.cost(buffer, kept, step),
-                    });
+    pub(crate) fn parts(&self, arena: &Arena, step: usize, before: i64) -> Vec<Part> {
+        let part = |place: &Place| {
+            let (slots, buffer) = (place.slots, place.buffer);
+            let cost = match buffer {
+                Some(buffer) => {
+                    let kept = self.get(buffer)?;
+                    kept.may_leave(step, before)
+                        .then(|| self.cost(buffer, kept, step))?
                 }
-            }
+                None => (place.freed < before).then_some(0.0)?,
+            };
+            Some(Part {
+                slots,
+                buffer,
+                cost,
+            })
         };
-        for hole in holes.all() {
-            add(hole.first, &mut parts);
-            if hole.freed < before {
-                let (first, count) = (hole.first, hole.count);
-                parts.push(Part {
-                    slots: Slots { first, count },
-                    buffer: None,
-                    cost: 0.0,
-                });
-            }
-        }
-        add(u64::MAX, &mut parts);
-        parts
+        arena.all().filter_map(part).collect()
     }
 }
 
 impl Kept {
     /// A buffer without a use in this pass. The step `next` is its next one.
-    pub(crate) fn new(slots: Slots, carried: bool, next: usize) -> Self {
+    pub(crate) fn new(slots: Slots, place: usize, carried: bool, next: usize) -> Self {
         Self {
             slots,
+            place,
             carried,
             used: START,
             written: START,

@@ -109,7 +109,8 @@ impl Uses {
         let facts = program.buffers.iter().map(|spec| Facts::of(spec, link));
         let mut buffers: Vec<Facts> = facts.collect();
         let mut starts = Vec::with_capacity(program.steps.len() + 1);
-        let mut all: Vec<OneUse> = Vec::new();
+        let count = program.steps.iter().map(|step| step.uses.len()).sum();
+        let mut all: Vec<OneUse> = Vec::with_capacity(count);
         for (step, planned) in program.steps.iter().enumerate() {
             starts.push(all.len());
             for one in &planned.uses {
