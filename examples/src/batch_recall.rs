@@ -137,7 +137,9 @@ impl Job<'_> {
         let mut placed = self.place(kind, values, &mut notes)?;
         let place = laps.lap();
         let counts = self.kernel.counts()?;
-        let (path, on_cpu) = match placed.prepared.take() {
+        // Freed at the end: pinned memory takes some milliseconds.
+        let mut prepared = placed.prepared.take();
+        let (path, on_cpu) = match &mut prepared {
             Some(prepared) => (
                 Some(self.search_within(prepared, &mut placed)?),
                 SearchCounts::default(),
@@ -254,7 +256,7 @@ impl Job<'_> {
     /// Searches within the budget.
     fn search_within<T: Element + TargetScalar>(
         &self,
-        mut prepared: PiecewiseTargets,
+        prepared: &mut PiecewiseTargets,
         placed: &mut Placed<T>,
     ) -> Result<Path, Failure> {
         let stream = self.machine.backend.device().stream();
@@ -264,7 +266,7 @@ impl Job<'_> {
             scores: placed.scores.memory_mut().device_view_mut()?,
             indices: placed.indices.memory_mut().device_view_mut()?,
         };
-        budget::search(self.kernel, stream, self.shape(), &mut prepared, buffers)
+        budget::search(self.kernel, stream, self.shape(), prepared, buffers)
     }
 
     fn shape(&self) -> TopKShape {

@@ -42,6 +42,9 @@ pub(super) const CASES: &[Case] = cases! {
     "batch.discard-moves-nothing" (discard_moves_nothing):
         "Discarded memory is prefetched without moving its bytes.",
         sources::MEMORY, BOTH, needs(&[Need::Migration, Need::Counters, Need::Since(13, 0)]);
+    "batch.discard-moves-nothing-home" (discard_moves_nothing_home):
+        "Memory that is discarded on the device is prefetched to the host without moving its bytes.",
+        sources::MEMORY, BOTH, needs(&[Need::Migration, Need::Counters, Need::Since(13, 0)]);
 };
 
 /// Unwraps a call that this version has.
@@ -195,6 +198,20 @@ fn discard_moves_nothing(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(5);
     super::counting::counted(c, "to the device", super::counting::exactly(0, 0), || {
         let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], true, 0, &stream);
+        c.ok("cudaMemDiscardAndPrefetchBatchAsync", there(code)?)
+    })
+}
+
+fn discard_moves_nothing_home(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(4 * MIB)?, c.stream()?);
+    let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], false, 0, &stream);
+    c.ok("cudaMemPrefetchBatchAsync", there(code)?)?;
+    c.ok(
+        "memset on the device",
+        c.set_async(&memory, 2, memory.bytes(), &stream),
+    )?;
+    super::counting::counted(c, "to the host", super::counting::exactly(0, 0), || {
+        let code = c.prefetch_batch(&[whole(&memory)], &[(HOST, 0)], true, 0, &stream);
         c.ok("cudaMemDiscardAndPrefetchBatchAsync", there(code)?)
     })
 }

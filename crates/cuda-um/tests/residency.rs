@@ -312,3 +312,109 @@ fn what_the_driver_says_now_is_not_known_while_a_kernel_may_take_it_elsewhere() 
     stream.synchronize().unwrap();
     assert_eq!(sim.counters().gpu_faults, 0, "it was not left out");
 }
+
+#[test]
+fn contents_that_are_discarded_are_not_transferred() {
+    let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
+    let other = device.stream().unwrap();
+    let mut buffer = UnifiedBuffer::<u8>::from_slice(&device, &vec![1; 4 * MIB]).unwrap();
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    for _ in 0..2 {
+        let mut all = buffer.as_view_mut();
+        assert!(all.discard_and_prefetch(Location::Host, &other).unwrap());
+        assert!(all.discard_and_prefetch(&device, &stream).unwrap());
+        buffer.fill(2, &other).unwrap();
+        assert_eq!(buffer.read_back().unwrap(), vec![2; 4 * MIB]);
+    }
+    buffer
+        .as_view_mut()
+        .discard_and_prefetch(Location::Host, &stream)
+        .unwrap();
+    let counters = sim.counters();
+    assert_eq!((counters.bytes_to_host, counters.bytes_to_device), (0, 0));
+    assert_eq!(calls(&sim, "cudaMemDiscardAndPrefetchBatchAsync"), 5);
+    // The cache knows where the pages are.
+    sim.clear_trace();
+    buffer
+        .as_view_mut()
+        .discard_and_prefetch(Location::Host, &stream)
+        .unwrap();
+    buffer.prefetch(Location::Host, &stream).unwrap();
+    assert_eq!(sim.trace().len(), 0);
+    buffer.prefetch(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
+}
+
+/// Pages that a view shares with others keep their contents.
+#[test]
+fn a_discard_leaves_the_bytes_beside_a_view() {
+    let (_sim, device, stream) = simulated(Gpu::H200);
+    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    for (start, end) in [
+        (1, 2),
+        (4096, 8192),
+        (1, 3 * MIB),
+        (MIB + 7, MIB + (200 << 10)),
+    ] {
+        let mut all = [(); 3].map(|()| pool.from_slice(&vec![5u8; 3 * MIB]).unwrap());
+        for place in [Location::Host, Location::from(&device)] {
+            let mut view = all[1].view_mut(start..end).unwrap();
+            view.discard_and_prefetch(place, &stream).unwrap();
+            view.fill(6, &stream).unwrap();
+            let found = all[1].read_back().unwrap();
+            let is_right = |(at, value): (usize, &u8)| {
+                *value == if (start..end).contains(&at) { 6 } else { 5 }
+            };
+            assert!(
+                found.iter().enumerate().all(is_right),
+                "{start}..{end} to {place}"
+            );
+        }
+        for beside in [&all[0], &all[2]] {
+            assert_eq!(beside.read_back().unwrap(), vec![5; 3 * MIB]);
+        }
+    }
+}
+
+/// Without the call, and beside a device without faults.
+#[test]
+fn what_cannot_be_discarded_is_transferred() {
+    let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V12_9));
+    let mut buffer = UnifiedBuffer::<u8>::from_slice(&device, &vec![1; 2 * MIB]).unwrap();
+    sim.reset_counters();
+    let moved = buffer
+        .as_view_mut()
+        .discard_and_prefetch(Location::Host, &stream);
+    assert!(!moved.unwrap());
+    assert_eq!(buffer.read_back().unwrap(), vec![1; 2 * MIB]);
+    assert_eq!(sim.counters().bytes_to_host, 2 * MIB as u64);
+}
+
+/// A kernel that still reads would take the pages back.
+#[test]
+fn pages_leave_after_their_readers() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let other = device.stream().unwrap();
+    let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 2 * MIB).unwrap();
+    let mut copy = UnifiedBuffer::<u8>::zeroed(&device, 2 * MIB).unwrap();
+    let mut waits = |leave: &dyn Fn(&mut UnifiedBuffer<u8>)| {
+        device.synchronize().unwrap();
+        buffer.prefetch(&device, &stream).unwrap();
+        device.synchronize().unwrap();
+        stream.copy(&buffer, &mut copy).unwrap();
+        sim.clear_trace();
+        leave(&mut buffer);
+        calls(&sim, "cudaStreamWaitEvent")
+    };
+    let shared = |buffer: &mut UnifiedBuffer<u8>| buffer.prefetch(Location::Host, &other).unwrap();
+    let after = |buffer: &mut UnifiedBuffer<u8>| {
+        let mut all = buffer.as_view_mut();
+        all.prefetch_after_reads(Location::Host, &other).unwrap();
+    };
+    let discards = |buffer: &mut UnifiedBuffer<u8>| {
+        let mut all = buffer.as_view_mut();
+        all.discard_and_prefetch(Location::Host, &other).unwrap();
+    };
+    assert_eq!([waits(&shared), waits(&after), waits(&discards)], [0, 1, 1]);
+}

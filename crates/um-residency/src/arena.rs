@@ -42,11 +42,17 @@ impl Arena {
     }
 
     /// Makes an arena for buffers of [`Homed::from_unified`](crate::Homed::from_unified), which allocates nothing: the budget bounds their
-    /// pages on the device, in units of 2 MiB. They are read-only. A buffer comes as a copy of its pages (read-mostly advice and a
-    /// prefetch), and the end of the copy takes it out, without a transfer.
+    /// pages on the device, in units of 2 MiB.
     ///
-    /// Nothing in a stream ends a copy of pages. So the host waits for the kernels that read a buffer before it leaves, without the lock
-    /// of the arena. The pages of a dropped buffer are free when the work on it is done, and until then they are beyond the budget.
+    /// A read-only buffer comes as a copy of its pages (read-mostly advice and a prefetch), and the end of the copy takes it out, without a
+    /// transfer. Nothing in a stream ends a copy of pages. So the host waits for the kernels that read the buffer before it leaves, without the
+    /// lock of the arena.
+    ///
+    /// The pages of other buffers move by prefetches, in stream order, and leave by a transfer also if no step wrote them. Contents that are not
+    /// needed do not move, if CUDA can discard (13.0 and newer, and no device without concurrent managed access). They are those before a
+    /// [`Write`](crate::Write), and those that a plan drops.
+    ///
+    /// The pages of a dropped buffer are free when the work on it is done, and until then they are beyond the budget.
     ///
     /// ```
     /// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};
@@ -54,13 +60,13 @@ impl Arena {
     /// # let backend = CudaBackend::initialize_blocking(config)?;
     /// # let device = backend.device();
     /// use um_backend::cuda_um::UnifiedBuffer;
-    /// use um_residency::{Arena, Budget, Homed, Read, working_set};
+    /// use um_residency::{Arena, Budget, Homed, Read, Role, working_set};
     ///
     /// let stream = device.as_cuda_um().stream()?;
     /// let arena = Arena::unified(device, Budget::Bytes(2 << 20))?;
     /// for layer in 0..3 {
     ///     let weights = UnifiedBuffer::from_slice(device.as_cuda_um(), &[layer; 1 << 19])?;
-    ///     let weights = Homed::from_unified(&arena, weights)?;
+    ///     let weights = Homed::from_unified(&arena, weights, Role::ReadOnly)?;
     ///     let guard = working_set(&stream, Read(&weights))?; // launch kernels that read `&guard`
     ///     assert_eq!(guard.read_back()?[7], layer);
     /// }
@@ -73,6 +79,7 @@ impl Arena {
     /// has no concurrent managed access; errors of CUDA.
     #[doc(alias = "cudaMemPrefetchAsync")]
     #[doc(alias = "cudaMemAdviseSetReadMostly")]
+    #[doc(alias = "cudaMemDiscardAndPrefetchBatchAsync")]
     pub fn unified(device: &Arc<CudaDevice>, budget: Budget) -> Result<Self> {
         let slots = budget.slots(device)?;
         if !device.capabilities().concurrent_managed_access {
@@ -95,6 +102,8 @@ impl Arena {
             slots,
             inbound: Lane::new(below)?,
             outbound: Lane::new(below)?,
+            claims: Lane::new(below)?,
+            drops: Lane::new(below)?,
             state: Lock::default(),
             released: Condvar::new(),
             has_pass: AtomicBool::new(false),

@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) home: SharedHome,
     /// Whether a transfer from or to the home needs the calling thread.
     pub(crate) in_file: bool,
-    /// The home is managed memory, of which the device gets a copy of the pages.
+    /// The home is managed memory, whose pages the device gets.
     pub(crate) migrates: bool,
     pub(crate) memory: Residence,
     /// The first slot, unless the buffer is away.
@@ -93,24 +93,35 @@ impl Entry {
         self.is_held() || self.pins > 0
     }
 
-    /// Whether a thread must wait before the buffer can leave: for the file that is written, or for the work that reads managed memory.
+    /// Whether the device gets the pages of the home themselves: no memory but the device's has the contents then.
+    pub(crate) fn moves(&self) -> bool {
+        self.migrates && self.role != Role::ReadOnly
+    }
+
+    /// Whether a thread must wait before the buffer can leave: for the file that is written, or for the work that reads a copy of pages.
     pub(crate) fn needs_flush(&self) -> bool {
-        let waits = self.migrates || (self.in_file && self.dirty);
+        let waits = (self.migrates && !self.moves()) || (self.in_file && self.dirty);
         waits && matches!(self.memory, Residence::Here(_)) && !self.stays()
     }
 
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.
-    pub(crate) fn lacks(&self, access: Access) -> bool {
-        let is_free = matches!(self.memory, Residence::Here(_)) && !self.stays();
-        self.blank && access != Access::Write && self.role != Role::Scratch && is_free
+    fn lacks(&self, access: Access) -> bool {
+        let needs = access != Access::Write && (self.role != Role::Scratch || self.migrates);
+        self.blank && needs && matches!(self.memory, Residence::Here(_))
     }
 
-    /// Whether a guard with this access must wait for another one.
+    /// Whether the buffer must leave, and come back with its contents, for this access.
+    pub(crate) fn must_return(&self, access: Access) -> bool {
+        self.lacks(access) && !self.stays()
+    }
+
+    /// Whether a guard with this access must wait for another one, or for the host.
     pub(crate) fn is_busy_for(&self, access: Access) -> bool {
-        match access {
+        let is_busy = match access {
             Access::Read => matches!(self.memory, Residence::Taken),
-            Access::Write | Access::ReadWrite => self.is_held(),
-        }
+            Access::Write | Access::ReadWrite => self.is_held() || (self.migrates && self.pins > 0),
+        };
+        is_busy || self.lacks(access)
     }
 
     /// How soon the buffer is needed; `None` if it cannot leave.

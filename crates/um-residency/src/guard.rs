@@ -37,7 +37,7 @@ impl<T: Element> WriteGuard<'_, T> {
     }
 
     fn elements_mut(&mut self) -> cuda_um::Result<ViewMut<'_, T>> {
-        self.held.memory_mut().as_view_mut().cast()
+        self.held.view_mut()?.cast()
     }
 }
 

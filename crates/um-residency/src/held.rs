@@ -4,11 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use um_backend::cuda_um::{self, DeviceBuffer, View};
+use um_backend::cuda_um::{self, View, ViewMut};
 
 use crate::entries::Id;
 use crate::entry::{Memory, Residence};
-use crate::host_memory::HostMemory;
+use crate::error::Result;
+use crate::host_memory::{HostMemory, claim_pages};
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
 
@@ -43,6 +44,9 @@ impl Held {
                 entry.memory = Residence::Taken;
                 entry.was = (entry.gone, entry.blank);
                 (entry.gone, entry.blank) = (None, false);
+                if entry.migrates {
+                    entry.home.write().lend(None);
+                }
             }
             false => entry.readers += 1,
         }
@@ -95,12 +99,33 @@ impl Held {
         }
     }
 
-    pub(crate) fn memory_mut(&mut self) -> &mut DeviceBuffer<u8> {
-        let memory = match &mut self.memory {
-            Some(Memory::Slots(memory)) => Arc::get_mut(memory),
-            _ => None,
-        };
-        memory.expect("a guard that writes has the only handle")
+    pub(crate) fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
+        const ONLY: &str = "a guard that writes has the only handle";
+        match self.memory.as_mut().expect("until the drop") {
+            Memory::Slots(memory) => Ok(Arc::get_mut(memory).expect(ONLY).as_view_mut()),
+            Memory::Home(home) => Arc::get_mut(home).expect(ONLY).view_mut(),
+        }
+    }
+
+    /// Brings the pages of a unified buffer of which a step writes everything, without their contents. They stay in the home until now, in
+    /// case that the step does not come.
+    pub(crate) fn populate(&mut self, state: &mut State) -> Result<()> {
+        let entry = state.entry(self.id);
+        let (_, is_blank) = entry.was;
+        if !(self.writes && entry.migrates && is_blank) {
+            return Ok(());
+        }
+        let (bytes, slots) = (entry.bytes as u64, entry.slots());
+        let shared = Arc::clone(&self.shared);
+        let claims = shared.claims.stream();
+        state.departures.order(&slots, claims)?;
+        let is_discarded = claim_pages(&mut self.view_mut()?, claims)?;
+        if !is_discarded {
+            state.counters.stats.in_bytes += bytes;
+        }
+        // The home does not have the contents any more.
+        state.entry(self.id).was.1 = false;
+        Ok(())
     }
 }
 
@@ -119,6 +144,9 @@ impl Drop for Held {
         let entry = state.entry(self.id);
         match self.writes {
             true => {
+                if let Memory::Home(home) = &memory {
+                    entry.home.write().lend(Some(Arc::clone(home)));
+                }
                 entry.memory = Residence::Here(memory);
                 match self.is_cancelled {
                     false => entry.dirty = true,

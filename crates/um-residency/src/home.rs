@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use um_backend::CudaError;
-use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream};
+use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, ViewMut};
 
 use crate::host_memory::{HostMemory, exclusive, settle_on_host};
 
@@ -18,8 +18,9 @@ pub(crate) enum Home {
     Nowhere,
     /// Guards of buffers that are read in place share it.
     Memory(Arc<dyn HostMemory>),
-    /// Managed memory. While the buffer is in the arena, the device has a copy of the pages, and the arena shares the handle.
-    Managed(Arc<dyn HostMemory>),
+    /// Managed memory, whose pages are on the device while the buffer is in the arena. The arena shares the handle then; a guard that writes has
+    /// the only one.
+    Managed(Option<Arc<dyn HostMemory>>),
     /// A file, from this byte on.
     File(Arc<File>, u64),
 }
@@ -61,7 +62,9 @@ impl Home {
     pub(crate) fn bring_in(&self, to: &mut DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
         match self {
             Self::Nowhere => Ok(to.set_zero(stream)?),
-            Self::Memory(memory) | Self::Managed(memory) => Ok(stream.copy(&memory.view()?, to)?),
+            Self::Memory(memory) => Ok(stream.copy(&memory.view()?, to)?),
+            // Its pages move: no memory of the arena has the contents.
+            Self::Managed(_) => Ok(()),
             Self::File(file, start) => read(file, *start, to),
         }
     }
@@ -70,11 +73,32 @@ impl Home {
     pub(crate) fn write_back(&mut self, from: &DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
         self.exists(&stream.device(), from.len())?;
         match self {
-            Self::Nowhere => Ok(()),
-            Self::Memory(memory) | Self::Managed(memory) => {
-                Ok(stream.copy(from, &mut exclusive(memory)?.view_mut()?)?)
-            }
+            Self::Nowhere | Self::Managed(_) => Ok(()),
+            Self::Memory(memory) => Ok(stream.copy(from, &mut exclusive(memory)?.view_mut()?)?),
             Self::File(file, start) => write(file, *start, from),
+        }
+    }
+
+    /// Managed memory that no guard writes.
+    pub(crate) fn managed(&self) -> Option<&Arc<dyn HostMemory>> {
+        match self {
+            Self::Managed(memory) => memory.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Managed memory that the home alone has.
+    pub(crate) fn managed_mut(&mut self) -> Result<ViewMut<'_, u8>> {
+        match self {
+            Self::Managed(Some(memory)) => Ok(exclusive(memory)?.view_mut()?),
+            _ => Err(lent()),
+        }
+    }
+
+    /// Gives managed memory to a guard that writes, or takes it back.
+    pub(crate) fn lend(&mut self, back: Option<Arc<dyn HostMemory>>) {
+        if let Self::Managed(memory) = self {
+            *memory = back;
         }
     }
 
@@ -116,9 +140,10 @@ impl Home {
     pub(crate) fn get(&self, offset: usize, target: &mut [u8]) -> Result<()> {
         match self {
             Self::Nowhere => target.fill(0),
-            Self::Memory(memory) | Self::Managed(memory) => {
+            Self::Memory(memory) | Self::Managed(Some(memory)) => {
                 memory.view()?.copy_to_host_at(offset, target)?;
             }
+            Self::Managed(None) => return Err(lent()),
             Self::File(file, start) => {
                 let total = target.len();
                 read_at(file, target, start + offset as u64)
@@ -128,10 +153,10 @@ impl Home {
         Ok(())
     }
 
-    /// Waits for transfers to the home.
+    /// Waits for transfers to the home; for managed memory, for all work that writes it.
     pub(crate) fn settle(&self) -> Result<()> {
         match self {
-            Self::Memory(memory) if !memory.view()?.is_empty() => {
+            Self::Memory(memory) | Self::Managed(Some(memory)) if !memory.view()?.is_empty() => {
                 Ok(memory.view()?.copy_to_host_at(0, &mut [0])?)
             }
             _ => Ok(()),
@@ -151,15 +176,23 @@ impl Home {
             Self::Memory(memory) => exclusive(memory)?
                 .view_mut()?
                 .copy_from_host_at(offset, source)?,
-            Self::Managed(memory) => {
-                let memory = exclusive(memory)?;
-                memory.view_mut()?.copy_from_host_at(offset, source)?;
-                settle_on_host(memory, &device.default_stream()?)?;
+            Self::Managed(_) => {
+                let mut memory = self.managed_mut()?;
+                memory.copy_from_host_at(offset, source)?;
+                settle_on_host(&mut memory, &device.default_stream()?)?;
             }
             Self::File(file, start) => write_at(file, source, *start + offset as u64)
                 .map_err(|error| failed("writing a home", source.len(), error))?,
         }
         Ok(())
+    }
+}
+
+/// The error for managed memory that a guard writes.
+fn lent() -> CudaError {
+    CudaError::StorageInUse {
+        call: "using a home",
+        held: "a guard that writes it".to_owned(),
     }
 }
 

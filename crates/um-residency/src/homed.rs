@@ -79,8 +79,8 @@ impl<T: Element> Homed<T> {
         Self::at(arena, len, role, Home::Memory(Arc::new(home)))
     }
 
-    /// Makes a read-only buffer of a unified buffer, for an arena of [`Arena::unified`]. The guards of its working sets refer to the unified
-    /// buffer's own address. The advice of the buffer becomes that of the arena: the host is the preferred location.
+    /// Makes a buffer of a unified buffer, for an arena of [`Arena::unified`]. The guards of its working sets refer to the unified buffer's own
+    /// address. The advice of the buffer becomes that of the arena: the host is the preferred location.
     ///
     /// # Ordering
     /// Waits for the work on the buffer, and moves its pages to the host.
@@ -89,17 +89,21 @@ impl<T: Element> Homed<T> {
     /// [`Error::OtherArena`] for an arena of [`Arena::new`]; [`NotSupported`](cuda_um::Error::NotSupported) for unified memory that is not
     /// managed memory; errors of CUDA. The unified buffer is lost after an error.
     #[doc(alias = "cudaMemAdvise")]
-    pub fn from_unified(arena: &Arena, mut home: UnifiedBuffer<T>) -> Result<Self> {
+    pub fn from_unified(arena: &Arena, mut home: UnifiedBuffer<T>, role: Role) -> Result<Self> {
         arena.shared.check_process("Homed::from_unified")?;
         if arena.shared.memory.is_some() {
             let name = home.name().unwrap_or("of a unified buffer").to_owned();
             return Err(Error::other_arena(name, "managed memory"));
         }
         let stream = arena.shared.outbound.stream();
-        settle_on_host(&mut home, stream).map_err(CudaError::from)?;
+        let settled = home
+            .as_view_mut()
+            .cast()
+            .and_then(|mut all| settle_on_host(&mut all, stream));
+        settled.map_err(CudaError::from)?;
         let len = home.len();
-        let home = Home::Managed(Arc::new(home));
-        Ok(Self::at(arena, len, Role::ReadOnly, home))
+        let home = Home::Managed(Some(Arc::new(home)));
+        Ok(Self::at(arena, len, role, home))
     }
 
     /// Makes a buffer of `len` elements whose home is a part of a file, from byte `start` on, in the byte order of this machine. For a role
@@ -188,9 +192,9 @@ impl<T: Element> Homed<T> {
         made
     }
 
-    /// Makes a buffer of the library itself, which has no home and no number.
-    pub(crate) fn unnumbered(arena: &Arena, name: &str, len: usize) -> Self {
-        Self::named(arena, Some(name), len, Role::Scratch, Home::Nowhere)
+    /// Makes a buffer of the library itself, which has no number, for its slots.
+    pub(crate) fn unnumbered(arena: &Arena, len: usize, home: Home) -> Self {
+        Self::named(arena, Some("measured link"), len, Role::Scratch, home)
     }
 
     pub(crate) fn handle(&self) -> Handle<'_> {

@@ -9,7 +9,7 @@ use crate::homed::Homed;
 use crate::host::{below, put_home, with_home};
 
 impl<T: Element> Homed<T> {
-    /// Writes contents that only the arena has to the home.
+    /// Writes contents that only the arena has to the home. A unified buffer has them at its own address, wherever the pages are.
     ///
     /// # Ordering
     /// Waits for the work that writes the buffer, and for the transfer: the home has the contents when this returns.
@@ -52,15 +52,14 @@ impl<T: Element> Buffer<T> for Homed<T> {
         BufferMemoryMut::Opaque
     }
 
-    /// Makes a buffer of the same arena and role, with a home in pinned memory; a read-only one with a home in managed memory if the arena is of
-    /// unified buffers.
+    /// Makes a buffer of the same arena and role, with a home in pinned memory, or in managed memory if the arena is of unified buffers.
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
         let arena = self.arena();
         if self.shared.memory.is_some() {
             return Ok(Box::new(Self::zeroed(&arena, len, self.role)?));
         }
         let home = UnifiedBuffer::zeroed(arena.device().as_cuda_um(), len)?;
-        let made = Self::from_unified(&arena, home);
+        let made = Self::from_unified(&arena, home, self.role);
         Ok(Box::new(made.map_err(|error| below(error, "clone_empty"))?))
     }
 

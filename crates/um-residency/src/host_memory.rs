@@ -50,33 +50,50 @@ pub(crate) fn exclusive(
 }
 
 /// Moves the pages to the host, and waits for it. From then on, the host keeps them if copies end.
-pub(crate) fn settle_on_host(memory: &mut dyn HostMemory, stream: &Stream) -> Result<()> {
-    let view = memory.view()?;
-    view.advise(Advice::SetPreferredLocation(Location::Host))?;
-    view.advise(Advice::UnsetReadMostly)?;
-    view.prefetch(Location::Host, stream)?;
+pub(crate) fn settle_on_host(memory: &mut ViewMut<'_, u8>, stream: &Stream) -> Result<()> {
+    memory.advise(Advice::SetPreferredLocation(Location::Host))?;
+    memory.advise(Advice::UnsetReadMostly)?;
+    memory.prefetch_after_reads(Location::Host, stream)?;
     wait(memory)
 }
 
 /// Waits for all work that uses the memory.
-fn wait(memory: &mut dyn HostMemory) -> Result<()> {
-    memory.view_mut()?.host_mut().map(drop)
+fn wait(memory: &mut ViewMut<'_, u8>) -> Result<()> {
+    memory.host_mut().map(drop)
 }
 
 /// Enqueues a copy of the pages to the device. Those of the host stay.
-pub(crate) fn copy_pages(memory: &dyn HostMemory, stream: &Stream) -> Result<()> {
-    let view = memory.view()?;
-    view.advise(Advice::SetReadMostly)?;
-    let copied = view.prefetch(Location::from(&stream.device()), stream);
+pub(crate) fn copy_pages(memory: View<'_, u8>, stream: &Stream) -> Result<()> {
+    memory.advise(Advice::SetReadMostly)?;
+    let copied = memory.prefetch(Location::from(&stream.device()), stream);
     if copied.is_err() {
         // A part may be on the device.
-        let _ = view.advise(Advice::UnsetReadMostly);
+        let _ = memory.advise(Advice::UnsetReadMostly);
     }
     copied
 }
 
+/// Enqueues the move of the pages to the device.
+pub(crate) fn move_pages(memory: View<'_, u8>, stream: &Stream) -> Result<()> {
+    let moved = memory.prefetch(Location::from(&stream.device()), stream);
+    if moved.is_err() {
+        // A part may be on the device.
+        let _ = memory.prefetch(Location::Host, stream);
+    }
+    moved
+}
+
+/// Enqueues the move of the pages to the device, without their contents. Returns false if CUDA transfers them nevertheless.
+pub(crate) fn claim_pages(memory: &mut ViewMut<'_, u8>, stream: &Stream) -> Result<bool> {
+    let claimed = memory.discard_and_prefetch(Location::from(&stream.device()), stream);
+    if claimed.is_err() {
+        let _ = memory.prefetch(Location::Host, stream);
+    }
+    claimed
+}
+
 /// Ends the copy of the pages on the device, after the work that reads it.
-pub(crate) fn drop_pages(memory: &mut dyn HostMemory) -> Result<()> {
+pub(crate) fn drop_pages(memory: &mut ViewMut<'_, u8>) -> Result<()> {
     wait(memory)?;
-    memory.view()?.advise(Advice::UnsetReadMostly)
+    memory.advise(Advice::UnsetReadMostly)
 }

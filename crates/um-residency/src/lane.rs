@@ -1,6 +1,6 @@
 //! The transfers of one direction, one after another.
 
-use um_backend::cuda_um::{Device, Stream};
+use um_backend::cuda_um::{Device, Event, Stream};
 
 pub(crate) struct Lane(Stream);
 
@@ -9,15 +9,14 @@ impl Lane {
         Ok(Self(device.stream()?))
     }
 
-    /// Enqueues a transfer behind all earlier ones of the direction.
+    /// Enqueues a transfer behind all earlier ones of the direction. Returns its end, if CUDA has an event for it.
     pub(crate) fn enqueue(
         &self,
         transfer: impl FnOnce(&Stream) -> um_backend::Result<()>,
-    ) -> um_backend::Result<()> {
+    ) -> um_backend::Result<Option<Event>> {
         transfer(&self.0)?;
         // Without the event, a step that needs this transfer also waits for those ahead of later steps, which costs only time.
-        let _ = self.0.record();
-        Ok(())
+        Ok(self.0.record().ok())
     }
 
     pub(crate) fn stream(&self) -> &Stream {

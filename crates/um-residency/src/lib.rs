@@ -3,6 +3,7 @@
 mod announce;
 mod arena;
 mod budget;
+mod departures;
 mod entries;
 mod entry;
 mod error;

@@ -1,14 +1,20 @@
-//! Measures the link between pinned memory and the arena.
+//! Measures the link between homes and the arena.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cuda_um_plan::{Access, Link};
-use um_backend::cuda_um::{self, Device, DeviceArena, Event, PinnedBuffer, Stream};
+use um_backend::cuda_um::{
+    self, Device, DeviceArena, Event, Location, Oversubscription, PinnedBuffer, Stream,
+    UnifiedBuffer, UnifiedOptions, ViewMut,
+};
 
 use crate::arena::Arena;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::held::Held;
+use crate::home::Home;
 use crate::homed::Homed;
+use crate::host_memory::{HostMemory, copy_pages, drop_pages, settle_on_host};
 use crate::set::{InPlace, List, acquire};
 
 /// The most bytes of a measured copy. A slot is the least.
@@ -25,7 +31,7 @@ struct Ends {
 impl Ends {
     fn copy_in(&mut self, bytes: usize, stream: &Stream) -> cuda_um::Result<()> {
         let source = self.host.view(..bytes)?;
-        stream.copy(&source, &mut self.device.memory_mut().view_mut(..bytes)?)
+        stream.copy(&source, &mut self.device.view_mut()?.slice_mut(..bytes)?)
     }
 
     fn copy_out(&mut self, bytes: usize, stream: &Stream) -> cuda_um::Result<()> {
@@ -37,8 +43,11 @@ impl Ends {
 impl Arena {
     /// Measures the link: copies from and to pinned memory, one at a time and in both directions. Takes a few milliseconds, and up to 16 slots:
     /// buffers in them leave the arena, as for a working set. An arena with one slot never transfers in both directions at once, so
-    /// [`Link::both_ways`] is 1. [`Link::in_place`] is that of the device's cost model. For an arena of unified buffers, all values are those of
-    /// the model, and nothing is measured.
+    /// [`Link::both_ways`] is 1. [`Link::in_place`] is that of the device's cost model.
+    ///
+    /// For an arena of unified buffers, prefetches of a buffer of its own are measured. The values to the device have the time of advice for
+    /// read-only buffers, also that of their departure, during which no transfer begins: they are the mean over the buffers that the arena has
+    /// now. [`Link::both_ways`] is 1.
     ///
     /// # Ordering
     /// Waits for its copies, and while guards of other threads are in the way.
@@ -50,13 +59,13 @@ impl Arena {
         let shared = &self.shared;
         shared.check_process("measure_link")?;
         if shared.memory.is_none() {
-            return Ok(of_pages(shared.cuda.as_cuda_um()));
+            return self.measure_pages();
         }
         let slots = shared.slots;
         let large = LARGE.min((slots / 2).max(1) * DeviceArena::SLOT_BYTES);
         let small = DeviceArena::SLOT_BYTES / 2;
         // Two buffers, unless there is only one slot.
-        let of_link = |_| Homed::<u8>::unnumbered(self, "measured link", large);
+        let of_link = |_| Homed::<u8>::unnumbered(self, large, Home::Nowhere);
         let buffers: Vec<_> = (0..slots.min(2)).map(of_link).collect();
         let ids = buffers.iter().map(|buffer| buffer.id);
         let list: List = ids.map(|id| (id, Access::Write)).collect();
@@ -82,39 +91,101 @@ impl Arena {
             _ => alone,
         };
         let model = shared.cuda.as_cuda_um().cost_model();
-        let bytes = (large - small) as f64;
-        let rate = bytes / (in_large - in_small).max(1e-9);
-        let latency = (in_large - large as f64 / rate).clamp(0.0, 1.0);
+        let of_in = line((small, in_small), (large, in_large));
         Ok(Link {
-            in_bytes_per_second: rate.clamp(1.0, 1e15),
-            out_bytes_per_second: (large as f64 / (out_large - latency).max(1e-9)).clamp(1.0, 1e15),
-            latency_seconds: latency,
+            in_bytes_per_second: of_in.1,
+            out_bytes_per_second: rate(large, out_large - of_in.0),
+            latency_seconds: of_in.0,
             both_ways: (alone / both.max(1e-9)).clamp(0.01, 1.0),
             in_place: (model.remote_rate / model.pinned_rate).clamp(0.01, 1.0),
         })
     }
+
+    /// Measures prefetches of a buffer that has slots of the arena.
+    fn measure_pages(&self) -> Result<Link> {
+        let shared = &self.shared;
+        let device = shared.cuda.as_cuda_um();
+        let large = LARGE.min(shared.slots * DeviceArena::SLOT_BYTES);
+        let small = (large / 2).min(DeviceArena::SLOT_BYTES);
+        // It only takes the slots.
+        let slots = Homed::<u8>::unnumbered(self, large, Home::Managed(Some(nothing(device)?)));
+        let list = List::from_slice(&[(slots.id, Access::Write)]);
+        // Dropped after the pages.
+        let _held = acquire(shared, (&list, &InPlace::new()), "measure_link")?;
+        let (inbound, outbound) = (shared.inbound.stream(), shared.outbound.stream());
+        outbound.synchronize()?;
+        let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
+        let mut pages = UnifiedBuffer::<u8>::zeroed_with(device, large, options)?;
+        settle_on_host(&mut pages.as_view_mut(), outbound)?;
+        let state = shared.state.lock();
+        let homed = state.entries.iter().filter(|(id, _)| *id != slots.id);
+        let (moves, copies): (Vec<_>, Vec<_>) = homed.partition(|(_, entry)| entry.moves());
+        let copies = match moves.len() {
+            0 => 1.0,
+            moves => copies.len() as f64 / (copies.len() + moves) as f64,
+        };
+        drop(state);
+        let there = |part: &mut ViewMut<'_, u8>| part.prefetch(Location::from(device), inbound);
+        let back = |part: &mut ViewMut<'_, u8>| part.prefetch(Location::Host, outbound);
+        let copy = |part: &mut ViewMut<'_, u8>| {
+            copy_pages(part.as_view(), inbound)?;
+            drop_pages(part)
+        };
+        let mut of = |bytes: usize| {
+            let mut part = pages.view_mut(..bytes)?;
+            let out = fastest_on(outbound, &mut part, there, back)?;
+            let moved = fastest_on(inbound, &mut part, back, there)?;
+            let copied = fastest_on(inbound, &mut part, back, copy)?;
+            let into = copies * copied + (1.0 - copies) * moved;
+            Ok::<_, Error>(((bytes, into), (bytes, out)))
+        };
+        let (small, large) = (of(small)?, of(large)?);
+        let (latency_seconds, in_bytes_per_second) = line(small.0, large.0);
+        let (_, out_bytes_per_second) = line(small.1, large.1);
+        Ok(Link {
+            in_bytes_per_second,
+            out_bytes_per_second,
+            latency_seconds,
+            both_ways: 1.0,
+            in_place: 1.0,
+        })
+    }
 }
 
-/// The link for prefetches.
-fn of_pages(device: &Device) -> Link {
-    let model = device.cost_model();
-    Link {
-        in_bytes_per_second: model.prefetch_to_device_rate.clamp(1.0, 1e15),
-        out_bytes_per_second: model.prefetch_to_host_rate.clamp(1.0, 1e15),
-        latency_seconds: model.prefetch.as_secs_f64().min(1.0),
-        both_ways: 1.0,
-        in_place: 1.0,
-    }
+fn nothing(device: &Device) -> cuda_um::Result<Arc<dyn HostMemory>> {
+    Ok(Arc::new(UnifiedBuffer::<u8>::zeroed(device, 0)?))
+}
+
+/// The time of nothing, and the bytes in a second, for two sizes and their times.
+fn line(small: (usize, f64), large: (usize, f64)) -> (f64, f64) {
+    let per_second = (large.0 - small.0) as f64 / (large.1 - small.1).max(1e-9);
+    let latency = (large.1 - large.0 as f64 / per_second).clamp(0.0, 1.0);
+    (latency, per_second.clamp(1.0, 1e15))
+}
+
+fn rate(bytes: usize, seconds: f64) -> f64 {
+    (bytes as f64 / seconds.max(1e-9)).clamp(1.0, 1e15)
 }
 
 /// The time of work on a stream, in seconds.
 fn fastest(stream: &Stream, mut work: impl FnMut() -> cuda_um::Result<()>) -> Result<f64> {
+    fastest_on(stream, &mut (), |()| Ok(()), |()| work())
+}
+
+/// The time of work on a stream, in seconds, each time after `before`.
+fn fastest_on<M>(
+    stream: &Stream,
+    memory: &mut M,
+    mut before: impl FnMut(&mut M) -> cuda_um::Result<()>,
+    mut work: impl FnMut(&mut M) -> cuda_um::Result<()>,
+) -> Result<f64> {
     let mut best = Duration::MAX;
     // The first round warms up.
     for round in 0..=ROUNDS {
+        before(memory)?;
         stream.device().synchronize()?;
         let begin = Event::timed(stream)?;
-        work()?;
+        work(memory)?;
         let time = Event::timed(stream)?.elapsed_since(&begin)?;
         if round > 0 {
             best = best.min(time);

@@ -137,10 +137,12 @@ pub(crate) fn acquire(
             None => Held::take(shared, &mut state, (id, writes)),
         });
     }
+    let mut taken = held.iter_mut().flatten();
+    let populated = taken.try_for_each(|one| one.populate(&mut state));
     // Its failures are those of buffers that other sets need: a later set meets them.
     let _ = look_ahead(shared, &mut state);
     drop(state);
-    let loaded = read_files(shared, list, (loads, &mut held));
+    let loaded = populated.and_then(|()| read_files(shared, list, (loads, &mut held)));
     let held = held.into_iter().flatten();
     match loaded {
         Ok(()) => Ok(held.collect()),
@@ -165,7 +167,7 @@ fn free_places(
     loop {
         check(shared, state, list)?;
         for &(id, access) in list {
-            if state.entry(id).lacks(access) {
+            if state.entry(id).must_return(access) {
                 evict(shared, state, id)?;
             }
         }

@@ -8,6 +8,7 @@ use parking_lot::Condvar;
 use um_backend::cuda_um::DeviceArena;
 use um_backend::{BufferDevice, CudaDevice};
 
+use crate::departures::Departures;
 use crate::entries::{Entries, Id};
 use crate::entry::{Entry, Residence};
 use crate::lane::Lane;
@@ -27,6 +28,9 @@ pub(crate) struct Shared {
     /// Transfers to the arena, and from it.
     pub(crate) inbound: Lane,
     pub(crate) outbound: Lane,
+    /// Pages that come without their contents, and those that leave so. They do not need the link.
+    pub(crate) claims: Lane,
+    pub(crate) drops: Lane,
     pub(crate) state: Lock<State>,
     /// A guard was dropped, or a pin ended.
     pub(crate) released: Condvar,
@@ -75,6 +79,7 @@ pub(crate) struct State {
     /// The pins of all buffers, and how many have ended.
     pub(crate) pins: usize,
     pub(crate) unpinned: u64,
+    pub(crate) departures: Departures,
     /// Counts uses.
     pub(crate) clock: u64,
     /// The announced uses, in order: number, buffer and access.

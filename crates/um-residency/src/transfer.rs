@@ -82,6 +82,9 @@ pub(crate) fn flush_one(
 
 /// Takes a buffer out of the arena, which no guard has and which needs no flush. The next buffer in its slots comes after its work.
 pub(crate) fn evict(shared: &Shared, state: &mut State, id: Id) -> Result<()> {
+    if state.entry(id).moves() {
+        return unified::move_out(shared, state, id);
+    }
     write_back(shared, state, id)?;
     debug_assert!(!state.entry(id).dirty, "contents are lost");
     drop(state.left(id));
@@ -113,8 +116,7 @@ pub(crate) fn bring_in(
 ) -> Result<Option<Load>> {
     let entry = state.entry(id);
     let Some(arena) = &shared.memory else {
-        let home = Arc::clone(&entry.home);
-        unified::bring_in(shared, state, (id, first), &home.read())?;
+        unified::bring_in(shared, state, (id, first), access)?;
         return Ok(None);
     };
     let mut memory = arena.place::<u8>(first, entry.bytes)?;

@@ -47,10 +47,10 @@ fn of_type<T: Element>(arena: &Arena) {
 }
 
 /// The arena is of unified buffers.
-fn of_unified(arena: &Arena) {
+fn of_unified(arena: &Arena, role: Role) {
     let unified = |len: usize| {
         let home = UnifiedBuffer::<f32>::zeroed(arena.device().as_cuda_um(), len)?;
-        let homed = Homed::from_unified(arena, home).unwrap();
+        let homed = Homed::from_unified(arena, home, role).unwrap();
         Ok(Box::new(homed) as Box<dyn Buffer<f32>>)
     };
     check("unified", &unified);
@@ -70,7 +70,10 @@ fn homed_buffers_keep_the_contract() {
         of_type::<f32>(&arena);
         of_type::<u8>(&arena);
         if machine.device.capabilities().concurrent_managed_access {
-            of_unified(&Arena::unified(&machine.device, Budget::Bytes(4 * MIB)).unwrap());
+            let arena = Arena::unified(&machine.device, Budget::Bytes(4 * MIB)).unwrap();
+            for role in [Role::ReadOnly, Role::ReadWrite, Role::Scratch] {
+                of_unified(&arena, role);
+            }
         }
     });
 }

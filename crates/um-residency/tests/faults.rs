@@ -59,7 +59,8 @@ impl World {
         let pages = Arena::unified(&device, Budget::Bytes(2 << 21)).unwrap();
         let unified = (0..3).map(|value| {
             let home = UnifiedBuffer::from_slice(device.as_cuda_um(), &[value; LEN]).unwrap();
-            Homed::from_unified(&pages, home).unwrap()
+            let role = [Role::ReadOnly, Role::ReadWrite, Role::Scratch][value as usize];
+            Homed::from_unified(&pages, home, role).unwrap()
         });
         let unified = unified.collect();
         device.synchronize().unwrap();
@@ -151,6 +152,32 @@ impl World {
         let mut copy = self.unified[1].clone_empty(LEN)?;
         copy.copy_from_host(&[7; LEN])?;
         assert_eq!(copy.read_back()?, vec![7; LEN]);
+        self.unified[0].arena().measure_link().map(drop)
+    }
+
+    /// Sets that write unified buffers, measured: what fails before a write leaves the old contents, which are also the new ones.
+    fn unified_writes(&self) -> Result<(), Error> {
+        let [first, second, third] = &self.unified[..] else {
+            unreachable!()
+        };
+        let pass = || {
+            let (first, mut second) = working_set(&self.stream, (Read(first), Update(second)))?;
+            assert_eq!(first.read_back()?, vec![0; LEN]);
+            assert_eq!(second.read_back()?, vec![1; LEN]);
+            second.view_mut().fill(1, &self.stream)?;
+            drop((first, second));
+            let mut third = working_set(&self.stream, Write(third))?;
+            third.view_mut().fill(2, &self.stream)?;
+            Ok::<(), Error>(())
+        };
+        let (done, program) = self.unified[0].arena().record(&self.stream, pass)?;
+        done?;
+        let arena = self.unified[0].arena();
+        let plan = program.solve(arena.plan_budget(), Link::pcie5())?;
+        let mut planned = Planned::new(&arena, program, plan)?;
+        for _ in 0..2 {
+            planned.run(&self.stream, pass)??;
+        }
         Ok(())
     }
 
@@ -181,11 +208,12 @@ impl World {
 }
 
 type Scenario = (&'static str, fn(&World) -> Result<(), Error>);
-const SCENARIOS: [Scenario; 6] = [
+const SCENARIOS: [Scenario; 7] = [
     ("look ahead", World::look_ahead),
     ("planned", World::planned),
     ("in place", World::in_place),
     ("unified", World::unified),
+    ("unified writes", World::unified_writes),
     ("host", World::host),
     ("writes", World::writes),
 ];

@@ -85,7 +85,7 @@ impl Inherited {
             of(self.buffer.fill(1)),
             self.buffer.set_read_once(true),
             Arena::unified(&self.machine.device, Budget::Bytes(2 << 20)).map(drop),
-            Homed::from_unified(&self.unified, unified).map(drop),
+            Homed::from_unified(&self.unified, unified, Role::ReadOnly).map(drop),
             of(pinned.read_back().map(drop)),
             working_set(stream, Update(&pinned)).map(drop),
         ];

@@ -150,7 +150,7 @@ fn everything_unified(machine: &Machine, begun: impl FnOnce(&Arena)) {
     let made = |value: u32| {
         let below = machine.device.as_cuda_um();
         let home = UnifiedBuffer::from_slice(below, &vec![value; SLOT]).unwrap();
-        Homed::from_unified(&arena, home).unwrap()
+        Homed::from_unified(&arena, home, Role::ReadOnly).unwrap()
     };
     let mut all = [0, 1, 2, 3].map(made);
     let mut target = DeviceBuffer::<u32>::zeroed(machine.device.as_cuda_um(), SLOT).unwrap();

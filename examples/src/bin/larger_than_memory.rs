@@ -42,6 +42,10 @@ struct Args {
     /// Draw which buffer was in which slot over the last planned pass, beside its plan, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Write the kernels and copies of the last row's planned passes with their times as JSON (a trace of cuda-um-trace); the profiler makes
+    /// them slower
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    trace: Option<PathBuf>,
 }
 
 /// The figures of a ratio and a computing time. Times in milliseconds.
@@ -155,7 +159,14 @@ fn row(
     step("working sets");
     let unplanned = layers.unplanned(passes)?;
     step("plan");
-    let planned = layers.planned(passes)?;
+    let planned = match &args.trace {
+        None => layers.planned(passes),
+        Some(file) => {
+            let (planned, trace) = machine.backend.profile(|| layers.planned(passes))?;
+            std::fs::write(file, trace.to_json())?;
+            planned
+        }
+    }?;
     drop(layers);
     let data = Data {
         weights: (0..shape.layers)

@@ -32,6 +32,10 @@ pub(crate) enum What<'a> {
         /// True if all pages were at the destination and CUDA was not called.
         elided: bool,
     },
+    /// A prefetch without the contents.
+    Discard {
+        to: Location,
+    },
     /// CUDA's name of the advice, without its prefix.
     Advise(&'static str, Option<Location>),
     Copy,

@@ -57,22 +57,30 @@ impl Api {
         })
     }
 
-    /// Prefetches several ranges with one call.
+    /// Prefetches several ranges with one call, and discards their contents before if `discards`.
     ///
     /// # Safety
     ///
-    /// Each range lies in one live managed allocation, and the stream is live.
+    /// Each range lies in one live managed allocation, and the stream is live. Nothing uses a range whose contents are discarded until the
+    /// work is complete.
     pub(crate) unsafe fn prefetch_batch(
         &self,
-        ordinal: u32,
+        (ordinal, discards): (u32, bool),
         ranges: &[Range<*mut u8>],
         location: Location,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        let prefetch = self
-            .table
-            .cudaMemPrefetchBatchAsync
-            .ok_or_else(|| self.missing_function("cudaMemPrefetchBatchAsync"))?;
+        let (call, prefetch) = match discards {
+            true => (
+                "cudaMemDiscardAndPrefetchBatchAsync",
+                self.table.cudaMemDiscardAndPrefetchBatchAsync,
+            ),
+            false => (
+                "cudaMemPrefetchBatchAsync",
+                self.table.cudaMemPrefetchBatchAsync,
+            ),
+        };
+        let prefetch = prefetch.ok_or_else(|| self.missing_function(call))?;
         let mut starts: Vec<_> = ranges.iter().map(|range| range.start.cast()).collect();
         let sizes: Vec<_> = ranges
             .iter()
@@ -90,7 +98,7 @@ impl Api {
         let (mut place, mut first) = (location.to_sys(), 0);
         let (starts, count) = (starts.as_mut_ptr(), ranges.len());
         let sizes_at = sizes.as_ptr().cast_mut();
-        self.on(ordinal, "cudaMemPrefetchBatchAsync", subject, |_| {
+        self.on(ordinal, call, subject, |_| {
             // SAFETY: the arrays have the lengths given, and CUDA only reads them; the rest is guaranteed by the caller.
             unsafe {
                 prefetch(
@@ -102,6 +110,10 @@ impl Api {
 
     pub(crate) fn has_prefetch_batch(&self) -> bool {
         self.table.cudaMemPrefetchBatchAsync.is_some()
+    }
+
+    pub(crate) fn has_discard(&self) -> bool {
+        self.table.cudaMemDiscardAndPrefetchBatchAsync.is_some()
     }
 
     /// # Safety

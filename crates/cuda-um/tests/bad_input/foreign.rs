@@ -40,6 +40,9 @@ fn moves_on_streams_of_another_runtime() {
             => InvalidArgument, ["belongs to another runtime"];
         "UnifiedBuffer::prefetch_range", "a stream of another runtime": |w| w.unified.prefetch_range(1..5, Location::Device(0), &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
+        "ViewMut::discard_and_prefetch", "a stream of another runtime": |w| {
+            w.unified.as_view_mut().discard_and_prefetch(Location::Host, &w.other.1)
+        } => InvalidArgument, ["belongs to another runtime"];
         "PrefetchBatch::prefetch", "a stream of another runtime": |w| {
             let mut batch = PrefetchBatch::new();
             batch.add(&w.pooled).add(&w.unified).prefetch(Location::Host, &w.other.1)

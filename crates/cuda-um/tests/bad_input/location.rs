@@ -6,7 +6,7 @@ use cuda_um_sim::CudaVersion;
 
 type Placed = fn(&mut World, Location) -> Result<()>;
 
-const FUNCTIONS: [(&str, Placed); 12] = [
+const FUNCTIONS: [(&str, Placed); 14] = [
     ("UnifiedBuffer::advise", |w, at| {
         w.unified.advise(Advice::SetPreferredLocation(at))
     }),
@@ -24,6 +24,13 @@ const FUNCTIONS: [(&str, Placed); 12] = [
     }),
     ("UnifiedBuffer::prefetch_range", |w, at| {
         w.unified.prefetch_range(3..7, at, &w.stream)
+    }),
+    ("ViewMut::prefetch_after_reads", |w, at| {
+        w.unified.as_view_mut().prefetch_after_reads(at, &w.stream)
+    }),
+    ("ViewMut::discard_and_prefetch", |w, at| {
+        let mut view = w.unified.as_view_mut();
+        view.discard_and_prefetch(at, &w.stream).map(drop)
     }),
     // Also if no page would move.
     ("UnifiedBuffer::prefetch_range", |w, at| {

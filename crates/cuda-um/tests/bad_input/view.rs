@@ -54,6 +54,12 @@ fn memory_that_is_not_managed() {
             => NotSupported, ["a prefetch of buffer ", "it needs managed memory, and there is device memory"];
         "ViewMut::prefetch", "device memory": |w| w.on_device.as_view_mut().prefetch(Location::Host, &w.stream)
             => NotSupported, ["it needs managed memory, and there is device memory"];
+        "ViewMut::prefetch_after_reads", "device memory": |w| {
+            w.on_device.as_view_mut().prefetch_after_reads(Location::Host, &w.stream)
+        } => NotSupported, ["it needs managed memory, and there is device memory"];
+        "ViewMut::discard_and_prefetch", "device memory": |w| {
+            w.on_device.as_view_mut().discard_and_prefetch(Location::Host, &w.stream)
+        } => NotSupported, ["it needs managed memory, and there is device memory"];
         "PrefetchBatch::add_view", "device memory": |w| PrefetchBatch::new().add_view(w.on_device.as_view()).map(drop)
             => NotSupported, ["it needs managed memory, and there is device memory"];
     });

@@ -171,7 +171,10 @@ impl UvmDriver<'_> {
                     self.devices[ordinal].managed_bytes -= bytes;
                 }
                 for ordinal in page.resident.iter().filter_map(Processor::ordinal) {
-                    self.devices[ordinal].managed_bytes += bytes;
+                    let has = &mut self.devices[ordinal].managed_bytes;
+                    *has += bytes;
+                    let peak = &mut self.records.counters.peak_managed_bytes;
+                    *peak = (*peak).max(*has);
                 }
             }
         }

@@ -127,6 +127,8 @@ fn of_buffers() {
             stream.copy(&pinned, &mut memory);
             managed.prefetch(Location::Host, stream);
             managed.prefetch(device, stream);
+            managed.as_view_mut().prefetch_after_reads(device, stream);
+            managed.as_view_mut().discard_and_prefetch(device, stream);
             managed.advise(Advice::SetReadMostly);
             managed.residency();
             managed.range_attributes();
