@@ -23,7 +23,7 @@ pub(super) const RETURNED: Measurement = Measurement {
 
 pub(super) const ARRIVED: Measurement = Measurement {
     name: "copy_from_host_arrived",
-    what: "The same, until the data have arrived: after each call the host waits for the device.",
+    what: "The same, until the data have arrived: after each call the host waits for the stream of the copy.",
     run: |bench, cases| run(bench, cases, true),
     notes,
 };
@@ -71,7 +71,7 @@ struct Copies<'a> {
     bench: &'a Bench,
     bytes: usize,
     repeats: usize,
-    /// Wait for the device after each call.
+    /// Wait for the stream of the copy after each call.
     wait: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Copies<'a> {
 
     fn arrived(self) -> Result<()> {
         match self.wait {
-            true => Ok(self.bench.device.synchronize()?),
+            true => Ok(self.bench.device.default_stream()?.synchronize()?),
             false => Ok(()),
         }
     }

@@ -19,6 +19,7 @@ use session::Session;
 /// The keys of values that stay built-in on the simulator: its virtual clock does not count the host's own work.
 pub const NOT_ON_A_VIRTUAL_CLOCK: &[&str] = &[
     "thread_wake_us",
+    "staged_us",
     "host_copy_bytes_per_s",
     "staged_to_device_bytes_per_s",
     "staged_to_host_bytes_per_s",

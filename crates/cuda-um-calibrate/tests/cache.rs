@@ -71,7 +71,7 @@ fn a_file_that_is_not_this_machines_model_is_replaced() {
     let cut = &good[..good.len() / 2];
     let foreign = CostModel::h200().to_json();
     let format = good.replace("\"format\": 1", "\"format\": 2");
-    let method = good.replace("cuda-um-calibrate 1 on", "cuda-um-calibrate 0 on");
+    let method = good.replace("cuda-um-calibrate 2 on", "cuda-um-calibrate 1 on");
     let negative = good.replace("\"copy_us\": ", "\"copy_us\": -");
     for bad in ["", "{", cut, &foreign, &format, &method, &negative] {
         assert_ne!(bad, good);

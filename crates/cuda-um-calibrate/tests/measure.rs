@@ -124,7 +124,7 @@ fn a_measurement_needs_less_than_64_mib_of_each_memory() {
     let (most, clock) = watching(&sim);
     let plan = Plan::of(Plan::MACHINE.large, 1, 1);
     // As on a machine with 16 cores.
-    device.set_transfer_options(TransferOptions::default().threads(8).ring_bytes(32 << 20));
+    device.set_transfer_options(TransferOptions::default().threads(12).ring_bytes(48 << 20));
     measure(&device, plan, &clock, &mut |_| {}).unwrap();
     let most = most.lock().unwrap();
     let kinds: Vec<_> = most.keys().copied().collect();

@@ -17,6 +17,7 @@ const LONGEST_SOURCE: usize = 4 << 10;
 const ADDED: &[&str] = &[
     "remote_us",
     "staging_us",
+    "staged_us",
     "host_map_page_us",
     "host_cold_page_us",
     "host_discarded_page_us",

@@ -50,6 +50,8 @@ cost_model! {
         staging,
         /// Waking another thread that helps.
         thread_wake,
+        /// Additional time of a large copy from or to pageable memory, whatever its size, because several threads stage it.
+        staged,
         /// Setup of a prefetch that moves data.
         prefetch,
         /// A prefetch that moves nothing, because all data are in place.

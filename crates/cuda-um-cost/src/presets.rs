@@ -60,6 +60,8 @@ impl CostModel {
             staging: ns(3_000),
             pageable_rate: 16e9,
             thread_wake: ns(145_000),
+            // Round trips by copies of 64 and 256 MiB (`bench.md`), half of one.
+            staged: ns(240_000),
             // "pinned rewrite and copy": 256 MiB, and 16 MiB.
             host_copy_rate: 12e9,
             host_write_rate: 28e9,
@@ -120,6 +122,8 @@ impl CostModel {
             copy_managed: ns(3_437),
             staging: ns(3_992),
             thread_wake: ns(15_582),
+            // Found as that of the H200.
+            staged: ns(270_000),
             prefetch: ns(16_429),
             prefetch_resident: ns(636),
             prefetch_block: ns(1_285),
@@ -142,7 +146,8 @@ impl CostModel {
             remote_rate: 52.8e9,
             pinned_rate: 55e9,
             pageable_rate: 11.8e9,
-            host_copy_rate: 6.8e9,
+            // By `--cache`: pieces that fit into the CPU's caches.
+            host_copy_rate: 11.9e9,
             staged_to_device_rate: 44.5e9,
             staged_to_host_rate: 38.4e9,
             device_rate: 1_490e9,

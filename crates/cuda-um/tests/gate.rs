@@ -329,10 +329,10 @@ fn beside_guards_the_host_allocates_fills_and_copies() {
 fn cuda_gets_no_managed_memory_of_guards() {
     // While CUDA copies managed memory, the host may not access it, and another guard of it may live.
     let (sim, device, _) = simulated(Gpu::NoConcurrentAccess);
-    let buffer = UnifiedBuffer::from_slice(&device, &[1u8; 1 << 20]).unwrap();
-    let mut on_device = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
+    let buffer = UnifiedBuffer::from_slice(&device, &[1u8; 4 << 20]).unwrap();
+    let mut on_device = DeviceBuffer::<u8>::zeroed(&device, 4 << 20).unwrap();
     let guard = buffer.host().unwrap();
-    let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
+    let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 4 << 20).unwrap();
     let mut target = buffer.host_mut().unwrap();
     let (mut pageable, mut copied) = (guard.to_vec(), Vec::new());
     let mut count = |copy: &mut dyn FnMut()| {

@@ -76,7 +76,7 @@ fn chunks_are_allocated_once_and_as_copies_need_them() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let options = small(2).ring_bytes(1 << 20);
     device.set_transfer_options(options);
-    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 500_000).unwrap();
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 600_000).unwrap();
     buffer.copy_from_host_at(0, &[1; 100]).unwrap();
     assert_eq!(
         calls(&sim, "cudaHostAlloc"),
@@ -85,7 +85,7 @@ fn chunks_are_allocated_once_and_as_copies_need_them() {
     );
     buffer.copy_from_host_at(0, &[1; 3000]).unwrap();
     assert_eq!(calls(&sim, "cudaHostAlloc"), 1);
-    let source = numbers(500_000, 2);
+    let source = numbers(600_000, 2);
     for _ in 0..5 {
         buffer.copy_from_host(&source).unwrap();
     }
@@ -103,6 +103,26 @@ fn chunks_are_allocated_once_and_as_copies_need_them() {
     let mut last = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
     last.copy_from_host(&source[..50_000]).unwrap();
     // The ring is freed with the device: at the end nothing is left.
+}
+
+#[test]
+fn one_mebibyte_goes_to_an_idle_stream_by_the_driver_and_to_a_busy_one_through_the_ring() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    device.set_transfer_options(small(2).ring_bytes(1 << 20));
+    let source = numbers(1 << 18, 10);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, source.len()).unwrap();
+    device.synchronize().unwrap();
+    buffer.copy_from_host(&source).unwrap();
+    assert_eq!(calls(&sim, "cudaHostAlloc"), 0);
+    // The copy waits on its stream for the work of another one; the call returns.
+    let _watchdog = watch();
+    let paused = sim.pause();
+    buffer.fill(1, &stream).unwrap();
+    buffer.copy_from_host(&source).unwrap();
+    assert!(!stream.is_idle().unwrap());
+    assert!(calls(&sim, "cudaHostAlloc") > 0);
+    drop(paused);
+    assert_eq!(buffer.read_back().unwrap(), source);
 }
 
 #[test]
@@ -239,7 +259,7 @@ fn elements_are_overwritten_in_place_and_the_rest_stays() {
         small(2).ring_bytes(4096),
     ] {
         device.set_transfer_options(options);
-        for count in [10, 3000, 50_000] {
+        for count in [10, 3000, 50_000, 200_000] {
             let mut buffer = UnifiedBuffer::<Element>::zeroed(&device, count + 2).unwrap();
             buffer.fill([5; 3], &stream).unwrap();
             buffer
@@ -367,7 +387,7 @@ fn options_may_be_set_while_elements_are_made() {
     let (sim, device, _) = unpooled(Gpu::H200);
     let _watchdog = watch();
     device.set_transfer_options(small(3));
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 200_000).unwrap();
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 600_000).unwrap();
     let other = UnifiedBuffer::from_slice(&device, &numbers(20_000, 7)).unwrap();
     // On this thread and on the helper threads.
     buffer
@@ -391,7 +411,7 @@ fn options_may_be_set_while_elements_are_made() {
         sizes.collect::<Vec<_>>()
     };
     assert_eq!(pinned(), [20_000 * 4]);
-    buffer.copy_from_host(&numbers(200_000, 8)).unwrap();
+    buffer.copy_from_host(&numbers(600_000, 8)).unwrap();
     assert!(pinned().contains(&32768), "{:?}", pinned());
 }
 

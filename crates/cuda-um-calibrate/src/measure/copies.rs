@@ -115,7 +115,11 @@ fn through_threads(session: &Session, bytes: usize) -> Outcome<(f64, f64)> {
 
 /// Large copies that several threads stage through pinned memory.
 pub(super) fn staged(session: &mut Session) -> Outcome<()> {
-    let keys = ["staged_to_device_bytes_per_s", "staged_to_host_bytes_per_s"];
+    let keys = [
+        "staged_to_device_bytes_per_s",
+        "staged_to_host_bytes_per_s",
+        "staged_us",
+    ];
     if session.clock.is_virtual() || !has_managed_memory(session, &keys) {
         return Ok(());
     }
@@ -126,8 +130,17 @@ pub(super) fn staged(session: &mut Session) -> Outcome<()> {
         through_threads(session, small)?,
         through_threads(session, large)?,
     );
+    let mut fixed = 0.0;
     for (key, part, whole) in [(keys[0], part.0, whole.0), (keys[1], part.1, whole.1)] {
-        session.rate(key, slope((small, part), (large, whole)));
+        let rate = slope((small, part), (large, whole));
+        session.rate(key, rate);
+        fixed += (part - small as f64 / rate) / 2.0;
     }
+    // With a rate that makes no sense, so does the rest.
+    if keys[..2].iter().any(|key| !session.measured.contains(key)) {
+        session.note(keys[2], "a rate of staged copies was not measured");
+        return Ok(());
+    }
+    session.time("staged_us", fixed);
     Ok(())
 }

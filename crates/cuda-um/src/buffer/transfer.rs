@@ -2,7 +2,8 @@
 //!
 //! A small copy goes through a piece of it that no other copy uses (`piece.rs`). The driver stages large copies on one thread. Here several
 //! threads fill (or empty) chunks of a ring of pinned memory while the copy engine moves the others, so a large copy runs at the speed of the
-//! link. A copy to the device returns when its source is in pinned memory; later uses of the buffer are ordered after it on the device.
+//! link. In between, one thread does as well: the driver's to an idle stream, the caller's with the ring otherwise. A copy to the device returns
+//! when its source is in pinned memory, or, by the driver, on the device; later uses of the buffer are ordered after it.
 
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/transfer/mod.rs"]
@@ -12,6 +13,8 @@ mod options;
 mod piece;
 mod plan;
 mod predict;
+#[cfg(all(test, not(cuda_um_loom)))]
+mod predict_tests;
 mod request;
 mod ring;
 mod staged;

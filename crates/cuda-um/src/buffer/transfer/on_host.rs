@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
     match bytes {
         ..streaming::FROM => 1,
-        _ => copy_threads(bytes, threads),
+        // A second thread saves half of the time here, because pieces cost nothing.
+        _ => copy_threads(bytes, threads).max(threads.min(2)),
     }
 }
 

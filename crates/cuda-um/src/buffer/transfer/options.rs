@@ -25,11 +25,12 @@ const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
-    /// Half of the machine's cores, but at most 8 threads, with two chunks of 2 MiB each. Chunks are allocated when copies above
-    /// 128 KiB need them. A smaller copy has 256 KiB of pinned memory for itself, which later ones use again. Every copy is staged.
+    /// Three quarters of the machine's cores, but at most 12 threads, with two chunks of 2 MiB each. Chunks are allocated when copies above
+    /// 128 KiB need them. A smaller copy has 256 KiB of pinned memory for itself, which later ones use again. Every copy is staged, but
+    /// for those of 512 KiB to 2 MiB to an idle stream, which the driver does at least as fast.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let threads = (cores / 2).clamp(1, 8);
+        let threads = (cores * 3 / 4).clamp(1, 12);
         Self {
             threads,
             ring_bytes: threads * CHUNKS_PER_THREAD * 2 * MIB,
@@ -58,7 +59,8 @@ impl TransferOptions {
         }
     }
 
-    /// Sets the size in bytes from which copies are staged; the driver does smaller ones. The default is 0.
+    /// Sets the size in bytes from which copies are staged; the driver does smaller ones, and those of 512 KiB to 2 MiB to an idle stream.
+    /// The default is 0.
     #[must_use]
     pub fn from_bytes(self, bytes: usize) -> Self {
         Self {

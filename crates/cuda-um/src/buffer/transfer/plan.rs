@@ -18,15 +18,21 @@ const MIB: usize = 1 << 20;
 
 /// Returns the number of threads, at most `threads`, that make a staged copy faster.
 pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
-    // For a smaller copy, even a thread that is awake comes too late.
-    match bytes / KIB {
+    // For a smaller copy, a second thread comes too late, or saves less than its pieces cost.
+    match bytes / MIB {
         // The models of `tests/loom` copy a few pages.
         _ if cfg!(cuda_um_loom) => threads,
-        0..512 => 1,
-        512..4096 => threads.min(2),
-        4096..16384 => threads.min(4),
+        0..2 => 1,
+        2..4 => threads.min(2),
+        4..16 => threads.min(4),
         _ => threads,
     }
+}
+
+/// Returns true if the driver's own copy from pageable memory to an idle stream is at least as fast: the driver stages on the calling thread,
+/// too, and its pieces cost less.
+pub(super) fn is_for_driver(direction: Direction, bytes: usize) -> bool {
+    direction == Direction::ToDevice && (512 * KIB..2 * MIB).contains(&bytes)
 }
 
 /// Returns the size of the pieces in the middle of a staged copy: 256 KiB for 1 MiB, twice as much for four times as many bytes, and at
@@ -37,7 +43,8 @@ pub(super) fn piece_bytes(bytes: usize) -> usize {
 }
 
 impl Plan {
-    /// The thread and piece counts are those that were fastest on an H200's host (`docs/results/h200-cuda-13.0/staging.md`). The slower side
+    /// The thread and piece counts are those that were fastest on the hosts of an H200 and of H100s (`docs/results/h200-cuda-13.0/staging.md`,
+    /// `docs/results/h100-cuda-13.0/staging-256.txt`). The slower side
     /// never waits for a large piece: several threads are faster than the link, which begins with small pieces to the device and ends with
     /// small ones to the host; a single thread is slower, so the last pieces to the device are small.
     pub(super) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
@@ -86,6 +93,7 @@ impl Plan {
 #[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::super::Host;
+    use super::super::on_host::threads_on_host;
     use super::*;
     use crate::driver::CopyKind;
 
@@ -131,6 +139,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_size_decides_for_the_driver_and_the_threads() {
+        let of = |bytes| {
+            let driver = is_for_driver(Direction::ToDevice, bytes);
+            (driver, copy_threads(bytes, 12), threads_on_host(bytes, 12))
+        };
+        assert_eq!(of(512 * KIB - 1), (false, 1, 1));
+        assert_eq!(of(512 * KIB), (true, 1, 1));
+        assert_eq!(of(MIB), (true, 1, 2));
+        assert_eq!(of(2 * MIB - 1), (true, 1, 2));
+        assert_eq!(of(2 * MIB), (false, 2, 2));
+        assert_eq!(of(4 * MIB), (false, 4, 4));
+        assert_eq!(of(16 * MIB), (false, 12, 12));
+        assert_eq!((copy_threads(MIB << 8, 1), threads_on_host(MIB, 1)), (1, 1));
+        assert!(!is_for_driver(Direction::ToHost, MIB));
     }
 
     #[test]

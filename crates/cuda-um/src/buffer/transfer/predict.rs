@@ -1,7 +1,7 @@
 //! Times of copies, predicted by the cost model.
 
 use crate::buffer::transfer::on_host::threads_on_host;
-use crate::buffer::transfer::plan::{copy_threads, piece_bytes};
+use crate::buffer::transfer::plan::{copy_threads, is_for_driver, piece_bytes};
 use crate::buffer::transfer::{Direction, Transfers};
 use cuda_um_cost::{CostModel, at_rate};
 use std::time::Duration;
@@ -14,38 +14,43 @@ impl Transfers {
         direction: Direction,
         bytes: usize,
     ) -> Duration {
-        let threads = copy_threads(bytes, self.threads());
-        let piece = piece_bytes(bytes).min(bytes.max(1));
-        // A single thread alternates between copying and enqueuing; of several threads, one enqueues while others copy.
-        let enqueue = match threads {
-            1 => (model.copy_managed + model.event_record) * bytes.div_ceil(piece) as u32,
-            _ => model.copy_managed,
-        };
         let whole = match direction {
             Direction::ToDevice => model.staged_to_device_rate,
             Direction::ToHost => model.staged_to_host_rate,
         };
-        // The link is idle while the CPU copies one piece.
-        model.copy
-            + enqueue
-            + wake(model, threads)
-            + at_rate(
-                bytes as u64,
-                whole.min(model.host_copy_rate * threads as f64),
-            )
-            + at_rate(piece as u64, model.pinned_rate)
+        let once = model.copy + model.copy_managed;
+        if is_for_driver(direction, bytes) {
+            return once + model.staging + at_rate(bytes as u64, model.pageable_rate);
+        }
+        // The thread alternates between copying and enqueuing to the device, and waits for all bytes to the host. The link is idle while the
+        // thread copies the first piece, or the last one.
+        let piece = match direction {
+            Direction::ToDevice => piece_bytes(bytes).min(bytes.max(1)),
+            Direction::ToHost => bytes.max(1),
+        };
+        let others = u32::try_from((bytes / piece).saturating_sub(1)).unwrap_or(u32::MAX);
+        let alone = once
+            + (model.copy_managed + model.event_record) * others
+            + at_rate(bytes as u64, whole.min(model.host_copy_rate))
+            + at_rate(piece as u64, model.pinned_rate);
+        let threads = copy_threads(bytes, self.threads());
+        if threads < 2 {
+            return alone;
+        }
+        // The calling thread copies alone until the others are awake.
+        let rate = whole.min(model.host_copy_rate * threads as f64);
+        alone.min(model.staged + at_rate(bytes as u64, rate))
     }
 
     /// Predicts a copy within host memory.
     pub(crate) fn predict_on_host(&self, model: &CostModel, bytes: usize) -> Duration {
         let threads = threads_on_host(bytes, self.threads());
-        wake(model, threads) + at_rate(bytes as u64, model.host_copy_rate * threads as f64)
-    }
-}
-
-fn wake(model: &CostModel, threads: usize) -> Duration {
-    match threads {
-        ..2 => Duration::ZERO,
-        _ => model.thread_wake,
+        let alone = at_rate(bytes as u64, model.host_copy_rate);
+        if threads < 2 {
+            return alone;
+        }
+        // The calling thread copies while the others wake.
+        let late = model.thread_wake * (threads as u32 - 1) / threads as u32;
+        alone.min(late + at_rate(bytes as u64, model.host_copy_rate * threads as f64))
     }
 }

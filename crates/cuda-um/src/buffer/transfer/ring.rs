@@ -77,11 +77,6 @@ impl Ring {
         self.options.threads
     }
 
-    /// Returns the number of threads that can begin a copy at once: a helper that sleeps comes too late for a small one.
-    pub(super) fn awake_threads(&self) -> usize {
-        1 + self.workers.awake()
-    }
-
     /// Takes the chunks of a thread. The caller must not call this twice at a time for one thread.
     pub(super) fn lane(&self, thread: usize) -> LaneTurn<'_> {
         let home = &self.lanes[thread];

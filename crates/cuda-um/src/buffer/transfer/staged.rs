@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
 use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
-use crate::buffer::transfer::plan::Plan;
+use crate::buffer::transfer::plan::{Plan, is_for_driver};
 use crate::buffer::transfer::request::{Direction, Host, Staged};
 use crate::buffer::transfer::ring::Ring;
 use crate::buffer::transfer::streaming;
@@ -39,17 +39,15 @@ pub(crate) unsafe fn copy(
     if !options.stages(staged.bytes) || staged.unit_bytes > options.chunk_bytes() {
         return None;
     }
-    if let Host::Memory(address) = staged.host
-        && !crate::buffer::transfer::is_pageable(device, address)
-    {
-        return None;
+    if let Host::Memory(address) = staged.host {
+        // On a busy stream the driver would wait for the earlier work, and for that of other streams, which only a query tells.
+        let is_for_driver =
+            is_for_driver(staged.direction, staged.bytes) && matches!(stream.is_idle(), Ok(true));
+        if is_for_driver || !crate::buffer::transfer::is_pageable(device, address) {
+            return None;
+        }
     }
-    let most = match staged.direction {
-        Direction::ToHost if staged.bytes < WAKES => ring.threads().min(ring.awake_threads()),
-        // A series of copies to the device wakes helpers, which stay awake.
-        _ => ring.threads(),
-    };
-    let plan = Plan::new(&staged, options.chunk_bytes(), most);
+    let plan = Plan::new(&staged, options.chunk_bytes(), ring.threads());
     let threads = plan.threads;
     // Allocate all chunks at once, so that later copies allocate none, whichever threads come first.
     let chunks = if threads > 1 { CHUNKS_PER_THREAD } else { 1 };
@@ -85,9 +83,6 @@ pub(crate) unsafe fn copy(
     ring.enqueued(stream);
     Some(job.outcome())
 }
-
-/// From this number of bytes on, copies to the host wake helpers.
-const WAKES: usize = 2 << 20;
 
 /// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
 /// copy.

@@ -125,12 +125,6 @@ impl Workers {
         }
     }
 
-    /// Returns the number of helpers that do not sleep.
-    pub(super) fn awake(&self) -> usize {
-        let threads = self.threads.lock().len();
-        threads.saturating_sub(self.shared.state.lock().sleeping)
-    }
-
     /// Returns the number of helpers that run the work now.
     #[cfg(all(test, not(cuda_um_loom)))]
     pub(super) fn running(&self) -> usize {
