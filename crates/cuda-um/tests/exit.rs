@@ -7,12 +7,12 @@ use cuda_um::{
     Device, DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolOptions, RegisteredBuffer,
     Stream, UnifiedBuffer, UnifiedPool,
 };
-use cuda_um_sim::{Fail, Gpu};
-use cuda_um_testkit::{Add, again, is_child, on, unwatched};
+use cuda_um_sim::{Fail, Gpu, PauseGuard, Sim};
+use cuda_um_testkit::{Add, again, is_child, on, unwatched, without_pools};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const HANGS: Duration = Duration::from_secs(60);
@@ -154,6 +154,50 @@ fn with_threads_at_work_and_the_reclaim_thread_busy() {
             at_work.recv().unwrap();
         }
         drop(kept);
+        std::process::exit(42);
+    });
+}
+
+/// The C library runs CUDA's exit handlers while other threads run. A call of CUDA in another thread can then crash.
+#[test]
+fn the_reclaim_thread_calls_nothing_while_cuda_ends() {
+    static PAUSED: Mutex<Option<(Sim, PauseGuard)>> = Mutex::new(None);
+    /// Registered before the library uses CUDA, so it runs after the library's own handler, as CUDA's do.
+    extern "C" fn as_cuda_does() {
+        let Some((sim, paused)) = PAUSED.lock().unwrap().take() else {
+            return;
+        };
+        let calls = || sim.trace().len();
+        let before = calls();
+        // The work ends, and the buffers could be freed.
+        drop(paused);
+        std::thread::sleep(Duration::from_millis(100));
+        if calls() != before {
+            eprintln!("{:?} and other calls", sim.trace()[before].name);
+            std::process::abort();
+        }
+    }
+    ends_well("the_reclaim_thread_calls_nothing_while_cuda_ends", || {
+        // SAFETY: the handler exists until the process ends, and a panic in it would abort.
+        #[allow(unsafe_code, reason = "atexit is a C function")]
+        let code = unsafe { libc::atexit(as_cuda_does) };
+        assert_eq!(code, 0);
+        let (sim, runtime) = unwatched();
+        let (device, stream) = on(&runtime, 0);
+        without_pools(&device);
+        let add = Add::load(&device);
+        let mut buffers: Vec<_> = (0..50)
+            .map(|_| UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap())
+            .collect();
+        device.synchronize().unwrap();
+        let paused = sim.as_ref().map(Sim::pause);
+        for buffer in &mut buffers {
+            add.launch(&stream, 1 << 18, (buffer, 1u32 << 18, 1u32))
+                .unwrap();
+        }
+        // In use.
+        drop(buffers);
+        *PAUSED.lock().unwrap() = sim.zip(paused);
         std::process::exit(42);
     });
 }

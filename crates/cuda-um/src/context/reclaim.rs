@@ -1,6 +1,7 @@
 //! Deferred frees: a thread frees memory that was dropped while a device still used it.
 
 use crate::context::drain::drain;
+use crate::context::process_end::{self, Calls};
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
@@ -123,11 +124,12 @@ impl Reclaim {
 
     /// Waits until all entries that are pending now are released or leaked. Later entries are not waited for.
     ///
-    /// On the reclaim thread, on which only foreign code can call this, it returns at once: the thread cannot wait for itself.
+    /// On the reclaim thread, on which only foreign code can call this, it returns at once: the thread cannot wait for itself. It also
+    /// does so in exit handlers of the process, when that thread has stopped.
     pub(crate) fn flush(&self) {
         assert_may_wait();
         let mut state = self.shared.state.lock();
-        if state.thread == Some(thread::current().id()) {
+        if state.thread == Some(thread::current().id()) || process_end::is_ending() {
             return;
         }
         let end = state.next;
@@ -188,6 +190,7 @@ impl Drop for Reclaim {
 
 impl Shared {
     fn run(&self) {
+        process_end::watch();
         let mut waiting: Vec<Entry> = Vec::new();
         let mut sleep = SLEEP.0;
         loop {
@@ -215,8 +218,9 @@ impl Shared {
         }
     }
 
-    /// Releases the entry if its uses are done; otherwise returns it.
+    /// Releases the entry if its uses are done; otherwise returns it. Does not return when the process ends.
     fn poll(&self, entry: Entry, busy: &mut Busy) -> Option<Entry> {
+        let _calls = Calls::begin();
         match caught(|| entry.deferred.is_done(busy)) {
             Some(Ok(true)) => self.end(entry, true, Ok(())),
             Some(Ok(false)) => return Some(entry),
