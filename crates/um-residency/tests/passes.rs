@@ -172,12 +172,14 @@ fn a_pass_does_what_its_plan_says() {
         let machine = Machine::new(Gpu::H200);
         println!("{layers} layers of {each} slots, {launches} launches, {slots} slots");
         let stack = Stack::of_slots(&machine, slots, (layers, each), launches);
-        does_what_its_plan_says(&stack, true, 0.95..=1.05);
+        does_what_its_plan_says(&stack, <[u64; 2]>::eq, 0.95..=1.05);
     }
 }
 
-/// The bytes are at least the planned ones, and these if the machine `discards`.
-fn does_what_its_plan_says(stack: &Stack<'_>, discards: bool, times: RangeInclusive<f64>) {
+/// Bytes in and out, and the planned ones.
+type AreRight = fn(&[u64; 2], &[u64; 2]) -> bool;
+
+fn does_what_its_plan_says(stack: &Stack<'_>, are_right: AreRight, times: RangeInclusive<f64>) {
     let machine = stack.machine;
     let link = stack.arena.measure_link().unwrap();
     let (program, plan) = stack.record(link);
@@ -196,7 +198,7 @@ fn does_what_its_plan_says(stack: &Stack<'_>, discards: bool, times: RangeInclus
     for pass in &report.passes[2..] {
         let bytes = [pass.in_bytes, pass.out_bytes];
         let planned = [report.prediction.in_bytes, report.prediction.out_bytes];
-        assert!(bytes == planned || !discards && bytes > planned, "{report}");
+        assert!(are_right(&bytes, &planned), "{report}");
         let ratio = pass.time.as_secs_f64() / report.prediction.seconds;
         println!("{ratio}");
         // A GPU is measured by the example, in runs that are longer.
@@ -227,8 +229,16 @@ fn a_pass_over_unified_buffers_does_what_its_plan_says() {
             machine.sim.iter().for_each(|sim| sim.reset_counters());
             let version = machine.device.as_cuda_um().runtime().version();
             match version.major >= 13 {
-                true => does_what_its_plan_says(&stack, true, times),
-                false => does_what_its_plan_says(&stack, false, 0.0..=9.0),
+                // A plan may drop a buffer whose place is still free at its next use: then it does not come again.
+                true => {
+                    let fewer: AreRight = |found, planned| {
+                        found[1] == planned[1]
+                            && (planned[0] * 9 / 10..=planned[0]).contains(&found[0])
+                    };
+                    does_what_its_plan_says(&stack, fewer, times);
+                }
+                // Nothing is discarded.
+                false => does_what_its_plan_says(&stack, <[u64; 2]>::ge, 0.0..=9.0),
             }
             assert!(peak() <= stack.arena.budget_bytes());
         }
