@@ -4,6 +4,8 @@
 //
 //     nvcc -O3 -std=c++17 staging.cu -o staging && ./staging > staging.md
 //
+// `./staging 4 256` measures these sizes, in MiB, alone.
+//
 // 256 MiB of managed memory, 768 MiB of pageable memory, 144 MiB pinned. About three minutes.
 #include <algorithm>
 #include <atomic>
@@ -125,7 +127,11 @@ static double median(std::vector<double> times) {
     return times[times.size() / 2];
 }
 
-int main() {
+int main(int count, char **names) {
+    // The sizes in MiB; all of them without arguments.
+    std::vector<size_t> sizes = {MIB, 4 * MIB, 16 * MIB, 64 * MIB, LARGEST};
+    if (count > 1) sizes.clear();
+    for (int i = 1; i < count; i++) sizes.push_back(std::min<size_t>(strtoull(names[i], nullptr, 10) * MIB, LARGEST));
     static Machine m;
     CHECK(cudaStreamCreateWithFlags(&m.stream, cudaStreamNonBlocking));
     for (auto &event : m.events) CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -141,7 +147,7 @@ int main() {
     printf("| bytes | what | pinned | through the caches | past the caches |\n|---|---|---|---|---|\n");
     struct { const char *name; char *device; bool up; } ways[] = {
         {"to managed", managed, true}, {"to cudaMalloc", m.device, true}, {"from managed", managed, false}, {"from cudaMalloc", m.device, false}};
-    for (size_t bytes : {MIB, 4 * MIB, 16 * MIB, 64 * MIB, LARGEST})
+    for (size_t bytes : sizes)
         for (auto way : ways) {
             int rounds = bytes >= 64 * MIB ? 5 : 11;
             size_t pinned_bytes = std::min(bytes, 64 * MIB);

@@ -108,7 +108,7 @@ fn chunks_are_allocated_once_and_as_copies_need_them() {
 #[test]
 fn one_mebibyte_goes_to_an_idle_stream_by_the_driver_and_to_a_busy_one_through_the_ring() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    device.set_transfer_options(small(2).ring_bytes(1 << 20));
+    device.set_transfer_options(small(2).ring_bytes(4 << 20));
     let source = numbers(1 << 18, 10);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, source.len()).unwrap();
     device.synchronize().unwrap();

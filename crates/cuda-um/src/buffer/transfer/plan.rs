@@ -56,11 +56,13 @@ impl Plan {
         let (fair, first) = match (copy.direction, threads) {
             // Each piece costs a wait, which takes longer than it saves.
             (Direction::ToHost, 1) => (chunk_bytes, [1, 1]),
-            // Each copy to managed memory costs the driver some microseconds.
-            (Direction::ToDevice, _)
-                if copy.kind == CopyKind::ByAddress && copy.bytes < 2 * MIB =>
-            {
-                (256 * KIB, [1, 1])
+            // Each copy to managed memory costs the driver some microseconds, so there are fewer.
+            (Direction::ToDevice, _) if copy.kind == CopyKind::ByAddress => {
+                match copy.bytes / MIB {
+                    0..2 => (256 * KIB, [1, 1]),
+                    2..4 => (512 * KIB, [1, 1]),
+                    _ => (piece_bytes(copy.bytes).max(MIB), [2, 1]),
+                }
             }
             _ => (piece_bytes(copy.bytes), [4, 2]),
         };
@@ -97,8 +99,11 @@ mod tests {
     use super::*;
     use crate::driver::CopyKind;
 
+    const MANAGED: CopyKind = CopyKind::ByAddress;
+    const DEVICE: CopyKind = CopyKind::HostToDevice;
+
     fn plan(
-        direction: Direction,
+        (direction, kind): (Direction, CopyKind),
         bytes: usize,
         unit_bytes: usize,
         chunk_bytes: usize,
@@ -110,7 +115,7 @@ mod tests {
             device: std::ptr::null_mut(),
             bytes,
             unit_bytes,
-            kind: CopyKind::ByAddress,
+            kind,
         };
         Plan::new(&copy, chunk_bytes, threads)
     }
@@ -120,7 +125,11 @@ mod tests {
         let all = [12, 4096, 300_000, 3 * MIB, 20 * MIB, 1024 * MIB];
         // Miri would take minutes for the larger ones.
         let sizes = if cfg!(miri) { &all[..3] } else { &all[..] };
-        for direction in [Direction::ToDevice, Direction::ToHost] {
+        for way in [
+            (Direction::ToDevice, DEVICE),
+            (Direction::ToDevice, MANAGED),
+            (Direction::ToHost, MANAGED),
+        ] {
             for &bytes in sizes {
                 for (unit, chunk, threads) in [
                     (1, 4 * MIB, 8),
@@ -129,7 +138,7 @@ mod tests {
                     (4096, 4096, 2),
                 ] {
                     let bytes = bytes.next_multiple_of(unit);
-                    let plan = plan(direction, bytes, unit, chunk, threads);
+                    let plan = plan(way, bytes, unit, chunk, threads);
                     assert_eq!((plan.bounds[0], *plan.bounds.last().unwrap()), (0, bytes));
                     for piece in plan.bounds.windows(2) {
                         let bytes = piece[1] - piece[0];
@@ -160,14 +169,25 @@ mod tests {
 
     #[test]
     fn large_copies_have_all_threads_and_begin_or_end_small() {
-        let up = plan(Direction::ToDevice, 256 * MIB, 1, 4 * MIB, 8);
-        assert_eq!((up.threads, up.bounds[1]), (8, MIB / 2));
-        let down = plan(Direction::ToHost, 256 * MIB, 1, 4 * MIB, 8);
+        let up = |kind| plan((Direction::ToDevice, kind), 256 * MIB, 1, 4 * MIB, 8);
+        assert_eq!((up(DEVICE).threads, up(DEVICE).bounds[1]), (8, MIB / 2));
+        assert_eq!((up(MANAGED).threads, up(MANAGED).bounds[1]), (8, MIB));
+        let to_host = (Direction::ToHost, MANAGED);
+        let down = plan(to_host, 256 * MIB, 1, 4 * MIB, 8);
         assert_eq!(down.bounds[1], down.bounds[2] - down.bounds[1]);
         assert_eq!(
             down.bounds[down.pieces()] - down.bounds[down.pieces() - 1],
             MIB / 2
         );
-        assert_eq!(plan(Direction::ToHost, 300_000, 1, 4 * MIB, 8).threads, 1);
+        assert_eq!(plan(to_host, 300_000, 1, 4 * MIB, 8).threads, 1);
+    }
+
+    #[test]
+    fn managed_memory_has_fewer_pieces() {
+        for (bytes, pieces) in [(MIB, 4), (3 * MIB, 6), (4 * MIB, 6), (16 * MIB, 22)] {
+            let of = |kind| plan((Direction::ToDevice, kind), bytes, 1, 2 * MIB, 12).pieces();
+            assert_eq!(of(MANAGED), pieces, "{bytes}");
+            assert!(of(DEVICE) > pieces);
+        }
     }
 }
