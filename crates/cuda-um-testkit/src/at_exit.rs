@@ -13,10 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Waits at the end of the process, for at most 5 s, until no reclaim thread is left.
 ///
-/// Call it when CUDA is initialised: exit handlers run in reverse order, so this one runs before CUDA's.
+/// Call it when CUDA is initialised: exit handlers run in reverse order, so this one runs before CUDA's, and before the library's own, which
+/// stops that thread.
 pub fn wait_for_frees() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        cuda_um::process_end::watch();
         // SAFETY: the function takes no arguments, cannot unwind, and exists until the process ends.
         #[allow(unsafe_code, reason = "atexit is a C function")]
         let code = unsafe { libc::atexit(wait) };

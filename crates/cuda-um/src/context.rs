@@ -28,7 +28,6 @@ pub(crate) mod observer;
     allow(dead_code, reason = "automatic prefetch is the only planner")
 )]
 pub(crate) mod planner;
-mod process_end;
 pub(crate) mod reclaim;
 #[cfg(all(test, not(cuda_um_loom)))]
 mod reclaim_tests;

@@ -57,6 +57,8 @@ mod error;
 mod fork;
 mod label;
 #[doc(hidden)]
+pub mod process_end;
+#[doc(hidden)]
 pub mod range;
 mod settings;
 mod sync;

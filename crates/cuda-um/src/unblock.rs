@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::fork::Origin;
+use crate::process_end::{self, Calls};
 use crate::sync::{Condvar, Mutex, caught, global};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -148,7 +149,11 @@ impl Pool {
         loop {
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
+                let Some(calls) = Calls::begin() else {
+                    process_end::stop()
+                };
                 job();
+                drop(calls);
                 state = POOL.state.lock();
             }
             let since = Instant::now();

@@ -13,6 +13,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const HANGS: Duration = Duration::from_secs(60);
@@ -161,10 +162,11 @@ fn with_threads_at_work_and_the_reclaim_thread_busy() {
 /// The C library runs CUDA's exit handlers while other threads run. A call of CUDA in another thread can then crash.
 #[test]
 fn the_reclaim_thread_calls_nothing_while_cuda_ends() {
-    static PAUSED: Mutex<Option<(Sim, PauseGuard)>> = Mutex::new(None);
+    type Paused = (Sim, PauseGuard, JoinHandle<()>);
+    static PAUSED: Mutex<Option<Paused>> = Mutex::new(None);
     /// Registered before the library uses CUDA, so it runs after the library's own handler, as CUDA's do.
     extern "C" fn as_cuda_does() {
-        let Some((sim, paused)) = PAUSED.lock().unwrap().take() else {
+        let Some((sim, paused, waiting)) = PAUSED.lock().unwrap().take() else {
             return;
         };
         let calls = || sim.trace().len();
@@ -176,6 +178,8 @@ fn the_reclaim_thread_calls_nothing_while_cuda_ends() {
             eprintln!("{:?} and other calls", sim.trace()[before].name);
             std::process::abort();
         }
+        // A thread that waits for the frees does not wait for ever.
+        waiting.join().unwrap();
     }
     ends_well("the_reclaim_thread_calls_nothing_while_cuda_ends", || {
         // SAFETY: the handler exists until the process ends, and a panic in it would abort.
@@ -197,7 +201,11 @@ fn the_reclaim_thread_calls_nothing_while_cuda_ends() {
         }
         // In use.
         drop(buffers);
-        *PAUSED.lock().unwrap() = sim.zip(paused);
+        if let Some(sim) = sim {
+            let waiting = std::thread::spawn(move || runtime.reclaim().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+            *PAUSED.lock().unwrap() = paused.map(|paused| (sim, paused, waiting));
+        }
         std::process::exit(42);
     });
 }

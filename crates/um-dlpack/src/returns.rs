@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, ThreadId};
 
 use um_backend::SharedBuffer;
+use um_backend::cuda_um::process_end::{self, Calls};
 
 use crate::error::Result;
 
@@ -35,6 +36,7 @@ fn own() -> Option<&'static Thread> {
 /// Starts the thread unless it runs. An export calls this, because a deleter must not.
 pub(crate) fn start() -> Result<()> {
     if THREAD.get().is_none() {
+        process_end::watch();
         let (sender, receiver) = channel();
         let thread = thread::Builder::new()
             .name("um-dlpack".to_owned())
@@ -53,11 +55,15 @@ fn run(receiver: &Receiver<Message>) {
     let mut result = Ok(());
     for message in receiver {
         match message {
-            Message::Drop(storage) => {
-                // The owner of imported memory is foreign code.
-                let freed = catch_unwind(AssertUnwindSafe(|| end(storage))).unwrap_or(Ok(()));
-                result = result.and(freed);
-            }
+            Message::Drop(storage) => match Calls::begin() {
+                Some(_calls) => {
+                    // The owner of imported memory is foreign code.
+                    let freed = catch_unwind(AssertUnwindSafe(|| end(storage))).unwrap_or(Ok(()));
+                    result = result.and(freed);
+                }
+                // The process ends, and the driver frees all memory.
+                None => std::mem::forget(storage),
+            },
             // The asking thread may have ended.
             Message::Settle(done) => drop(done.send(std::mem::replace(&mut result, Ok(())))),
         }

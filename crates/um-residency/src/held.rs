@@ -115,13 +115,13 @@ impl Held {
         if !(self.writes && entry.migrates && is_blank) {
             return Ok(());
         }
-        let (bytes, slots) = (entry.bytes as u64, entry.slots());
+        let slots = entry.slots();
         let shared = Arc::clone(&self.shared);
         let claims = shared.claims.stream();
         state.departures.order(&slots, claims)?;
-        let is_discarded = claim_pages(&mut self.view_mut()?, claims)?;
-        if !is_discarded {
-            state.counters.stats.in_bytes += bytes;
+        let mut pages = self.view_mut()?;
+        if !claim_pages(&mut pages, claims)? {
+            state.counters.stats.in_bytes += pages.len() as u64;
         }
         // The home does not have the contents any more.
         state.entry(self.id).was.1 = false;

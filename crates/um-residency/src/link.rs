@@ -113,7 +113,9 @@ impl Arena {
         // Dropped after the pages.
         let _held = acquire(shared, (&list, &InPlace::new()), "measure_link")?;
         let (inbound, outbound) = (shared.inbound.stream(), shared.outbound.stream());
+        // What left may still be there.
         outbound.synchronize()?;
+        shared.drops.stream().synchronize()?;
         let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
         let mut pages = UnifiedBuffer::<u8>::zeroed_with(device, large, options)?;
         settle_on_host(&mut pages.as_view_mut(), outbound)?;

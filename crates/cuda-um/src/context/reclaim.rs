@@ -1,10 +1,10 @@
 //! Deferred frees: a thread frees memory that was dropped while a device still used it.
 
 use crate::context::drain::drain;
-use crate::context::process_end::{self, Calls};
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
+use crate::process_end::{self, Calls};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread;
 use crate::sync::thread::ThreadId;
@@ -102,6 +102,7 @@ impl Reclaim {
         };
         let entry = Entry { deferred, ticket };
         if state.thread.is_none() {
+            process_end::watch();
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name("cuda-um-reclaim".to_owned());
             match thread.spawn(move || shared.run()) {
@@ -125,11 +126,11 @@ impl Reclaim {
     /// Waits until all entries that are pending now are released or leaked. Later entries are not waited for.
     ///
     /// On the reclaim thread, on which only foreign code can call this, it returns at once: the thread cannot wait for itself. It also
-    /// does so in exit handlers of the process, when that thread has stopped.
+    /// returns when the process ends, because that thread stops.
     pub(crate) fn flush(&self) {
         assert_may_wait();
         let mut state = self.shared.state.lock();
-        if state.thread == Some(thread::current().id()) || process_end::is_ending() {
+        if state.thread == Some(thread::current().id()) {
             return;
         }
         let end = state.next;
@@ -140,7 +141,7 @@ impl Reclaim {
         if self.shared.flushing.fetch_add(1, Ordering::AcqRel) == 0 {
             state.flushing_since = Some(Instant::now());
         }
-        while is_pending(&state) {
+        while is_pending(&state) && !process_end::is_ending() {
             self.shared.ended.wait(&mut state);
         }
         self.shared.flushing.fetch_sub(1, Ordering::AcqRel);
@@ -190,7 +191,6 @@ impl Drop for Reclaim {
 
 impl Shared {
     fn run(&self) {
-        process_end::watch();
         let mut waiting: Vec<Entry> = Vec::new();
         let mut sleep = SLEEP.0;
         loop {
@@ -220,7 +220,12 @@ impl Shared {
 
     /// Releases the entry if its uses are done; otherwise returns it. Does not return when the process ends.
     fn poll(&self, entry: Entry, busy: &mut Busy) -> Option<Entry> {
-        let _calls = Calls::begin();
+        let Some(_calls) = Calls::begin() else {
+            // Threads in `flush` do not wait for it.
+            drop(self.state.lock());
+            self.ended.notify_all();
+            process_end::stop();
+        };
         match caught(|| entry.deferred.is_done(busy)) {
             Some(Ok(true)) => self.end(entry, true, Ok(())),
             Some(Ok(false)) => return Some(entry),

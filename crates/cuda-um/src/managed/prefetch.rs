@@ -164,6 +164,9 @@ fn migrate<T>(
     let device = raw.device();
     // Check before the residency cache is read, which needs a lock but no CUDA call.
     device.api().origin.check("prefetch")?;
+    if how != Migration::Shared {
+        raw.check_write()?;
+    }
     let started = Started::now(device);
     let _span =
         crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);

@@ -44,7 +44,7 @@ resource/pool/shared.rs Shared: pools_of_slabs
 profile.rs Profiler: profiles::a_profiler_and_a_counter
 profile.rs Running: - sets a flag of the child's own
 profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
-context/process_end.rs Calls: - lives on the thread that frees, which a child does not have
+process_end.rs Calls: - lives on a thread of the library, which a child does not have
 context/reclaim.rs Reclaim: the_runtime_itself
 context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
 context/stream.rs StreamInner: streams

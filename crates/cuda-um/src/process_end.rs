@@ -1,4 +1,4 @@
-//! The end of the process: the reclaim threads then call CUDA no more.
+//! The end of the process: the library's own threads then call CUDA no more.
 //!
 //! When a process ends, the C library runs CUDA's exit handlers while other threads still run. A free on another thread can then end the
 //! process by a signal: on an H100 it did in a third of the processes that ended right after the drop of many buffers in use. Exit handlers
@@ -6,6 +6,8 @@
 #![allow(unsafe_code, reason = "registers an exit handler")]
 
 use crate::fork::Origin;
+#[cfg(all(unix, not(miri)))]
+use crate::sync::after_unlock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,19 +22,16 @@ const ONE: usize = 2;
 /// [`ENDING`], and the number of threads that hold [`Calls`].
 static STATE: AtomicUsize = AtomicUsize::new(0);
 
-/// While it lives, this thread may call CUDA, and the end of the process waits.
-pub(crate) struct Calls(());
+/// While it lives, a thread of the library may call CUDA, and the end of the process waits.
+#[must_use]
+pub struct Calls(());
 
 impl Calls {
-    /// Never returns if the process ends: what the thread owns must not be dropped either, because a drop may call CUDA.
-    pub(crate) fn begin() -> Self {
-        if STATE.fetch_add(ONE, Ordering::AcqRel) & ENDING != 0 {
-            STATE.fetch_sub(ONE, Ordering::AcqRel);
-            loop {
-                std::thread::park();
-            }
-        }
-        Self(())
+    /// Returns `None` if the process ends: then the thread must [`stop`].
+    pub fn begin() -> Option<Self> {
+        let calls = STATE.fetch_add(ONE, Ordering::AcqRel);
+        let begun = Self(());
+        (calls & ENDING == 0).then_some(begun)
     }
 }
 
@@ -42,14 +41,22 @@ impl Drop for Calls {
     }
 }
 
-/// Returns true if the reclaim threads have stopped, so that nothing may wait for them.
+/// The end of a thread without [`Calls`], which keeps what it owns, because a drop may call CUDA.
+pub fn stop() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Returns true if the library's threads stop, so that nothing may wait for them.
 pub(crate) fn is_ending() -> bool {
     STATE.load(Ordering::Acquire) & ENDING != 0
 }
 
-/// Registers the exit handler once. Call it after CUDA was used.
+/// Registers the exit handler once. Call it after CUDA was used, and before a thread needs it: a thread that registers it itself may come
+/// too late.
 #[cfg(all(unix, not(miri)))]
-pub(crate) fn watch() {
+pub fn watch() {
     const NONE: u32 = u32::MAX;
     /// The process that registered the handler. Its children made by `fork` have the handler, but not the threads.
     static WATCHED: AtomicU32 = AtomicU32::new(NONE);
@@ -73,13 +80,16 @@ pub(crate) fn watch() {
     // SAFETY: the handler cannot unwind. If the library that contains it is unloaded, the C library runs it then.
     let result = unsafe { libc::atexit(at_exit) };
     if result != 0 {
-        crate::telemetry::warn!(
-            result,
-            "atexit failed: frees may still run while the process ends"
-        );
+        // The caller may hold a lock.
+        after_unlock(move || {
+            crate::telemetry::warn!(
+                result,
+                "atexit failed: frees may still run while the process ends"
+            );
+        });
     }
 }
 
 /// Windows ends the other threads first; Miri has no `atexit`.
 #[cfg(any(not(unix), miri))]
-pub(crate) fn watch() {}
+pub fn watch() {}
