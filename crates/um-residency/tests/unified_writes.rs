@@ -130,6 +130,18 @@ fn a_write_comes_without_the_contents() {
     }
 }
 
+/// The pages of a measurement are not those of a buffer, also where nothing is discarded.
+#[test]
+fn a_measurement_of_the_link_counts_no_bytes() {
+    for cuda in VERSIONS {
+        let machine = Machine::with_cuda(cuda);
+        let arena = unified(&machine, 8);
+        arena.measure_link().unwrap();
+        let stats = arena.stats();
+        assert_eq!((stats.in_bytes, stats.out_bytes), (0, 0));
+    }
+}
+
 /// Runs passes by a plan.
 fn planned(
     (machine, arena): (&Machine, &Arena),
