@@ -53,8 +53,7 @@ pub(crate) fn is_ending() -> bool {
     STATE.load(Ordering::Acquire) & ENDING != 0
 }
 
-/// Registers the exit handler once. Call it after CUDA was used, and before a thread needs it: a thread that registers it itself may come
-/// too late.
+/// Registers the exit handler once. Call it after CUDA was used, and before a thread needs it.
 #[cfg(all(unix, not(miri)))]
 pub fn watch() {
     const NONE: u32 = u32::MAX;

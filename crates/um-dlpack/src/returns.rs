@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, ThreadId};
 
 use um_backend::SharedBuffer;
-use um_backend::cuda_um::process_end::{self, Calls};
+use um_backend::cuda_um::process_end::Calls;
 
 use crate::error::Result;
 
@@ -36,7 +36,6 @@ fn own() -> Option<&'static Thread> {
 /// Starts the thread unless it runs. An export calls this, because a deleter must not.
 pub(crate) fn start() -> Result<()> {
     if THREAD.get().is_none() {
-        process_end::watch();
         let (sender, receiver) = channel();
         let thread = thread::Builder::new()
             .name("um-dlpack".to_owned())

@@ -102,7 +102,6 @@ impl Reclaim {
         };
         let entry = Entry { deferred, ticket };
         if state.thread.is_none() {
-            process_end::watch();
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name("cuda-um-reclaim".to_owned());
             match thread.spawn(move || shared.run()) {

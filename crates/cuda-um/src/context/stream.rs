@@ -11,6 +11,7 @@ use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::process_end;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
 use cuda_um_sys::cudaStream_t;
@@ -167,6 +168,8 @@ impl StreamInner {
             listed: Arc::new(Listed::new(&device.api, device.ordinal, stream.clone())),
         });
         device.streams.add(stream.listed());
+        // Before there is work that a thread could wait for.
+        process_end::watch();
         stream
     }
 
