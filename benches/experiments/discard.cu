@@ -17,7 +17,7 @@ static double microseconds(Clock::time_point from) {
 
 struct Way {
     const char *name;
-    // What happens to the pages before the measured call: they are moved out without their contents, if `was_out`; else a kernel wrote them.
+    // A kernel has written the pages. If `was_out`, a prefetch has moved them to the host then.
     bool was_out;
     bool discards, prefetches;
     cudaMemLocationType to;

@@ -1,5 +1,5 @@
 // Compares ways to stage a copy of pageable memory: number of threads, size of pieces, and stores through the CPU's caches or
-// past them. The library's parameters (crates/cuda-um/src/transfer) come from this output. It needs nvcc, a GPU, and a CPU with
+// past them. The library's parameters (crates/cuda-um/src/buffer/transfer) come from this output. It needs nvcc, a GPU, and a CPU with
 // AVX-512:
 //
 //     nvcc -O3 -std=c++17 staging.cu -o staging && ./staging > staging.md

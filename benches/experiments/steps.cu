@@ -2,8 +2,8 @@
 //
 //   nvcc -O3 -arch=native -o steps steps.cu && ./steps            # 1.2 GiB of device memory, 1.2 GiB of pinned memory
 //
-// A pass has two launches or more for each step, on buffers that stay. A few times in a pass, a buffer that no step uses any more is replaced by a
-// copy from pinned memory, on a stream of its own. The lines add one thing after another: the copies, the events behind the steps, the waits.
+// A pass has two launches or more for each step, on buffers that stay. Behind some steps, a copy from pinned memory overwrites a buffer that the
+// pass no longer uses, on a stream of its own. The lines add one thing after another: the copies, the events behind the steps, the waits.
 #include "check.h"
 #include <algorithm>
 #include <vector>

@@ -5,14 +5,7 @@
 //! run in the reverse order of their registration, so one that is registered after CUDA was used runs before CUDA's.
 #![allow(unsafe_code, reason = "registers an exit handler")]
 
-use crate::fork::Origin;
-#[cfg(all(unix, not(miri)))]
-use crate::sync::after_unlock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// How long the end of the process waits for calls that have begun: a free waits for all work of its device.
-const PATIENCE: Duration = Duration::from_secs(1);
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Set in [`STATE`] when the process ends.
 const ENDING: usize = 1;
@@ -27,7 +20,7 @@ static STATE: AtomicUsize = AtomicUsize::new(0);
 pub struct Calls(());
 
 impl Calls {
-    /// Returns `None` if the process ends: then the thread must [`stop`].
+    /// Returns `None` if the process ends: then the thread must not call CUDA, and must not drop what calls CUDA in its drop.
     pub fn begin() -> Option<Self> {
         let calls = STATE.fetch_add(ONE, Ordering::AcqRel);
         let begun = Self(());
@@ -41,8 +34,8 @@ impl Drop for Calls {
     }
 }
 
-/// The end of a thread without [`Calls`], which keeps what it owns, because a drop may call CUDA.
-pub fn stop() -> ! {
+/// The end of a thread without [`Calls`], which keeps what it owns.
+pub(crate) fn stop() -> ! {
     loop {
         std::thread::park();
     }
@@ -56,6 +49,13 @@ pub(crate) fn is_ending() -> bool {
 /// Registers the exit handler once. Call it after CUDA was used, and before a thread needs it.
 #[cfg(all(unix, not(miri)))]
 pub fn watch() {
+    use crate::fork::Origin;
+    use crate::sync::after_unlock;
+    use std::sync::atomic::AtomicU32;
+    use std::time::{Duration, Instant};
+
+    /// How long the end of the process waits for calls that have begun: a free waits for all work of its device.
+    const PATIENCE: Duration = Duration::from_secs(1);
     const NONE: u32 = u32::MAX;
     /// The process that registered the handler. Its children made by `fork` have the handler, but not the threads.
     static WATCHED: AtomicU32 = AtomicU32::new(NONE);

@@ -123,7 +123,7 @@ impl Held {
         if !claim_pages(&mut pages, claims)? {
             state.counters.stats.in_bytes += pages.len() as u64;
         }
-        // The home does not have the contents any more.
+        // From now on the home lacks the contents.
         state.entry(self.id).was.1 = false;
         Ok(())
     }

@@ -121,12 +121,13 @@ impl Arena {
         settle_on_host(&mut pages.as_view_mut(), outbound)?;
         let state = shared.state.lock();
         let homed = state.entries.iter().filter(|(id, _)| *id != slots.id);
-        let (moves, copies): (Vec<_>, Vec<_>) = homed.partition(|(_, entry)| entry.moves());
-        let copies = match moves.len() {
-            0 => 1.0,
-            moves => copies.len() as f64 / (copies.len() + moves) as f64,
-        };
+        let copied: Vec<_> = homed.map(|(_, entry)| !entry.moves()).collect();
         drop(state);
+        // The share of buffers of which the device gets a copy.
+        let copies = match copied.len() {
+            0 => 1.0,
+            all => copied.iter().filter(|one| **one).count() as f64 / all as f64,
+        };
         let there = |part: &mut ViewMut<'_, u8>| part.prefetch(Location::from(device), inbound);
         let back = |part: &mut ViewMut<'_, u8>| part.prefetch(Location::Host, outbound);
         let copy = |part: &mut ViewMut<'_, u8>| {

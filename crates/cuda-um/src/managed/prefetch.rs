@@ -229,8 +229,7 @@ fn prefetch_part(
     if part.is_empty() {
         return Ok(());
     }
-    let start = raw.pointer().as_ptr();
-    let addresses = start.with_addr(part.start)..start.with_addr(part.end);
+    let addresses = raw.pointers(part);
     let (api, ordinal) = (raw.device().api(), stream.inner().ordinal());
     // SAFETY: the range was checked, and is within this buffer's managed memory; the buffer tracks this use, so the memory lives until it
     // is complete.
@@ -251,8 +250,7 @@ fn discard_part(
     if first == last {
         return Ok(());
     }
-    let start = raw.pointer().as_ptr();
-    let whole = start.with_addr(first)..start.with_addr(last);
+    let whole = raw.pointers(&(first..last));
     let (api, ordinal) = (raw.device().api(), stream.inner().ordinal());
     // SAFETY: as for `prefetch_part`. No other work uses the range meanwhile, because this is tracked as a write, and its pages have no
     // bytes of other buffers.

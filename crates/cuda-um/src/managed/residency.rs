@@ -125,10 +125,10 @@ impl<T> UnifiedBuffer<T> {
 
     /// Asks the driver for the location of each block.
     fn ask(&self, extent: &Extent) -> Result<Vec<Option<Place>>> {
-        let (device, start) = (self.device(), self.raw.pointer().as_ptr());
+        let device = self.device();
         let mut places = Vec::with_capacity(extent.blocks().len());
         for part in extent.blocks().map(|block| extent.part(block)) {
-            let range = start.with_addr(part.start)..start.with_addr(part.end);
+            let range = self.raw.pointers(&part);
             // SAFETY: the range is a part of this buffer's live managed memory.
             let location = unsafe { device.api().location_info(device.ordinal(), range) }?;
             places.push(location.and_then(Place::of));

@@ -248,6 +248,12 @@ impl Allocation {
         self.block.address.host
     }
 
+    /// Pointers for a range of its addresses.
+    pub(crate) fn pointers(&self, addresses: &Range<usize>) -> Range<*mut u8> {
+        let start = self.pointer().as_ptr();
+        start.with_addr(addresses.start)..start.with_addr(addresses.end)
+    }
+
     /// The addresses, for the residency cache.
     pub(crate) fn extent(&self) -> Extent {
         extent(&self.block)

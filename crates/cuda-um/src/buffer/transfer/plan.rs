@@ -44,9 +44,9 @@ pub(super) fn piece_bytes(bytes: usize) -> usize {
 
 impl Plan {
     /// The thread and piece counts are those that were fastest on the hosts of an H200 and of H100s (`docs/results/h200-cuda-13.0/staging.md`,
-    /// `docs/results/h100-cuda-13.0/staging-256.txt`). The slower side
-    /// never waits for a large piece: several threads are faster than the link, which begins with small pieces to the device and ends with
-    /// small ones to the host; a single thread is slower, so the last pieces to the device are small.
+    /// `docs/results/h100-cuda-13.0/staging-256.txt`). The slower side never waits for a large piece: several threads are faster than the
+    /// link, which begins with small pieces to the device and ends with small ones to the host; a single thread is slower, so the last pieces
+    /// to the device are small.
     pub(super) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
         let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {
