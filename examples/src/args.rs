@@ -66,8 +66,8 @@ pub struct Args {
     #[arg(long, value_name = "identity|none|FILE")]
     pub truth: Option<TruthSource>,
 
-    /// The filter that selects the few targets to score exactly: tensor cores, in 16 or 8 bits; for the host buffer the CPU, in 8
-    /// bits. The lists are bit-identical (docs/exact-search.md)
+    /// The filter that selects the few targets to score exactly: tensor cores, in 16 or 8 bits. The host buffer
+    /// is searched without one. The lists are bit-identical (docs/exact-search.md)
     #[arg(long, value_enum, default_value_t = FilterChoice::Auto)]
     pub filter: FilterChoice,
 
@@ -134,7 +134,7 @@ pub enum FilterChoice {
     Int8,
 }
 
-impl From<FilterChoice> for um_kernels::Filter {
+impl From<FilterChoice> for um_search::Filter {
     fn from(choice: FilterChoice) -> Self {
         match choice {
             FilterChoice::Auto => Self::Auto,
@@ -150,14 +150,26 @@ impl Args {
     /// The kinds of buffers to run, in order.
     ///
     /// # Errors
-    /// A budget for buffers other than those of the device.
+    /// A budget for buffers other than those of the device, and options of unified memory for other buffers.
     pub fn kinds(&self) -> Result<Vec<BufferKind>, crate::Failure> {
+        let name = self.buffer.to_possible_value();
+        let name = name.as_ref().map_or("this", |name| name.get_name());
+        let of_unified = [
+            ("--auto-prefetch", self.auto_prefetch),
+            ("--no-hints", self.no_hints),
+        ];
+        if let Some((option, _)) = of_unified.iter().find(|(_, is_given)| *is_given)
+            && matches!(self.buffer, BufferChoice::Cuda | BufferChoice::Host)
+        {
+            return Err(format!(
+                "{option} is for unified memory, and --buffer {name} has none: use --buffer unified or all"
+            )
+            .into());
+        }
         match (self.budget, self.buffer) {
             (None, buffer) => Ok(buffer.kinds()),
             (Some(_), BufferChoice::All | BufferChoice::Cuda) => Ok(vec![BufferKind::Cuda]),
-            (Some(_), other) => {
-                let name = other.to_possible_value();
-                let name = name.as_ref().map_or("this", |name| name.get_name());
+            (Some(_), BufferChoice::Unified | BufferChoice::Host) => {
                 Err(format!(
                     "--budget limits device memory, so --buffer {name} cannot have one: use --buffer cuda"
                 )
@@ -236,6 +248,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_unified_memory_are_refused_for_other_buffers() {
+        for option in ["--auto-prefetch", "--no-hints"] {
+            let kinds =
+                |buffer| Args::parse_from(["batch_recall", "--buffer", buffer, option]).kinds();
+            for buffer in ["cuda", "host"] {
+                let refused = kinds(buffer).unwrap_err().to_string();
+                assert!(refused.contains(option), "{refused}");
+                assert!(refused.contains("use --buffer unified or all"), "{refused}");
+            }
+            assert!(kinds("unified").is_ok() && kinds("all").is_ok());
+        }
     }
 
     #[test]

@@ -12,10 +12,10 @@ use crate::progress::Progress;
 use crate::report::{
     BothWays, Faults, Filtering, Match, PredictedPhases, Report, Run, microseconds,
 };
-use crate::search::{Buffers, batches, cpu_targets, search};
+use crate::search::{Buffers, batches, search};
 use um_backend::{Buffer, Element};
-use um_kernels::{
-    ExactTopK, Filter, Path, PiecewiseTargets, SearchBuffers, SearchCounts, TargetScalar, TopKShape,
+use um_search::{
+    ExactTopK, Filter, PiecewiseTargets, SearchBuffers, SearchPath, TargetScalar, TopKShape,
 };
 
 /// Runs the search with every buffer implementation that the command line names.
@@ -139,11 +139,8 @@ impl Job<'_> {
         let counts = self.kernel.counts()?;
         // Freed at the end: pinned memory takes some milliseconds.
         let mut prepared = placed.prepared.take();
-        let (path, on_cpu) = match &mut prepared {
-            Some(prepared) => (
-                Some(self.search_within(prepared, &mut placed)?),
-                SearchCounts::default(),
-            ),
+        let path = match &mut prepared {
+            Some(prepared) => Some(self.search_within(prepared, &mut placed)?),
             None => self.search(kind, &mut placed)?,
         };
         let compute = laps.lap();
@@ -157,7 +154,7 @@ impl Job<'_> {
         let found = hits.chunks_exact(self.shape().k).map(<[Match]>::to_vec);
         let mut run = Run::new(kind, self.inputs, found.collect());
         run.notes = notes.into_vec();
-        let counts = self.kernel.counts()?.since(counts).plus(on_cpu);
+        let counts = self.kernel.counts()?.since(counts);
         run.filter = path.map(|path| Filtering::new(path, counts, self.shape().queries));
         run.phases_us.place = microseconds(place.wall);
         run.phases_us.compute = microseconds(compute.wall);
@@ -224,16 +221,15 @@ impl Job<'_> {
         })
     }
 
-    /// Searches batch by batch, and returns the method of the last, and the counts of the CPU.
+    /// Searches batch by batch, and returns the method of the last.
     fn search<T: Element + TargetScalar>(
         &self,
         kind: BufferKind,
         placed: &mut Placed<T>,
-    ) -> Result<(Option<Path>, SearchCounts), Failure> {
+    ) -> Result<Option<SearchPath>, Failure> {
         let (machine, shape) = (self.machine, self.shape());
         let stream = machine.backend.device().stream();
-        let (mut path, mut counts) = (None, SearchCounts::default());
-        let cpu = cpu_targets(&*placed.targets, self.filter, shape);
+        let mut path = None;
         let progress = Progress::new(kind, shape.queries, "queries");
         let in_batches = kind == BufferKind::Host || machine.simulator().is_some();
         for batch in batches(shape, in_batches) {
@@ -241,16 +237,20 @@ impl Job<'_> {
             let buffers = Buffers {
                 queries: &*placed.queries,
                 targets: &*placed.targets,
-                cpu: cpu.as_ref(),
                 scores: &mut *placed.scores,
                 indices: &mut *placed.indices,
             };
-            let (of_batch, on_cpu) =
-                search(self.kernel, self.filter, stream, shape, batch, buffers)?;
-            (path, counts) = (Some(of_batch), counts.plus(on_cpu));
+            path = Some(search(
+                self.kernel,
+                self.filter,
+                stream,
+                shape,
+                batch,
+                buffers,
+            )?);
             progress.at(done);
         }
-        Ok((path, counts))
+        Ok(path)
     }
 
     /// Searches within the budget.
@@ -258,7 +258,7 @@ impl Job<'_> {
         &self,
         prepared: &mut PiecewiseTargets,
         placed: &mut Placed<T>,
-    ) -> Result<Path, Failure> {
+    ) -> Result<SearchPath, Failure> {
         let stream = self.machine.backend.device().stream();
         let buffers = SearchBuffers {
             queries: placed.queries.memory().device_view()?,

@@ -6,8 +6,8 @@ use crate::args::BufferKind;
 use crate::progress::Progress;
 use cuda_um::Stream;
 use um_backend::{Buffer, Element};
-use um_kernels::{
-    ExactTopK, Filter, Format, Metric, Path, PiecewiseTargets, SearchBuffers, TargetScalar,
+use um_search::{
+    ExactTopK, Filter, Format, Metric, PiecewiseTargets, SearchBuffers, SearchPath, TargetScalar,
     TopKShape,
 };
 
@@ -68,7 +68,7 @@ pub fn search<T: Element + TargetScalar>(
     shape: TopKShape,
     prepared: &mut PiecewiseTargets,
     buffers: SearchBuffers<'_, T>,
-) -> Result<Path, Failure> {
+) -> Result<SearchPath, Failure> {
     let progress = Progress::new(BufferKind::Cuda, shape.targets, "targets searched");
     let at = |done| progress.at(done);
     let path = kernel.launch_within(stream, shape, prepared, buffers, at)?;

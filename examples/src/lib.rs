@@ -16,7 +16,6 @@ pub mod report;
 pub mod search;
 pub mod shipped;
 pub mod texts;
-pub mod tiny_tensor;
 pub mod truth;
 pub mod validate;
 

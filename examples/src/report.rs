@@ -7,7 +7,7 @@ use crate::input::Inputs;
 use crate::truth::recall_at;
 use serde::Serialize;
 use std::time::Duration;
-use um_kernels::{Path, SearchCounts};
+use um_search::{SearchCounts, SearchPath};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -98,7 +98,7 @@ pub struct Faults {
 pub struct Filtering {
     /// `bf16`, `f16` or `int8`; `None`: all scores in single precision.
     pub format: Option<&'static str>,
-    /// `sm_80` or `sm_90a`, for the host buffer `avx512_vnni`, `avx_vnni` or `portable`; with a filter.
+    /// `sm_80` or `sm_90a`, with a filter.
     pub kernels: Option<&'static str>,
     /// The reason.
     pub reason: String,
@@ -114,7 +114,7 @@ pub struct Filtering {
 
 impl Filtering {
     /// Combines the path of a launch with the counts.
-    pub fn new(path: Path, counts: SearchCounts, queries: usize) -> Self {
+    pub fn new(path: SearchPath, counts: SearchCounts, queries: usize) -> Self {
         let mean = |count: u64| (count as f64 / queries.max(1) as f64 * 10.0).round() / 10.0;
         Self {
             format: path.filter.map(|(_, format)| format.name()),

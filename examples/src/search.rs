@@ -4,9 +4,8 @@ use crate::Failure;
 use cuda_um::Stream;
 use std::ops::Range;
 use um_backend::{Buffer, BufferMemory, BufferMemoryMut, Element};
-use um_kernels::{
-    CpuTargets, ExactTopK, Filter, Metric, Path, SearchBuffers, SearchCounts, TargetScalar,
-    TopKShape,
+use um_search::{
+    ExactTopK, Filter, Metric, SearchBuffers, SearchPath, TargetScalar, TopKShape, cosine_top_k_cpu,
 };
 
 /// The buffers of a search.
@@ -16,28 +15,13 @@ pub struct Buffers<'a, T: Element> {
     pub queries: &'a dyn Buffer<f32>,
     /// The rows to search.
     pub targets: &'a dyn Buffer<T>,
-    /// The same, if they are in host memory.
-    pub cpu: Option<&'a CpuTargets<'a, T>>,
     /// `k` cosines for each query.
     pub scores: &'a mut dyn Buffer<f32>,
     /// `k` rows of targets for each query.
     pub indices: &'a mut dyn Buffer<u32>,
 }
 
-/// The targets for searches on the CPU, if they are in host memory.
-pub fn cpu_targets<T: Element + TargetScalar>(
-    targets: &dyn Buffer<T>,
-    filter: Filter,
-    shape: TopKShape,
-) -> Option<CpuTargets<'_, T>> {
-    match targets.memory() {
-        BufferMemory::Host(rows) => Some(CpuTargets::new(rows, shape.dim, filter, shape.queries)),
-        _ => None,
-    }
-}
-
-/// Searches for the queries in `batch`, and returns when it is done. It returns the search method, and the counts of the CPU (those
-/// of the device are in `kernel`).
+/// Searches for the queries in `batch`, and returns the search method when it is done.
 ///
 /// # Errors
 /// Some buffers are on the host and some on the device, the device does not have the filter, or the launch fails.
@@ -48,7 +32,7 @@ pub fn search<T: Element + TargetScalar>(
     shape: TopKShape,
     batch: Range<usize>,
     buffers: Buffers<'_, T>,
-) -> Result<(Path, SearchCounts), Failure> {
+) -> Result<SearchPath, Failure> {
     let shape = TopKShape {
         queries: batch.len(),
         ..shape
@@ -58,40 +42,44 @@ pub fn search<T: Element + TargetScalar>(
     let Buffers {
         queries,
         targets,
-        cpu,
         scores,
         indices,
     } = buffers;
     match (
-        cpu,
         queries.memory(),
+        targets.memory(),
         scores.memory_mut(),
         indices.memory_mut(),
     ) {
         (
-            Some(targets),
             BufferMemory::Host(queries),
+            BufferMemory::Host(targets),
             BufferMemoryMut::Host(scores),
             BufferMemoryMut::Host(indices),
         ) => {
-            let counts = targets.search(
+            cosine_top_k_cpu(
                 &queries[query_range],
+                targets,
+                shape.dim,
                 shape.k,
                 &mut scores[result_range.clone()],
                 &mut indices[result_range],
             );
-            Ok((targets.path(), counts))
+            Ok(SearchPath {
+                filter: None,
+                reason: "the buffers are in host memory".to_owned(),
+            })
         }
-        (_, queries, scores, indices) => {
+        (queries, targets, scores, indices) => {
             let buffers = SearchBuffers {
                 queries: queries.device_view()?.slice(query_range)?,
-                targets: targets.memory().device_view()?,
+                targets: targets.device_view()?,
                 scores: scores.device_view_mut()?.slice(result_range.clone())?,
                 indices: indices.device_view_mut()?.slice(result_range)?,
             };
             let path = kernel.launch(stream, shape, Metric::Cosine, filter, buffers)?;
             stream.synchronize()?;
-            Ok((path, SearchCounts::default()))
+            Ok(path)
         }
     }
 }

@@ -60,18 +60,6 @@ fn coalescing() {
 }
 
 #[test]
-fn tiny_tensor() {
-    let table = printed("tiny_tensor", env!("CARGO_BIN_EXE_tiny_tensor"));
-    for line in [
-        "unified  largest eigenvalue 3.41421",
-        "cuda     largest eigenvalue 3.41421",
-        "host     largest eigenvalue 3.41421",
-    ] {
-        assert!(table.contains(line), "{table}");
-    }
-}
-
-#[test]
 fn prefetch_and_advice() {
     let table = printed(
         "prefetch_and_advice",
@@ -121,6 +109,23 @@ fn readme_has_the_figures(table: &str) {
         );
     }
     assert_eq!(said.len(), 3);
+}
+
+/// Numbers without an end or a meaning are refused before any measurement.
+#[test]
+fn larger_than_memory_refuses_numbers_that_it_cannot_measure() {
+    for (option, allowed) in [("--compute", "0 to 16"), ("--ratio", "0.1 to 64")] {
+        for number in ["inf", "NaN", "-1", "1e300", "1e6", ""] {
+            let given = format!("{option}={number}");
+            let output = Command::new(env!("CARGO_BIN_EXE_larger_than_memory"))
+                .args(["--runtime", "sim", &given])
+                .output()
+                .unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{given}: {error}");
+            assert!(error.contains(&format!("expected {allowed}")), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -29,22 +29,8 @@ pub enum KernelError {
         /// The allowed values, as text.
         allowed: String,
     },
-    /// The device cannot run the kernel.
-    Unsupported {
-        /// The kernel.
-        kernel: &'static str,
-        /// The reason, as text.
-        reason: String,
-    },
     /// An error of CUDA or of `cuda-um`.
     Cuda(cuda_um::Error),
-}
-
-impl KernelError {
-    /// True if there is not enough memory.
-    pub(crate) fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::Cuda(error) if error.kind() == cuda_um::ErrorKind::OutOfMemory)
-    }
 }
 
 impl std::fmt::Display for KernelError {
@@ -68,9 +54,6 @@ impl std::fmt::Display for KernelError {
                 allowed,
             } => {
                 write!(f, "{kernel}: {parameter} is {found}; allowed: {allowed}")
-            }
-            Self::Unsupported { kernel, reason } => {
-                write!(f, "{kernel} is not supported here: {reason}")
             }
             Self::Cuda(error) => error.fmt(f),
         }

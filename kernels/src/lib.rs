@@ -2,9 +2,6 @@
 //!
 //! | kernel | launcher | CPU reference |
 //! |---|---|---|
-//! | batch cosine similarity with top-k | [`CosineTopK`] | [`cosine_top_k_cpu`] |
-//! | the same lists, filtered first on tensor cores | [`ExactTopK`] | the same |
-//! | the same lists as [`cosine_top_k_cpu`], filtered first in 8-bit integers, on the CPU | | [`CpuTargets`] |
 //! | bf16 from the streams of cuda-um-codec | [`Bf16Decode`] | `cuda_um_codec::decode_blocks` |
 //! | one value for all elements | [`Fill`] | `slice::fill` |
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
@@ -13,8 +10,8 @@
 //! | coalesced and strided copy | [`Copy`](CopyKernels) | `slice::copy_from_slice` |
 //!
 //! The launchers are safe: they check lengths before the launch, and the borrow checker prevents host access to memory that a
-//! kernel writes. The PTX is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on. The filters of
-//! [`ExactTopK`] need 8.0 (and 9.0 for the faster one); on other devices it runs without a filter.
+//! kernel writes. The PTX is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on. Batch cosine
+//! similarity and exact search are in the crate `um-search`.
 //!
 //! With the feature `sim`, loading a launcher registers the CPU references as kernels of the simulator `cuda-um-sim`.
 //!
@@ -36,39 +33,23 @@
 //! ```
 
 mod bf16_decode;
-#[cfg(feature = "sim")]
-mod chain;
 mod copy;
-mod cosine_top_k;
 mod cpu;
 mod error;
-mod exact;
 mod fill;
 mod grid;
 mod load;
-mod metric;
 mod reduce;
-#[cfg(feature = "sim")]
-mod reference;
 mod saxpy;
 mod scale;
 #[cfg(feature = "sim")]
 pub mod sim;
-mod workspace;
 
 pub use bf16_decode::Bf16Decode;
 pub use copy::CopyKernels;
-pub use cosine_top_k::{
-    CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
-};
 pub use cpu::{reduce_sum_cpu, saxpy_cpu, scale_cpu};
 pub use error::{KernelError, Result};
-pub use exact::{
-    CpuTargets, ExactTopK, Filter, FilterKernels, Format, Path, PiecewiseTargets, PreparedTargets,
-    SearchBuffers, SearchCounts,
-};
 pub use fill::{Fill, FillElement};
-pub use metric::Metric;
 pub use reduce::Reduce;
 pub use saxpy::Saxpy;
 pub use scale::Scale;

@@ -2,15 +2,14 @@
 
 use crate::cpu::{THREADS, blocks};
 use crate::error::{KernelError, Result, length};
-use crate::workspace::Workspace;
-use cuda_um::{Device, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
+use cuda_um::{Device, DeviceBuffer, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
 
 /// The kernels `reduce_sum_f32` and `reduce_sum_naive_f32`, loaded on a device.
 #[derive(Debug)]
 pub struct Reduce {
+    device: Device,
     shared: Kernel,
     naive: Kernel,
-    sums: Workspace<f32>,
 }
 
 impl Reduce {
@@ -24,9 +23,9 @@ impl Reduce {
             include_str!("../ptx/reduce.ptx"),
             |module: &Module| {
                 Ok(Self {
+                    device: device.clone(),
                     shared: module.kernel("reduce_sum_f32")?,
                     naive: module.kernel("reduce_sum_naive_f32")?,
-                    sums: Workspace::new(device),
                 })
             },
         )
@@ -52,14 +51,14 @@ impl Reduce {
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         let blocks = blocks(count);
-        let mut sums = self.sums.hold(blocks)?;
+        let mut sums = DeviceBuffer::<f32>::uninit(&self.device, blocks)?;
         // SAFETY: the arguments are those of `reduce_sum_f32` in cuda/reduce.cu: it reads `count` elements and writes one for
         // each block.
         unsafe {
             self.shared
-                .launch(stream, shape(blocks), (input, &mut *sums, count as u64))?;
+                .launch(stream, shape(blocks), (input, &mut sums, count as u64))?;
             self.shared
-                .launch(stream, shape(1), (&*sums, output, blocks as u64))?;
+                .launch(stream, shape(1), (&sums, output, blocks as u64))?;
         }
         Ok(())
     }

@@ -1,20 +1,26 @@
 //! Compares each kernel with its CPU reference, for lengths around the sizes of blocks and grids.
 
-#[path = "support/subscriber.rs"]
-mod subscriber;
-mod support;
-
 use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
 use cuda_um_testkit::device;
 use half::bf16;
-use subscriber::AtEvents;
-use support::noise;
 use um_kernels::{
     Bf16Decode, CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu,
     saxpy_cpu, scale_cpu,
 };
 
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
+
+/// Numbers from -1 to 1, the same in every run (xorshift64*).
+fn noise(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
 
 #[test]
 fn scale_gives_the_bits_of_its_reference() {
@@ -228,39 +234,6 @@ fn wrong_lengths_are_named_and_nothing_is_written() {
             "{error}"
         );
     }
-}
-
-/// The launcher used to hold the lock of its workspace while it launched, so the subscriber waited for its own thread.
-#[test]
-fn a_subscriber_may_use_the_launcher_that_launches() {
-    let (_sim, device, stream) = device();
-    let reduce = std::sync::Arc::new(Reduce::load(&device).unwrap());
-    let input = noise(8, 100_003);
-    let source = std::sync::Arc::new(UnifiedBuffer::from_slice(&device, &input).unwrap());
-    let expected = reduce_sum_cpu(&input).to_bits();
-    let (reduce_again, source_again) = (reduce.clone(), source.clone());
-    let (device_again, stream_again) = (device.clone(), stream.clone());
-    let (tell, told) = std::sync::mpsc::channel();
-    let call = move || {
-        let mut output = UnifiedBuffer::zeroed(&device_again, 1).unwrap();
-        reduce_again
-            .sum(&stream_again, &*source_again, &mut output)
-            .unwrap();
-        tell.send(output.host().unwrap()[0].to_bits()).unwrap();
-    };
-    let subscriber = AtEvents::new(call);
-    let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
-    // If the thread of another test reaches an event for the first time just now, the event has no subscriber there, and then
-    // none here.
-    let heard = tracing::subscriber::with_default(subscriber, || {
-        (0..100).find_map(|_| {
-            tracing::callsite::rebuild_interest_cache();
-            reduce.sum(&stream, &*source, &mut output).unwrap();
-            told.try_recv().ok()
-        })
-    });
-    assert_eq!(heard, Some(expected));
-    assert_eq!(output.host().unwrap()[0].to_bits(), expected);
 }
 
 /// A user's kernel has the name of one of this crate's, and another list of parameters.

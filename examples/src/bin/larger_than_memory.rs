@@ -3,9 +3,10 @@
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use um_examples::layers::arena::Layers;
+use um_examples::layers::arena::{Homes, Layers};
 use um_examples::layers::recipes::{Data, RECIPES};
 use um_examples::layers::{Shape, Stack};
 use um_examples::machine::{Machine, MachineArgs, run_on};
@@ -24,12 +25,15 @@ struct Args {
     /// Layers, if each has two MiB or more; otherwise fewer
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(3..=4096))]
     layers: u64,
-    /// Weights in units of the budget
-    #[arg(long, value_delimiter = ',', default_value = "2")]
+    /// Weights in units of the budget, 0.1 to 64
+    #[arg(long, value_delimiter = ',', default_value = "2", value_parser = |text: &str| number(text, 0.1..=64.0))]
     ratio: Vec<f64>,
-    /// Computing time of a layer in units of its transfer
-    #[arg(long, value_delimiter = ',', default_value = "1")]
+    /// Computing time of a layer in units of its transfer, 0 to 16
+    #[arg(long, value_delimiter = ',', default_value = "1", value_parser = |text: &str| number(text, 0.0..=16.0))]
     compute: Vec<f64>,
+    /// The homes of the weights in working sets and plans; the recipes always have pinned memory
+    #[arg(long, value_enum, default_value_t = Homes::Pinned)]
+    homes: Homes,
     /// Passes of each measurement; the first two are not counted
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(3..=1000))]
     passes: u64,
@@ -110,11 +114,19 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A number within a range. NaN is in none.
+fn number(text: &str, allowed: RangeInclusive<f64>) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number
+        .filter(|number| allowed.contains(number))
+        .ok_or_else(|| {
+            let (least, most) = allowed.into_inner();
+            format!("expected {least} to {most}")
+        })
+}
+
 /// The sizes for a ratio, in whole slots of the arena.
 fn shape(args: &Args, ratio: f64) -> Result<Shape, Failure> {
-    if !(0.1..=64.0).contains(&ratio) {
-        return Err(format!("--ratio {ratio}: expected 0.1 to 64").into());
-    }
     let bytes = (args.budget << 20) as f64 * ratio;
     let slots = (bytes / args.layers as f64 / f64::from(2 << 20))
         .round()
@@ -155,7 +167,7 @@ fn row(
     let wanted = compute * shape.layer_bytes() as f64 / rate / launch.as_secs_f64();
     shape.launches = (wanted.round() as usize).clamp(1, 10_000);
     let stack = Stack::new(&machine.backend, shape)?;
-    let mut layers = Layers::new(&stack, budget_bytes)?;
+    let mut layers = Layers::new(&stack, budget_bytes, args.homes)?;
     step("working sets");
     let unplanned = layers.unplanned(passes)?;
     step("plan");
@@ -182,7 +194,11 @@ fn row(
     }
     let planned_ms = planned.time.as_secs_f64() * 1e3;
     let prediction = &planned.report.prediction;
-    let link_ms = planned.link.in_seconds(prediction.in_bytes) * 1e3;
+    let link_ms = 1e3
+        * match args.homes {
+            Homes::Pinned => planned.link.in_seconds(prediction.in_bytes),
+            Homes::File => prediction.in_seconds,
+        };
     // With every layer on the device, the budget is not kept, unless all fit.
     let fits = data.fit >= shape.layers;
     let best = recipes_ms

@@ -2,9 +2,19 @@
 
 use crate::Failure;
 use crate::layers::Stack;
+use std::io::Write as _;
 use std::time::Duration;
 use um_backend::Buffer as _;
 use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Report, Role, Update, working_set};
+
+/// Where the weights are while they are not in the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Homes {
+    /// Pinned memory
+    Pinned,
+    /// Temporary files, which the thread of the passes reads
+    File,
+}
 
 /// The layers as buffers with a home.
 pub struct Layers<'s, 'b> {
@@ -13,6 +23,7 @@ pub struct Layers<'s, 'b> {
     weights: Vec<Homed<f32>>,
     idle: Homed<f32>,
     sum: Homed<f32>,
+    homes: Homes,
 }
 
 /// What the planned passes did.
@@ -31,8 +42,8 @@ impl<'s, 'b> Layers<'s, 'b> {
     /// Makes the arena and the buffers.
     ///
     /// # Errors
-    /// Errors of CUDA.
-    pub fn new(stack: &'s Stack<'b>, budget_bytes: u64) -> Result<Self, Failure> {
+    /// Errors of CUDA and of files.
+    pub fn new(stack: &'s Stack<'b>, budget_bytes: u64, homes: Homes) -> Result<Self, Failure> {
         let arena = Arena::new(stack.backend.device(), Budget::Bytes(budget_bytes))?;
         let named = |mut buffer: Homed<f32>, name: String| {
             buffer.set_name(&name);
@@ -40,7 +51,14 @@ impl<'s, 'b> Layers<'s, 'b> {
         };
         let weights = (0..stack.shape.layers).map(|layer| {
             let home = stack.weights(layer)?;
-            let buffer = Homed::from_pinned(&arena, home, Role::ReadOnly);
+            let buffer = match homes {
+                Homes::Pinned => Homed::from_pinned(&arena, home, Role::ReadOnly)?,
+                Homes::File => {
+                    let mut file = tempfile::tempfile()?;
+                    file.write_all(bytemuck::cast_slice(&home.read_back()?))?;
+                    Homed::from_file(&arena, file, (0, home.len()), Role::ReadOnly)?
+                }
+            };
             Ok(named(buffer, format!("layer {layer}")))
         });
         let len = stack.shape.len;
@@ -48,6 +66,7 @@ impl<'s, 'b> Layers<'s, 'b> {
             weights: weights.collect::<Result<_, Failure>>()?,
             idle: named(Homed::zeroed(&arena, len, Role::ReadOnly)?, "idle".into()),
             sum: named(Homed::zeroed(&arena, len, Role::ReadWrite)?, "sum".into()),
+            homes,
             stack,
             arena,
         })
@@ -106,8 +125,11 @@ impl<'s, 'b> Layers<'s, 'b> {
         })
     }
 
-    /// Measures the link in an arena of its own, since this one may be full.
+    /// Measures the link in an arena of its own, since this one may be full; this one has the files.
     fn arena_link(&self) -> Result<Link, Failure> {
+        if self.homes == Homes::File {
+            return Ok(self.arena.measure_link()?);
+        }
         let budget = Budget::Bytes(32 << 20);
         Ok(Arena::new(self.stack.backend.device(), budget)?.measure_link()?)
     }

@@ -68,7 +68,7 @@ impl Tensor {
     /// # Errors
     /// Another dtype, or errors of CUDA.
     pub async fn to_vec_async<T: Element>(&self) -> Result<Vec<T>> {
-        let guard = self.contiguous()?.storage.read()?;
+        let guard = self.contiguous()?.storage.read_async().await?;
         if guard.device().cuda().is_none() {
             return guard.typed::<T>()?.to_vec();
         }

@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+
+#[cfg(feature = "sim")]
+mod chain;
+mod cosine_top_k;
+mod error;
+mod exact;
+mod load;
+mod metric;
+#[cfg(feature = "sim")]
+mod reference;
+#[cfg(feature = "sim")]
+pub mod sim;
+mod workspace;
+
+pub use cosine_top_k::{
+    CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
+};
+pub use error::{Result, SearchError};
+pub use exact::{
+    ExactTopK, Filter, FilterKernels, Format, PiecewiseTargets, PreparedTargets, SearchBuffers,
+    SearchCounts, SearchPath,
+};
+pub use metric::Metric;
+
+#[cfg(all(doctest, feature = "sim"))]
+#[doc = include_str!("../../../docs/exact-search.md")]
+struct ExactSearch;
