@@ -101,19 +101,19 @@ pub struct Args {
 /// compiled again, up to this many times.
 const RETRIES: usize = 8;
 
-/// Compiles `kernels/cuda/*.cu`.
+/// Crates with kernels: sources in `cuda`, PTX in `ptx`.
+const CRATES: [&str; 2] = ["kernels", "crates/um-search"];
+
+/// Compiles the sources of all [`CRATES`].
 pub fn run(args: &Args) -> Result<()> {
-    let kernels = workspace::root().join("kernels");
-    let sources = sources(&kernels.join("cuda"))?;
+    let mut sources = Vec::new();
+    for of in CRATES {
+        sources.extend(sources_in(&workspace::root().join(of).join("cuda"))?);
+    }
     let pinned = toolkit()?.join("bin/nvcc");
     let mut differing = Vec::new();
     for source in &sources {
-        let name = source
-            .file_stem()
-            .context("a source has a name")?
-            .to_string_lossy()
-            .into_owned();
-        let file = kernels.join("ptx").join(format!("{name}.ptx"));
+        let file = ptx_of(source)?;
         let checked_in = fs::read_to_string(&file).unwrap_or_default();
         let mut text = portable_ptx(&pinned, source)?;
         for _ in 0..RETRIES {
@@ -126,7 +126,8 @@ pub fn run(args: &Args) -> Result<()> {
             continue;
         }
         if args.check {
-            differing.push(format!("kernels/ptx/{name}.ptx"));
+            let shown = file.strip_prefix(workspace::root()).unwrap_or(&file);
+            differing.push(shown.display().to_string());
         } else {
             fs::create_dir_all(file.parent().context("a file has a folder")?)?;
             fs::write(&file, text)?;
@@ -138,7 +139,7 @@ pub fn run(args: &Args) -> Result<()> {
             differing.join(", ")
         );
     }
-    let proofs = prove(&sources, &kernels.join("ptx"))?;
+    let proofs = prove(&sources)?;
     println!(
         "{} kernels files: PTX {}, {proofs}",
         sources.len(),
@@ -154,7 +155,15 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The checked-in PTX of a source: `cuda/x.cu` has `ptx/x.ptx` beside its folder.
+fn ptx_of(source: &Path) -> Result<PathBuf> {
+    let crate_folder = source.parent().and_then(Path::parent);
+    let name = source.file_stem().context("a source has a name")?;
+    let folder = crate_folder.context("a source has a crate")?.join("ptx");
+    Ok(folder.join(name).with_extension("ptx"))
+}
+
+fn sources_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut sources: Vec<PathBuf> = fs::read_dir(folder)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
@@ -255,7 +264,7 @@ fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
 }
 
 /// Assembles the checked-in PTX with every assembler for every architecture.
-fn prove(sources: &[PathBuf], ptx: &Path) -> Result<String> {
+fn prove(sources: &[PathBuf]) -> Result<String> {
     let scratch = scratch("cubin")?;
     let mut told = Vec::new();
     for (number, (wheel, assembler)) in ASSEMBLERS.into_iter().enumerate() {
@@ -264,13 +273,10 @@ fn prove(sources: &[PathBuf], ptx: &Path) -> Result<String> {
         for source in sources {
             for architecture in portable(source).proofs[number] {
                 all.insert(*architecture);
-                let file = ptx
-                    .join(source.file_stem().context("a source has a name")?)
-                    .with_extension("ptx");
                 workspace::run(
                     Command::new(&assembler)
                         .arg(format!("-arch={architecture}"))
-                        .arg(&file)
+                        .arg(ptx_of(source)?)
                         .arg("-o")
                         .arg(scratch.join("kernel.cubin")),
                 )?;

@@ -47,8 +47,8 @@ enum Task {
     Calibrate(calibrate::Args),
     /// Break the library on purpose with one patch of `mutants/` at a time, and check that the tests fail.
     Mutants(mutants::Args),
-    /// Check that imports between the files of a crate point down and have no cycle; see `xtask/src/floors.rs` for the rules.
-    Floors(floors::Args),
+    /// Check that imports inside of cuda-um point down.
+    Floors,
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
     /// Build the simulator as libcuda.so.1, libcudart.so.{12,13} and libcupti.so.{12,13} into target/sim-lib (docs/without-a-gpu.md).
@@ -70,7 +70,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),
         Task::Mutants(args) => mutants::run(&args),
-        Task::Floors(args) => floors::run(&args),
+        Task::Floors => floors::run(),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
         Task::Candle(args) => candle::run(&args),

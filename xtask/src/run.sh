@@ -6,7 +6,7 @@
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulated GPU for the comparison (h200).
 # sanitize: the library's tests under compute-sanitizer's memcheck with leak check; tests that launch kernels also run under
-# initcheck and synccheck, and those of um-kernels under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
+# initcheck and synccheck, and those of um-kernels and um-search under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
 # run at a time (4), each for at most SANITIZE_SECONDS (300).
 # stress: threads x streams x pools below 1 GiB for STRESS_SECONDS (default 240).
 # model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
@@ -126,22 +126,22 @@ for part in $parts; do
         ;;
     sanitize)
         : >"$out/sanitizer.txt" && mkdir -p "$out/sanitize"
-        for test in tests/cuda-um--* tests/um-backend--* tests/um-kernels--*; do
+        for test in tests/cuda-um--* tests/um-backend--* tests/um-kernels--* tests/um-search--*; do
             case $test in
             *--exit | *--fork | *--security | *--bad_input) continue ;; # they look at processes that they start
             *--profile) continue ;;                                     # CUPTI serves one tool at a time, and this is one
             *--fault_injection) continue ;;                             # no CUDA is called
             esac
             echo memcheck "$test"
-            case $test in tests/um-kernels--* | *--launch | *--stress | *--model) echo synccheck "$test" ;; esac
+            case $test in tests/um-kernels--* | tests/um-search--* | *--launch | *--stress | *--model) echo synccheck "$test" ;; esac
             # Not stress: several threads reuse memory of a pool at the same time, and in one of four runs the tool reported
             # uninitialised reads, although the test found the contents right.
-            case $test in tests/um-kernels--* | *--launch | *--model) echo initcheck "$test" ;; esac
+            case $test in tests/um-kernels--* | tests/um-search--* | *--launch | *--model) echo initcheck "$test" ;; esac
             # This tool checks shared memory, which no other kernels use. In a process with all tests of the exact search it failed to
             # track a launch, which it counted as a hazard; alone, each of these tests passes.
             case $test in
-            tests/um-kernels--exact*) "$test" --list 2>/dev/null | sed -n "s|^\(.*\): test\$|racecheck $test \1|p" ;;
-            tests/um-kernels--*) echo racecheck "$test" ;;
+            tests/um-search--exact*) "$test" --list 2>/dev/null | sed -n "s|^\(.*\): test\$|racecheck $test \1|p" ;;
+            tests/um-kernels--* | tests/um-search--*) echo racecheck "$test" ;;
             esac
         done >"$out/.checks"
         export out

@@ -78,7 +78,7 @@ pub struct Args {
     /// For ThreadSanitizer: number of sequences of the model test. The usual 10,000 would take as long as all other tests.
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
-    /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-conformance, and um-cudarc
+    /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-search, um-conformance, and um-cudarc
     /// for AddressSanitizer].
     #[arg(last = true)]
     packages: Vec<String>,
@@ -91,6 +91,7 @@ const PACKAGES: &[&str] = &[
     "um-backend",
     "um-dlpack",
     "um-kernels",
+    "um-search",
     "um-conformance",
 ];
 
