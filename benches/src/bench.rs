@@ -90,6 +90,7 @@ impl Bench {
     pub fn open(simulated: bool, settings: Settings) -> Result<Self> {
         let (table, clock) = if simulated {
             um_kernels::sim::register();
+            um_search::sim::register();
             let sim = Sim::from_env()?;
             (sim.table(), Clock::Simulated(sim))
         } else {

@@ -1,10 +1,12 @@
 //! The array: storage with a shape.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
 use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
 use um_dlpack::DlpackBuffer;
 
-use crate::errors::{argument, without_lock};
+use crate::errors::{argument, refusal, without_lock};
 
 /// An array in memory that the CPU and the GPU share, or in another kind of memory.
 ///
@@ -33,27 +35,45 @@ pub(crate) fn kind(name: &str) -> PyResult<(BufferKind, &'static str)> {
 
 /// The extents that a number or a sequence means.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    let refuse = |_| {
-        argument(format!(
-            "shape cannot be {shape}: it is a number of elements or a sequence of extents, each at least 0"
-        ))
+    let refuse = || {
+        format!(
+            "shape cannot be {shape}: it is a number of elements or a sequence of at most {MOST_EXTENTS} extents, each at least 0"
+        )
     };
-    match shape.extract::<usize>() {
-        Ok(len) => Ok(vec![len]),
-        Err(_) => shape.extract::<Vec<usize>>().map_err(refuse),
+    let refused = match shape.extract::<usize>() {
+        Ok(len) => return Ok(vec![len]),
+        Err(error) => refusal(error, |_| refuse()),
+    };
+    let is_word_or_map = shape.is_instance_of::<PyString>() || shape.is_instance_of::<PyDict>();
+    // An interrupt is no refused number.
+    if is_word_or_map || !refused.is_instance_of::<PyValueError>(shape.py()) {
+        return Err(refused);
     }
+    let len = shape.len().map_err(|error| refusal(error, |_| refuse()))?;
+    if len > MOST_EXTENTS {
+        return Err(argument(refuse()));
+    }
+    // One by one: the sequence may say another length later.
+    let extent = |index| shape.get_item(index)?.extract::<usize>();
+    let extents: PyResult<Vec<usize>> = (0..len).map(extent).collect();
+    extents.map_err(|error| refusal(error, |_| refuse()))
 }
 
-/// The elements of a shape.
-pub(crate) fn count(shape: &[usize]) -> PyResult<usize> {
-    let product = shape
+/// The extents that an array of NumPy may have.
+const MOST_EXTENTS: usize = 64;
+
+/// The elements of a shape, each of so many bytes.
+pub(crate) fn count(shape: &[usize], size: usize) -> PyResult<usize> {
+    // As NumPy, which counts in signed numbers, and leaves out extents of 0.
+    let bytes = shape
         .iter()
-        .try_fold(1usize, |product, extent| product.checked_mul(*extent));
-    product.ok_or_else(|| {
-        argument(format!(
+        .try_fold(size, |bytes, extent| bytes.checked_mul(*extent.max(&1)));
+    match bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
+        true => Ok(shape.iter().product()),
+        false => Err(argument(format!(
             "shape cannot be {shape:?}: it has more elements than can be addressed"
-        ))
-    })
+        ))),
+    }
 }
 
 impl Array {

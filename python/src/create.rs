@@ -1,7 +1,10 @@
 //! New arrays.
 #![allow(unsafe_code, reason = "reads the memory of NumPy arrays")]
 
+use std::ops::Range;
+
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use um_backend::{CudaBackend, DType, ErasedBuffer, SharedBuffer};
 use um_dlpack::DlpackBuffer;
 
@@ -9,24 +12,25 @@ use crate::array::{Array, count, extents, kind};
 use crate::backend::backend;
 use crate::dtype;
 use crate::errors::{argument, without_lock};
+use crate::number::Number;
 
 /// Returns an array of zeros.
 ///
 /// `kind` is "unified" (the CPU and the GPU use one address), "device", "pinned" or "host". `name` is the array's name in profiles; without it, the
 /// array has the file and the line of the call.
 #[pyfunction]
-#[pyo3(signature = (shape, dtype=None, device=0, kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (shape, dtype=None, device=Number(0), kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
 pub(crate) fn zeros(
     shape: &Bound<'_, PyAny>,
     dtype: Option<&Bound<'_, PyAny>>,
-    device: usize,
+    device: Number<usize>,
     kind: &str,
     name: Option<String>,
 ) -> PyResult<Array> {
     make(
         shape,
         dtype,
-        device,
+        device.0,
         kind,
         name,
         |backend, kind, dtype, len| backend.create_erased(kind, dtype, len),
@@ -35,18 +39,18 @@ pub(crate) fn zeros(
 
 /// Returns an array with arbitrary contents, for a call that writes all elements. The arguments are those of `zeros`.
 #[pyfunction]
-#[pyo3(signature = (shape, dtype=None, device=0, kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (shape, dtype=None, device=Number(0), kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
 pub(crate) fn empty(
     shape: &Bound<'_, PyAny>,
     dtype: Option<&Bound<'_, PyAny>>,
-    device: usize,
+    device: Number<usize>,
     kind: &str,
     name: Option<String>,
 ) -> PyResult<Array> {
     make(
         shape,
         dtype,
-        device,
+        device.0,
         kind,
         name,
         |backend, kind, dtype, len| {
@@ -73,8 +77,8 @@ fn make(
 ) -> PyResult<Array> {
     let py = shape.py();
     let shape = extents(shape)?;
-    let (len, (kind, word)) = (count(&shape)?, kind(word)?);
     let dtype = dtype.map_or(Ok(DType::F32), dtype::dtype)?;
+    let (len, (kind, word)) = (count(&shape, dtype.size_bytes())?, kind(word)?);
     let backend = backend(py, device)?;
     let name = name.or_else(|| caller(py));
     let buffer = without_lock(py, || allocate(&backend, kind, dtype, len))?;
@@ -123,18 +127,19 @@ pub(crate) fn caller(py: Python<'_>) -> Option<String> {
 
 /// Returns a copy of a NumPy array, or of what `numpy.asarray` takes, in new memory. The other arguments are those of `zeros`.
 #[pyfunction]
-#[pyo3(signature = (array, device=0, kind="unified", name=None))]
+#[pyo3(signature = (array, device=Number(0), kind="unified", name=None), text_signature = "(array, device=0, kind=\"unified\", name=None)")]
 pub(crate) fn from_numpy(
     array: &Bound<'_, PyAny>,
-    device: usize,
+    device: Number<usize>,
     kind: &str,
     name: Option<String>,
 ) -> PyResult<Array> {
     let py = array.py();
     let (kind, word) = self::kind(kind)?;
-    let elements = Elements::of_numpy(array)?;
-    let backend = backend(py, device)?;
+    let backend = backend(py, device.0)?;
     let name = name.or_else(|| caller(py));
+    // After all code of Python, which could resize the array.
+    let elements = Elements::of_numpy(array)?;
     let buffer = without_lock(py, || {
         backend.create_erased_from(kind, elements.dtype, elements.bytes())
     })?;
@@ -146,6 +151,39 @@ pub(crate) fn from_numpy(
         name,
         false,
     ))
+}
+
+/// Refuses an array with a mask, which would be lost.
+pub(crate) fn refuse_masked(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let masked = value.py().import("numpy.ma")?.getattr("MaskedArray")?;
+    match value.is_instance(&masked)? {
+        false => Ok(()),
+        true => Err(argument(
+            "a masked array has a mask, which would be lost: pass `array.filled(value)`, or `array.data` for all elements",
+        )),
+    }
+}
+
+/// The address of a NumPy array that has so many bytes in one piece. The array is what a function of NumPy returned, which a program may replace.
+pub(crate) fn address(array: &Bound<'_, PyAny>, bytes: usize) -> PyResult<usize> {
+    let class = array.py().import("numpy")?.getattr("ndarray")?;
+    let has_bytes = || Ok::<_, PyErr>(array.getattr("nbytes")?.extract::<usize>()? == bytes);
+    // A subclass may say anything of its memory.
+    let is_whole = array.get_type().is(&class)
+        && array.getattr("flags")?.getattr("c_contiguous")?.extract()?
+        && has_bytes()?;
+    let address = match is_whole {
+        true => array.getattr("ctypes")?.getattr("data")?.extract()?,
+        false => 0,
+    };
+    // Again: the garbage collector runs within the calls above, and code that it runs may resize the array. It does not run in this last one.
+    match is_whole && has_bytes()? {
+        true => Ok(address),
+        false => Err(argument(format!(
+            "NumPy must give a numpy.ndarray with {bytes} bytes in one piece, and gave another {}",
+            array.get_type()
+        ))),
+    }
 }
 
 /// The elements of a NumPy array, which lives as long.
@@ -160,14 +198,19 @@ pub(crate) struct Elements {
 impl Elements {
     pub(crate) fn of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let numpy = value.py().import("numpy")?;
+        refuse_masked(value)?;
         // Not `ascontiguousarray`, which gives a number one extent.
-        let array = numpy.call_method1("require", (value, value.py().None(), "C"))?;
+        let arguments = PyDict::new(value.py());
+        arguments.set_item("order", "C")?;
+        let array = numpy.call_method("asarray", (value,), Some(&arguments))?;
         let dtype = dtype::of_numpy(&array.getattr("dtype")?)?;
+        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        let bytes = count(&shape, dtype.size_bytes())? * dtype.size_bytes();
         Ok(Self {
             dtype,
-            shape: array.getattr("shape")?.extract()?,
-            address: array.getattr("ctypes")?.getattr("data")?.extract()?,
-            bytes: array.getattr("nbytes")?.extract()?,
+            shape,
+            address: address(&array, bytes)?,
+            bytes,
             _array: array.unbind(),
         })
     }
@@ -180,7 +223,7 @@ impl Elements {
                 "copy_: the source has dtype {found}, and the array has {own}: convert it with `astype(\"{own}\")`"
             )));
         }
-        match count(&self.shape)? {
+        match count(&self.shape, dtype.size_bytes())? {
             same if same == len => Ok(()),
             other => Err(argument(format!(
                 "copy_: the source has {other} elements, and the array has {len}: they must be equal"
@@ -188,12 +231,17 @@ impl Elements {
         }
     }
 
+    /// The addresses of the elements.
+    pub(crate) fn span(&self) -> Range<usize> {
+        self.address..self.address + self.bytes
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         if self.bytes == 0 {
             return &[];
         }
-        // SAFETY: NumPy says that the array has these bytes at this address, in one piece, and the reference keeps it alive. As for each call
-        // of NumPy that releases Python's lock, other threads must not write the array meanwhile.
+        // SAFETY: it is an array of NumPy itself, and no subclass: it has these bytes at this address, in one piece, and the reference keeps it
+        // alive. As for each call of NumPy that releases Python's lock, other threads must neither write nor resize the array meanwhile.
         unsafe {
             std::slice::from_raw_parts(std::ptr::with_exposed_provenance(self.address), self.bytes)
         }

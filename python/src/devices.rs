@@ -6,6 +6,7 @@ use um_backend::MemoryKind;
 
 use crate::backend::{backend, opened};
 use crate::errors::without_lock;
+use crate::number::Number;
 
 /// Returns the number of devices of the runtime: the GPU's, or the simulator's.
 #[pyfunction]
@@ -24,19 +25,20 @@ pub(crate) fn is_simulated(py: Python<'_>) -> PyResult<bool> {
 
 /// Returns one line with the runtime, the device and, if the simulator was chosen, the reason.
 #[pyfunction]
-#[pyo3(signature = (device=0))]
-pub(crate) fn runtime_description(py: Python<'_>, device: usize) -> PyResult<String> {
-    Ok(backend(py, device)?.runtime_description())
+#[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
+pub(crate) fn runtime_description(py: Python<'_>, device: Number<usize>) -> PyResult<String> {
+    let backend = backend(py, device.0)?;
+    without_lock(py, || Ok(backend.runtime_description()))
 }
 
 /// Waits for all work on a device, and until memory that was dropped in use is free, also that of arrays which other libraries had. Without a
 /// device: on every device that was used. Its errors are also those of earlier work, and of memory that could not be freed.
 #[pyfunction]
 #[pyo3(signature = (device=None))]
-pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()> {
+pub(crate) fn synchronize(py: Python<'_>, device: Option<Number<usize>>) -> PyResult<()> {
     let backends = match device {
-        Some(device) => vec![backend(py, device)?],
-        None => opened(),
+        Some(device) => vec![backend(py, device.0)?],
+        None => opened(py),
     };
     without_lock(py, || {
         um_dlpack::settle()?;
@@ -51,9 +53,9 @@ pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()>
 
 /// Returns a pair: the free and the total bytes of a device.
 #[pyfunction]
-#[pyo3(signature = (device=0))]
-pub(crate) fn memory_info(py: Python<'_>, device: usize) -> PyResult<(usize, usize)> {
-    let backend = backend(py, device)?;
+#[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
+pub(crate) fn memory_info(py: Python<'_>, device: Number<usize>) -> PyResult<(usize, usize)> {
+    let backend = backend(py, device.0)?;
     without_lock(py, || {
         let info = backend.device().memory_info()?;
         Ok((info.free_bytes, info.total_bytes))
@@ -63,19 +65,21 @@ pub(crate) fn memory_info(py: Python<'_>, device: usize) -> PyResult<(usize, usi
 /// Returns the pools of a device as a dictionary: for "unified", "device" and "pinned" memory the bytes of live arrays, their peak, the bytes that the
 /// pool has from CUDA, and the number of live arrays. A pool that was not used is missing.
 #[pyfunction]
-#[pyo3(signature = (device=0))]
-pub(crate) fn pool_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
-    let backend = backend(py, device)?;
-    without_lock(py, um_dlpack::settle)?;
-    let pools = PyDict::new(py);
-    for (name, kind) in [
+#[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
+pub(crate) fn pool_stats(py: Python<'_>, device: Number<usize>) -> PyResult<Bound<'_, PyDict>> {
+    let backend = backend(py, device.0)?;
+    let kinds = [
         ("unified", MemoryKind::Managed),
         ("device", MemoryKind::Device),
         ("pinned", MemoryKind::Pinned),
-    ] {
-        let Some(stats) = backend.pool_stats_of(kind) else {
-            continue;
-        };
+    ];
+    let found = without_lock(py, || {
+        um_dlpack::settle()?;
+        Ok(kinds.map(|(name, kind)| (name, backend.pool_stats_of(kind))))
+    })?;
+    let pools = PyDict::new(py);
+    for (name, stats) in found {
+        let Some(stats) = stats else { continue };
         let pool = PyDict::new(py);
         pool.set_item("live_bytes", stats.live_bytes)?;
         pool.set_item("peak_bytes", stats.peak_bytes)?;
@@ -88,9 +92,9 @@ pub(crate) fn pool_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, Py
 
 /// Returns the memory that the pools of a device keep to CUDA, and returns its bytes.
 #[pyfunction]
-#[pyo3(signature = (device=0))]
-pub(crate) fn trim(py: Python<'_>, device: usize) -> PyResult<usize> {
-    let backend = backend(py, device)?;
+#[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
+pub(crate) fn trim(py: Python<'_>, device: Number<usize>) -> PyResult<usize> {
+    let backend = backend(py, device.0)?;
     without_lock(py, || {
         um_dlpack::settle()?;
         Ok(backend.trim())

@@ -4,22 +4,23 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use um_backend::{CudaBackend, MemoryKind, Stream};
+use um_backend::{CudaBackend, CudaBuffer, PinnedBuffer, Stream, UnifiedBuffer};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::{ExportOptions, Imported, Ordering, Target};
 
 use crate::array::Array;
 use crate::backend::backend;
 use crate::capsule::{self, Form, Tensor};
-use crate::create::{caller, finish};
+use crate::create::{caller, finish, refuse_masked};
 use crate::errors::{Kind, OrRaise, argument, error};
+use crate::number::Number;
 use crate::{owner, stream};
 
 /// The arguments of `__dlpack__`.
 pub(crate) struct Request {
-    pub(crate) stream: Option<i64>,
-    pub(crate) max_version: Option<(u32, u32)>,
-    pub(crate) dl_device: Option<(u32, i32)>,
+    pub(crate) stream: Option<Number<i64>>,
+    pub(crate) max_version: Option<(Number<u32>, Number<u32>)>,
+    pub(crate) dl_device: Option<(Number<u32>, Number<i32>)>,
     pub(crate) copy: Option<bool>,
 }
 
@@ -41,8 +42,9 @@ pub(crate) fn export<'py>(
     py: Python<'py>,
     request: Request,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let target = target(array, request.dl_device)?;
-    let is_versioned = request.max_version.is_some_and(|(major, _)| major >= 1);
+    let requested = request.dl_device;
+    let target = target(array, requested.map(|(kind, ordinal)| (kind.0, ordinal.0)))?;
+    let is_versioned = request.max_version.is_some_and(|(major, _)| major.0 >= 1);
     let needs_copy = target == Target::Host && array.kind == "device";
     if needs_copy && request.copy == Some(false) {
         let message = "device memory cannot be exported to the CPU without a copy: request `copy=None` or `copy=True`";
@@ -52,7 +54,7 @@ pub(crate) fn export<'py>(
         let copy = copied(array, py, target)?;
         return form(&copy, py, target, &Consumer::Waits, is_versioned, true);
     }
-    let consumer = consumer(array, py, target, request.stream)?;
+    let consumer = consumer(array, py, target, request.stream.map(|handle| handle.0))?;
     form(array, py, target, &consumer, is_versioned, false)
 }
 
@@ -60,7 +62,7 @@ fn target(array: &Array, requested: Option<(u32, i32)>) -> PyResult<Target> {
     let (own_type, own) = device(array);
     let (found_type, found) = requested.unwrap_or((own_type, own as i32));
     match found_type {
-        CPU => Ok(Target::Host),
+        CPU if found == 0 => Ok(Target::Host),
         CUDA | MANAGED if own_type == CUDA && found == own as i32 => Ok(if found_type == CUDA {
             Target::Cuda
         } else {
@@ -184,6 +186,7 @@ fn tensor<'py, M: Form>(
 #[pyo3(signature = (array, name=None))]
 pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Array> {
     let py = array.py();
+    refuse_masked(array)?;
     let (backend, capsule) = match array.hasattr("__dlpack__")? {
         false => (backend(py, 0)?, array.clone()),
         true => {
@@ -243,12 +246,15 @@ fn import(tensor: Tensor, backend: &CudaBackend) -> um_dlpack::Result<Imported> 
 }
 
 fn kind(imported: &Imported) -> &'static str {
-    match imported.buffer.bytes().memory() {
-        um_backend::BufferMemory::Cuda(view) => match view.kind() {
-            MemoryKind::Managed => "unified",
-            MemoryKind::Pinned => "pinned",
-            _ => "device",
-        },
-        _ => "host",
+    // Not the kind of the view: without elements there is no memory that has one.
+    let buffer = imported.buffer.bytes().as_any();
+    if buffer.is::<UnifiedBuffer<u8>>() {
+        "unified"
+    } else if buffer.is::<PinnedBuffer<u8>>() {
+        "pinned"
+    } else if buffer.is::<CudaBuffer<u8>>() {
+        "device"
+    } else {
+        "host"
     }
 }

@@ -1,12 +1,13 @@
 //! Element types and Python's values.
 
 use num_complex::{Complex32, Complex64};
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use um_backend::half::{bf16, f16};
 use um_backend::{Bool, Buffer, DType, Element, SharedWrite};
 
-use crate::errors::{OrRaise, argument};
+use crate::errors::{OrRaise, argument, refusal};
 
 /// The type that a name, a type of NumPy or PyTorch, or a type of Python means.
 pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
@@ -16,13 +17,20 @@ pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
         Err(_) if value.str()?.to_string().starts_with("torch.") => value.str()?.to_string(),
         Err(_) => return of_numpy(&numpy_dtype(value)?),
     };
-    parse(name.trim_start_matches("torch."))
+    match parse(name.trim_start_matches("torch."))? {
+        DType::Opaque(_) => Err(argument(format!(
+            "a dtype cannot be {name}: NumPy and DLPack have no such elements; use \"uint8\""
+        ))),
+        known => Ok(known),
+    }
 }
 
 fn numpy_dtype<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let numpy = value.py().import("numpy")?;
     let converted = numpy.call_method1("dtype", (value,));
-    converted.map_err(|_| argument(format!("a dtype cannot be {value}: give a name such as \"float32\", or a type of NumPy or PyTorch")))
+    converted.map_err(|error| {
+        refusal(error, |_| format!("a dtype cannot be {value}: give a name such as \"float32\", or a type of NumPy or PyTorch"))
+    })
 }
 
 /// The type of an array of NumPy.
@@ -30,6 +38,12 @@ pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     if !dtype.getattr("isnative")?.extract::<bool>()? {
         return Err(argument(format!(
             "dtype {dtype} has another byte order than this machine: convert it with `astype(dtype.newbyteorder(\"=\"))`"
+        )));
+    }
+    let has_objects: bool = dtype.getattr("hasobject")?.extract()?;
+    if has_objects || !dtype.getattr("fields")?.is_none() {
+        return Err(argument(format!(
+            "dtype {dtype} has fields or objects of Python, and an array has numbers: pass one field, or convert it with `astype`"
         )));
     }
     let name: String = dtype.getattr("name")?.extract()?;
@@ -46,30 +60,48 @@ pub(crate) fn name(dtype: DType) -> String {
 /// The type of NumPy for the elements: that of `ml_dtypes` if NumPy itself has none.
 pub(crate) fn to_numpy(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
     let name = name(dtype);
-    let module = match dtype {
-        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => "ml_dtypes",
-        _ => "numpy",
+    let numpy = py.import("numpy")?;
+    let converted = match dtype {
+        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
+            let module = py.import("ml_dtypes").map_err(|error| {
+                match error.is_instance_of::<PyImportError>(py) {
+                    true => argument(format!(
+                        "NumPy has no {name}: install the package ml_dtypes"
+                    )),
+                    false => error,
+                }
+            })?;
+            numpy.call_method1("dtype", (module.getattr(name.as_str())?,))?
+        }
+        _ => numpy.call_method1("dtype", (code(dtype),))?,
     };
-    let module = py.import(module).map_err(|_| {
-        argument(format!(
-            "NumPy has no {name}: install the package ml_dtypes"
-        ))
-    })?;
-    let scalar = match dtype {
-        DType::Bool => module.getattr("bool_")?,
-        _ => module.getattr(name.as_str())?,
-    };
-    py.import("numpy")?.call_method1("dtype", (scalar,))
+    // A program may replace the types of a module.
+    let size: usize = converted.getattr("itemsize")?.extract()?;
+    match size == dtype.size_bytes() {
+        true => Ok(converted),
+        false => Err(argument(format!(
+            "the modules numpy and ml_dtypes must be unchanged: their {name} has {size} bytes, and not {}",
+            dtype.size_bytes()
+        ))),
+    }
 }
 
 /// The type's code in the interfaces of arrays: `<f4`. Types that NumPy does not have are bytes: `|V2`.
-pub(crate) fn code(py: Python<'_>, dtype: DType) -> PyResult<String> {
-    match dtype {
-        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::Opaque(_) => {
-            Ok(format!("|V{}", dtype.size_bytes()))
-        }
-        _ => to_numpy(py, dtype)?.getattr("str")?.extract(),
-    }
+pub(crate) fn code(dtype: DType) -> String {
+    let (kind, bytes) = match (dtype, dtype.size_bytes()) {
+        (DType::Bool, bytes) => ('b', bytes),
+        (DType::F16 | DType::F32 | DType::F64, bytes) => ('f', bytes),
+        (DType::C64 | DType::C128, bytes) => ('c', bytes),
+        (DType::I8 | DType::I16 | DType::I32 | DType::I64, bytes) => ('i', bytes),
+        (DType::U8 | DType::U16 | DType::U32 | DType::U64, bytes) => ('u', bytes),
+        (_, bytes) => ('V', bytes),
+    };
+    let order = match (kind, bytes) {
+        ('V', _) | (_, 1) => '|',
+        _ if cfg!(target_endian = "big") => '>',
+        _ => '<',
+    };
+    format!("{order}{kind}{bytes}")
 }
 
 /// A value of Python as an element of each type, and its use for a fill.
@@ -78,19 +110,17 @@ pub(crate) fn filler(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<Filler>
         Ok(Box::new(move |target| target.typed_mut::<T>()?.fill(value)))
     }
     let refuse = |error: PyErr| {
-        argument(format!(
-            "{} cannot be {value}: {}",
-            name(dtype),
-            error.value(value.py())
-        ))
+        refusal(error, |reason| {
+            format!("{} cannot be {value}: {reason}", name(dtype))
+        })
     };
     let float = || value.extract::<f64>().map_err(refuse);
     macro_rules! whole {
         ($($dtype:ident: $rust:ty),*) => {
             match dtype {
                 DType::Bool => with(Bool::from(value.is_truthy()?)),
-                DType::F16 => with(f16::from_f64(float()?)),
-                DType::BF16 => with(bf16::from_f64(float()?)),
+                DType::F16 => with(f16::from_f32(to_odd(float()?))),
+                DType::BF16 => with(bf16::from_f32(to_odd(float()?))),
                 DType::F32 => with(float()? as f32),
                 DType::F64 => with(float()?),
                 DType::C64 => with(complex(value).map(|(re, im)| Complex32::new(re as f32, im as f32)).map_err(refuse)?),
@@ -105,6 +135,19 @@ pub(crate) fn filler(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<Filler>
 
 /// Fills an array with a value of its type.
 pub(crate) type Filler = Box<dyn FnOnce(&mut SharedWrite) -> um_backend::Result<()> + Send>;
+
+/// The value as a number of 24 bits that rounds to fewer than 23 bits as the value itself does: an inexact one has an odd last bit.
+fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    let (bits, exact) = (near.to_bits(), f64::from(near));
+    if exact == value || value.is_nan() || bits & 1 == 1 {
+        return near;
+    }
+    match exact.abs() < value.abs() {
+        true => f32::from_bits(bits + 1),
+        false => f32::from_bits(bits - 1),
+    }
+}
 
 fn complex(value: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
     let value = value

@@ -1,5 +1,6 @@
 //! Errors as the exceptions of `cuda_um._errors`.
 
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -41,6 +42,19 @@ pub(crate) fn error(kind: Kind, message: impl Into<String>) -> PyErr {
 /// A refused argument.
 pub(crate) fn argument(message: impl Into<String>) -> PyErr {
     error(Kind::Argument, message)
+}
+
+/// A refused argument, if Python refused the value. Other errors, such as an interrupt, stay.
+pub(crate) fn refusal(error: PyErr, message: impl FnOnce(&str) -> String) -> PyErr {
+    Python::attach(|py| {
+        let is_refused = error.is_instance_of::<PyTypeError>(py)
+            || error.is_instance_of::<PyValueError>(py)
+            || error.is_instance_of::<PyOverflowError>(py);
+        match is_refused {
+            true => argument(message(&error.value(py).to_string())),
+            false => error,
+        }
+    })
 }
 
 /// Errors of the library as exceptions with their messages.

@@ -1,36 +1,60 @@
 //! The elements of arrays for the host, as NumPy arrays.
 #![allow(unsafe_code, reason = "copies to and from the memory of NumPy arrays")]
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
+use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use um_backend::{Buffer, CudaError, DType, HostOwned, HostOwnedMut};
+use um_backend::{DType, ErasedBuffer, HostBuffer, HostOwned, HostOwnedMut};
 
 use crate::array::Array;
-use crate::dtype;
-use crate::errors::{OrRaise, argument, without_lock};
+use crate::errors::{argument, without_lock};
+use crate::{create, dtype};
 
 /// A context manager that gives the elements of an array to the host: `Array.numpy()`.
 ///
-/// A guard stays on its thread, and so does the block.
-#[pyclass(frozen, unsendable, module = "cuda_um")]
+/// The thread that enters the block has the access: a call that would wait for its own block is an error. Any thread may leave the block, as the
+/// end of a generator or the garbage collector may.
+#[pyclass(frozen, module = "cuda_um")]
 pub(crate) struct HostAccess {
     array: Py<Array>,
     write: bool,
-    open: RefCell<Option<Open>>,
+    /// A lock as in `backend`.
+    open: Mutex<State>,
+}
+
+enum State {
+    Closed,
+    /// A thread enters the block.
+    Entering,
+    Open(Open),
+}
+
+/// A block, and the NumPy array that it gave.
+struct Open {
+    access: Access,
+    elements: Py<PyAny>,
 }
 
 /// The access of a block.
-enum Open {
-    Read {
-        _guard: HostOwned<u8>,
+enum Access {
+    Guard {
+        _guard: Guard,
     },
-    Write(HostOwnedMut<u8>),
-    /// Memory that the host cannot access: a NumPy array has a copy.
-    Copy(Py<PyAny>),
+    /// The memory of a NumPy array, for memory that the host cannot access. A block that writes keeps the array's memory until its end.
+    Copy(Arc<Vec<u8>>, Option<ErasedBuffer>),
 }
+
+/// A guard of the host. Only its drop is used.
+enum Guard {
+    Read { _guard: HostOwned<u8> },
+    Write { _guard: HostOwnedMut<u8> },
+}
+
+// SAFETY: a guard stays on its thread so that the gate of a device without concurrent managed access knows the thread's own guards, as it still
+// does while Python keeps the guard. Its drop may run on any thread: it ends the access by numbers and under locks, and uses no state of its thread.
+unsafe impl Send for Guard {}
 
 impl HostAccess {
     pub(crate) fn new(array: Bound<'_, Array>, write: bool) -> PyResult<Self> {
@@ -40,118 +64,141 @@ impl HostAccess {
         Ok(Self {
             array: array.unbind(),
             write,
-            open: RefCell::new(None),
+            open: Mutex::new(State::Closed),
         })
     }
 
-    /// Takes the memory, and returns its address. Waits for the device and for other blocks without Python's lock, which they may need.
-    fn borrow(&self, py: Python<'_>) -> PyResult<(Open, usize)> {
-        let (array, write) = (self.array.get(), self.write);
-        loop {
-            without_lock(py, || self::wait(array, write))?;
-            match self.now(array) {
-                // Another thread was faster.
-                Err(CudaError::StorageInUse { .. }) => {}
-                taken => return taken.or_raise(),
-            }
-        }
-    }
-
-    fn now(&self, array: &Array) -> um_backend::Result<(Open, usize)> {
-        if self.write {
-            let bytes = array.storage().cast(DType::U8)?.try_write()?.into_erased();
-            let guard = HostOwnedMut::of(Box::new(bytes.into_typed::<u8>()?))?;
-            let address = guard.as_ptr().expose_provenance();
-            return Ok((Open::Write(guard), address));
-        }
-        let bytes = array.storage().cast(DType::U8)?.try_read()?.into_erased();
-        let guard = HostOwned::of(&(Arc::new(bytes.into_typed::<u8>()?) as Arc<dyn Buffer<u8>>))?;
-        let address = guard.as_ptr().expose_provenance();
-        Ok((Open::Read { _guard: guard }, address))
-    }
-
-    /// Copies the memory to a new NumPy array.
-    fn copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Takes the memory, and makes its NumPy array. Waits for the device and for other blocks without Python's lock, which they may need.
+    fn enter<'py>(&self, py: Python<'py>) -> PyResult<(Access, Bound<'py, PyAny>)> {
         let array = self.array.get();
         let dtype = dtype::to_numpy(py, array.dtype_of())?;
-        let shape = PyTuple::new(py, &array.shape)?;
-        let copy = py.import("numpy")?.call_method1("empty", (shape, dtype))?;
-        let (address, bytes) = (address(&copy)?, array.storage().size_bytes());
-        array.work(py, |storage| {
-            // SAFETY: the new array has these bytes in one piece, and no other code has it.
-            let target = unsafe {
-                std::slice::from_raw_parts_mut(
-                    std::ptr::with_exposed_provenance_mut(address),
-                    bytes,
-                )
-            };
-            storage.read()?.copy_to_bytes(target)
-        })?;
-        Ok(copy)
+        let (access, address) = match array.kind {
+            "device" => self.copied(py)?,
+            _ => self.borrowed(py)?,
+        };
+        let memory = match &access {
+            Access::Copy(memory, _) => Some(Arc::clone(memory)),
+            Access::Guard { .. } => None,
+        };
+        let elements = Elements {
+            array: self.array.clone_ref(py),
+            _copy: memory,
+            address,
+            write: self.write,
+        };
+        let view = py.import("numpy")?.call_method1("asarray", (elements,))?;
+        let view = view.call_method1("view", (dtype,))?;
+        create::address(&view, array.storage().size_bytes())?;
+        Ok((access, view))
     }
 
-    fn write_back(&self, py: Python<'_>, copy: &Bound<'_, PyAny>) -> PyResult<()> {
-        let array = self.array.get();
-        let (address, bytes) = (address(copy)?, array.storage().size_bytes());
-        array.work(py, |storage| {
-            // SAFETY: as in `copy`; the block is over.
-            let source = unsafe {
-                std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes)
+    fn borrowed(&self, py: Python<'_>) -> PyResult<(Access, usize)> {
+        let (array, write) = (self.array.get(), self.write);
+        without_lock(py, || {
+            array.buffer.settle()?;
+            let bytes = array.storage().cast(DType::U8)?;
+            let (guard, address) = match write {
+                true => {
+                    let guard = bytes.host_mut::<u8>()?;
+                    let address = guard.as_ptr().expose_provenance();
+                    (Guard::Write { _guard: guard }, address)
+                }
+                false => {
+                    let guard = bytes.host::<u8>()?;
+                    let address = guard.as_ptr().expose_provenance();
+                    (Guard::Read { _guard: guard }, address)
+                }
             };
-            storage.write()?.copy_from_bytes(source)
+            Ok((Access::Guard { _guard: guard }, address))
+        })
+    }
+
+    /// A copy in memory of this library: a NumPy array that had it could resize it within the block.
+    fn copied(&self, py: Python<'_>) -> PyResult<(Access, usize)> {
+        let write = self.write;
+        self.array.get().work(py, |storage| {
+            let mut memory = HostBuffer::<u8>::zeroed(storage.size_bytes())?.into_vec();
+            let held = match write {
+                true => Some(storage.write()?.into_part()),
+                false => None,
+            };
+            match &held {
+                Some(held) => held.copy_to_bytes(&mut memory)?,
+                None => storage.read()?.copy_to_bytes(&mut memory)?,
+            }
+            let address = memory.as_mut_ptr().expose_provenance();
+            Ok((Access::Copy(Arc::new(memory), held), address))
         })
     }
 }
 
-fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
-    array.getattr("ctypes")?.getattr("data")?.extract()
-}
-
-/// Waits until a guard would not wait.
-fn wait(array: &Array, write: bool) -> um_backend::Result<()> {
-    array.buffer.settle()?;
-    match write {
-        true => drop(array.storage().write()?.bytes_mut().host_mut()?),
-        false => drop(array.storage().read()?.bytes().host()?),
+/// Ends a block: writes a copy back.
+fn leave(array: &Array, py: Python<'_>, access: Access) -> PyResult<()> {
+    match access {
+        Access::Copy(memory, Some(mut held)) => array.work(py, move |_| {
+            // SAFETY: the bytes of the vector, whose address was exposed. As for each call of NumPy that releases Python's lock, other threads
+            // must not write the array meanwhile; the array of the block is read-only now.
+            let source = unsafe {
+                let start = std::ptr::with_exposed_provenance(memory.as_ptr().addr());
+                std::slice::from_raw_parts(start, memory.len())
+            };
+            held.copy_from_bytes(source)
+        }),
+        access => {
+            drop(access);
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 #[pymethods]
 impl HostAccess {
-    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, this) = (slf.py(), slf.borrow());
-        if this.open.borrow().is_some() {
+    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let is_closed = {
+            let mut open = self.open.lock();
+            let is_closed = matches!(*open, State::Closed);
+            if is_closed {
+                *open = State::Entering;
+            }
+            is_closed
+        };
+        if !is_closed {
             return Err(argument(
                 "a numpy() block cannot be entered twice: call numpy() again",
             ));
         }
-        let array = this.array.get();
-        if array.kind == "device" {
-            let copy = this.copy(py)?;
-            copy.call_method1("setflags", (this.write,))?;
-            this.open.replace(Some(Open::Copy(copy.clone().unbind())));
-            return Ok(copy);
-        }
-        let dtype = dtype::to_numpy(py, array.dtype_of())?;
-        let (open, address) = this.borrow(py)?;
-        this.open.replace(Some(open));
-        let elements = Elements {
-            array: this.array.clone_ref(py),
-            address,
-            write: this.write,
+        let entered = self.enter(py);
+        let (state, result) = match entered {
+            Ok((access, elements)) => {
+                let kept = elements.clone().unbind();
+                let open = Open {
+                    access,
+                    elements: kept,
+                };
+                (State::Open(open), Ok(elements))
+            }
+            Err(refused) => (State::Closed, Err(refused)),
         };
-        let view = py.import("numpy")?.call_method1("asarray", (elements,))?;
-        view.call_method1("view", (dtype,))
+        *self.open.lock() = state;
+        result
     }
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        match self.open.take() {
-            Some(Open::Copy(copy)) if self.write => self.write_back(py, copy.bind(py)),
-            Some(Open::Write(guard)) => guard.close().or_raise(),
-            _ => Ok(()),
+        let open = {
+            let mut state = self.open.lock();
+            match std::mem::replace(&mut *state, State::Closed) {
+                State::Open(open) => open,
+                other => {
+                    *state = other;
+                    return Ok(());
+                }
+            }
+        };
+        if self.write {
+            open.elements.call_method1(py, "setflags", (false,))?;
         }
+        leave(self.array.get(), py, open.access)
     }
 }
 
@@ -159,6 +206,7 @@ impl HostAccess {
 #[pyclass(frozen, module = "cuda_um")]
 struct Elements {
     array: Py<Array>,
+    _copy: Option<Arc<Vec<u8>>>,
     address: usize,
     write: bool,
 }
@@ -170,7 +218,7 @@ impl Elements {
         let array = self.array.get();
         let interface = PyDict::new(py);
         interface.set_item("shape", PyTuple::new(py, &array.shape)?)?;
-        interface.set_item("typestr", dtype::code(py, array.dtype_of())?)?;
+        interface.set_item("typestr", dtype::code(array.dtype_of()))?;
         interface.set_item("data", (self.address, !self.write))?;
         interface.set_item("version", 3)?;
         Ok(interface)
@@ -188,10 +236,26 @@ pub(crate) fn array<'py>(
             "an array of NumPy without a copy needs a block: `with array.numpy() as elements:`",
         ));
     }
-    let py = array.py();
-    let elements = HostAccess::new(array, false)?.copy(py)?;
+    let elements = copied(array.get(), array.py())?;
     match dtype {
         Some(dtype) => elements.call_method1("astype", (dtype,)),
         None => Ok(elements),
     }
+}
+
+/// Copies the memory to a new NumPy array.
+fn copied<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype::to_numpy(py, array.dtype_of())?;
+    let shape = PyTuple::new(py, &array.shape)?;
+    let copy = py.import("numpy")?.call_method1("empty", (shape, dtype))?;
+    let bytes = array.storage().size_bytes();
+    let address = create::address(&copy, bytes)?;
+    array.work(py, |storage| {
+        // SAFETY: the new array has these bytes in one piece, and no other code has it.
+        let target = unsafe {
+            std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(address), bytes)
+        };
+        storage.read()?.copy_to_bytes(target)
+    })?;
+    Ok(copy)
 }

@@ -28,7 +28,7 @@ pub(crate) fn cuda<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, P
     };
     let interface = PyDict::new(py);
     interface.set_item("shape", PyTuple::new(py, &array.shape)?)?;
-    interface.set_item("typestr", dtype::code(py, array.dtype_of())?)?;
+    interface.set_item("typestr", dtype::code(array.dtype_of()))?;
     interface.set_item(
         "data",
         (

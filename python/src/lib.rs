@@ -11,15 +11,21 @@ mod errors;
 mod host;
 mod interface;
 mod methods;
+mod number;
 mod ops;
 mod owner;
 mod profile;
 mod stream;
 
-use pyo3::prelude::*;
-
-#[pymodule]
+#[pyo3::pymodule]
 mod _cuda_um {
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::owner::check_interpreter(module.py())
+    }
+
     #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]

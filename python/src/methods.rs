@@ -7,6 +7,7 @@ use crate::array::Array;
 use crate::dlpack::{self, Request};
 use crate::errors::without_lock;
 use crate::host::{self, HostAccess};
+use crate::number::Number;
 use crate::ops::{self, Place};
 use crate::{dtype, interface};
 
@@ -95,8 +96,8 @@ impl Array {
     /// Ordered as work of `stream`, a handle of another library's stream, or of the library's own. Returns whether CUDA took the call: memory
     /// that cannot migrate is no error.
     #[pyo3(signature = (to=Place::Own, stream=None), text_signature = "(self, to=\"device\", stream=None)")]
-    fn prefetch(&self, py: Python<'_>, to: Place, stream: Option<u64>) -> PyResult<bool> {
-        ops::prefetch(self, py, &to, stream)
+    fn prefetch(&self, py: Python<'_>, to: Place, stream: Option<Number<u64>>) -> PyResult<bool> {
+        ops::prefetch(self, py, &to, stream.map(|handle| handle.0))
     }
 
     /// Gives advice for unified memory: "read_mostly", "preferred_location" or "accessed_by", the last two with a place. `unset=True` takes it
@@ -115,8 +116,8 @@ impl Array {
     /// A context manager that gives the elements to the host, as a NumPy array.
     ///
     /// It waits for the device. The array is the memory itself, or, for memory of the device, a copy that the end of the block writes back.
-    /// Without `write=True` the array is read-only. Do not use the array after the block: the memory stays valid, but no access
-    /// waits for the device then.
+    /// Without `write=True` the array is read-only, and after the block as well. Do not use the array after the block: the memory stays valid,
+    /// but no access waits for the device then.
     #[pyo3(signature = (write=false))]
     fn numpy(slf: Bound<'_, Self>, write: bool) -> PyResult<HostAccess> {
         HostAccess::new(slf, write)
@@ -137,9 +138,9 @@ impl Array {
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
-        stream: Option<i64>,
-        max_version: Option<(u32, u32)>,
-        dl_device: Option<(u32, i32)>,
+        stream: Option<Number<i64>>,
+        max_version: Option<(Number<u32>, Number<u32>)>,
+        dl_device: Option<(Number<u32>, Number<i32>)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         dlpack::export(

@@ -1,11 +1,14 @@
 //! Work on arrays.
 
+use std::ops::Range;
+
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use um_backend::{Advice, HintOutcome, Location};
+use um_backend::{Advice, BufferMemory, ErasedBuffer, HintOutcome, HostBuffer, Location};
 
 use crate::array::Array;
-use crate::errors::argument;
+use crate::errors::{argument, refusal};
 use crate::{create, dtype, stream};
 
 /// A place of memory, as Python writes it: "host", "device", or the ordinal of a device.
@@ -24,10 +27,17 @@ impl<'py> FromPyObject<'_, 'py> for Place {
             (Ok("host"), _) => Ok(Self::Host),
             (Ok("device"), _) => Ok(Self::Own),
             (Err(_), Ok(ordinal)) => Ok(Self::Device(ordinal)),
-            _ => Err(argument(format!(
-                "a place cannot be {}: it is \"host\", \"device\" or the ordinal of a device",
-                value.repr()?
-            ))),
+            (_, other) => {
+                let error = other
+                    .err()
+                    .unwrap_or_else(|| PyTypeError::new_err("a string"));
+                let value = value.repr()?;
+                Err(refusal(error, |_| {
+                    format!(
+                        "a place cannot be {value}: it is \"host\", \"device\" or the ordinal of a device"
+                    )
+                }))
+            }
         }
     }
 }
@@ -56,8 +66,27 @@ pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> 
     let source = create::Elements::of_numpy(source)?;
     source.check(array.dtype_of(), array.storage().len())?;
     array.work(py, |storage| {
-        storage.write()?.copy_from_bytes(source.bytes())
+        let mut target = storage.write()?;
+        match overlap(span(&target), source.span()) {
+            true => target.copy_from_bytes(HostBuffer::from_slice(source.bytes())?.as_slice()),
+            false => target.copy_from_bytes(source.bytes()),
+        }
     })
+}
+
+/// The addresses of a buffer's memory.
+fn span(buffer: &ErasedBuffer) -> Range<usize> {
+    let start = match buffer.bytes().memory() {
+        BufferMemory::Host(bytes) => bytes.as_ptr().addr(),
+        BufferMemory::Cuda(view) => view.as_ptr().addr(),
+        _ => return 0..0,
+    };
+    start..start + buffer.size_bytes()
+}
+
+/// Whether two arrays have memory in common, as two imports of one array of another library may: a copy needs other memory.
+fn overlap(target: Range<usize>, source: Range<usize>) -> bool {
+    target.start < source.end && source.start < target.end
 }
 
 fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
@@ -78,7 +107,10 @@ fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
                     (to.write()?, source)
                 }
             };
-            target.copy_from(&source)
+            match overlap(span(&target), span(&source)) {
+                true => target.copy_from(&source.try_clone()?),
+                false => target.copy_from(&source),
+            }
         })
     })
 }

@@ -1,19 +1,56 @@
 //! Tensors of other libraries, and the end of the interpreter.
+#![allow(unsafe_code, reason = "asks for the number of the interpreter")]
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use um_backend::cuda_um::fork::PerProcess;
 use um_dlpack::dlpark::{Managed, ManagedTensorBase};
 
-/// Whether the interpreter is about to end.
-static ENDS: AtomicBool = AtomicBool::new(false);
+/// The deleters of this process: a child made by `fork` does not have the threads that run those of its parent.
+static DELETERS: PerProcess<Deleters> = PerProcess::new(Deleters::default);
 
-/// Runs at the end of the program, before the interpreter ends (`atexit`).
+#[derive(Default)]
+struct Deleters {
+    /// Whether the interpreter is about to end.
+    end: AtomicBool,
+    /// Those that run now.
+    running: AtomicUsize,
+}
+
+/// How long the end of the program waits for them.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Refuses a second interpreter of the process, whose end would stop the deleters of the first. A child made by `fork` has its parent's.
+pub(crate) fn check_interpreter(_py: Python<'_>) -> PyResult<()> {
+    static FIRST: AtomicI64 = AtomicI64::new(-1);
+    // SAFETY: the thread has the lock of an interpreter, which lives during the call.
+    let own = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match FIRST.compare_exchange(-1, own, SeqCst, SeqCst) {
+        Err(first) if first != own => Err(PyImportError::new_err(
+            "cuda_um can be imported by one interpreter of a process, and another one imported it: use a process instead",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Runs at the end of the program, before the interpreter ends (`atexit`). Waits for deleters that have begun, without the interpreter's lock,
+/// for which they may wait.
 #[pyfunction]
-pub(crate) fn _ends() {
-    ENDS.store(true, SeqCst);
+pub(crate) fn _ends(py: Python<'_>) {
+    let deleters = DELETERS.get();
+    deleters.end.store(true, SeqCst);
+    py.detach(|| {
+        let start = Instant::now();
+        while deleters.running.load(SeqCst) > 0 && start.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    });
 }
 
 /// A tensor whose deleter may need the interpreter. Threads of this library drop it, and a thread that waits for the lock of an interpreter that
@@ -26,8 +63,13 @@ pub(crate) fn of<M: ManagedTensorBase + 'static>(tensor: Managed<M>) -> Arc<dyn 
 
 impl<M: ManagedTensorBase> Drop for Owner<M> {
     fn drop(&mut self) {
-        if ENDS.load(SeqCst) {
-            std::mem::forget(self.0.take());
+        // In this order: `_ends` waits for a deleter that does not see it.
+        let deleters = DELETERS.get();
+        deleters.running.fetch_add(1, SeqCst);
+        match deleters.end.load(SeqCst) {
+            true => std::mem::forget(self.0.take()),
+            false => drop(self.0.take()),
         }
+        deleters.running.fetch_sub(1, SeqCst);
     }
 }

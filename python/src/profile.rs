@@ -1,24 +1,30 @@
 //! Profiles of migrations.
 
-use parking_lot::Mutex;
+use std::sync::Arc;
+
+use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use um_backend::cuda_um::profile::{Profiler, Trace};
 
 use crate::backend::backend;
 use crate::errors::{Kind, argument, error, without_lock};
+use crate::number::Number;
 
 /// A context manager that records migrations, page faults and the program's operations, and then has their report.
 #[pyclass(frozen, module = "cuda_um")]
 pub(crate) struct Profile {
     device: usize,
+    /// A lock as in `backend`.
     state: Mutex<State>,
 }
 
 enum State {
     New,
     Running(Box<Profiler>),
-    Done(Box<Done>),
+    /// The block is over, and its report is being made, or could not be made.
+    Over,
+    Done(Arc<Done>),
 }
 
 struct Done {
@@ -31,22 +37,37 @@ struct Done {
 /// On a GPU, start the first profile before the first array: CUPTI does not report managed memory that is older than its first start. The savings
 /// in the report follow the cost model of `device`.
 #[pyfunction]
-#[pyo3(signature = (device=0))]
-pub(crate) fn profile(device: usize) -> Profile {
+#[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
+pub(crate) fn profile(device: Number<usize>) -> Profile {
     Profile {
-        device,
+        device: device.0,
         state: Mutex::new(State::New),
     }
 }
 
-impl Profile {
-    fn done<R>(&self, read: impl FnOnce(&Done) -> R) -> PyResult<R> {
-        match &*self.state.lock() {
-            State::Done(done) => Ok(read(done)),
-            _ => Err(argument(
-                "the report exists after the block: `with cuda_um.profile() as profile:`",
-            )),
+/// A profile that is dropped within its block ends without a report.
+impl Drop for Profile {
+    fn drop(&mut self) {
+        if let State::Running(profiler) = std::mem::replace(self.state.get_mut(), State::Over) {
+            let profiler = &mut Some(profiler);
+            // Without Python's lock, unless the interpreter ends.
+            Python::try_attach(|py| py.detach(|| drop(profiler.take())));
+            drop(profiler.take());
         }
+    }
+}
+
+impl Profile {
+    /// Reads the report without Python's lock.
+    fn done<R: Send>(&self, py: Python<'_>, read: impl FnOnce(&Done) -> R + Send) -> PyResult<R> {
+        let done = match &*self.state.lock() {
+            State::Done(done) => Some(Arc::clone(done)),
+            _ => None,
+        };
+        let done = done.ok_or_else(|| {
+            argument("the report exists after the block: `with cuda_um.profile() as profile:`")
+        })?;
+        Ok(py.detach(|| read(&done)))
     }
 }
 
@@ -54,7 +75,8 @@ impl Profile {
 impl Profile {
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, this) = (slf.py(), slf.get());
-        if !matches!(*this.state.lock(), State::New) {
+        let is_new = matches!(*this.state.lock(), State::New);
+        if !is_new {
             return Err(argument(
                 "a profile is used once: call `cuda_um.profile()` again",
             ));
@@ -62,15 +84,24 @@ impl Profile {
         let backend = backend(py, this.device)?;
         let started = py.detach(|| Profiler::start(backend.device().as_cuda_um().runtime()));
         let started = started.map_err(|refused| error(Kind::Device, refused.to_string()))?;
-        *this.state.lock() = State::Running(Box::new(started));
+        let started = State::Running(Box::new(started));
+        let before = std::mem::replace(&mut *this.state.lock(), started);
+        // Usually `New`; a profiler needs the library's locks to end.
+        py.detach(|| drop(before));
         Ok(slf.clone())
     }
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let State::Running(profiler) = std::mem::replace(&mut *self.state.lock(), State::New)
-        else {
-            return Ok(());
+        let profiler = {
+            let mut state = self.state.lock();
+            match std::mem::replace(&mut *state, State::Over) {
+                State::Running(profiler) => profiler,
+                other => {
+                    *state = other;
+                    return Ok(());
+                }
+            }
         };
         let backend = backend(py, self.device)?;
         let done = without_lock(py, || {
@@ -80,32 +111,35 @@ impl Profile {
             let report = cuda_um_trace::MigrationReport::of(&trace, &model);
             Ok(Done { trace, report })
         });
-        *self.state.lock() = State::Done(Box::new(done?));
+        let done = State::Done(Arc::new(done?));
+        *self.state.lock() = done;
         Ok(())
     }
 
     /// The report as text. The advice in it is that of the Rust library; `prefetch` and `advise` are the same calls here.
-    fn text(&self) -> PyResult<String> {
-        self.done(|done| done.report.to_string())
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
+        self.done(py, |done| done.report.to_string())
     }
 
     /// The report as JSON.
-    fn json(&self) -> PyResult<String> {
-        self.done(|done| serde_json::to_string(&done.report).unwrap_or_default())
+    fn json(&self, py: Python<'_>) -> PyResult<String> {
+        self.done(py, |done| {
+            serde_json::to_string(&done.report).unwrap_or_default()
+        })
     }
 
     /// The trace as JSON, which the programs `um_trace` and `um_replay` read.
-    fn trace_json(&self) -> PyResult<String> {
-        self.done(|done| done.trace.to_json())
+    fn trace_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.done(py, |done| done.trace.to_json())
     }
 
     /// The report and the timeline as one page without links.
     fn html(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| self.done(|done| cuda_um_trace::html(&done.trace, &done.report)))
+        self.done(py, |done| cuda_um_trace::html(&done.trace, &done.report))
     }
 
-    fn __str__(&self) -> PyResult<String> {
-        self.text()
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        self.text(py)
     }
 
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {

@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..WARM_UP + rounds {
         let start = Instant::now();
-        um_kernels::cosine_top_k_cpu(&queries, &targets, DIM, K, &mut scores, &mut best);
+        um_search::cosine_top_k_cpu(&queries, &targets, DIM, K, &mut scores, &mut best);
         let reference = start.elapsed();
         let answer = numpy.search(&best)?;
         if round >= WARM_UP {

@@ -10,7 +10,8 @@ use anyhow::Result;
 use cuda_um::{Advice, AutoPrefetch, Location, UnifiedBuffer};
 use std::cell::RefCell;
 use std::time::Duration;
-use um_kernels::{ExactTopK, Filter, Metric, Scale, SearchBuffers, TopKShape};
+use um_kernels::Scale;
+use um_search::{ExactTopK, Filter, Metric, SearchBuffers, TopKShape};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "auto_prefetch",

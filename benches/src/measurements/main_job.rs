@@ -10,7 +10,7 @@ use anyhow::Result;
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
 use std::cell::RefCell;
 use std::time::Duration;
-use um_kernels::{ExactTopK, Filter, Metric, SearchBuffers, TopKShape};
+use um_search::{ExactTopK, Filter, Metric, SearchBuffers, TopKShape};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "main_job",

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use task::write;
-use um_kernels::{ExactTopK, Filter, Metric, SearchBuffers, TargetScalar, TopKShape};
+use um_search::{ExactTopK, Filter, Metric, SearchBuffers, TargetScalar, TopKShape};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "recall",
@@ -140,7 +140,7 @@ impl<'a> Contenders<'a> {
         case: &mut Case<'a>,
         name: &str,
         targets: View<'a, T>,
-        launch: impl Fn(SearchBuffers<'_, T>) -> um_kernels::Result<()> + 'a,
+        launch: impl Fn(SearchBuffers<'_, T>) -> um_search::Result<()> + 'a,
     ) {
         let keeps = name == UNFILTERED;
         case.ours(name, move |round| {

@@ -55,8 +55,12 @@ impl Program {
         let bytes = budget.slots() * SLOT_BYTES;
         let (in_bytes, out_bytes) = (Least::new(self).run(bytes), self.least_out(bytes));
         let compute: f64 = self.steps.iter().map(|step| step.compute_seconds).sum();
-        let ins = in_bytes as f64 / link.in_bytes_per_second;
-        let outs = out_bytes as f64 / link.out_bytes_per_second;
+        // All at the speed of the fastest buffer.
+        let links = || self.buffers.iter().map(|spec| link.of(spec));
+        let fastest_in = links().map(|link| link.in_bytes_per_second);
+        let fastest_out = links().map(|link| link.out_bytes_per_second);
+        let ins = in_bytes as f64 / fastest_in.fold(1.0, f64::max);
+        let outs = out_bytes as f64 / fastest_out.fold(1.0, f64::max);
         Bound {
             in_bytes,
             out_bytes,

@@ -195,6 +195,7 @@ impl<'a> Reader<'a> {
                     bytes: spec.bytes,
                     role,
                     in_place: false,
+                    in_file: false,
                 }
             });
         Program {

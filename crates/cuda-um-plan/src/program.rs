@@ -46,6 +46,9 @@ pub struct BufferSpec {
     /// A step may read the buffer in its home, over the link ([`TransferKind::ReadInPlace`](crate::TransferKind)).
     #[serde(default)]
     pub in_place: bool,
+    /// The home is a file: transfers take the time of [`Link::file`](crate::Link::file).
+    #[serde(default)]
+    pub in_file: bool,
 }
 
 impl BufferSpec {
@@ -63,8 +66,9 @@ pub enum Role {
     ReadOnly,
     /// A write makes the home stale: the contents are written back before the buffer is dropped.
     ReadWrite,
-    /// The contents live from the first use in a pass to the last one. They are undefined before, so the first use counts as a
-    /// write of all bytes, whatever its access is, and useless afterwards. Between two uses they may be written to the home and read back.
+    /// The contents live from the first use in a pass to the last one. A plan counts the first use as a write of all bytes, whatever its
+    /// access is: a step that reads before has zeros or earlier contents of the same buffer. After the last use the contents are gone, until a
+    /// write or the first use in the next pass. Between two uses they may be written to the home and read back.
     Scratch,
 }
 
@@ -180,7 +184,8 @@ impl Program {
             let numbers = [
                 one.bytes,
                 one.role as u64,
-                u64::from(one.in_place),
+                // A program without files has the number that earlier versions give it.
+                u64::from(one.in_place) | u64::from(one.in_file) << 1,
                 one.name.len() as u64,
             ];
             add(&numbers, &one.name);

@@ -1,5 +1,6 @@
 //! Predicts the time of a pass: an event simulation of the two directions of the link and of the steps.
 
+mod thread;
 mod timeline;
 mod work;
 
@@ -16,11 +17,12 @@ impl Transfers {
         let work = self.work(program, link, &waits);
         let (mut in_bytes, mut out_bytes, mut in_seconds) = (0, 0, 0.0);
         for one in self.before.in_order().chain(self.after.in_order()) {
-            let bytes = program.buffers[one.buffer].bytes;
+            let spec = &program.buffers[one.buffer];
+            let bytes = spec.bytes;
             match one.kind {
                 TransferKind::In | TransferKind::ReadInPlace => {
                     in_bytes += bytes;
-                    in_seconds += link.in_seconds(bytes);
+                    in_seconds += link.of(spec).in_seconds(bytes);
                 }
                 TransferKind::Out => out_bytes += bytes,
                 TransferKind::Claim | TransferKind::Drop => {}
@@ -54,6 +56,9 @@ impl Transfers {
             ins_until: Vec::with_capacity(self.steps()),
             claims: Vec::with_capacity(self.steps()),
             in_place: Vec::with_capacity(self.steps()),
+            thread: Vec::new(),
+            thread_until: Vec::new(),
+            thread_of_ins: Vec::new(),
             both_ways: link.both_ways,
             cyclic: program.repeat == Repeat::Cyclic,
         };
@@ -62,10 +67,11 @@ impl Transfers {
             let (mut claim, mut in_place) = (None, 0.0);
             for one in self.before.of_step(step) {
                 let waits_for = waits.next().copied().flatten();
-                let bytes = program.buffers[one.buffer].bytes;
+                let spec = &program.buffers[one.buffer];
+                let bytes = spec.bytes;
                 match one.kind {
                     TransferKind::In => work.ins.push(Entry {
-                        seconds: link.in_seconds(bytes),
+                        seconds: link.of(spec).in_seconds(bytes),
                         earliest: one.earliest,
                         waits_for,
                     }),
@@ -78,14 +84,16 @@ impl Transfers {
             }
             for one in self.after.of_step(step) {
                 if one.kind == TransferKind::Out {
-                    let bytes = program.buffers[one.buffer].bytes;
-                    work.outs.push((step, link.out_seconds(bytes)));
+                    let spec = &program.buffers[one.buffer];
+                    let seconds = link.of(spec).out_seconds(spec.bytes);
+                    work.outs.push((step, seconds));
                 }
             }
             work.ins_until.push(work.ins.len());
             work.claims.push(claim);
             work.in_place.push(in_place);
         }
+        work.add_files(self, program, link);
         work
     }
 

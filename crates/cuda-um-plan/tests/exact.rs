@@ -25,6 +25,7 @@ fn tiny() -> impl Strategy<Value = (Program, u64)> {
             bytes: SLOT_BYTES,
             role: *role,
             in_place: false,
+            in_file: false,
         };
         let buffers: Vec<_> = roles.iter().map(buffer).collect();
         let repeat = if cyclic { Repeat::Cyclic } else { Repeat::Once };
@@ -168,6 +169,7 @@ fn tiny_programs() {
         latency_seconds: 0.0,
         both_ways: 0.5,
         in_place: 1.0,
+        file: None,
     };
     let outcome = TestRunner::new_with_rng(config, random).run(&tiny(), |(program, slots)| {
         let bytes = slots * SLOT_BYTES;

@@ -1,8 +1,8 @@
 //! What plans of layered programs reach, and their forms as text.
 
 use cuda_um_plan::{
-    Access, Budget, BufferSpec, Link, Plan, PlanError, Program, Recipe, Repeat, Role, SLOT_BYTES,
-    Step, TransferKind, Use,
+    Access, Budget, BufferSpec, FileLink, Link, Plan, PlanError, Program, Recipe, Repeat, Role,
+    SLOT_BYTES, Step, TransferKind, Use,
 };
 use shapes::{forward, there_and_back, training, with_compute};
 
@@ -130,6 +130,7 @@ fn buffer(name: &str, slots: u64, role: Role) -> BufferSpec {
         bytes: slots * SLOT_BYTES,
         role,
         in_place: role == Role::ReadOnly,
+        in_file: false,
     }
 }
 
@@ -232,6 +233,7 @@ fn transfers_from_the_device_have_deadlines() {
 fn one_pass_writes_its_results_back() {
     let input = BufferSpec {
         in_place: false,
+        in_file: false,
         ..buffer("input", 2, Role::ReadOnly)
     };
     let program = Program {
@@ -318,6 +320,18 @@ fn values_that_are_not_allowed_are_named() {
             "latency_seconds",
             Link {
                 latency_seconds: -1.0,
+                ..link
+            },
+        ),
+        (
+            "file.busy",
+            Link {
+                file: Some(FileLink {
+                    in_bytes_per_second: 1e9,
+                    out_bytes_per_second: 1e9,
+                    latency_seconds: 0.0,
+                    busy: 1.1,
+                }),
                 ..link
             },
         ),

@@ -113,7 +113,7 @@ exports! {
 
     cuDeviceGet cuDeviceGetName cuModuleLoadData cuModuleLoadDataEx cuModuleLoad cuModuleUnload cuModuleGetFunction
     cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor
-    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuLaunchKernel cuLaunchCooperativeKernel cuFuncSetCacheConfig
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuLaunchKernel cuUmSimLaunchKernel cuLaunchCooperativeKernel cuFuncSetCacheConfig
     cuMemsetD8Async cuPointerGetAttribute cuMemsetD16Async cuMemsetD32Async cuStreamWriteValue32 cuInit cuDriverGetVersion cuDeviceTotalMem_v2
     cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
     cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice cuCtxGetApiVersion cuCtxSetFlags cuCtxSetCacheConfig cuCtxGetCacheConfig

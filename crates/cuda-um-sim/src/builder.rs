@@ -180,7 +180,7 @@ impl Builder {
     /// Builds the simulator.
     ///
     /// # Errors
-    /// The number of devices is not 1 to 8; the cost model holds an impossible value; the kernel refuses the address space; or 32
+    /// The number of devices is not 1 to 8; a device has no memory; the cost model holds an impossible value; the kernel refuses the address space; or 32
     /// simulators exist in this process, and none ends within half a minute.
     pub fn build(self) -> Result<Sim, SimError> {
         if !(1..=MAX_DEVICES).contains(&self.devices) {
@@ -190,6 +190,9 @@ impl Builder {
         }
         let mut profile = self.gpu.profile();
         if let Some(bytes) = self.total_memory_bytes {
+            if bytes == 0 {
+                return Err(SimError::NoMemory);
+            }
             profile.total_memory_bytes = bytes;
         }
         let cost = self.cost.unwrap_or_else(|| profile.cost.clone());

@@ -15,6 +15,9 @@ pub enum SimError {
         /// The requested number.
         devices: usize,
     },
+    /// A device has memory.
+    #[error("0 bytes of memory: a device has some")]
+    NoMemory,
     /// All slots for simulators of this process stayed in use.
     #[error(
         "{slots} simulators exist in this process already, and none ended during the wait: drop one first"

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use parking_lot::RwLock;
+use cuda_um_locks::RwLock;
 
 use crate::engine::{Core, PAGE};
 use crate::misuse::Misuse;

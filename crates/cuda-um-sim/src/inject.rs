@@ -15,7 +15,7 @@ use cuda_um_sys::cudaError;
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `Sim::fail`"]
 pub struct Fail {
-    call: String,
+    call: &'static str,
     skip: u64,
     times: Option<u64>,
     pub(crate) code: u32,
@@ -24,11 +24,10 @@ pub struct Fail {
 }
 
 impl Fail {
-    /// The next call of the C function of this name does not run and returns `cudaErrorUnknown`. The name is the exported one, for example
-    /// `cudaMemPrefetchAsync_v2`.
-    pub fn call(name: &str) -> Fail {
+    /// The next call of this name fails. [`Fail::call`] checks the name.
+    pub(crate) fn of(call: &'static str) -> Fail {
         Fail {
-            call: name.to_owned(),
+            call,
             skip: 0,
             times: Some(1),
             code: cudaError::cudaErrorUnknown.0,
@@ -38,9 +37,14 @@ impl Fail {
     }
 
     /// The n-th call from now fails, counted from 1, instead of the next one.
+    ///
+    /// # Panics
+    /// The number is 0.
+    #[track_caller]
     pub fn nth(self, n: u64) -> Fail {
+        assert!(n > 0, "calls are counted from 1, and there is no call 0");
         Fail {
-            skip: n.saturating_sub(1),
+            skip: n - 1,
             ..self
         }
     }
@@ -138,6 +142,12 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "no call 0")]
+    fn a_failure_of_the_call_0_is_refused() {
+        let _ = Fail::call("cudaMalloc").nth(0);
+    }
 
     #[test]
     #[should_panic(expected = "0, which is success")]

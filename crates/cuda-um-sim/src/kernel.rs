@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytemuck::Pod;
 
-use crate::engine::{KernelMemory, Launch, LaunchShape, Request, device_touches};
+use crate::engine::{KernelMemory, Launch, LaunchShape, Parameter, Request, device_touches};
 
 /// A CPU reference: does on slices the work that the kernel of that name does on a GPU.
 ///
@@ -57,7 +57,7 @@ pub struct LaunchContext<'a> {
     memory: &'a dyn KernelMemory,
     launch: Launch,
     shape: LaunchShape,
-    parameters: Vec<Vec<u8>>,
+    parameters: Vec<Parameter>,
     held: RefCell<Vec<(Range<usize>, bool)>>,
     spent: RefCell<Spent>,
     /// The first access that was refused.
@@ -82,7 +82,7 @@ impl<'a> LaunchContext<'a> {
         memory: &'a dyn KernelMemory,
         launch: Launch,
         shape: LaunchShape,
-        parameters: Vec<Vec<u8>>,
+        parameters: Vec<Parameter>,
     ) -> LaunchContext<'a> {
         LaunchContext {
             kernel,
@@ -152,8 +152,9 @@ impl<'a> LaunchContext<'a> {
     /// There is no such parameter.
     pub fn bytes(&self, index: usize) -> Result<&[u8], ReferenceError> {
         let count = self.parameters.len();
-        let found = self.parameters.get(index).map(Vec::as_slice);
-        found.ok_or(ReferenceError::NoParameter { index, count })
+        let found = self.parameters.get(index);
+        let found = found.ok_or(ReferenceError::NoParameter { index, count })?;
+        Ok(&found.bytes)
     }
 
     /// The `len` elements behind a pointer parameter, to read. Managed pages fault, and migrate or are duplicated, as when the kernel reads
@@ -163,7 +164,8 @@ impl<'a> LaunchContext<'a> {
     /// [`system_slice`](Self::system_slice).
     ///
     /// # Errors
-    /// The parameter is not a pointer, the kernel may not read the memory, or the slice overlaps a mutable one.
+    /// The parameter is not a pointer, the kernel may not read the memory, the slice overlaps a mutable one, or it exceeds the argument, if
+    /// the caller of the launch declared its size, as cuda-um does for buffers and views.
     pub fn slice<T: Pod>(&self, index: usize, len: usize) -> Result<&'a [T], ReferenceError> {
         self.read(index, 0..len, false)
     }
@@ -188,7 +190,8 @@ impl<'a> LaunchContext<'a> {
     /// every device: see [`system_slice_mut`](Self::system_slice_mut).
     ///
     /// # Errors
-    /// The parameter is not a pointer, the kernel may not write the memory, or the slice overlaps another slice of this launch.
+    /// The parameter is not a pointer, the kernel may not write the memory, the slice overlaps another slice of this launch, it exceeds the
+    /// argument as in [`slice`](Self::slice), or the argument was passed only to be read.
     pub fn slice_mut<T: Pod>(
         &self,
         index: usize,
@@ -270,23 +273,27 @@ impl<'a> LaunchContext<'a> {
         system: bool,
     ) -> Result<Option<usize>, ReferenceError> {
         let start = range.start.saturating_mul(size_of::<T>());
-        let address = (self.value::<u64>(index)? as usize).saturating_add(start);
-        let acquired = self.check::<T>(index, address, range.len(), write, system);
-        if let Err(error) = &acquired {
-            self.refused.borrow_mut().get_or_insert(error.clone());
-        }
-        acquired
+        self.value::<u64>(index)?;
+        self.noted(self.check::<T>(index, start, range.len(), write, system))
     }
 
-    /// The address at which the elements are read and written; `None` if there are none.
+    /// Notes the first access that is refused.
+    fn noted<R>(&self, checked: Result<R, ReferenceError>) -> Result<R, ReferenceError> {
+        checked.inspect_err(|error| {
+            self.refused.borrow_mut().get_or_insert(error.clone());
+        })
+    }
+
+    /// The address at which the `len` elements from byte `start` on are read and written; `None` if there are none.
     fn check<T: Pod>(
         &self,
         index: usize,
-        address: usize,
+        start: usize,
         len: usize,
         write: bool,
         system: bool,
     ) -> Result<Option<usize>, ReferenceError> {
+        let address = (self.value::<u64>(index)? as usize).saturating_add(start);
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| {
             isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some()
         });
@@ -310,6 +317,8 @@ impl<'a> LaunchContext<'a> {
         if !address.is_multiple_of(align_of::<T>()) {
             return Err(ReferenceError::Misaligned { index, address });
         }
+        self.check_declared(index, start..start + bytes, write)?;
+        self.check_shared(index, address..address + bytes, write)?;
         let range = address..address + bytes;
         let overlaps = |(held, mutable): &(Range<usize>, bool)| {
             (write || *mutable) && held.start < range.end && range.start < held.end
@@ -336,6 +345,66 @@ impl<'a> LaunchContext<'a> {
         spent.local_bytes += (bytes as u64).saturating_sub(access.remote_bytes);
         self.held.borrow_mut().push((range, write));
         Ok(Some(access.view))
+    }
+
+    /// Compares an access of bytes of an argument with the argument that the caller declared.
+    fn check_declared(
+        &self,
+        index: usize,
+        accessed: Range<usize>,
+        write: bool,
+    ) -> Result<(), ReferenceError> {
+        let Some(declared) = self.parameters[index].memory else {
+            return Ok(());
+        };
+        let access = match write {
+            true => "writes",
+            false => "reads",
+        };
+        if accessed.end > declared.bytes {
+            return Err(ReferenceError::BeyondArgument {
+                index,
+                bytes: declared.bytes,
+                access,
+                accessed,
+            });
+        }
+        match write && !declared.may_write {
+            true => Err(ReferenceError::ReadOnlyArgument { index }),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a write through an address that was passed as a number, if the memory is also an argument that was passed as `&`.
+    fn check_shared(
+        &self,
+        index: usize,
+        written: Range<usize>,
+        write: bool,
+    ) -> Result<(), ReferenceError> {
+        if !write || self.parameters[index].memory.is_some() {
+            return Ok(());
+        }
+        let mut shared = None;
+        for (other, parameter) in self.parameters.iter().enumerate() {
+            let Some(declared) = parameter.memory else {
+                continue;
+            };
+            let start = self.value::<u64>(other)? as usize;
+            let end = start.saturating_add(declared.bytes);
+            match (
+                start < written.end && written.start < end,
+                declared.may_write,
+            ) {
+                (true, true) => return Ok(()),
+                (true, false) => shared = shared.or(Some(other)),
+                (false, _) => {}
+            }
+        }
+        match shared {
+            Some(index) => Err(ReferenceError::ReadOnlyArgument { index }),
+            None => Ok(()),
+        }
     }
 
     /// The first access that was refused.

@@ -73,6 +73,7 @@ mod counters;
 mod engine;
 mod entry;
 mod error;
+mod failing_call;
 mod host_fault;
 mod inject;
 mod kernel;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use cuda_um_locks::Mutex;
 use cuda_um_sys::{Table, cudaError};
-use parking_lot::Mutex;
 
 use crate::call_log::CallRecord;
 use crate::counters::Counters;

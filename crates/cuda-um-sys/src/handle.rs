@@ -1,7 +1,10 @@
 //! The table of one loaded runtime, and the owner that keeps it loaded.
 
-use crate::bindings::common::{PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError};
+use crate::bindings::common::{
+    PFN_cuLaunchKernel, PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError,
+};
 use crate::cupti::{Addresses, Cupti, CuptiError};
+use crate::declared;
 use crate::error::LoadError;
 use crate::symbols::{DriverSymbols, Resolve, Symbols};
 use crate::table::{DriverTable, Functions, LATE};
@@ -27,6 +30,7 @@ pub struct Table {
     functions: Functions,
     version: RuntimeVersion,
     driver: OnceLock<DriverTable>,
+    declared_launch: Option<PFN_cuLaunchKernel>,
     /// CUPTI's symbols, if they come from the same place as the others; `None` if they are in a separate library.
     cupti: Option<Addresses>,
     owner: Arc<dyn Any + Send + Sync>,
@@ -88,6 +92,7 @@ impl Table {
             functions,
             version,
             driver: OnceLock::new(),
+            declared_launch: declared::launch(resolve),
             cupti: Some(Addresses::ask(resolve)),
             owner,
         })
@@ -120,6 +125,15 @@ impl Table {
             clear_last_error: self.functions.cudaGetLastError,
         })?;
         Ok(self.driver.get_or_init(|| found))
+    }
+
+    /// The simulator's function that launches a kernel with declared arguments, in place of `cuLaunchKernel`; `None` for a GPU.
+    ///
+    /// Its last argument, `extra` of `cuLaunchKernel`, is the address of an array with one [`DeclaredArgument`](crate::DeclaredArgument)
+    /// for each parameter of the kernel. An access of the kernel's CPU reference beyond its declared argument is a fault of the kernel.
+    #[inline]
+    pub fn declared_launch(&self) -> Option<PFN_cuLaunchKernel> {
+        self.declared_launch
     }
 
     /// The table of a real runtime library, which has CUPTI in a separate library.

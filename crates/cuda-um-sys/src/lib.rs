@@ -68,6 +68,7 @@ pub mod bindings {
 mod constants;
 #[allow(non_snake_case, reason = "C names")]
 mod cupti;
+mod declared;
 mod error;
 mod handle;
 mod loader;
@@ -83,6 +84,7 @@ mod version;
 pub use bindings::common::*;
 pub use constants::*;
 pub use cupti::*;
+pub use declared::DeclaredArgument;
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn wait_for_frees() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        cuda_um::process_end::watch();
+        cuda_um::process_end::watch(cuda_um::process_end::Used::Context);
         // SAFETY: the function takes no arguments, cannot unwind, and exists until the process ends.
         #[allow(unsafe_code, reason = "atexit is a C function")]
         let code = unsafe { libc::atexit(wait) };

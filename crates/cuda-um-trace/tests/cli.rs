@@ -96,6 +96,12 @@ fn errors_name_the_file() {
         refusal(&["report", &trace, "--cost", &cost])
             .contains("cost_broken.json: a cost model is an object")
     );
+    // The limit of a cost model, not that of a trace.
+    let long = file("cost_long.json", &" ".repeat((64 << 10) + 1));
+    assert!(
+        refusal(&["report", &trace, "--cost", &long])
+            .contains("cost_long.json: it is larger than 65536 bytes")
+    );
     assert!(refusal(&["html", &trace, "-o", "no/such/page.html"]).contains("no/such/page.html: "));
 }
 

@@ -16,7 +16,7 @@ mod session;
 mod state;
 
 use crate::auto::report::{AutoPrefetchReport, AutoPrefetchStop};
-use crate::auto::state::{Kind, Session};
+use crate::auto::state::{Clock, Kind, Session};
 use crate::context::device::Device;
 use crate::context::observer::What;
 use crate::context::planner::{self, Planned, Planner};
@@ -93,6 +93,7 @@ impl AutoPrefetch {
     }
 
     /// Does the same as [`start`](Self::start), and compares rounds by another clock, for example that of the simulator.
+    /// A panic of the clock ends there, and the time is then zero.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl AutoPrefetch {
         device.api().origin.check("AutoPrefetch::start")?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         planner::enter(&Plans);
-        let mut session = Session::new(number, device.clone(), Box::new(clock));
+        let mut session = Session::new(number, device.clone(), Clock::new(clock));
         let is_free =
             |session: &RefCell<Option<_>>| session.try_borrow().is_ok_and(|s| s.is_none());
         if !SESSION.try_with(is_free).unwrap_or(false) {
@@ -143,7 +144,7 @@ impl Drop for AutoPrefetch {
 
 /// Ends the session of this thread, if it has one.
 pub(crate) fn end(origin: Origin) -> AutoPrefetchReport {
-    if origin.is_inherited() {
+    if origin.is_over() {
         return AutoPrefetchReport::default();
     }
     let Ok(session) = SESSION.try_with(|session| session.try_borrow_mut().map(|mut s| s.take()))

@@ -49,12 +49,13 @@
 //! ([`Error::Forked`]), and dropping them does nothing. The child must not read through an inherited guard. A process may end with live
 //! buffers: the driver frees all memory.
 
-// Floor 0: no CUDA. `floors.toml` lists the floor of each file; a file imports only from lower floors.
+// Floor 0: no CUDA. `cargo xtask floors` has the floor of each module; a file imports only from lower floors.
 #[cfg(all(test, not(cuda_um_loom)))]
 mod cases;
 mod element;
 mod error;
-mod fork;
+#[doc(hidden)]
+pub mod fork;
 mod label;
 #[doc(hidden)]
 pub mod process_end;
@@ -131,7 +132,7 @@ pub use resource::pool::{
 #[doc(hidden)]
 pub use sync::EventsLater;
 #[doc(hidden)]
-pub use unblock::unblock;
+pub use unblock::{Contained, unblock};
 
 /// The cost model: prices of copies, migrations and page faults.
 pub use cuda_um_cost as cost;

@@ -37,6 +37,7 @@ pub use cuda_um_trace as trace;
 pub use cuda_um_trace::Trace;
 
 use crate::context::runtime::Runtime;
+use crate::fork::PerProcess;
 use crate::profile::cupti::{Collection, Keep};
 use crate::profile::flush::Marker;
 use cuda_um_sys::Cupti;
@@ -45,22 +46,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The mark that this process collects. At most one profiler or counter exists at a time.
-struct Running;
+struct Running(&'static AtomicBool);
 
-static RUNNING: AtomicBool = AtomicBool::new(false);
+static RUNNING: PerProcess<AtomicBool> = PerProcess::new(AtomicBool::default);
 
 impl Running {
     fn take() -> Result<Self, ProfileError> {
-        match RUNNING.swap(true, Ordering::AcqRel) {
+        let running = RUNNING.get();
+        match running.swap(true, Ordering::AcqRel) {
             true => Err(ProfileError::AlreadyRunning),
-            false => Ok(Self),
+            false => Ok(Self(running)),
         }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        RUNNING.store(false, Ordering::Release);
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -197,7 +199,7 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        if self.runtime.api().origin.is_inherited() {
+        if self.runtime.api().origin.is_over() {
             return;
         }
         // There is no session after a stop; without a stop the session is discarded.

@@ -81,16 +81,6 @@ impl<T> RwLock<T> {
 }
 
 impl Condvar {
-    #[cfg(any(not(cuda_um_loom), miri))]
-    pub(crate) const fn new() -> Self {
-        Self(locks::Condvar::new())
-    }
-
-    #[cfg(all(cuda_um_loom, not(miri)))]
-    pub(crate) fn new() -> Self {
-        Self(locks::Condvar::default())
-    }
-
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         held::assert_only_one_held();
         self.0.wait(&mut guard.guard);

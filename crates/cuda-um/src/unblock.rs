@@ -1,14 +1,14 @@
 //! Runs waiting work on another thread, for futures on any executor.
 
 use crate::error::Result;
-use crate::fork::Origin;
+use crate::fork::{Origin, PerProcess};
 use crate::process_end::{self, Calls};
 use crate::sync::{Condvar, Mutex, caught, global};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// A thread without work ends after this time.
@@ -21,49 +21,97 @@ const THREADS: usize = 256;
 ///
 /// # Errors
 ///
-/// Errors of `work`; [`Error::Forked`](crate::Error::Forked) in a child made by `fork` after the call, because the thread does not
+/// Errors of `work`; CUDA's error for a call during the end of the process, if the process ends in the work;
+/// [`Error::Forked`](crate::Error::Forked) in a child made by `fork` after the call, because the thread does not
 /// exist there.
 #[doc(hidden)]
 pub async fn unblock<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
     let origin = Origin::here();
-    let outcome: Arc<Mutex<Outcome<R>>> = Arc::default();
-    let shared = Arc::clone(&outcome);
+    let task = Arc::new(Mutex::new(Task {
+        work: Some(work),
+        result: None,
+        waker: None,
+    }));
+    let shared = Arc::clone(&task);
     Pool::run(Box::new(move || {
+        let Some(work) = shared.lock().work.take() else {
+            return;
+        };
         // A panic goes to the future.
         let result = catch_unwind(AssertUnwindSafe(work));
         let waker = {
-            let mut outcome = shared.lock();
-            outcome.result = Some(result);
-            outcome.waker.take()
+            let mut task = shared.lock();
+            task.result = Some(result);
+            task.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
         }
     }));
     poll_fn(move |context| {
+        // Other threads than the one that runs the exit handlers stop here when the process ends.
         origin.check("a future")?;
         // A waker is cloned and dropped without the lock.
-        let waker = Contained(Some(context.waker().clone()));
-        let mut outcome = outcome.lock();
-        if let Some(result) = outcome.result.take() {
-            drop(outcome);
+        let waker = Contained::of(context);
+        let mut held = task.lock();
+        if let Some(result) = held.result.take() {
+            drop(held);
             return Poll::Ready(result.unwrap_or_else(|panic| resume_unwind(panic)));
         }
-        let before = outcome.waker.replace(waker);
-        drop(outcome);
+        if process_end::is_ending() {
+            // The threads of the pool have stopped, in the work or before it.
+            let work = held.work.take();
+            drop(held);
+            return Poll::Ready(match work {
+                Some(work) => work(),
+                None => Err(process_end::error("a future")),
+            });
+        }
+        let before = held.waker.replace(waker);
+        drop(held);
         drop(before);
         Poll::Pending
     })
     .await
 }
 
-/// A waker is foreign code: panics in it are caught.
-struct Contained(Option<Waker>);
+/// The work of a future, until a thread begins it; its result; and the waker of the future that waits for it.
+struct Task<W, R> {
+    work: Option<W>,
+    result: Option<std::thread::Result<Result<R>>>,
+    waker: Option<Contained>,
+}
+
+impl<W, R> Drop for Task<W, R> {
+    /// The future is gone, and a payload of a panic is foreign code.
+    fn drop(&mut self) {
+        match self.result.take() {
+            Some(Err(panic)) => std::mem::forget(panic),
+            result => drop(caught(|| drop(result))),
+        }
+    }
+}
+
+/// A waker is foreign code: panics in its wake and its drop are caught. Not part of the public interface: `um-backend` uses it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Contained(Option<Waker>);
 
 impl Contained {
-    fn wake(mut self) {
+    /// The waker of a task. Its clone may panic.
+    pub fn of(context: &Context<'_>) -> Self {
+        Self(Some(context.waker().clone()))
+    }
+
+    /// The waker, until it is woken.
+    pub fn waker(&self) -> Option<&Waker> {
+        self.0.as_ref()
+    }
+
+    /// Wakes the task, without a lock.
+    pub fn wake(mut self) {
         let waker = self.0.take();
         caught(|| waker.map(Waker::wake));
     }
@@ -73,21 +121,6 @@ impl Drop for Contained {
     fn drop(&mut self) {
         let waker = self.0.take();
         caught(|| drop(waker));
-    }
-}
-
-/// What the work returned, and the waker of the future that waits for it.
-struct Outcome<R> {
-    result: Option<std::thread::Result<Result<R>>>,
-    waker: Option<Contained>,
-}
-
-impl<R> Default for Outcome<R> {
-    fn default() -> Self {
-        Self {
-            result: None,
-            waker: None,
-        }
     }
 }
 
@@ -108,32 +141,26 @@ struct State {
 }
 
 global! {
-    static POOL: Pool = Pool {
-        state: Mutex::new(State {
-            jobs: VecDeque::new(),
-            threads: 0,
-            idle: 0,
-        }),
-        work_came: Condvar::new(),
-    };
+    static POOL: PerProcess<Pool> = PerProcess::new(Pool::default);
 }
 
 impl Pool {
     /// Runs a job on a thread. The job does not panic.
     fn run(job: Job) {
-        let mut state = POOL.state.lock();
+        let pool = POOL.get();
+        let mut state = pool.state.lock();
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() || state.threads >= THREADS {
             drop(state);
-            POOL.work_came.notify_one();
+            pool.work_came.notify_one();
             return;
         }
         state.threads += 1;
         drop(state);
         let thread = std::thread::Builder::new().name("cuda-um-wait".to_owned());
-        if thread.spawn(Self::work).is_err() {
+        if thread.spawn(|| pool.work()).is_err() {
             let job = {
-                let mut state = POOL.state.lock();
+                let mut state = pool.state.lock();
                 state.threads -= 1;
                 state.jobs.pop_back()
             };
@@ -144,21 +171,22 @@ impl Pool {
     }
 
     /// Runs jobs until none comes for a while.
-    fn work() {
-        let mut state = POOL.state.lock();
+    fn work(&self) {
+        let mut state = self.state.lock();
         loop {
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
+                // The future does the work, if the thread that runs the exit handlers polls it.
                 let Some(calls) = Calls::begin() else {
                     process_end::stop()
                 };
                 job();
                 drop(calls);
-                state = POOL.state.lock();
+                state = self.state.lock();
             }
             let since = Instant::now();
             state.idle += 1;
-            POOL.work_came.wait_for(&mut state, IDLE);
+            self.work_came.wait_for(&mut state, IDLE);
             state.idle -= 1;
             if state.jobs.is_empty() && since.elapsed() >= IDLE {
                 state.threads -= 1;

@@ -10,9 +10,13 @@ use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with, unpooled, 
 
 const MIB: usize = 1 << 20;
 
-/// Makes the next call of a function fail, also under the name that it had from 12.2 to 12.9.
+/// Makes the next call of a function fail; a prefetch also under the name that it had from 12.2 to 12.9.
 fn fail(sim: &Sim, call: &str) {
-    for name in [call, &format!("{call}_v2")] {
+    let names = match call {
+        "cudaMemPrefetchAsync" => &[call, "cudaMemPrefetchAsync_v2"][..],
+        _ => &[call],
+    };
+    for name in names {
         sim.fail(Fail::call(name).with(cudaError::cudaErrorInvalidValue));
     }
 }

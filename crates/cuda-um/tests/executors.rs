@@ -212,3 +212,31 @@ fn a_child_is_refused_what_its_parent_awaited() {
     drop(paused);
     assert_eq!(pollster::block_on(future).unwrap()[99], 7);
 }
+
+/// The payload of a panic.
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("the drop of a payload panics");
+    }
+}
+
+/// As many as the pool has threads: if each ended one, later work would wait for ever.
+#[test]
+fn a_payload_that_no_future_takes_ends_no_thread() {
+    let _watchdog = watch();
+    for _ in 0..300 {
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let mut future = Box::pin(cuda_um::unblock::<()>(move || {
+            // Until the future is dropped.
+            let _ = gone.recv();
+            std::panic::panic_any(PanicsInDrop)
+        }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        drop(future);
+        drop(go);
+    }
+    assert_eq!(pollster::block_on(cuda_um::unblock(|| Ok(7))).unwrap(), 7);
+}

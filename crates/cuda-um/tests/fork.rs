@@ -254,3 +254,30 @@ impl Drop for Over<'_> {
         self.0.store(true, Ordering::Relaxed);
     }
 }
+
+/// The parent's threads that work for futures do not exist in the child.
+#[test]
+fn a_child_awaits_futures_of_its_own_runtime() {
+    if !cuda_um_testkit::is_child() {
+        // In a process of its own: threads of other tests may hold locks of the simulator at the fork.
+        let name = "a_child_awaits_futures_of_its_own_runtime";
+        let status = cuda_um_testkit::again(name).status().unwrap();
+        return assert!(status.success(), "{status}");
+    }
+    let awaits = || {
+        let (sim, device, stream) = cuda_um_testkit::simulated(Gpu::H200);
+        let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 16).unwrap();
+        let paused = sim.pause();
+        data.fill(7, &stream).unwrap();
+        let resumes = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            drop(paused);
+        });
+        let first = pollster::block_on(data.host_async()).unwrap()[0];
+        resumes.join().unwrap();
+        first as i32
+    };
+    // A thread of the pool is idle afterwards.
+    assert_eq!(awaits(), 7);
+    assert_eq!(in_child(awaits), 7);
+}

@@ -1,11 +1,12 @@
 //! The same rules for every memory resource: contents, order, drops in use, limits.
 
+use cuda_um::sys::cudaError;
 use cuda_um::{
     Device, DeviceArena, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, LimitedMemory,
     ManagedMemory, MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions,
     Result, Stream, UnifiedBuffer, UnifiedPool,
 };
-use cuda_um_sim::Gpu;
+use cuda_um_sim::{Fail, Gpu};
 use cuda_um_testkit::simulated;
 
 /// A buffer of any type.
@@ -187,6 +188,41 @@ fn a_limit_counts_live_buffers() {
             "{name}"
         );
     });
+}
+
+/// Beyond the limit, and within it if CUDA refuses the memory.
+#[test]
+fn an_allocation_that_fails_is_not_charged() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let limit = 40_000;
+    for (call, limited) in [
+        (
+            "cudaMallocManaged",
+            LimitedMemory::new(ManagedMemory::new(&device), limit),
+        ),
+        (
+            "cudaMalloc",
+            LimitedMemory::new(DeviceMemory::new(&device), limit),
+        ),
+        (
+            "cudaHostAlloc",
+            LimitedMemory::new(PinnedMemory::new(&device), limit),
+        ),
+    ] {
+        let quarter = zeroed(&limited, 2500).unwrap();
+        let before = limited.stats();
+        for _ in 0..3 {
+            sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
+            let refused = zeroed(&limited, 7500).err().expect(call);
+            assert_eq!(refused.kind(), ErrorKind::Call, "{call}: {refused}");
+            let beyond = zeroed(&limited, 7501).err().expect(call);
+            assert_eq!(beyond.kind(), ErrorKind::OutOfMemory, "{call}: {beyond}");
+        }
+        assert_eq!(limited.stats(), before, "{call}");
+        let rest = zeroed(&limited, 7500).expect(call);
+        assert_eq!(limited.stats().live_bytes, 40_000, "{call}");
+        drop((quarter, rest));
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! `tracing` subscriber have no effect.
 
 use cuda_um::{
-    DeviceBuffer, DevicePool, Error, PinnedBuffer, PinnedPool, PoolOptions, RegisteredBuffer,
-    TransferOptions, UnifiedBuffer, UnifiedPool,
+    AutoPrefetch, DeviceBuffer, DevicePool, Error, PinnedBuffer, PinnedPool, PoolOptions,
+    RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
@@ -50,6 +50,48 @@ fn a_panic_drops_guards_buffers_streams_and_pools() {
         drop((kept, stream, device));
         runtime.reclaim().unwrap();
     }
+}
+
+/// A clock, and a value in its closure, that panic always.
+struct Clock;
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        panic!("the drop of a clock panics");
+    }
+}
+
+#[test]
+fn a_clock_that_panics_ends_nothing() {
+    let (_sim, device, stream) = simulated(Gpu::H200);
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
+    let (start, clock) = (std::time::Instant::now(), Clock);
+    let time = move || {
+        let _clock = &clock;
+        assert!(!std::thread::panicking(), "the clock panics");
+        start.elapsed()
+    };
+    let auto = AutoPrefetch::start_with_clock(&device, time).unwrap();
+    for round in 0..8 {
+        data.fill(round, &stream).unwrap();
+        unwinds(|| {
+            let mut guard = data.host_mut().unwrap();
+            assert_eq!(guard[0], round);
+            guard[0] = 1;
+            panic_any(OnPurpose);
+        });
+    }
+    unwinds(move || {
+        let _auto = auto;
+        panic_any(OnPurpose);
+    });
+
+    let auto = AutoPrefetch::start_with_clock(&device, || panic!("the clock panics")).unwrap();
+    for round in 0..8 {
+        data.fill(round, &stream).unwrap();
+        assert_eq!(data.host_mut().unwrap()[0], round);
+    }
+    auto.stop();
 }
 
 #[test]

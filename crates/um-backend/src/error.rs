@@ -57,9 +57,9 @@ pub enum CudaError {
         /// The `DType` of the target.
         target_dtype: DType,
     },
-    /// A call would wait for a guard of shared storage that its own thread holds.
+    /// A call would wait for a guard of shared storage that may be the caller's own.
     #[error(
-        "{call}: this thread would wait for its own guard, since the storage is in use by {held}: drop it first, or split one write guard into parts (`view_mut`, then `ViewMut::split_at`)"
+        "{call}: the caller could wait for its own guard, since the storage is in use by {held}: drop it first, split one write guard into parts (`view_mut`, then `ViewMut::split_at`), or wait in tasks with `read_async` and `write_async`"
     )]
     WouldDeadlock {
         /// The function of this crate.

@@ -36,9 +36,10 @@ use crate::memory::BufferMemory;
 /// assert_eq!(tensor.data()?[1], 2.0);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
-pub struct HostOwned<T: Element, B: ?Sized = dyn Buffer<T>>(Elements<T, B>);
+pub struct HostOwned<T: Element, B: ?Sized + 'static = dyn Buffer<T>>(Elements<T, B>);
 
-enum Elements<T: Element, B: ?Sized> {
+// `B` is `'static`, as for the guard of `cuda_um`, so that no lifetime is forgotten; and invariant, by `Look`.
+enum Elements<T: Element, B: ?Sized + 'static> {
     Guard(cuda_um::HostOwned<T, B>),
     Host(Arc<B>, Look<T, B>),
     Copy(Vec<T>),
@@ -82,7 +83,7 @@ impl<T: Element> HostOwned<T, ErasedBuffer> {
     }
 }
 
-impl<T: Element, B: ?Sized> HostOwned<T, B> {
+impl<T: Element, B: ?Sized + 'static> HostOwned<T, B> {
     fn new(owner: &Arc<B>, look: Look<T, B>, copy: fn(&B) -> Result<Vec<T>>) -> Result<Self> {
         if let BufferMemory::Host(_) = look(owner) {
             return Ok(Self(Elements::Host(Arc::clone(owner), look)));
@@ -111,7 +112,7 @@ impl<T: Element, B: ?Sized> HostOwned<T, B> {
     }
 }
 
-impl<T: Element, B: ?Sized> Deref for HostOwned<T, B> {
+impl<T: Element, B: ?Sized + 'static> Deref for HostOwned<T, B> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -127,7 +128,7 @@ impl<T: Element, B: ?Sized> Deref for HostOwned<T, B> {
     }
 }
 
-impl<T: Element, B: ?Sized> fmt::Debug for HostOwned<T, B> {
+impl<T: Element, B: ?Sized + 'static> fmt::Debug for HostOwned<T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

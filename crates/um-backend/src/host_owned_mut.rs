@@ -38,7 +38,14 @@ impl<T: Element> HostOwnedMut<T> {
     ///
     /// # Errors
     /// As for [`Buffer::host_mut`].
-    pub fn of(buffer: Box<dyn Buffer<T>>) -> Result<Self> {
+    pub fn of(mut buffer: Box<dyn Buffer<T>>) -> Result<Self> {
+        if !matches!(
+            buffer.memory_mut(),
+            BufferMemoryMut::Cuda(_) | BufferMemoryMut::Host(_)
+        ) {
+            // The error of memory that the host must not write.
+            buffer.copy_from_host_at(0, &[])?;
+        }
         Ok(Self(match buffer.memory() {
             BufferMemory::Host(_) => Elements::Host(buffer),
             BufferMemory::Cuda(view) if view.kind() != MemoryKind::Device => {

@@ -53,10 +53,13 @@ pub use memory::{BufferMemory, BufferMemoryMut};
 pub use pinned_buffer::PinnedBuffer;
 pub use prefetch_batch::{PrefetchBatch, Prefetched};
 pub use runtime::RuntimeChoice;
-pub use shared::{SharedBuffer, SharedRead, SharedWrite};
+pub use shared::{OfTask, OfThread, SharedBuffer, SharedRead, SharedWrite};
 pub use typed::Typed;
 pub use unified_buffer::UnifiedBuffer;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/non-concurrent.md")]
 struct NonConcurrent;

@@ -4,12 +4,12 @@
 mod simulated;
 
 use cuda_um::Runtime;
+use cuda_um::fork::PerProcess;
+use cuda_um_locks::Mutex;
 #[cfg(feature = "sim")]
 use cuda_um_sim::Sim;
-use parking_lot::Mutex;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{CudaError, Result, one_line};
 #[cfg(feature = "sim")]
@@ -103,16 +103,15 @@ impl Opened {
     }
 }
 
-/// The process that opened the first runtime; 0 before that.
-static HOME: AtomicU32 = AtomicU32::new(0);
+/// The process that opened the first runtime.
+static HOME: PerProcess<()> = PerProcess::new(|| ());
 
 /// Fails in a child made by `fork` of a process that has opened a runtime. Takes no lock, because a thread of the parent may have held it
 /// at the time of the fork.
 pub(crate) fn check_process(choice: &RuntimeChoice) -> Result<()> {
-    let here = std::process::id();
-    let home = HOME.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
-    let is_child = home.is_err_and(|home| home != here);
-    if is_child || matches!(choice, RuntimeChoice::Given(runtime) if runtime.is_inherited()) {
+    if HOME.is_inherited()
+        || matches!(choice, RuntimeChoice::Given(runtime) if runtime.is_inherited())
+    {
         let call = "opening a runtime";
         return Err(cuda_um::Error::Forked { call }.into());
     }
@@ -122,9 +121,16 @@ pub(crate) fn check_process(choice: &RuntimeChoice) -> Result<()> {
 /// Opens a runtime.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
     check_process(&choice)?;
+    let opened = open_here(choice)?;
+    // Only now: after a failure, a child may open one.
+    HOME.get();
+    Ok(opened)
+}
+
+fn open_here(choice: RuntimeChoice) -> Result<Opened> {
     match choice {
         RuntimeChoice::Environment => {
-            open(from_environment(std::env::var_os(VARIABLE).as_deref())?)
+            open_here(from_environment(std::env::var_os(VARIABLE).as_deref())?)
         }
         RuntimeChoice::Cuda => cuda(),
         RuntimeChoice::Sim => simulator(),
@@ -160,25 +166,29 @@ fn from_environment(value: Option<&std::ffi::OsStr>) -> Result<RuntimeChoice> {
 }
 
 /// A runtime that all backends of the process share.
-type Shared = Mutex<Option<Opened>>;
+type Shared = PerProcess<Mutex<Option<Opened>>>;
 
 /// The shared runtime, which is opened by the first call. A failure is not kept: a later call tries again.
 ///
 /// It is opened without the lock, because a subscriber of `tracing` may open a backend meanwhile. If two threads open one each, the first
 /// is kept.
 fn shared(shared: &Shared, make: impl FnOnce() -> Result<Opened>) -> Result<Opened> {
-    let known = shared.lock().clone();
+    let known = shared.get().lock().clone();
     if let Some(opened) = known {
         return Ok(opened);
     }
     let made = make()?;
-    let kept = shared.lock().get_or_insert_with(|| made.clone()).clone();
+    let kept = shared
+        .get()
+        .lock()
+        .get_or_insert_with(|| made.clone())
+        .clone();
     Ok(kept)
 }
 
 /// The process's libcudart.
 fn cuda() -> Result<Opened> {
-    static SHARED: Shared = Mutex::new(None);
+    static SHARED: Shared = PerProcess::new(Mutex::default);
     shared(&SHARED, || {
         let runtime = Runtime::open()?;
         runtime.device_count()?;
@@ -189,10 +199,25 @@ fn cuda() -> Result<Opened> {
 /// The process's simulator.
 #[cfg(feature = "sim")]
 fn simulator() -> Result<Opened> {
-    static SHARED: Shared = Mutex::new(None);
+    static SHARED: Shared = PerProcess::new(Mutex::default);
     shared(&SHARED, || {
+        check_kernels_variable()?;
         Ok(Opened::simulated(Simulated::open(Sim::from_env()?)?))
     })
+}
+
+/// Refuses the variable of the simulator's libcuda, which has no effect here.
+#[cfg(feature = "sim")]
+fn check_kernels_variable() -> Result<()> {
+    const KERNELS: &str = "CUDA_UM_SIM_KERNELS";
+    match std::env::var_os(KERNELS).filter(|value| !value.is_empty()) {
+        None => Ok(()),
+        Some(value) => Err(CudaError::InvalidSetting {
+            name: KERNELS,
+            value: value.to_string_lossy().into_owned(),
+            expected: "no value, as only the simulator's libcuda reads it: give kernels their references with `register_kernel`",
+        }),
+    }
 }
 
 #[cfg(not(feature = "sim"))]

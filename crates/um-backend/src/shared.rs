@@ -1,5 +1,6 @@
 //! Storage that several tensors share.
 
+mod caller;
 mod guard;
 mod part;
 mod storage;
@@ -19,9 +20,10 @@ use crate::error::CudaError;
 use crate::error::Result;
 use crate::host_owned::HostOwned;
 use crate::host_owned_mut::HostOwnedMut;
+pub use caller::{OfTask, OfThread};
 pub use guard::{SharedRead, SharedWrite};
-use part::{Held, Part};
-use storage::Storage;
+use part::Part;
+use storage::{Access, Held, Storage};
 
 /// A part of storage that several tensors share: what a tensor with views holds. A clone is the same part of the same storage.
 ///
@@ -35,9 +37,23 @@ use storage::Storage;
 /// A guard is needed only until the work is enqueued. As for every buffer, later work is ordered after earlier work on the memory.
 ///
 /// # Locking
-/// `read` waits while another thread holds a write guard, and while another thread waits for one. `write` waits for all guards. A guard
-/// belongs to the thread that took it: if that thread would wait for its own guard, it gets [`CudaError::WouldDeadlock`]. Two threads that wait
-/// for each other's storage are not noticed: take write guards of several storages in one order, or with [`try_write`](Self::try_write).
+/// Any number of read guards of a storage may live at a time, or one write guard. Requests that wait are served in order, with the exceptions
+/// below.
+///
+/// - A guard of [`read`](Self::read), [`write`](Self::write), [`host`](Self::host) or [`host_mut`](Self::host_mut) belongs to its thread, and is not
+///   `Send`. A guard that lives across an `await`, or moves to another thread, is one of [`read_async`](Self::read_async) or
+///   [`write_async`](Self::write_async): it is `Send`, and belongs to the task that took it.
+/// - A call never waits for a guard of its own thread or task: it gets [`CudaError::WouldDeadlock`]. The guard may be that of the caller, or of
+///   another task that keeps a guard of its thread across an `await`.
+/// - A call that blocks its thread does not wait for a guard of a task either, nor for a part that [`into_erased`](SharedRead::into_erased) took
+///   from its thread: the thread may have to run that task. It gets the same error. Await `read_async` or `write_async` instead; a thread that
+///   runs no task may block on them.
+/// - A thread or task that reads may read again at any time. A thread that reads is not held up by a task that waits to write.
+/// - Futures that one task polls together (`join!`) are of one task; futures whose wakers differ (`FuturesUnordered`, a `join_all` of many) are of
+///   different tasks: take the guards before, or one after the other.
+/// - Not noticed: two threads or tasks that wait for each other, and a task that waits for a guard that another task took and gave to it. Take
+///   write guards of several storages in one order, or with [`try_write`](Self::try_write).
+/// - In a child made by `fork`, every call gets [`Error::Forked`](cuda_um::Error::Forked), and drops do nothing.
 ///
 /// # Examples
 /// ```
@@ -170,15 +186,28 @@ impl SharedBuffer {
     /// Waits for a guard to read the part.
     ///
     /// # Errors
-    /// [`CudaError::WouldDeadlock`] if this thread holds a write guard of the storage.
+    /// [`CudaError::WouldDeadlock`] if it would wait for a guard of this thread or of a task; [`Forked`](cuda_um::Error::Forked).
     pub fn read(&self) -> Result<SharedRead> {
         self.reading("SharedBuffer::read", true)
+    }
+
+    /// Does the same as [`read`](Self::read), but waits in the task, not in the thread. The guard is `Send`, and may live across an `await`.
+    ///
+    /// A future that is dropped leaves the line. While it waits it must be polled: once it is served, others wait for it.
+    ///
+    /// # Errors
+    /// [`CudaError::WouldDeadlock`] if it would wait for a guard of this task or thread; [`Forked`](cuda_um::Error::Forked).
+    pub async fn read_async(&self) -> Result<SharedRead<OfTask>> {
+        let taken = self
+            .storage
+            .take_async(Access::Read, "SharedBuffer::read_async");
+        Ok(SharedRead::new(self.part(taken.await?)))
     }
 
     /// Does the same as [`read`](Self::read), but does not wait.
     ///
     /// # Errors
-    /// [`CudaError::StorageInUse`] if `read` would wait.
+    /// [`CudaError::StorageInUse`] if `read` would wait; [`Forked`](cuda_um::Error::Forked).
     pub fn try_read(&self) -> Result<SharedRead> {
         self.reading("SharedBuffer::try_read", false)
     }
@@ -186,15 +215,26 @@ impl SharedBuffer {
     /// Waits for a guard to read and write the part. Meanwhile no other guard of the storage exists.
     ///
     /// # Errors
-    /// [`CudaError::WouldDeadlock`] if this thread holds a guard of the storage.
+    /// As for [`read`](Self::read).
     pub fn write(&self) -> Result<SharedWrite> {
         self.writing("SharedBuffer::write", true)
+    }
+
+    /// Does the same as [`write`](Self::write), but waits in the task, not in the thread: as [`read_async`](Self::read_async).
+    ///
+    /// # Errors
+    /// As for [`read_async`](Self::read_async).
+    pub async fn write_async(&self) -> Result<SharedWrite<OfTask>> {
+        let taken = self
+            .storage
+            .take_async(Access::Write, "SharedBuffer::write_async");
+        Ok(SharedWrite::new(self.part(taken.await?)))
     }
 
     /// Does the same as [`write`](Self::write), but does not wait.
     ///
     /// # Errors
-    /// [`CudaError::StorageInUse`] if `write` would wait.
+    /// [`CudaError::StorageInUse`] if `write` would wait; [`Forked`](cuda_um::Error::Forked).
     pub fn try_write(&self) -> Result<SharedWrite> {
         self.writing("SharedBuffer::try_write", false)
     }
@@ -209,7 +249,7 @@ impl SharedBuffer {
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::host`].
     pub fn host<T: Element>(&self) -> Result<HostOwned<T>> {
         self.check_type::<T>()?;
-        let elements = self.reading("SharedBuffer::host", true)?.into_erased();
+        let elements = self.reading("SharedBuffer::host", true)?.into_part();
         HostOwned::of(&(Arc::new(elements.into_typed::<T>()?) as Arc<dyn Buffer<T>>))
     }
 
@@ -223,7 +263,7 @@ impl SharedBuffer {
     /// As for [`write`](Self::write), [`ErasedBuffer::typed`] and [`Buffer::host`].
     pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T>> {
         self.check_type::<T>()?;
-        let elements = self.writing("SharedBuffer::host_mut", true)?.into_erased();
+        let elements = self.writing("SharedBuffer::host_mut", true)?.into_part();
         HostOwnedMut::of(Box::new(elements.into_typed::<T>()?))
     }
 
@@ -249,21 +289,17 @@ impl SharedBuffer {
     }
 
     fn reading(&self, call: &'static str, waits: bool) -> Result<SharedRead> {
-        let held = Held::Read(self.storage.read(call, waits)?);
-        Ok(SharedRead::new(Part::erased(
-            held,
-            self.bytes.clone(),
-            self.dtype,
-        )))
+        let held = self.storage.take(Access::Read, call, waits)?;
+        Ok(SharedRead::new(self.part(held)))
     }
 
     fn writing(&self, call: &'static str, waits: bool) -> Result<SharedWrite> {
-        let held = Held::Write(self.storage.write(call, waits)?);
-        Ok(SharedWrite::new(Part::erased(
-            held,
-            self.bytes.clone(),
-            self.dtype,
-        )))
+        let held = self.storage.take(Access::Write, call, waits)?;
+        Ok(SharedWrite::new(self.part(held)))
+    }
+
+    fn part(&self, held: Held) -> ErasedBuffer {
+        Part::erased(held, self.bytes.clone(), self.dtype)
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {

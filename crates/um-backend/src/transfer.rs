@@ -8,6 +8,7 @@ use crate::access::Access;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
+use crate::range_ops::piece_of;
 
 /// Bytes of host memory for a copy that has no direct way.
 pub(crate) const STAGE_BYTES: usize = 4 << 20;
@@ -102,7 +103,7 @@ pub(crate) fn staged<T: Element>(
     mut read: impl FnMut(usize, &mut [T]) -> Result<()>,
     mut write: impl FnMut(usize, &[T]) -> Result<()>,
 ) -> Result<()> {
-    let piece = (STAGE_BYTES / size_of::<T>()).min(range.len());
+    let piece = piece_of::<T>(range.len()).min(range.len());
     let mut stage = host_vec::zeroed("copy_from_buffer", piece)?;
     let mut from = range.start;
     while from < range.end {
@@ -117,6 +118,32 @@ pub(crate) fn staged<T: Element>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LARGE: usize = STAGE_BYTES + 1;
+
+    #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    #[repr(transparent)]
+    struct Large([u8; LARGE]);
+
+    impl Element for Large {
+        const DTYPE: crate::DType = crate::DType::Opaque(LARGE);
+    }
+
+    #[test]
+    fn an_element_may_be_larger_than_a_piece() {
+        let mut copied = Vec::new();
+        let read = |from: usize, stage: &mut [Large]| {
+            assert_eq!(stage.len(), 1);
+            stage[0].0[0] = from as u8;
+            Ok(())
+        };
+        let write = |at: usize, stage: &[Large]| {
+            copied.push((at, stage[0].0[0]));
+            Ok(())
+        };
+        staged(1..3, read, write).unwrap();
+        assert_eq!(copied, [(0, 1), (1, 2)]);
+    }
 
     #[test]
     fn a_staged_copy_has_every_piece() {

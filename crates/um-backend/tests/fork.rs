@@ -2,8 +2,12 @@
 #![cfg(unix)]
 
 use cuda_um_testkit::child::in_child;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, RuntimeChoice};
+use um_backend::{
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, DType,
+    RuntimeChoice, SharedBuffer,
+};
 
 /// 0 if every result is `Forked`, otherwise the number of the first other result.
 fn first_not_refused(results: impl IntoIterator<Item = Result<(), CudaError>>) -> i32 {
@@ -61,6 +65,72 @@ fn a_child_is_refused_backends_old_and_new() {
     assert!(backend.migration_counts().is_some());
 }
 
+/// Guards of threads and tasks, a future that waits, and the lock itself: each may be of a thread that the child does not have.
+#[test]
+fn a_child_is_refused_shared_storage() {
+    let backend = CudaBackend::initialize_blocking(simulated()).unwrap();
+    let [held, free, own] = [(); 3].map(|()| {
+        let buffer = backend.create_erased(BufferKind::Unified, DType::U8, 4);
+        SharedBuffer::new(buffer.unwrap())
+    });
+    let (has_guard, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let _over = Over(&is_over);
+        scope.spawn(|| {
+            let _guard = held.write().unwrap();
+            has_guard.store(true, Ordering::Relaxed);
+            while !is_over.load(Ordering::Relaxed) {
+                // Often under the lock at the fork.
+                free.read().unwrap();
+            }
+        });
+        while !has_guard.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut waits = Some(Box::pin(held.write_async()));
+        assert!(
+            waits
+                .as_mut()
+                .unwrap()
+                .as_mut()
+                .poll(&mut context)
+                .is_pending()
+        );
+        let mut guards = Some((
+            own.read().unwrap(),
+            pollster::block_on(own.read_async()).unwrap(),
+        ));
+        for round in 0..10 {
+            let code = in_child(|| {
+                let all_refused = |storage: &SharedBuffer| {
+                    first_not_refused([
+                        storage.read().map(drop),
+                        storage.write().map(drop),
+                        storage.try_read().map(drop),
+                        storage.try_write().map(drop),
+                        storage.host::<u8>().map(drop),
+                        storage.host_mut::<u8>().map(drop),
+                        storage.clone().make_unique(),
+                        pollster::block_on(storage.read_async()).map(drop),
+                        pollster::block_on(storage.write_async()).map(drop),
+                    ])
+                };
+                let mut waits = waits.take().unwrap();
+                let polled = match waits.as_mut().poll(&mut context) {
+                    std::task::Poll::Ready(result) => first_not_refused([result.map(drop)]),
+                    std::task::Poll::Pending => 1,
+                };
+                drop((waits, guards.take()));
+                all_refused(&held) + 100 * all_refused(&free) + 10000 * polled
+            });
+            assert_eq!(code, 0, "round {round}");
+        }
+        drop((waits, guards));
+    });
+    held.write().unwrap();
+}
+
 #[test]
 fn locks_of_other_threads_hold_no_child_up() {
     let backend = CudaBackend::initialize_blocking(simulated()).unwrap();
@@ -88,4 +158,25 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Nothing was opened, so the child inherits nothing.
+#[test]
+fn a_child_opens_a_runtime_after_its_parent_failed_to() {
+    if !cuda_um_testkit::is_child() {
+        // In a process of its own, because other tests open runtimes.
+        let name = "a_child_opens_a_runtime_after_its_parent_failed_to";
+        let status = cuda_um_testkit::again(name).status().unwrap();
+        return assert!(status.success(), "{status}");
+    }
+    let of_cuda = CudaBackendConfig::default().runtime(RuntimeChoice::Cuda);
+    if CudaBackend::initialize_blocking(of_cuda).is_ok() {
+        eprintln!("NOT RUN: there is a GPU");
+        return;
+    }
+    let code = in_child(|| {
+        let opened = pollster::block_on(CudaBackend::initialize(simulated()));
+        i32::from(opened.is_ok())
+    });
+    assert_eq!(code, 1);
 }

@@ -98,7 +98,7 @@ impl DlpackBuffer {
             returns::start()?;
         }
         self.0.loans.begin();
-        Ok(Loan(Arc::clone(&self.0)))
+        Ok(Loan(Some(Arc::clone(&self.0))))
     }
 }
 
@@ -122,12 +122,20 @@ impl Drop for Lent {
     }
 }
 
-/// An export that lives. Its drop makes no call of CUDA, and waits for nothing.
-pub(crate) struct Loan(Arc<Lent>);
+/// An export that lives. Its drop makes no call of CUDA, waits for nothing, and does not panic: it runs in deleters.
+pub(crate) struct Loan(Option<Arc<Lent>>);
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.0.loans.end();
+        let Some(lent) = self.0.take() else { return };
+        lent.loans.end();
+        // Another thread may have waited since then, so that the memory is settled; even so it is not freed here.
+        if let Some(storage) = Arc::into_inner(lent).and_then(|mut last| last.storage.take()) {
+            match storage.device().cuda() {
+                Some(_) => returns::give_back(storage),
+                None => returns::free_now(storage),
+            }
+        }
     }
 }
 
@@ -135,6 +143,8 @@ impl Loan {
     /// Lends the storage as long as it lives.
     pub(crate) fn for_good(self) {
         // It never ends; the handle is given back.
-        self.0.loans.begin();
+        if let Some(lent) = &self.0 {
+            lent.loans.begin();
+        }
     }
 }

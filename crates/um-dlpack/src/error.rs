@@ -42,9 +42,9 @@ pub enum Error {
         /// The strides, in elements.
         strides: Vec<i64>,
     },
-    /// The shape does not have as many elements as the buffer.
+    /// The shape does not have as many elements as the buffer, or an extent that DLPack does not have.
     #[error(
-        "shape {shape:?} has {found} elements, and the buffer has {expected}: they must be equal"
+        "shape {shape:?} has {found} elements, and the buffer has {expected}: they must be equal, and each extent less than 2^63"
     )]
     Shape {
         /// The extents, in elements.

@@ -43,7 +43,8 @@ impl Target {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ExportOptions<'a> {
-    /// The device type. Default: 2 for device memory and unified memory, 1 for pinned memory and memory of the host.
+    /// The device type. Default: 2 for device memory and unified memory, 1 for pinned memory and memory of the host. An empty buffer of a
+    /// device has no memory, so that each type is allowed; the default is 2.
     pub target: Option<Target>,
     /// Whether the consumer must not write. Default: it may.
     pub read_only: bool,
@@ -149,11 +150,12 @@ fn place(storage: &SharedBuffer, target: Option<Target>) -> Result<(DLDevice, *m
 fn place_of_view(view: View<'_, u8>, target: Option<Target>) -> Result<(DLDevice, *mut c_void)> {
     let kind = view.kind();
     let target = target.unwrap_or(match kind {
-        MemoryKind::Pinned => Target::Host,
+        MemoryKind::Pinned if !view.is_empty() => Target::Host,
         _ => Target::Cuda,
     });
     let is_concurrent = view.device().capabilities().concurrent_managed_access;
     let reason = match (target, kind) {
+        _ if view.is_empty() => None,
         (Target::Cuda, _) if view.device_ptr().is_some() => None,
         (Target::Cuda, _) => Some("the device does not map it: copy it to a unified buffer"),
         (Target::Managed, MemoryKind::Managed) => None,
@@ -168,19 +170,18 @@ fn place_of_view(view: View<'_, u8>, target: Option<Target>) -> Result<(DLDevice
         return Err(refused(&view.kind_in_words(), target, reason));
     }
     let device_id = view.device().ordinal() as i32;
-    let (device, address) = match target {
-        Target::Cuda => (DLDevice::cuda(device_id), view.device_ptr()),
-        Target::Managed => {
-            let device_type = DLDeviceType::CUDAMANAGED;
-            (
-                DLDevice {
-                    device_type,
-                    device_id,
-                },
-                Some(view.as_ptr()),
-            )
-        }
-        Target::Host => (DLDevice::CPU, Some(view.as_ptr())),
+    let device = match target {
+        Target::Cuda => DLDevice::cuda(device_id),
+        Target::Managed => DLDevice {
+            device_type: DLDeviceType::CUDAMANAGED,
+            device_id,
+        },
+        Target::Host => DLDevice::CPU,
+    };
+    let address = match target {
+        _ if view.is_empty() => None,
+        Target::Cuda => view.device_ptr(),
+        Target::Managed | Target::Host => Some(view.as_ptr()),
     };
     let address = address.map_or(std::ptr::null_mut(), <*const u8>::cast_mut);
     Ok((device, address.cast()))

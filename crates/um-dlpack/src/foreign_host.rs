@@ -40,11 +40,16 @@ impl ForeignHost {
         }
     }
 
-    fn bytes_mut(&mut self) -> Result<&mut [u8], CudaError> {
+    fn check_write(&self) -> Result<(), CudaError> {
         if self.read_only {
             let what = format!("host memory at {:p}", self.start);
             return Err(um_backend::Error::ReadOnly { what }.into());
         }
+        Ok(())
+    }
+
+    fn bytes_mut(&mut self) -> Result<&mut [u8], CudaError> {
+        self.check_write()?;
         // SAFETY: guaranteed by the caller of `new`, and the borrow is exclusive.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
@@ -73,7 +78,13 @@ impl Buffer<u8> for ForeignHost {
 
     fn copy_from_host_at(&mut self, offset: usize, source: &[u8]) -> Result<(), CudaError> {
         let range = um_backend::cuda_um::range::check_at(offset, source.len(), self.len)?;
-        self.bytes_mut()?[range].copy_from_slice(source);
+        self.check_write()?;
+        // SAFETY: the range is within the bytes, which the borrow lets this call write. The source may be memory of the same owner, and
+        // overlap: no slice of the target exists.
+        unsafe {
+            let target = self.start.as_ptr().add(range.start);
+            std::ptr::copy(source.as_ptr(), target, range.len());
+        }
         Ok(())
     }
 

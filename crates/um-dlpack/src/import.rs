@@ -28,7 +28,7 @@ pub struct Imported {
 /// Imports a tensor without a copy, from the CPU or from the device of the backend. The tensor's deleter runs when the buffer is dropped and no
 /// work of this library uses the memory, on any thread. After an error it has run.
 ///
-/// Device type 2 with managed memory becomes a unified buffer, as device type 13 does.
+/// Device type 2 with managed memory becomes a unified buffer, as device type 13 does, and with pinned memory that the device maps a pinned buffer.
 ///
 /// # Safety
 /// - The tensor describes memory that is valid and initialised until its deleter runs.
@@ -114,9 +114,12 @@ impl Found {
             Err(refused @ CudaError::Cuda(um_backend::Error::Foreign { .. })) => refused,
             result => return Ok(result?),
         };
-        // Libraries that do not know device type 13 say 2 for managed memory.
+        // Libraries that do not know device type 13 say 2 for managed memory, and this library for mapped memory.
         match device.device_type == DLDeviceType::CUDA {
-            true => Ok(self.unified(backend).map_err(|_| refused)?),
+            true => Ok(self
+                .unified(backend)
+                .or_else(|_| self.pinned(backend))
+                .map_err(|_| refused)?),
             false => Err(refused.into()),
         }
     }

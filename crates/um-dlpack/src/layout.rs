@@ -36,7 +36,10 @@ pub(crate) fn extents(shape: &[usize], len: usize) -> Result<Vec<i64>> {
     let product = shape
         .iter()
         .try_fold(1usize, |product, &extent| product.checked_mul(extent));
-    let found = product.unwrap_or(usize::MAX);
+    let found = match shape.contains(&0) {
+        true => 0,
+        false => product.unwrap_or(usize::MAX),
+    };
     let extents: Option<Vec<i64>> = shape.iter().map(|&extent| extent.try_into().ok()).collect();
     match extents {
         Some(extents) if found == len => Ok(extents),
@@ -77,7 +80,13 @@ mod tests {
     fn shapes_that_do_not_fit_are_refused() {
         assert_eq!(extents(&[2, 3], 6).unwrap(), [2, 3]);
         assert_eq!(extents(&[], 1).unwrap(), [0; 0]);
-        for (shape, len) in [(&[2, 3][..], 5), (&[], 0), (&[usize::MAX, 2], 6)] {
+        assert_eq!(extents(&[1 << 62, 4, 0], 0).unwrap(), [1 << 62, 4, 0]);
+        for (shape, len) in [
+            (&[2, 3][..], 5),
+            (&[], 0),
+            (&[usize::MAX, 2], 6),
+            (&[1 << 63, 0], 0),
+        ] {
             assert!(
                 matches!(extents(shape, len), Err(Error::Shape { .. })),
                 "{shape:?}"

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use um_backend::{BufferMemory, Exported, SharedBuffer, SharedRead, Stream, View};
+use um_backend::{BufferMemory, ErasedBuffer, Exported, SharedBuffer, Stream, View};
 
 use crate::error::Result;
 
@@ -44,18 +44,19 @@ impl Ordering<'_> {
 /// for the device, as it does anyway after an export.
 fn after_earlier_work(stream: &Stream, storage: &SharedBuffer) -> Result<()> {
     // SAFETY: no other library uses the memory through this export.
-    let exported = match unsafe { Exported::new_mut(Arc::new(storage.read()?), stream, view) } {
-        // What is only read waits only for writes and moves.
-        Err(um_backend::Error::ReadOnly { .. }) => {
-            Exported::new(Arc::new(storage.read()?), stream, view)
-        }
-        exported => exported,
-    };
+    let exported =
+        match unsafe { Exported::new_mut(Arc::new(storage.read()?.into_part()), stream, view) } {
+            // What is only read waits only for writes and moves.
+            Err(um_backend::Error::ReadOnly { .. }) => {
+                Exported::new(Arc::new(storage.read()?.into_part()), stream, view)
+            }
+            exported => exported,
+        };
     drop(exported?);
     Ok(())
 }
 
-fn view(held: &SharedRead) -> um_backend::cuda_um::Result<View<'_, u8>> {
+fn view(held: &ErasedBuffer) -> um_backend::cuda_um::Result<View<'_, u8>> {
     match held.bytes().memory() {
         BufferMemory::Cuda(view) => Ok(view),
         _ => Err(um_backend::Error::NotSupported {

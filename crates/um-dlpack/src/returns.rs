@@ -2,13 +2,17 @@
 //! finalizer, in a callback of CUDA, which must not call CUDA, or in a child made by `fork`, where locks of the parent may be held for ever.
 //! So the drop only sends the memory to a thread, which waits for the device.
 
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, ThreadId};
 
-use um_backend::SharedBuffer;
-use um_backend::cuda_um::process_end::Calls;
+use um_backend::cuda_um::fork::PerProcess;
+use um_backend::cuda_um::process_end::{self, Calls};
+use um_backend::cuda_um::sys::cudaError;
+use um_backend::{CudaError, SharedBuffer};
 
 use crate::error::Result;
 
@@ -17,34 +21,30 @@ enum Message {
     Settle(Sender<um_backend::Result<()>>),
 }
 
-/// The thread, and the process that has it.
 struct Thread {
     sender: Sender<Message>,
     id: ThreadId,
-    process: u32,
 }
 
-static THREAD: OnceLock<Thread> = OnceLock::new();
+static THREAD: PerProcess<OnceLock<Thread>> = PerProcess::new(OnceLock::new);
 
-/// The thread; none in a child made by `fork`.
+/// The thread; none in a child made by `fork`, until the child exports memory of its own.
 fn own() -> Option<&'static Thread> {
-    THREAD
-        .get()
-        .filter(|thread| thread.process == std::process::id())
+    THREAD.get_if_made()?.get()
 }
 
 /// Starts the thread unless it runs. An export calls this, because a deleter must not.
 pub(crate) fn start() -> Result<()> {
-    if THREAD.get().is_none() {
+    let thread_of_process = THREAD.get();
+    if thread_of_process.get().is_none() {
         let (sender, receiver) = channel();
         let thread = thread::Builder::new()
             .name("um-dlpack".to_owned())
             .spawn(move || run(&receiver))?;
         // If another call was first, this sender is dropped, and so its thread ends.
-        let _ = THREAD.set(Thread {
+        let _ = thread_of_process.set(Thread {
             sender,
             id: thread.thread().id(),
-            process: std::process::id(),
         });
     }
     Ok(())
@@ -56,9 +56,8 @@ fn run(receiver: &Receiver<Message>) {
         match message {
             Message::Drop(storage) => match Calls::begin() {
                 Some(_calls) => {
-                    // The owner of imported memory is foreign code.
-                    let freed = catch_unwind(AssertUnwindSafe(|| end(storage))).unwrap_or(Ok(()));
-                    result = result.and(freed);
+                    let freed = caught(|| end(storage));
+                    result = result.and(freed.unwrap_or_else(|| Err(failed("a panic"))));
                 }
                 // The process ends, and the driver frees all memory.
                 None => std::mem::forget(storage),
@@ -69,22 +68,80 @@ fn run(receiver: &Receiver<Message>) {
     }
 }
 
-/// Frees the memory after the work on it. If the wait fails, work may still use the memory, which is leaked.
+/// Frees the memory after the work on it. If the wait fails, or panics, work may still use the memory, which is leaked.
 fn end(storage: SharedBuffer) -> um_backend::Result<()> {
-    let device = storage.device().cuda();
-    let waited = device.map_or(Ok(()), |device| device.synchronize());
-    if waited.is_err() {
-        std::mem::forget(storage);
+    let storage = ManuallyDrop::new(storage);
+    if let Some(device) = storage.device().cuda() {
+        device.synchronize()?;
     }
-    waited
+    drop(ManuallyDrop::into_inner(storage));
+    Ok(())
+}
+
+thread_local! {
+    /// What a call of `free_now` on this thread still frees; `None` outside of one.
+    static QUEUE: RefCell<Option<Vec<SharedBuffer>>> = const { RefCell::new(None) };
+}
+
+/// Frees memory without a wait, and without a panic: memory of the host, which no work of a device uses.
+///
+/// The owner of imported memory may drop the last handle of other memory. The outer call then frees that, so that a long chain needs no deep stack.
+pub(crate) fn free_now(storage: SharedBuffer) {
+    let mut next = Some(storage);
+    // A thread that ends has no queue, and frees the memory at once.
+    let is_outer = QUEUE.try_with(|queue| match &mut *queue.borrow_mut() {
+        Some(queue) => {
+            queue.extend(next.take());
+            false
+        }
+        closed => {
+            *closed = Some(Vec::new());
+            true
+        }
+    });
+    while let Some(storage) = next {
+        caught(|| drop(storage));
+        let popped = QUEUE.try_with(|queue| queue.borrow_mut().as_mut().and_then(Vec::pop));
+        next = popped.ok().flatten();
+    }
+    if is_outer == Ok(true) {
+        let _ = QUEUE.try_with(RefCell::take);
+    }
 }
 
 /// Frees the memory on the thread. In a child made by `fork` it is leaked: it belongs to the parent.
 pub(crate) fn give_back(storage: SharedBuffer) {
     match own() {
-        Some(thread) => drop(thread.sender.send(Message::Drop(storage))),
+        Some(thread) => {
+            // Work may use memory that the thread does not take.
+            if let Err(unsent) = thread.sender.send(Message::Drop(storage)) {
+                std::mem::forget(unsent);
+            }
+        }
         None => std::mem::forget(storage),
     }
+}
+
+/// Runs foreign code: the owner of imported memory, or the buffer of a framework. `None` after a panic.
+fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            // The drop of the payload is foreign code as well, which may panic.
+            std::mem::forget(panic);
+            None
+        }
+    }
+}
+
+fn failed(message: &str) -> CudaError {
+    CudaError::Cuda(um_backend::Error::Call {
+        call: "um-dlpack",
+        subject: "freeing memory that another library used".to_owned(),
+        code: cudaError::cudaErrorUnknown.0,
+        name: "cudaErrorUnknown".to_owned(),
+        message: message.to_owned(),
+    })
 }
 
 /// Waits until the memory whose last handle was dropped before is free, or waits for work of this library.
@@ -93,15 +150,20 @@ pub(crate) fn give_back(storage: SharedBuffer) {
 /// `fork`, it returns at once.
 ///
 /// # Errors
-/// The first error of a wait for the device since the last call. The memory is then leaked.
+/// The first error of a wait for the device since the last call: the memory is then leaked. Also if the drop of such memory panicked.
 pub fn settle() -> um_backend::Result<()> {
     let Some(thread) = own().filter(|thread| thread.id != thread::current().id()) else {
         return Ok(());
     };
+    // The thread stops, and the memory is not freed.
+    if process_end::is_ending() {
+        return Ok(());
+    }
     let (done, settled) = channel();
-    // Without an answer the thread has ended.
-    match thread.sender.send(Message::Settle(done)) {
-        Ok(()) => settled.recv().unwrap_or(Ok(())),
-        Err(_) => Ok(()),
+    // Without the thread, memory may still be in use.
+    let sent = thread.sender.send(Message::Settle(done));
+    match sent.map(|()| settled.recv()) {
+        Ok(Ok(result)) => result,
+        _ => Err(failed("the thread has ended")),
     }
 }

@@ -24,7 +24,7 @@ impl Budget {
             }
             Self::ShareOfFree(share) => {
                 let reason = "a share is above 0 and at most 1".to_owned();
-                return refused(format!("{share} of the free memory"), reason);
+                return refused(format!("{share:?} of the free memory"), reason);
             }
         };
         let slot = DeviceArena::SLOT_BYTES as u64;

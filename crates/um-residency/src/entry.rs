@@ -106,8 +106,7 @@ impl Entry {
 
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.
     fn lacks(&self, access: Access) -> bool {
-        let needs = access != Access::Write && (self.role != Role::Scratch || self.migrates);
-        self.blank && needs && matches!(self.memory, Residence::Here(_))
+        self.blank && access != Access::Write && matches!(self.memory, Residence::Here(_))
     }
 
     /// Whether the buffer must leave, and come back with its contents, for this access.

@@ -15,6 +15,7 @@ use crate::homed::Homed;
 /// A guard is needed only until the work is enqueued: later buffers in the same slots are ordered after that work. It stays on its thread.
 pub struct ReadGuard<'a, T> {
     held: Held,
+    // Covariant in `'a`; elements are plain data, so `T` has no subtypes.
     _buffer: PhantomData<&'a Homed<T>>,
 }
 

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use cuda_um_locks::{Mutex, RwLock};
+use cuda_um_plan::Role;
 use um_backend::CudaError;
-use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, ViewMut};
+use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, View, ViewMut};
 
 use crate::host_memory::{HostMemory, exclusive, settle_on_host};
 
@@ -65,7 +66,7 @@ impl Home {
             Self::Memory(memory) => Ok(stream.copy(&memory.view()?, to)?),
             // Its pages move: no memory of the arena has the contents.
             Self::Managed(_) => Ok(()),
-            Self::File(file, start) => read(file, *start, to),
+            Self::File(..) => self.read_file(to.as_view_mut()),
         }
     }
 
@@ -75,8 +76,46 @@ impl Home {
         match self {
             Self::Nowhere | Self::Managed(_) => Ok(()),
             Self::Memory(memory) => Ok(stream.copy(from, &mut exclusive(memory)?.view_mut()?)?),
-            Self::File(file, start) => write(file, *start, from),
+            Self::File(..) => self.write_file(from.as_view()),
         }
+    }
+
+    /// Reads the first bytes of a file into device memory, on several threads and through the pinned ring of the device.
+    pub(crate) fn read_file(&self, mut to: ViewMut<'_, u8>) -> Result<()> {
+        let Self::File(file, start) = self else {
+            return Ok(());
+        };
+        let (total, failure) = (to.len(), Mutex::new(None));
+        to.host_overwrite(.., |first, slots| {
+            let mut bytes = vec![0; slots.len()];
+            if let Err(error) = read_at(file, &mut bytes, start + first as u64) {
+                failure.lock().get_or_insert(error);
+            }
+            slots.copy_from_slice(&bytes)
+        })?;
+        match failure.into_inner() {
+            Some(error) => Err(failed("reading a home", total, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes device memory to the first bytes of a file.
+    pub(crate) fn write_file(&mut self, from: View<'_, u8>) -> Result<()> {
+        let Self::File(file, start) = self else {
+            return Ok(());
+        };
+        let mut piece = vec![0; PIECE.min(from.len())];
+        for at in (0..from.len()).step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min(from.len() - at)];
+            from.copy_to_host_at(at, piece)?;
+            write_at(file, piece, *start + at as u64).map_err(|source| CudaError::Io {
+                call: "writing a home",
+                done_bytes: at,
+                total_bytes: from.len(),
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     /// Managed memory that no guard writes.
@@ -181,7 +220,8 @@ impl Home {
                 memory.copy_from_host_at(offset, source)?;
                 settle_on_host(&mut memory, &device.default_stream()?)?;
             }
-            Self::File(file, start) => write_at(file, source, *start + offset as u64)
+            Self::File(file, start) => has_all(file, *start + bytes as u64)
+                .and_then(|()| write_at(file, source, *start + offset as u64))
                 .map_err(|error| failed("writing a home", source.len(), error))?,
         }
         Ok(())
@@ -196,6 +236,16 @@ fn lent() -> CudaError {
     }
 }
 
+/// Refuses a file that became shorter: a write of a part would leave zeros in the place of other elements.
+fn has_all(file: &File, end: u64) -> io::Result<()> {
+    let has = file.metadata()?.len();
+    if has >= end {
+        return Ok(());
+    }
+    let reason = format!("the file has {has} bytes now, and the buffer ends at byte {end}");
+    Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason))
+}
+
 fn failed(call: &'static str, total_bytes: usize, source: io::Error) -> CudaError {
     CudaError::Io {
         call,
@@ -205,36 +255,61 @@ fn failed(call: &'static str, total_bytes: usize, source: io::Error) -> CudaErro
     }
 }
 
-/// Reads a file into device memory, on several threads and through the pinned ring of the device.
-fn read(file: &File, start: u64, to: &mut DeviceBuffer<u8>) -> Result<()> {
-    let (total, failure) = (to.len(), Mutex::new(None));
-    to.host_overwrite(.., |first, slots| {
-        let mut bytes = vec![0; slots.len()];
-        if let Err(error) = read_at(file, &mut bytes, start + first as u64) {
-            failure.lock().get_or_insert(error);
+/// Refuses a file that transfers cannot read, or cannot write at their place.
+pub(crate) fn check_file(file: &File, role: Role) -> io::Result<()> {
+    let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    if !file.metadata()?.is_file() {
+        return refused("the home of a buffer is a regular file");
+    }
+    match opened(file)? {
+        Opened { appends: true, .. } => refused(
+            "the file is open with `append(true)`, and all writes go to its end: open it with `read(true).write(true)`",
+        ),
+        Opened { direct: true, .. } => {
+            refused("the file is open with `O_DIRECT`, which needs aligned memory: open it without")
         }
-        slots.copy_from_slice(&bytes)
-    })?;
-    match failure.into_inner() {
-        Some(error) => Err(failed("reading a home", total, error)),
-        None => Ok(()),
+        Opened { reads: false, .. } => refused("the file is not open for reading"),
+        Opened { writes: false, .. } if role != Role::ReadOnly => refused(
+            "the file is not open for writing: open it with `read(true).write(true)`, or use `Role::ReadOnly`",
+        ),
+        _ => Ok(()),
     }
 }
 
-/// Writes device memory to a file.
-fn write(file: &File, start: u64, from: &DeviceBuffer<u8>) -> Result<()> {
-    let mut piece = vec![0; PIECE.min(from.len())];
-    for at in (0..from.len()).step_by(PIECE) {
-        let piece = &mut piece[..PIECE.min(from.len() - at)];
-        from.copy_to_host_at(at, piece)?;
-        write_at(file, piece, start + at as u64).map_err(|source| CudaError::Io {
-            call: "writing a home",
-            done_bytes: at,
-            total_bytes: from.len(),
-            source,
-        })?;
-    }
-    Ok(())
+/// How a file was opened.
+struct Opened {
+    reads: bool,
+    writes: bool,
+    appends: bool,
+    direct: bool,
+}
+
+#[cfg(unix)]
+fn opened(file: &File) -> io::Result<Opened> {
+    use rustix::fs::{OFlags, fcntl_getfl};
+    let flags = fcntl_getfl(file)?;
+    let access = flags & OFlags::RWMODE;
+    #[cfg(target_os = "linux")]
+    let (direct, no_access) = (flags.contains(OFlags::DIRECT), flags.contains(OFlags::PATH));
+    #[cfg(not(target_os = "linux"))]
+    let (direct, no_access) = (false, false);
+    Ok(Opened {
+        reads: !no_access && access != OFlags::WRONLY,
+        writes: !no_access && access != OFlags::RDONLY,
+        appends: flags.contains(OFlags::APPEND),
+        direct,
+    })
+}
+
+/// Windows does not tell: a transfer that is not allowed fails.
+#[cfg(windows)]
+fn opened(_file: &File) -> io::Result<Opened> {
+    Ok(Opened {
+        reads: true,
+        writes: true,
+        appends: false,
+        direct: false,
+    })
 }
 
 #[cfg(unix)]

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use cuda_um_locks::RwLock;
 #[cfg(doc)]
 use um_backend::cuda_um;
 use um_backend::cuda_um::range;
@@ -16,7 +16,7 @@ use crate::arena::Arena;
 use crate::entries::Id;
 use crate::entry::{Entry, Residence};
 use crate::error::{Error, Result};
-use crate::home::Home;
+use crate::home::{Home, check_file};
 use crate::host_memory::settle_on_host;
 use crate::state::{Handle, Shared};
 use cuda_um_plan::Role;
@@ -51,7 +51,7 @@ impl<T: Element> Homed<T> {
             return Ok(Self::at(arena, len, role, Home::Nowhere));
         }
         let home = PinnedBuffer::<T>::zeroed(arena.device().as_cuda_um(), len)?;
-        Ok(Self::from_pinned(arena, home, role))
+        Self::from_pinned(arena, home, role)
     }
 
     /// Makes a buffer with a copy of a slice in new pinned memory.
@@ -60,7 +60,7 @@ impl<T: Element> Homed<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     pub fn from_slice(arena: &Arena, elements: &[T], role: Role) -> um_backend::Result<Self> {
         let home = PinnedBuffer::from_slice(arena.device().as_cuda_um(), elements)?;
-        Ok(Self::from_pinned(arena, home, role))
+        Self::from_pinned(arena, home, role)
     }
 
     /// Makes a buffer whose home is the vector's memory, which is registered with CUDA.
@@ -73,10 +73,22 @@ impl<T: Element> Homed<T> {
         Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
     }
 
-    /// Makes a buffer whose home is this pinned memory, of the same runtime. In a child made by `fork`, all uses of the buffer are refused.
-    pub fn from_pinned(arena: &Arena, home: PinnedBuffer<T>, role: Role) -> Self {
+    /// Makes a buffer whose home is this pinned memory. In a child made by `fork`, all uses of the buffer are refused.
+    ///
+    /// # Errors
+    /// [`RuntimeMismatch`](cuda_um::Error::RuntimeMismatch) for memory of another runtime than the arena's.
+    pub fn from_pinned(
+        arena: &Arena,
+        home: PinnedBuffer<T>,
+        role: Role,
+    ) -> um_backend::Result<Self> {
+        let runtime = arena.device().as_cuda_um().runtime();
+        if !runtime.is_same(home.device().runtime()) {
+            let what = "the pinned memory";
+            return Err(um_backend::Error::RuntimeMismatch { what }.into());
+        }
         let len = home.len();
-        Self::at(arena, len, role, Home::Memory(Arc::new(home)))
+        Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
     }
 
     /// Makes a buffer of a unified buffer, for an arena of [`Arena::unified`]. The guards of its working sets refer to the unified buffer's own
@@ -106,14 +118,17 @@ impl<T: Element> Homed<T> {
         Ok(Self::at(arena, len, role, home))
     }
 
-    /// Makes a buffer of `len` elements whose home is a part of a file, from byte `start` on, in the byte order of this machine. For a role
-    /// other than [`Role::ReadOnly`], the file is open for writing, too.
+    /// Makes a buffer of `len` elements whose home is a part of a regular file, from byte `start` on, in the byte order of this machine. The
+    /// file must be open for reading, and for a role other than [`Role::ReadOnly`] also for writing; not with `append(true)`, because Linux
+    /// then ignores the place of a write, and not with `O_DIRECT`.
     ///
     /// # Ordering
     /// The file is read by the working set, on several threads and through pinned memory of the library. A write back waits for the file.
+    /// Plans know the time that [`Arena::measure_link`] measures for files.
     ///
     /// # Errors
-    /// [`CudaError::Io`] if the file is shorter.
+    /// [`CudaError::Io`] with [`InvalidInput`](std::io::ErrorKind::InvalidInput) for another kind of file, and for one that is opened in
+    /// another way; with [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) if the file is shorter.
     pub fn from_file(
         arena: &Arena,
         file: File,
@@ -128,6 +143,7 @@ impl<T: Element> Homed<T> {
             total_bytes,
             source,
         };
+        check_file(&file, role).map_err(io)?;
         let has = file.metadata().map_err(io)?.len();
         if start.saturating_add(total_bytes as u64) > has {
             let reason = format!("the file has {has} bytes, and the buffer begins at byte {start}");

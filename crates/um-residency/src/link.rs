@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cuda_um_plan::{Access, Link};
+use cuda_um_plan::{Access, FileLink, Link, Role};
+use um_backend::CudaError;
 use um_backend::cuda_um::{
     self, Device, DeviceArena, Event, Location, Oversubscription, PinnedBuffer, Stream,
     UnifiedBuffer, UnifiedOptions, ViewMut,
 };
 
 use crate::arena::Arena;
+use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::held::Held;
-use crate::home::Home;
+use crate::home::{Home, SharedHome};
 use crate::homed::Homed;
 use crate::host_memory::{HostMemory, copy_pages, drop_pages, settle_on_host};
 use crate::set::{InPlace, List, acquire};
@@ -48,6 +50,10 @@ impl Arena {
     /// For an arena of unified buffers, prefetches of a buffer of its own are measured. The values to the device have the time of advice for
     /// read-only buffers, also that of their departure, during which no transfer begins: they are the mean over the buffers that the arena has
     /// now. [`Link::both_ways`] is 1.
+    ///
+    /// [`Link::file`] is measured with the first bytes, up to 16 MiB, of the largest buffer whose home is a file: they are read several times.
+    /// Those of the largest one that is not read-only are also written several times, unchanged: no other program may write them meanwhile.
+    /// The file system usually has them in the page cache then; plans do not know that later reads of a disk are slower.
     ///
     /// # Ordering
     /// Waits for its copies, and while guards of other threads are in the way.
@@ -98,7 +104,59 @@ impl Arena {
             latency_seconds: of_in.0,
             both_ways: (alone / both.max(1e-9)).clamp(0.01, 1.0),
             in_place: (model.remote_rate / model.pinned_rate).clamp(0.01, 1.0),
+            file: self.measure_files(&mut ends[0].device)?,
         })
+    }
+
+    /// Measures the transfers of files, if there are any: those to the device with the largest one, those from it with the largest one that may
+    /// be written.
+    fn measure_files(&self, device: &mut Held) -> Result<Option<FileLink>> {
+        let state = self.shared.state.lock();
+        let largest = |writes: bool| {
+            let entries = state.entries.iter().map(|(_, entry)| entry);
+            let fits = |entry: &&Entry| !writes || entry.role != Role::ReadOnly;
+            let files = entries.filter(|entry| entry.in_file && entry.bytes > 0);
+            let largest = files.filter(fits).max_by_key(|entry| entry.bytes);
+            largest.map(|entry| (SharedHome::clone(&entry.home), entry.bytes))
+        };
+        let (read, written) = (largest(false), largest(true));
+        drop(state);
+        let Some((file, bytes)) = read else {
+            return Ok(None);
+        };
+        let stream = self.shared.outbound.stream();
+        let room = device.view()?.len();
+        let large = bytes.min(room);
+        let mut ins = |bytes: usize| {
+            let (file, mut all) = (file.read(), device.view_mut()?);
+            let mut to = all.slice_mut(..bytes)?;
+            // The thread returns when the last bytes are in pinned memory.
+            let busy = fastest(stream, || file.read_file(to.reborrow()))?;
+            let time = fastest(stream, || {
+                file.read_file(to.reborrow())?;
+                // Complete before the event, whatever the stream of the copies is.
+                Ok::<_, CudaError>(stream.device().synchronize()?)
+            })?;
+            Ok::<_, Error>([(bytes, busy), (bytes, time)])
+        };
+        let ([_, small], [busy, whole]) = (ins(large / 2)?, ins(large)?);
+        let (latency_seconds, in_bytes_per_second) = line(small, whole);
+        let busy = (busy.1 / whole.1.max(1e-9)).clamp(0.0, 1.0);
+        let mut out_bytes_per_second = in_bytes_per_second;
+        if let Some((file, bytes)) = written {
+            let (mut file, mut all) = (file.write(), device.view_mut()?);
+            let mut part = all.slice_mut(..bytes.min(room))?;
+            // What is written is what the file has.
+            file.read_file(part.reborrow())?;
+            let time = fastest(stream, || file.write_file(part.as_view()))?;
+            out_bytes_per_second = rate(part.len(), time - latency_seconds);
+        }
+        Ok(Some(FileLink {
+            in_bytes_per_second,
+            out_bytes_per_second,
+            latency_seconds,
+            busy,
+        }))
     }
 
     /// Measures prefetches of a buffer that has slots of the arena.
@@ -151,6 +209,7 @@ impl Arena {
             latency_seconds,
             both_ways: 1.0,
             in_place: 1.0,
+            file: None,
         })
     }
 }
@@ -171,17 +230,23 @@ fn rate(bytes: usize, seconds: f64) -> f64 {
 }
 
 /// The time of work on a stream, in seconds.
-fn fastest(stream: &Stream, mut work: impl FnMut() -> cuda_um::Result<()>) -> Result<f64> {
+fn fastest<E>(stream: &Stream, mut work: impl FnMut() -> Result<(), E>) -> Result<f64>
+where
+    Error: From<E>,
+{
     fastest_on(stream, &mut (), |()| Ok(()), |()| work())
 }
 
 /// The time of work on a stream, in seconds, each time after `before`.
-fn fastest_on<M>(
+fn fastest_on<M, E>(
     stream: &Stream,
     memory: &mut M,
-    mut before: impl FnMut(&mut M) -> cuda_um::Result<()>,
-    mut work: impl FnMut(&mut M) -> cuda_um::Result<()>,
-) -> Result<f64> {
+    mut before: impl FnMut(&mut M) -> Result<(), E>,
+    mut work: impl FnMut(&mut M) -> Result<(), E>,
+) -> Result<f64>
+where
+    Error: From<E>,
+{
     let mut best = Duration::MAX;
     // The first round warms up.
     for round in 0..=ROUNDS {

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use cuda_um_locks::{Condvar, Mutex, MutexGuard};
 use um_backend::cuda_um::EventsLater;
 
 #[derive(Default)]

@@ -112,7 +112,9 @@ impl Planned {
         Ok(planned)
     }
 
-    /// Measures the wait of each step for its transfers in later passes. This costs a few microseconds for each step.
+    /// Measures the wait of each step for its transfers in later passes. Each step then has two events more, a copy of a byte for each of its
+    /// buffers, and a second one for a buffer of a [`Write`](crate::Write), so the cost grows with the buffers of a step: on the simulated
+    /// H200, a pass of 48 steps with two buffers each takes 5.5 microseconds longer for each step.
     pub fn measure_stalls(&mut self, measures: bool) {
         self.measures = measures;
     }

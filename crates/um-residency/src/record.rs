@@ -55,6 +55,7 @@ impl Arena {
                 bytes: entry.bytes as u64,
                 role: entry.role,
                 in_place: entry.read_once,
+                in_file: entry.in_file,
             })
         };
         let steps = recorder.steps.into_iter().zip(times).enumerate();

@@ -13,7 +13,8 @@ use cuda_um_plan::Access;
 #[derive(Debug)]
 pub struct Read<'a, T>(pub &'a Homed<T>);
 
-/// A buffer of which a step writes all elements. The old ones are not transferred: before the write, the elements have unspecified values.
+/// A buffer of which a step writes all elements. The old ones are not transferred: before the write, the elements have unspecified values, which
+/// may be those of another buffer of the arena. This is the only access that shows them: use [`Update`] for a step that writes a part.
 #[derive(Debug)]
 pub struct Write<'a, T>(pub &'a Homed<T>);
 

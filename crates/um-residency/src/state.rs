@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use parking_lot::Condvar;
+use cuda_um_locks::Condvar;
 use um_backend::cuda_um::DeviceArena;
 use um_backend::{BufferDevice, CudaDevice};
 

@@ -6,7 +6,7 @@ use cuda_um_plan::{Access, Placed, Repeat, Role, Transfer, TransferKind};
 use um_backend::cuda_um::{Event, Stream};
 
 use crate::entries::Id;
-use crate::entry::Entry;
+use crate::entry::{Entry, Memory, Residence};
 use crate::error::Result;
 use crate::pass::{Divergence, Kind, Pass, Runner};
 use crate::set::{Guards, InPlace, List, Loads, load_all};
@@ -50,6 +50,7 @@ fn begin_of(
     }
     if runner.divergence.is_none() {
         proceed(shared, state, runner, loads)?;
+        begin_scratch(shared, state, runner)?;
         *in_place = read_in_place(shared, state, runner)?;
     }
     Ok(())
@@ -62,6 +63,30 @@ fn planned(state: &State, id: Id, access: Access) -> Access {
         Access::Read if moves => Access::ReadWrite,
         access => access,
     }
+}
+
+/// Begins the life of scratch buffers that the next step is the first to use, without writing all of them: the slots that the plan took for
+/// them get zeros, so that no bytes of another buffer are read.
+fn begin_scratch(shared: &Shared, state: &mut State, runner: &Runner) -> Result<()> {
+    for one in &runner.program.steps[runner.step].uses {
+        let is_first = runner.uses[one.buffer][0].0 == runner.step;
+        let is_scratch = runner.program.buffers[one.buffer].role == Role::Scratch;
+        if !is_first || !is_scratch || one.access == Access::Write {
+            continue;
+        }
+        let entry = state.entry(runner.ids[one.buffer]);
+        entry.gone = None;
+        if entry.blank
+            && let Residence::Here(Memory::Slots(memory)) = &mut entry.memory
+            && let Some(memory) = Arc::get_mut(memory)
+        {
+            shared
+                .claims
+                .enqueue(|stream| Ok(memory.set_zero(stream)?))?;
+            (entry.blank, entry.dirty) = (false, true);
+        }
+    }
+    Ok(())
 }
 
 /// The buffers that the next step reads in place. Those in the arena leave it: the plan has their slots for others.
@@ -177,14 +202,6 @@ fn enter_of(
     runner.step = 0;
     runner.ended = 0;
     runner.divergence = None;
-    for (buffer, &id) in runner.ids.iter().enumerate() {
-        // Another thread may have dropped the buffer.
-        if runner.program.buffers[buffer].role == Role::Scratch
-            && let Some(entry) = state.entries.get_mut(id)
-        {
-            entry.gone = None;
-        }
-    }
     if runner.is_lost {
         state.forget_announced();
         (runner.next, runner.next_pass) = ((0, 0), 0);

@@ -64,7 +64,7 @@ impl Inherited {
         let (program, plan) = self.plan.clone();
         let pinned = self.pinned.take().unwrap();
         let unified = self.home.take().unwrap();
-        let mut pinned = Homed::from_pinned(arena, pinned, Role::ReadWrite);
+        let mut pinned = Homed::from_pinned(arena, pinned, Role::ReadWrite).unwrap();
         pinned.set_name("pinned");
         let results = [
             Arena::new(&self.machine.device, Budget::Bytes(2 << 20)).map(drop),

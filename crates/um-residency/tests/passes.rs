@@ -2,10 +2,11 @@
 
 mod support;
 
+use std::io::Write as _;
 use std::ops::RangeInclusive;
 
 use support::{Machine, SLOT, each_machine};
-use um_backend::cuda_um::{Oversubscription, UnifiedBuffer, UnifiedOptions};
+use um_backend::cuda_um::{Oversubscription, TransferOptions, UnifiedBuffer, UnifiedOptions};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, kernels::Saxpy};
 use um_residency::{
@@ -173,6 +174,30 @@ fn a_pass_does_what_its_plan_says() {
         println!("{layers} layers of {each} slots, {launches} launches, {slots} slots");
         let stack = Stack::of_slots(&machine, slots, (layers, each), launches);
         does_what_its_plan_says(&stack, <[u64; 2]>::eq, 0.95..=1.05);
+    }
+}
+
+/// As above, with homes in files, which the thread of the pass reads and writes: the device waits for it in short steps.
+#[test]
+fn a_pass_over_files_does_what_its_plan_says() {
+    for (layers, each, launches, slots) in [(12, 2, 1, 24), (12, 2, 20, 24), (20, 1, 6, 14)] {
+        let machine = Machine::new(Gpu::H200);
+        println!("{layers} layers of {each} slots, {launches} launches, {slots} slots");
+        // The driver copies: with the ring, the time on the simulator depends on how often a thread looks whether a copy is complete.
+        let options = TransferOptions::default().ring_bytes(0);
+        machine.device.as_cuda_um().set_transfer_options(options);
+        let arena = machine.arena(slots);
+        let homed = |elements: &[f32], role| {
+            if role == Role::Scratch {
+                return Homed::zeroed(&arena, elements.len(), role).unwrap();
+            }
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(bytemuck::cast_slice(elements)).unwrap();
+            Homed::from_file(&arena, file, (0, elements.len()), role).unwrap()
+        };
+        let with = (launches, Role::Scratch);
+        let stack = Stack::of_homes((&machine, &arena), (layers, each), with, homed);
+        does_what_its_plan_says(&stack, <[u64; 2]>::eq, 0.85..=1.15);
     }
 }
 
@@ -402,6 +427,78 @@ fn contents_that_a_plan_dropped_are_not_read() {
     assert!(refused.to_string().contains("gone"), "{refused}");
     scratch.fill(3).unwrap();
     assert_eq!(scratch.read_one(3).unwrap(), 3);
+}
+
+/// Three buffers of one value that take turns in an arena of two slots, and a scratch buffer.
+fn scratch_beside_others(arena: &Arena) -> (Homed<u32>, Vec<Homed<u32>>) {
+    let mut scratch = Homed::<u32>::zeroed(arena, SLOT, Role::Scratch).unwrap();
+    scratch.copy_from_host(&vec![42; SLOT]).unwrap();
+    let other = |value| Homed::from_slice(arena, &vec![value; SLOT], Role::ReadOnly).unwrap();
+    (scratch, (100..103).map(other).collect())
+}
+
+/// A pass that leaves its plan before it writes a scratch buffer reads neither the bytes of another buffer nor old ones.
+#[test]
+fn contents_that_a_plan_dropped_stay_gone_in_the_next_pass() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let (scratch, others) = scratch_beside_others(&arena);
+    let pass = || {
+        working_set(stream, Write(&scratch))?
+            .view_mut()
+            .fill(1, stream)?;
+        drop(working_set(stream, Read(&scratch))?);
+        others
+            .iter()
+            .try_for_each(|other| working_set(stream, Read(other)).map(drop))
+    };
+    let (done, program) = arena.record(stream, pass).unwrap();
+    done.unwrap();
+    let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+    let mut planned = Planned::new(&arena, program, plan).unwrap();
+    let is_gone = |found| matches!(found, Err(Error::ContentsGone { last_step: 1, .. }));
+    for _ in 0..2 {
+        planned.run(stream, pass).unwrap().unwrap();
+        let read = || working_set(stream, Read(&scratch)).map(drop);
+        assert!(is_gone(planned.run(stream, read).unwrap()));
+        let update = || working_set(stream, Update(&scratch)).map(drop);
+        assert!(is_gone(planned.run(stream, update).unwrap()));
+        assert!(scratch.read_back().is_err());
+    }
+}
+
+/// A planned pass may read a scratch buffer first, or write a part of it: the slots that the plan took have no bytes of another buffer.
+#[test]
+fn the_first_use_of_a_scratch_buffer_reads_no_other_buffer() {
+    let machine = Machine::new(Gpu::H200);
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    for updates in [false, true] {
+        let (scratch, others) = scratch_beside_others(&arena);
+        let found = std::cell::RefCell::new(Vec::new());
+        let pass = || {
+            let read = match updates {
+                true => working_set(stream, Update(&scratch))?.read_back()?,
+                false => working_set(stream, Read(&scratch))?.read_back()?,
+            };
+            found.borrow_mut().push(read);
+            drop(working_set(stream, Update(&scratch))?);
+            others
+                .iter()
+                .try_for_each(|other| working_set(stream, Read(other)).map(drop))
+        };
+        let (done, program) = arena.record(stream, pass).unwrap();
+        done.unwrap();
+        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
+        let mut planned = Planned::new(&arena, program, plan).unwrap();
+        for _ in 0..3 {
+            planned.run(stream, pass).unwrap().unwrap();
+        }
+        let report = planned.report().unwrap();
+        assert!(report.passes.iter().all(|pass| pass.divergence.is_none()));
+        for read in found.into_inner() {
+            assert!(read.iter().all(|value| matches!(value, 0 | 42)));
+        }
+    }
 }
 
 /// The plan takes slots ahead for a step that writes all; a pass that reads first gets the contents of the home.

@@ -3,6 +3,10 @@
 mod support;
 
 use std::fs::File;
+#[cfg(unix)]
+use std::fs::OpenOptions;
+#[cfg(unix)]
+use std::io::ErrorKind;
 use std::io::{Read as _, Write as _};
 use std::sync::mpsc;
 use std::thread;
@@ -10,6 +14,7 @@ use std::time::Duration;
 
 use cuda_um_testkit::{calls, watchdog::watch};
 use support::{MIB, Machine, SLOT, each_machine};
+use um_backend::cuda_um::PinnedBuffer;
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError, kernels::Saxpy};
 use um_residency::{Arena, Budget, Error, Homed, Read, Role, Update, Write, working_set};
@@ -391,6 +396,58 @@ fn a_file_is_read_and_written_back() {
     });
 }
 
+/// A home is a regular file that transfers can read, and write at their place.
+#[test]
+#[cfg(unix)]
+fn a_file_that_is_opened_in_another_way_is_no_home() {
+    let machine = Machine::new(Gpu::H200);
+    let arena = machine.arena(1);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(2 * MIB).unwrap();
+    let made = |file: File, role| Homed::<u32>::from_file(&arena, file, (0, 4), role);
+    let refused = |file: File, role, because: &str| {
+        let refused = made(file, role).unwrap_err();
+        assert!(refused.to_string().contains(because), "{refused}");
+        assert!(
+            matches!(&refused, CudaError::Io { source, .. } if source.kind() == ErrorKind::InvalidInput),
+            "{refused}"
+        );
+    };
+    let open = |options: &mut OpenOptions| options.open(file.path()).unwrap();
+    for role in [Role::ReadOnly, Role::ReadWrite, Role::Scratch] {
+        let append = open(OpenOptions::new().read(true).append(true));
+        refused(append, role, "`append(true)`");
+        let write_only = open(OpenOptions::new().write(true));
+        refused(write_only, role, "not open for reading");
+        refused(File::open("/").unwrap(), role, "a regular file");
+        refused(File::open("/dev/zero").unwrap(), role, "a regular file");
+        made(open(OpenOptions::new().read(true).write(true)), role).unwrap();
+        match role {
+            Role::ReadOnly => drop(made(open(OpenOptions::new().read(true)), role).unwrap()),
+            _ => refused(
+                open(OpenOptions::new().read(true)),
+                role,
+                "not open for writing",
+            ),
+        }
+    }
+}
+
+/// The host writes no part of a file that became too short: zeros would take the place of the other elements.
+#[test]
+fn a_part_is_not_written_to_a_file_that_became_shorter() {
+    let machine = Machine::new(Gpu::H200);
+    let arena = machine.arena(1);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(2 * MIB).unwrap();
+    let home = file.reopen().unwrap();
+    let mut buffer = Homed::<u32>::from_file(&arena, home, (0, SLOT), Role::ReadWrite).unwrap();
+    file.as_file().set_len(MIB).unwrap();
+    let refused = buffer.copy_from_host_at(SLOT - 1, &[9]).unwrap_err();
+    assert!(refused.to_string().contains("bytes now"), "{refused}");
+    assert_eq!(file.as_file().metadata().unwrap().len(), MIB);
+}
+
 /// A file that became too short fails its set, which then holds nothing.
 #[test]
 fn a_failed_read_leaves_the_arena_as_it_was() {
@@ -483,14 +540,16 @@ fn announcements_are_of_buffers_of_the_arena() {
 
 /// A write of the host that fails loses no contents: those of the arena are written back later.
 #[test]
+#[cfg(target_os = "linux")]
 fn a_failed_write_of_the_host_keeps_the_arenas_contents() {
     let machine = Machine::new(Gpu::H200);
     let (arena, stream) = (machine.arena(2), &machine.stream);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    file.as_file().set_len(2 * MIB).unwrap();
-    let read_only = File::open(file.path()).unwrap();
-    let mut buffer =
-        Homed::<u32>::from_file(&arena, read_only, (0, SLOT), Role::ReadWrite).unwrap();
+    // Its writes fail from now on.
+    let sealing = rustix::fs::MemfdFlags::ALLOW_SEALING;
+    let file = File::from(rustix::fs::memfd_create("home", sealing).unwrap());
+    file.set_len(2 * MIB).unwrap();
+    rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::WRITE).unwrap();
+    let mut buffer = Homed::<u32>::from_file(&arena, file, (0, SLOT), Role::ReadWrite).unwrap();
     let mut guard = working_set(stream, Update(&buffer)).unwrap();
     guard.view_mut().fill(8, stream).unwrap();
     drop(guard);
@@ -554,4 +613,18 @@ fn an_empty_file_is_a_home() {
     assert!(working_set(stream, Update(&empty)).unwrap().is_empty());
     drop(working_set(stream, Read(&empty)).unwrap());
     assert!(empty.read_back().unwrap().is_empty());
+}
+
+#[test]
+fn pinned_memory_of_another_runtime_is_no_home() {
+    each_machine(|machine| {
+        let other = Machine::new(Gpu::H200);
+        let home = PinnedBuffer::<u32>::zeroed(other.device.as_cuda_um(), 4).unwrap();
+        let refused = Homed::from_pinned(&machine.arena(1), home, Role::ReadWrite);
+        let error = refused.map(drop).unwrap_err().to_string();
+        assert!(
+            error.contains("the pinned memory belongs to another runtime"),
+            "{error}"
+        );
+    });
 }

@@ -32,6 +32,10 @@ from ._cuda_um import (
     trim,
     zeros,
 )
+
+# Now, since a child made by fork would wait for ever for an import that another thread has begun.
+import numpy.ma as _  # noqa: E402, F401, I001
+
 from ._errors import (
     ArgumentError,
     DeviceError,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
 use half::f16;
 use std::cell::RefCell;
-use um_kernels::{ExactTopK, Format, Metric, PiecewiseTargets, PreparedTargets};
+use um_search::{ExactTopK, Format, Metric, PiecewiseTargets, PreparedTargets};
 
 /// The largest targets in unified memory, in bytes.
 const MOST_UNIFIED: usize = 900 << 20;

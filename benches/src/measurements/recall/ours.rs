@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cuda_um::{Device, UnifiedBuffer, View};
 use std::cell::RefCell;
 use std::time::Duration;
-use um_kernels::{SearchBuffers, TargetScalar};
+use um_search::{SearchBuffers, TargetScalar};
 
 /// The allowed error of a cosine if the targets are in half precision.
 const HALF: f32 = 1e-3;
@@ -46,7 +46,7 @@ impl Ours {
         round: &mut Round<'_>,
         task: &RefCell<Task<'_>>,
         targets: View<'_, T>,
-        launch: impl FnOnce(SearchBuffers<'_, T>) -> um_kernels::Result<()>,
+        launch: impl FnOnce(SearchBuffers<'_, T>) -> um_search::Result<()>,
     ) -> Result<Duration> {
         let (device, stream) = (&bench.device, &bench.stream);
         let mut task = task.borrow_mut();

@@ -47,7 +47,7 @@ impl<'a> Task<'a> {
         data::fill_unit_vectors(&mut self.queries, DIM, round.number);
         let first = &self.queries[..self.truth.len() / K * DIM];
         let mut best = vec![0; self.truth.len()];
-        um_kernels::cosine_top_k_cpu(first, self.targets, DIM, K, &mut self.truth, &mut best);
+        um_search::cosine_top_k_cpu(first, self.targets, DIM, K, &mut self.truth, &mut best);
         match &self.file {
             Some(file) => write(file, &self.queries),
             None => Ok(()),

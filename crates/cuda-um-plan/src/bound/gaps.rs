@@ -59,6 +59,7 @@ impl Gaps {
         }
         let steps = program.steps.len();
         for (spec, mut uses) in program.buffers.iter().zip(uses) {
+            let link = link.of(spec);
             let chain = Chain {
                 bytes: spec.bytes as f64,
                 in_seconds: link.in_seconds(spec.bytes),

@@ -1,5 +1,6 @@
 //! The events of several passes.
 
+use super::thread::Duty;
 use super::work::Work;
 use crate::Moment;
 
@@ -36,11 +37,15 @@ pub(crate) struct Timeline<'a> {
     steps: Done,
     ins: Done,
     outs: Done,
+    /// What the thread did with files.
+    thread: Done,
     /// The time that is left to the running step, to the transfers, and to what the running step reads in place.
     step: Option<f64>,
     to_device: Option<f64>,
     from_device: Option<f64>,
     in_place: Option<f64>,
+    /// The time that is left to the thread.
+    reads: Option<f64>,
     step_began: f64,
     step_ended: f64,
     stalls: Vec<f64>,
@@ -55,10 +60,12 @@ impl<'a> Timeline<'a> {
             steps: Done::default(),
             ins: Done::default(),
             outs: Done::default(),
+            thread: Done::default(),
             step: None,
             to_device: None,
             from_device: None,
             in_place: None,
+            reads: None,
             step_began: 0.0,
             step_ended: 0.0,
             stalls: vec![0.0; work.compute.len()],
@@ -104,7 +111,8 @@ impl<'a> Timeline<'a> {
         let transfers = [link_in, self.from_device].into_iter().flatten();
         let waits = transfers
             .map(|left| left / speed)
-            .chain(self.step.filter(|&left| left > 0.0));
+            .chain(self.step.filter(|&left| left > 0.0))
+            .chain(self.reads);
         let Some(wait) = waits.reduce(f64::min) else {
             // A step without computation may have ended at once.
             return self.end(0.0, speed);
@@ -130,6 +138,28 @@ impl<'a> Timeline<'a> {
         if self.from_device.is_none() {
             self.from_device = self.next_out();
         }
+        if self.reads.is_none() {
+            self.reads = self.next_duty();
+        }
+    }
+
+    /// The time of the thread's next duty, if it can begin.
+    fn next_duty(&self) -> Option<f64> {
+        let pass = self.thread.passes;
+        let duty = self.work.thread.get(self.thread.index)?;
+        if pass == self.limit {
+            return None;
+        }
+        match *duty {
+            Duty::Out(out) => self.out_is_done(pass, Some(out)).then_some(0.0),
+            Duty::In(read) => {
+                let first = (pass * self.work.ins.len()) as i64;
+                let arrived = |after: i64| first + after < self.ins.all as i64;
+                let has_place = |place: Moment| self.has_ended(pass, place);
+                let is_free = read.after.is_none_or(arrived) && read.place.is_none_or(has_place);
+                is_free.then_some(read.seconds)
+            }
+        }
     }
 
     fn out_is_done(&self, pass: usize, out: Option<i64>) -> bool {
@@ -140,7 +170,11 @@ impl<'a> Timeline<'a> {
     fn step_is_ready(&self) -> bool {
         let (pass, step) = (self.steps.passes, self.steps.index);
         let ins = pass * self.work.ins.len() + self.work.ins_until[step];
-        self.ins.all >= ins && self.out_is_done(pass, self.work.claims[step])
+        let until = self.work.thread_until.get(step);
+        let duties = until.map_or(0, |until| pass * self.work.thread.len() + until);
+        self.thread.all >= duties
+            && self.ins.all >= ins
+            && self.out_is_done(pass, self.work.claims[step])
     }
 
     fn next_in(&self) -> Option<f64> {
@@ -149,9 +183,13 @@ impl<'a> Timeline<'a> {
         if pass == self.limit {
             return None;
         }
+        let duty = self.work.thread_of_ins.get(self.ins.index).copied();
+        let first = (pass * self.work.thread.len()) as i64;
+        let is_read = |duty: i64| first + duty < self.thread.all as i64;
         let ready = entry
             .earliest
-            .is_none_or(|earliest| self.has_ended(pass, earliest));
+            .is_none_or(|earliest| self.has_ended(pass, earliest))
+            && duty.flatten().is_none_or(is_read);
         (ready && self.out_is_done(pass, entry.waits_for)).then_some(entry.seconds)
     }
 
@@ -192,6 +230,9 @@ impl<'a> Timeline<'a> {
             }
         } else {
             advance(&mut self.in_place, passed);
+        }
+        if advance(&mut self.reads, wait) {
+            self.thread.add(self.work.thread.len());
         }
         if advance(&mut self.from_device, passed) {
             self.outs.add(self.work.outs.len());

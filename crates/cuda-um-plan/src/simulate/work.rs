@@ -1,5 +1,6 @@
 //! What the simulation needs of a plan.
 
+use super::thread::Duty;
 use crate::Moment;
 
 /// A transfer to the device, or the claim of a place.
@@ -24,6 +25,12 @@ pub(crate) struct Work {
     pub claims: Vec<Option<i64>>,
     /// For each step: the time to read in place.
     pub in_place: Vec<f64>,
+    /// What the thread does with files, in order. Empty without files.
+    pub thread: Vec<Duty>,
+    /// For each step: the number of duties before it.
+    pub thread_until: Vec<usize>,
+    /// For each transfer to the device: its duty, counted from the first one of this pass.
+    pub thread_of_ins: Vec<Option<i64>>,
     pub compute: Vec<f64>,
     pub both_ways: f64,
     pub cyclic: bool,

@@ -45,6 +45,7 @@ pub(crate) struct Facts {
 impl Facts {
     /// A buffer without uses.
     fn of(spec: &BufferSpec, link: &Link) -> Self {
+        let link = link.of(spec);
         Self {
             slots: spec.slots(),
             in_seconds: link.in_seconds(spec.bytes),

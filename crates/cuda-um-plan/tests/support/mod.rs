@@ -16,6 +16,7 @@ fn buffer(most_slots: u64) -> impl Strategy<Value = BufferSpec> {
         bytes: quarters * SLOT_BYTES / 4,
         role,
         in_place,
+        in_file: false,
     })
 }
 
@@ -70,6 +71,7 @@ pub fn programs(
             latency_seconds: 1e-6,
             both_ways,
             in_place: 0.8,
+            file: None,
         };
         (program, slots, link)
     })

@@ -8,6 +8,7 @@ fn buffer(name: String, slots: u64, role: Role) -> BufferSpec {
         bytes: slots * SLOT_BYTES,
         role,
         in_place: false,
+        in_file: false,
     }
 }
 

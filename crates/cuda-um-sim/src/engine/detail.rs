@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::sync::LazyLock;
 
-use parking_lot::Mutex;
+use cuda_um_locks::Mutex;
 
 use super::status::Code;
 

@@ -1,5 +1,6 @@
 //! The memory of a kernel: a launch, as its CPU reference sees it, and the accesses that it makes.
 
+use cuda_um_sys::DeclaredArgument;
 use std::time::Duration;
 
 /// Shape of a launch.
@@ -8,6 +9,15 @@ pub(crate) struct LaunchShape {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: u32,
+}
+
+/// A parameter of a launch.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameter {
+    /// Its argument.
+    pub(crate) bytes: Vec<u8>,
+    /// The memory that the caller declared for the argument, if it declared any.
+    pub(crate) memory: Option<DeclaredArgument>,
 }
 
 /// The launch that accesses memory.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::foreign::{contain_with_text, event, forbid_calls};
-use super::kernel_memory::{Launch, LaunchShape};
+use super::kernel_memory::{Launch, LaunchShape, Parameter};
 use super::managed::{Attach, Managed, Processor};
 use super::module::{Function, Pending};
 use super::state::State;
@@ -20,8 +20,7 @@ struct Kernel {
     function: Arc<Function>,
     launch: Launch,
     shape: LaunchShape,
-    /// The bytes of each argument.
-    parameters: Vec<Vec<u8>>,
+    parameters: Vec<Parameter>,
     /// The launch's number for CUPTI.
     number: u32,
     _pending: Pending,
@@ -95,14 +94,14 @@ impl Failure {
 }
 
 impl State {
-    /// Checks and enqueues a launch; `parameters` holds the bytes of each argument.
+    /// Checks and enqueues a launch.
     pub(crate) fn launch(
         &mut self,
         core: &Arc<Core>,
         stream: &Arc<Stream>,
         function: &Arc<Function>,
         shape: LaunchShape,
-        parameters: Vec<Vec<u8>>,
+        parameters: Vec<Parameter>,
     ) -> Result<Arc<Completion>, Code> {
         if function.device() != stream.device {
             return Err(Code::INVALID_RESOURCE_HANDLE);

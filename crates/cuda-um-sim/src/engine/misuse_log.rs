@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use cuda_um_locks::Mutex;
 
 use crate::misuse::Misuse;
 

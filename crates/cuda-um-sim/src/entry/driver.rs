@@ -1,8 +1,9 @@
 //! Functions of the driver: modules, launches, memset of wider elements.
 
 use super::guard::{entry_points, with_state, with_stream};
-use super::pointer::{Arguments, JitOptions, Out, Text};
-use crate::engine::{Code, Core, LaunchShape, take_detail};
+use super::pointer::{Arguments, Array, JitOptions, Out, Text};
+use crate::engine::{Code, Core, Function, LaunchShape, Parameter, take_detail};
+use cuda_um_sys::DeclaredArgument;
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -25,6 +26,23 @@ fn load(core: &Arc<Core>, module: Out<usize>, image: &CStr) -> Result<(), Code> 
     with_state(core, |state, device| {
         module.put(state.modules.load(device, text)?)
     })
+}
+
+fn launch(
+    core: &Arc<Core>,
+    function: usize,
+    shape: LaunchShape,
+    stream: usize,
+    parameters: impl FnOnce(&Function) -> Result<Vec<Parameter>, Code>,
+) -> Result<(), Code> {
+    let (stream, function) = with_stream(core, stream, |state, stream| {
+        Ok((stream.clone(), state.modules.function(function)?.clone()))
+    })?;
+    let parameters = parameters(&function)?;
+    let mut state = core.state.lock();
+    state
+        .launch(core, &stream, &function, shape, parameters)
+        .map(drop)
 }
 
 entry_points! { Driver;
@@ -137,17 +155,22 @@ entry_points! { Driver;
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments, extra: usize,
     ) {
-        let (stream, function) = with_stream(core, stream, |state, stream| {
-            let function = state.modules.function(function)?.clone();
-            if extra != 0 {
-                // Arguments as one packed buffer are not simulated.
-                return Err(Code::NOT_SUPPORTED);
-            }
-            Ok((stream.clone(), function))
-        })?;
+        // Arguments as one packed buffer are not simulated.
+        let packed = if extra == 0 { Ok(()) } else { Err(Code::NOT_SUPPORTED) };
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
-        let parameters = parameters.copy(&function.entry.parameters)?;
-        core.state.lock().launch(core, &stream, &function, shape, parameters).map(drop)
+        launch(core, function, shape, stream, |function| packed.and_then(|()| parameters.copy(&function.entry.parameters, &[])))
+    }
+
+    // `cuLaunchKernel` for a caller that declares the arguments: `Table::declared_launch` of cuda-um-sys.
+    fn cuUmSimLaunchKernel as "cuLaunchKernel" (
+        core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
+        shared_bytes: u32, stream: usize, parameters: Arguments, declared: Array<DeclaredArgument>,
+    ) {
+        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
+        launch(core, function, shape, stream, |function| {
+            let sizes = &function.entry.parameters;
+            parameters.copy(sizes, &declared.to_vec(sizes.len())?)
+        })
     }
 
     fn cuLaunchCooperativeKernel(

@@ -172,6 +172,9 @@ macro_rules! entry_points {
             })*
         }
 
+        /// The names of the calls, under which they are recorded and fail.
+        pub(super) const CALLS: &[&str] = &[$($crate::entry::guard::exported!(stringify!($name) $(, $exported)?)),*];
+
         /// The function of this name, compiled for this slot.
         pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const std::ffi::c_void> {
             $(if name == stringify!($name) {

@@ -36,6 +36,29 @@ use crate::slot::SLOTS;
 use guard::{Lookup, of_all_slots};
 use std::ffi::c_void;
 
+/// The names of all calls that can fail, of every version.
+pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
+    let files = [
+        error::CALLS,
+        device::CALLS,
+        memory::CALLS,
+        release::CALLS,
+        transfer::CALLS,
+        managed::CALLS,
+        stream::CALLS,
+        event::CALLS,
+        pool::CALLS,
+        driver::CALLS,
+        driver_error::CALLS,
+        driver_context::CALLS,
+        driver_memory::CALLS,
+        driver_twin::CALLS,
+        proc_address::CALLS,
+        cupti::CALLS,
+    ];
+    files.into_iter().flatten().copied()
+}
+
 fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
     error::lookup::<SLOT>(name)
         .or_else(|| names::lookup::<SLOT>(name))

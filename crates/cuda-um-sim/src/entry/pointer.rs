@@ -5,9 +5,10 @@
 // Only this file reads and writes through the caller's pointers.
 #![allow(unsafe_code)]
 
+use cuda_um_sys::DeclaredArgument;
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::engine::Code;
+use crate::engine::{Code, Parameter};
 
 /// The address for a result; null is an invalid value.
 #[repr(transparent)]
@@ -104,14 +105,22 @@ impl Text {
 pub(crate) struct Arguments(*const *const u8);
 
 impl Arguments {
-    /// Copies the arguments, whose sizes the module declares.
-    pub(crate) fn copy(&self, sizes: &[usize]) -> Result<Vec<Vec<u8>>, Code> {
+    /// Copies the arguments, whose sizes the module declares, with the memory that the caller declares for each, if it does.
+    pub(crate) fn copy(
+        &self,
+        sizes: &[usize],
+        declared: &[DeclaredArgument],
+    ) -> Result<Vec<Parameter>, Code> {
         let pointers = Array(self.0).to_vec(sizes.len())?;
-        pointers
-            .into_iter()
-            .zip(sizes)
-            .map(|(pointer, size)| Array(pointer).to_vec(*size))
-            .collect()
+        let pointers = pointers.into_iter().zip(sizes).enumerate();
+        let copied = pointers.map(|(index, (pointer, size))| {
+            let memory = declared.get(index).filter(|declared| declared.is_memory);
+            Ok(Parameter {
+                bytes: Array(pointer).to_vec(*size)?,
+                memory: memory.copied(),
+            })
+        });
+        copied.collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The errors of CPU references.
 
+use std::ops::Range;
+
 use crate::engine::Code;
 
 /// The error of a CPU reference. For the caller of the CUDA API the kernel has faulted.
@@ -35,6 +37,29 @@ pub enum ReferenceError {
         bytes: usize,
         /// The reason.
         why: &'static str,
+    },
+    /// The kernel leaves the argument that it was passed, whose size the caller of the launch declared.
+    #[error(
+        "parameter {index} was passed {bytes} bytes of a buffer, and the kernel {access} the bytes {} to {} from its address on",
+        accessed.start, accessed.end
+    )]
+    BeyondArgument {
+        /// The parameter.
+        index: usize,
+        /// Bytes of the argument.
+        bytes: usize,
+        /// The access, a verb.
+        access: &'static str,
+        /// The bytes that the kernel accesses, from the address of the argument on.
+        accessed: Range<usize>,
+    },
+    /// The kernel writes an argument that the caller of the launch declared as only read.
+    #[error(
+        "parameter {index} was passed to be read (`&`), and the kernel writes it: pass `&mut`, or only read it"
+    )]
+    ReadOnlyArgument {
+        /// The parameter.
+        index: usize,
     },
     /// The pointer is not aligned for the element.
     #[error("misaligned address {address:#x} (parameter {index})")]

@@ -60,7 +60,12 @@ impl<'a> LaunchContext<'a> {
         let is_one = self.value::<u64>(input)? == self.value::<u64>(output)?;
         let written = self.acquire::<T>(output, 0..len, true, false)?;
         let read = match is_one {
-            true => written,
+            // The same memory, with an extent of its own.
+            true => {
+                let bytes = len.saturating_mul(size_of::<T>());
+                self.noted(self.check_declared(input, 0..bytes, false))?;
+                written
+            }
             false => self.acquire::<T>(input, 0..len, false, false)?,
         };
         let cells = |view: Option<usize>| match view {

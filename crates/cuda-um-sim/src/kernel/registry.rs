@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use parking_lot::RwLock;
+use cuda_um_locks::RwLock;
 
 use super::CpuReference;
 #[cfg(doc)]

@@ -127,9 +127,7 @@ impl Input {
     fn report(&self) -> Result<(Trace, MigrationReport), String> {
         let model = match &self.cost {
             None => CostModel::h200(),
-            Some(path) => {
-                CostModel::from_json(&read(path)?).map_err(|error| in_file(path, error))?
-            }
+            Some(path) => CostModel::from_file(path).map_err(|error| in_file(path, error))?,
         };
         let trace = self.trace()?;
         let report = MigrationReport::of(&trace, &model);

@@ -34,7 +34,7 @@ impl Session {
 
     /// The host has access to the memory of a guard.
     pub(super) fn guard_waited(&mut self, event: u64) {
-        let now = (self.clock)();
+        let now = self.clock.now();
         if let Some(guard) = self.guards.get_mut(&event) {
             guard.began = Some(now);
         }
@@ -51,7 +51,7 @@ impl Session {
         if let Some(place) = guard.after {
             return self.follow_up(&[managed], place);
         }
-        let now = (self.clock)();
+        let now = self.clock.now();
         if let (Some((before, missing)), Some(began)) = (guard.before, guard.began)
             && now.saturating_sub(began) < self.model.host_faults(missing) / 2
         {

@@ -86,7 +86,7 @@ impl Session {
             });
             (pages.last_use, pages.last_range) = (number, part.bytes.clone());
         }
-        let event = (kind.key, (self.clock)(), kind.waits);
+        let event = (kind.key, self.clock.now(), kind.waits);
         self.sequence.push(event, uses);
         self.report.events += 1;
     }
@@ -189,7 +189,7 @@ impl Session {
 /// A scope that was not stopped, because its handle was forgotten, ends with its thread.
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.device.api().origin.is_inherited() {
+        if !self.device.api().origin.is_over() {
             self.stop(None);
         }
     }

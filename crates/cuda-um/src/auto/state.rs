@@ -10,6 +10,7 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::Place;
+use crate::sync::caught;
 use cuda_um_cost::CostModel;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -21,7 +22,27 @@ const MOST_BUFFERS: usize = 1 << 14;
 /// The smallest buffer that a plan advises: advice applies to whole pages, which smaller ones share.
 const LEAST_ADVISED: usize = 64 << 10;
 
-pub(super) type Clock = Box<dyn Fn() -> Duration>;
+/// The clock of the program: foreign code, which may run in the drop of a guard. A panic in it, or in its drop, ends there.
+pub(super) struct Clock(Option<Box<dyn Fn() -> Duration>>);
+
+impl Clock {
+    pub(super) fn new(clock: impl Fn() -> Duration + 'static) -> Self {
+        Self(Some(Box::new(clock)))
+    }
+
+    /// The time; zero if the clock panics.
+    pub(super) fn now(&self) -> Duration {
+        let time = caught(|| self.0.as_ref().map(|clock| clock()));
+        time.flatten().unwrap_or_default()
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        let clock = self.0.take();
+        caught(|| drop(clock));
+    }
+}
 
 pub(super) struct Session {
     pub(super) number: u64,

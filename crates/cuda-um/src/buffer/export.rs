@@ -50,6 +50,7 @@ use std::sync::Arc;
 /// lives. [`returned_on`](Self::returned_on) and [`returned_after`](Self::returned_after) end the export with a fence: later uses are ordered
 /// after that stream's or event's work. After a drop without a fence, the next use that must not overlap waits for the device.
 pub struct Exported {
+    // It has no parameter. Its owner is `'static`, so no lifetime is forgotten.
     /// Initialised. It borrows from the owner, which may be freed while this struct is an argument of a function; a plain reference would
     /// have to stay valid until the function returns.
     view: MaybeUninit<View<'static, u8>>,
@@ -221,7 +222,7 @@ impl Exported {
 
 impl Drop for Exported {
     fn drop(&mut self) {
-        if self.is_settled || self.device().api().origin.is_inherited() {
+        if self.is_settled || self.device().api().origin.is_over() {
             return;
         }
         let unknown = Arc::clone(&self.unknown);

@@ -11,6 +11,7 @@ use std::ops::Range;
 ///
 /// All copies of it are arguments of one launch. It stays on its thread, so that no other launch begins meanwhile.
 pub struct InPlace<'a, T> {
+    // Covariant in `'a` and `T`: it gives no element out, and comes only from a `ViewMut`.
     /// Not given out: code that only reads must not use it.
     view: View<'a, T>,
     _on_this_thread: PhantomData<*const ()>,

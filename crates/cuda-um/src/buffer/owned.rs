@@ -8,6 +8,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+// Variance: both types forget the lifetime of a guard that borrows from `B`. The guard may borrow from whatever `B` borrows, and subtyping
+// could change that lifetime in the type (`fn(&'x ())` is a subtype of `fn(&'static ())`). So `B` is `'static`, and borrows nothing.
+
 /// Read access to the elements of a shared buffer for the host: a [`HostRef`] that keeps its buffer alive, so it has no lifetime.
 ///
 /// While the guard lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it. As [`HostRef`], it stays on its
@@ -39,14 +42,14 @@ use std::sync::Arc;
 /// let guard = buffer.host_owned().unwrap();
 /// std::thread::spawn(move || guard[0]);
 /// ```
-pub struct HostOwned<T: 'static, B: ?Sized> {
+pub struct HostOwned<T: 'static, B: ?Sized + 'static> {
     /// Initialised until the drop. It borrows from the owner, which may be freed while this struct is an argument of a function (`drop`); a
     /// plain reference there would have to stay valid until the function returns.
     guard: MaybeUninit<HostRef<'static, T>>,
     owner: Arc<B>,
 }
 
-impl<T: 'static, B: ?Sized> HostOwned<T, B> {
+impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
     /// Borrows a guard from an object that contains buffers.
     ///
     /// # Errors
@@ -72,7 +75,7 @@ impl<T: 'static, B: ?Sized> HostOwned<T, B> {
     }
 }
 
-impl<T: 'static, B: ?Sized> Deref for HostOwned<T, B> {
+impl<T: 'static, B: ?Sized + 'static> Deref for HostOwned<T, B> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -81,14 +84,14 @@ impl<T: 'static, B: ?Sized> Deref for HostOwned<T, B> {
     }
 }
 
-impl<T: 'static, B: ?Sized> Drop for HostOwned<T, B> {
+impl<T: 'static, B: ?Sized + 'static> Drop for HostOwned<T, B> {
     fn drop(&mut self) {
         // SAFETY: it is initialised, and not used again. The owner is dropped after this.
         unsafe { self.guard.assume_init_drop() };
     }
 }
 
-impl<T: fmt::Debug + 'static, B: ?Sized> fmt::Debug for HostOwned<T, B> {
+impl<T: fmt::Debug + 'static, B: ?Sized + 'static> fmt::Debug for HostOwned<T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -116,14 +119,14 @@ impl<T: fmt::Debug + 'static, B: ?Sized> fmt::Debug for HostOwned<T, B> {
 /// let mut guard = cuda_um::HostOwnedMut::new(buffer, |buffer| buffer.host_mut()).unwrap();
 /// std::thread::spawn(move || guard[0] = 1);
 /// ```
-pub struct HostOwnedMut<T: 'static, B> {
+pub struct HostOwnedMut<T: 'static, B: 'static> {
     /// As in [`HostOwned`]; dropped before the owner.
     guard: MaybeUninit<HostMut<'static, T>>,
     /// From a `Box`, and not one, because a move of a `Box` would end the borrow.
     owner: NonNull<B>,
 }
 
-impl<T: 'static, B> HostOwnedMut<T, B> {
+impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
     /// Borrows a guard from an object that contains buffers.
     ///
     /// # Errors
@@ -162,7 +165,7 @@ impl<T: 'static, B> HostOwnedMut<T, B> {
     }
 }
 
-impl<T: 'static, B> Drop for HostOwnedMut<T, B> {
+impl<T: 'static, B: 'static> Drop for HostOwnedMut<T, B> {
     fn drop(&mut self) {
         // SAFETY: neither is used again, and the guard is dropped before the owner from which it borrows.
         unsafe {
@@ -172,7 +175,7 @@ impl<T: 'static, B> Drop for HostOwnedMut<T, B> {
     }
 }
 
-impl<T: 'static, B> Deref for HostOwnedMut<T, B> {
+impl<T: 'static, B: 'static> Deref for HostOwnedMut<T, B> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -181,14 +184,14 @@ impl<T: 'static, B> Deref for HostOwnedMut<T, B> {
     }
 }
 
-impl<T: 'static, B> DerefMut for HostOwnedMut<T, B> {
+impl<T: 'static, B: 'static> DerefMut for HostOwnedMut<T, B> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above.
         unsafe { self.guard.assume_init_mut() }
     }
 }
 
-impl<T: fmt::Debug + 'static, B> fmt::Debug for HostOwnedMut<T, B> {
+impl<T: fmt::Debug + 'static, B: 'static> fmt::Debug for HostOwnedMut<T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

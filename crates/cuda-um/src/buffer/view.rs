@@ -27,6 +27,7 @@ use std::ops::{Range, RangeBounds};
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 pub struct View<'a, T> {
+    // Covariant in `'a` and `T`, as `&'a [T]`.
     pub(crate) raw: &'a Allocation,
     /// The first byte in the buffer.
     start: usize,
@@ -57,6 +58,7 @@ pub struct View<'a, T> {
 ///
 /// The work on a view is a use of its whole buffer: host guards, copies and work on another stream wait for work on other parts, too.
 pub struct ViewMut<'a, T> {
+    // Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
     pub(crate) raw: &'a Allocation,
     /// The first byte in the buffer.
     start: usize,

@@ -3,6 +3,7 @@
 use crate::context::stream::StreamInner;
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
+use crate::process_end;
 use std::fmt::Display;
 use std::io::Write;
 
@@ -61,6 +62,9 @@ impl Drop for ToItsEnd {
 }
 
 fn abort(why: impl Display) -> ! {
+    if !process_end::may_call() {
+        process_end::stop();
+    }
     // The write may fail; the process is aborted in any case.
     let _ = writeln!(
         std::io::stderr(),
@@ -74,7 +78,8 @@ impl Undrained {
     ///
     /// # Aborts
     ///
-    /// If the work may not be over: otherwise the caller would reuse memory that a device may still access.
+    /// If the work may not be over: otherwise the caller would reuse memory that a device may still access. While the process ends, the thread
+    /// stops instead, unless it runs the exit handlers.
     fn or_abort(self) -> Error {
         if !self.over {
             abort(format_args!(

@@ -3,6 +3,7 @@
 use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
+use crate::fork::PerProcess;
 use crate::sync::{Mutex, global};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -17,6 +18,9 @@ pub(crate) struct DriverState {
     /// The open devices of all runtimes.
     devices: Mutex<Vec<Weak<dyn Pending>>>,
 }
+
+/// The states of all drivers in use, with their identities.
+type States = Mutex<Vec<(usize, Weak<DriverState>)>>;
 
 /// The work of a device.
 pub(crate) trait Pending: Send + Sync {
@@ -36,9 +40,9 @@ impl DriverState {
     /// The state for the driver with this identity (see `Api::driver_identity`).
     pub(crate) fn of(identity: usize) -> Arc<Self> {
         global! {
-            static STATES: Mutex<Vec<(usize, Weak<DriverState>)>> = Mutex::new(Vec::new());
+            static STATES: PerProcess<States> = PerProcess::new(States::default);
         }
-        let mut states = STATES.lock();
+        let mut states = STATES.get().lock();
         states.retain(|(_, state)| state.strong_count() > 0);
         if let Some(state) = states
             .iter()

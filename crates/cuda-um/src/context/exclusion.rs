@@ -11,6 +11,7 @@ use crate::context::streams::{Listed, prune, remove};
 use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::label::Title;
+use crate::process_end;
 use crate::sync::{Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, this_thread};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub(crate) struct Closed {
     gate: Arc<Gate>,
     number: u64,
     origin: Origin,
-    /// A thread must not wait for its own guards.
+    /// A thread must not wait for its own guards. The drop may run on any thread: the Python package relies on it.
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -75,7 +76,8 @@ impl Gate {
         let mut state = self.state.lock();
         while !state.guards.is_empty() {
             // With a turn of this thread, the guards wait for this thread.
-            if !waits || state.own_guards() > 0 || has_turn() {
+            // While the process ends, other threads may never drop their guards.
+            if !waits || state.own_guards() > 0 || has_turn() || process_end::is_ending() {
                 return Err(state.refusal(stream.ordinal()));
             }
             if self.wait_for_guards(&mut state) {
@@ -83,6 +85,7 @@ impl Gate {
             }
             let refusal = state.refusal(stream.ordinal());
             drop(state);
+            stream.api().origin.check("enqueue")?;
             crate::telemetry::warn!(%refusal, "work waits for host guards");
             state = self.state.lock();
         }

@@ -25,7 +25,7 @@ impl ForeignOwner {
 
     /// Drops the value, as soon as this thread holds no lock of the library.
     pub(crate) fn let_go(&self) {
-        if self.origin.is_inherited() {
+        if self.origin.is_over() {
             return;
         }
         let value = self.value.lock().take();
@@ -37,7 +37,7 @@ impl ForeignOwner {
 
 impl Drop for ForeignOwner {
     fn drop(&mut self) {
-        match self.origin.is_inherited() {
+        match self.origin.is_over() {
             true => std::mem::forget(self.value.get_mut().take()),
             false => self.let_go(),
         }

@@ -77,6 +77,9 @@ type Busy = SmallVec<[(usize, u64); 4]>;
 const FLUSH_ALONE: Duration = time_limit(Duration::from_millis(50));
 const GIVES_WAY: Duration = Duration::from_millis(20);
 
+/// How often a flush checks if the process ends.
+const ENDS_AT: Duration = Duration::from_millis(100);
+
 /// How long the thread sleeps between two queries of pending work: doubles from the first value to the second.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
 
@@ -141,7 +144,11 @@ impl Reclaim {
             state.flushing_since = Some(Instant::now());
         }
         while is_pending(&state) && !process_end::is_ending() {
-            self.shared.ended.wait(&mut state);
+            match cfg!(cuda_um_loom) {
+                true => self.shared.ended.wait(&mut state),
+                // The thread may have stopped within a call.
+                false => self.shared.ended.wait_for(&mut state, ENDS_AT),
+            }
         }
         self.shared.flushing.fetch_sub(1, Ordering::AcqRel);
         drop(state);

@@ -227,7 +227,9 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 

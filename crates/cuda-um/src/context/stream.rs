@@ -11,7 +11,7 @@ use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
-use crate::process_end;
+use crate::process_end::{self, Used};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
 use cuda_um_sys::cudaStream_t;
@@ -169,7 +169,7 @@ impl StreamInner {
         });
         device.streams.add(stream.listed());
         // Before there is work that a thread could wait for.
-        process_end::watch();
+        process_end::watch(Used::Context);
         stream
     }
 
@@ -329,7 +329,7 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        if self.api().origin.is_inherited() {
+        if self.api().origin.is_over() {
             return;
         }
         // On a gated device the stream is queried, because the host may access memory of work that is not tracked.

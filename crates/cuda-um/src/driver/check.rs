@@ -69,6 +69,7 @@ impl Api {
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
+        self.origin.check(call)?;
         self.clear_last_error();
         // SAFETY: both functions accept any number and return a text that lives as long as the library.
         let (name, message) = unsafe {
@@ -114,6 +115,7 @@ impl Api {
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
+        self.origin.check(call)?;
         self.clear_last_error();
         let (mut name, mut message) = (std::ptr::null(), std::ptr::null());
         if let Ok(driver) = self.table.driver() {

@@ -79,6 +79,9 @@ impl Drop for Current<'_> {
 
 impl Current<'_> {
     fn restore(&self, before: i32) {
+        if self.api.origin.is_over() {
+            return;
+        }
         let restored = self.api.set_device(before);
         // Try twice: otherwise the caller's later calls would go to the wrong device.
         let restored = restored.or_else(|error| match error.is_sticky() {

@@ -4,6 +4,7 @@ use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::driver::check::text;
 use crate::error::{Error, Result};
+use crate::process_end::{self, Calls, Used};
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
 
@@ -41,6 +42,7 @@ impl Api {
         self.check("cudaGetDeviceCount", code, None, || Subject::new("devices"))?;
         let count = usize::try_from(count).unwrap_or(0);
         self.has_devices(count);
+        process_end::watch(Used::Driver);
         Ok(count)
     }
 
@@ -113,6 +115,7 @@ impl Api {
 
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
         assert_may_wait();
+        let _calls = Calls::begin();
         self.on(
             ordinal,
             "cudaDeviceSynchronize",

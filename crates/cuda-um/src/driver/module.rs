@@ -4,7 +4,9 @@ use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::driver::current::Current;
 use crate::error::{Error, Result};
+use crate::process_end::Calls;
 use cuda_um_sys as sys;
+use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 
 /// The bytes for the log of the driver's compiler.
@@ -71,6 +73,7 @@ impl Api {
         image: *const c_void,
         explain: impl FnOnce(bool) -> Option<String>,
     ) -> Result<sys::CUmodule> {
+        let _calls = Calls::begin();
         use sys::CUjit_option_enum as Jit;
         let load = self.driver()?.cuModuleLoadDataEx;
         let mut module = std::ptr::null_mut();
@@ -104,6 +107,7 @@ impl Api {
     ///
     /// The module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
     pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
+        let _calls = Calls::begin();
         let unload = self.driver()?.cuModuleUnload;
         let current = Current::set_for_release(self, ordinal, "cuModuleUnload")?;
         self.on_driver_current(
@@ -125,6 +129,7 @@ impl Api {
         module: sys::CUmodule,
         name: &CStr,
     ) -> Result<sys::CUfunction> {
+        let _calls = Calls::begin();
         let get = self.driver()?.cuModuleGetFunction;
         let mut function = std::ptr::null_mut();
         self.on_driver(
@@ -242,8 +247,10 @@ impl Api {
     /// # Safety
     ///
     /// The function's module is loaded and the stream is live. The number, sizes and values of `parameters` match the kernel's. The
-    /// memory that they point to stays valid until the kernel is done, and no other code uses it in a data race until then.
+    /// memory that they point to stays valid until the kernel is done, and no other code uses it in a data race until then. `declare`
+    /// returns as many arguments; it is called only for a simulator.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "what the C function takes")]
     pub(crate) unsafe fn launch(
         &self,
         ordinal: u32,
@@ -252,8 +259,14 @@ impl Api {
         (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
         stream: sys::cudaStream_t,
         parameters: &mut [*mut c_void],
+        declare: impl FnOnce() -> SmallVec<[sys::DeclaredArgument; 16]>,
     ) -> Result<()> {
-        let launch = self.driver()?.cuLaunchKernel;
+        let (mut launch, mut extra) = (self.driver()?.cuLaunchKernel, std::ptr::null_mut());
+        let declared;
+        if let Some(simulated) = self.table.declared_launch() {
+            declared = declare();
+            (launch, extra) = (simulated, declared.as_ptr().cast_mut().cast());
+        }
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (grid, block);
         self.on_driver(
             ordinal,
@@ -263,7 +276,7 @@ impl Api {
                     "kernel {name}, grid {grid:?}, block {block:?}"
                 ))
             },
-            // SAFETY: guaranteed by the caller; no extra options are passed.
+            // SAFETY: guaranteed by the caller; no extra options are passed, or the arguments are declared, as `declared_launch` asks.
             || unsafe {
                 launch(
                     function,
@@ -276,7 +289,7 @@ impl Api {
                     shared_bytes,
                     stream.cast(),
                     parameters.as_mut_ptr(),
-                    std::ptr::null_mut(),
+                    extra,
                 )
             },
         )

@@ -53,7 +53,8 @@ impl Handle for sys::cudaMemPool_t {
     }
 }
 
-/// A handle of an object on a device. The drop destroys the object, except in a child made by `fork`.
+/// A handle of an object on a device. The drop destroys the object, except in a child made by `fork`, and on threads that the end of the process
+/// stops.
 pub(crate) struct Owned<H: Handle> {
     api: Arc<Api>,
     ordinal: u32,
@@ -115,7 +116,7 @@ impl Owned<sys::cudaStream_t> {
 
 impl<H: Handle> Drop for Owned<H> {
     fn drop(&mut self) {
-        if self.is_kept || self.api.origin.is_inherited() {
+        if self.is_kept || self.api.origin.is_over() {
             return;
         }
         // SAFETY: the object is live, and no other value has the handle.

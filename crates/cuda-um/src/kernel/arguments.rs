@@ -5,6 +5,7 @@ use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
+use cuda_um_sys::DeclaredArgument;
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::fmt;
@@ -28,10 +29,13 @@ use std::ops::Range;
 /// ```
 #[derive(Default)]
 pub struct Arguments<'a> {
+    // Invariant in `'a`, by `SmallVec`.
     /// The values and addresses. Each begins a word, so that a parameter of up to 8 bytes never reads past its value.
     words: SmallVec<[u64; 64]>,
     /// The size of each value in bytes.
     sizes: SmallVec<[u32; 16]>,
+    /// A bit for each of the first 64 arguments: set for the address of a part.
+    addresses: u64,
     /// The parts of buffers that the kernel gets.
     parts: SmallVec<[Part<'a>; 16]>,
     /// The error of the first argument that could not be passed.
@@ -82,6 +86,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.kernel_address() as usize;
         self.words.push((start + bytes.start) as u64);
+        self.addresses |= 1u64.checked_shl(self.sizes.len() as u32).unwrap_or(0);
         self.sizes.push(size_of::<u64>() as u32);
         self.parts.push(raw.part_of(bytes, access));
     }
@@ -95,6 +100,23 @@ impl<'a> Arguments<'a> {
             addresses.push(next.cast());
             next = next.wrapping_add(words(*bytes as usize));
         }
+    }
+
+    /// The arguments for the simulator, which compares them with the accesses of the kernel. Those after the 64th are not declared.
+    pub(super) fn declared(&self) -> SmallVec<[DeclaredArgument; 16]> {
+        let mut parts = self.parts.iter();
+        let declare = |index| match self.addresses.checked_shr(index).unwrap_or(0) & 1 {
+            1 => parts.next().map(|part| DeclaredArgument {
+                is_memory: true,
+                may_write: part.access.is_write(),
+                bytes: part.bytes.len(),
+            }),
+            _ => None,
+        };
+        let declared = (0..self.sizes.len() as u32).map(declare);
+        declared
+            .map(|declared| declared.unwrap_or(DeclaredArgument::VALUE))
+            .collect()
     }
 
     /// Returns the parts of buffers that the kernel gets.

@@ -143,6 +143,7 @@ impl Kernel {
                         shape,
                         stream.as_raw(),
                         &mut addresses,
+                        || arguments.declared(),
                     )
                 }
             },

@@ -285,8 +285,8 @@ impl Drop for Loaded {
     fn drop(&mut self) {
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // In a child made by `fork`, the drop of the handle does nothing, either.
-        if !self.device.api().origin.is_inherited() {
+        // Otherwise the drop of the handle does nothing, either.
+        if !self.device.api().origin.is_over() {
             let uses = self.in_flight.before(Access::Write);
             self.device.destroy_after(uses, raw);
         }

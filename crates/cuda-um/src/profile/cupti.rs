@@ -6,7 +6,8 @@
     reason = "calls CUPTI, and reads the records that it returns"
 )]
 
-use crate::fork::Origin;
+use crate::fork::{Origin, PerProcess};
+use crate::process_end::{self, Calls, Used};
 use crate::profile::counts::MigrationCounts;
 use crate::profile::{ProfileError, decode};
 use crate::sync::Mutex;
@@ -95,9 +96,9 @@ struct Sink {
     marks: u64,
 }
 
-static SINK: Mutex<Option<Sink>> = Mutex::new(None);
+static SINK: PerProcess<Mutex<Option<Sink>>> = PerProcess::new(Mutex::default);
 /// The number of buffers that CUPTI holds, and its limit. Separate from the sink, which may be locked while CUPTI requests a buffer.
-static BUFFERS: Mutex<(usize, usize)> = Mutex::new((0, 0));
+static BUFFERS: PerProcess<Mutex<(usize, usize)>> = PerProcess::new(Mutex::default);
 
 /// A running collection into the process's sink. The drop ends it.
 pub(super) struct Collection {
@@ -108,17 +109,19 @@ pub(super) struct Collection {
 impl Collection {
     /// Starts collecting. The caller ensures that the process has only one collection.
     pub(super) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
-        *SINK.lock() = Some(Sink {
+        *SINK.get().lock() = Some(Sink {
             cupti: Arc::clone(&cupti),
             keep,
             collected: Collected::default(),
             marked: 0..0,
             marks: 0,
         });
-        BUFFERS.lock().1 = keep.buffers;
+        BUFFERS.get().lock().1 = keep.buffers;
         // Its drop disables everything if CUPTI refuses a call below.
         let origin = Origin::here();
         let collection = Self { cupti, origin };
+        let _calls = Calls::begin();
+        collection.check("cuptiActivityEnable")?;
         let functions = &*collection.cupti;
         // SAFETY: both callbacks have the documented signatures, and live until the end of the program.
         check(functions, "cuptiActivityRegisterCallbacks", unsafe {
@@ -155,7 +158,13 @@ impl Collection {
             let code = unsafe { (functions.cuptiActivityEnable)(kind) };
             check(functions, "cuptiActivityEnable", code)?;
         }
+        process_end::watch(Used::Profiler);
         Ok(collection)
+    }
+
+    /// Must be called before each call of CUPTI.
+    fn check(&self, call: &'static str) -> Result<(), ProfileError> {
+        Ok(self.origin.check(call).map_err(Box::new)?)
     }
 
     /// Returns the process that collects.
@@ -165,9 +174,13 @@ impl Collection {
 
     /// Returns the clock of the records.
     pub(super) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
-        let cupti = Arc::clone(&self.cupti);
+        let (cupti, origin) = (Arc::clone(&self.cupti), self.origin);
         move || {
             let mut now = 0;
+            // The caller holds a lock, and stops after it.
+            if origin.check("cuptiGetTimestamp").is_err() {
+                return now;
+            }
             // SAFETY: the address is valid for the call.
             unsafe { (cupti.cuptiGetTimestamp)(&mut now) };
             now
@@ -176,12 +189,14 @@ impl Collection {
 
     /// Reads the records that CUPTI has buffered.
     pub(super) fn flush(&self) -> Result<(), ProfileError> {
+        let _calls = Calls::begin();
+        self.check("cuptiActivityFlushAll")?;
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
         // SAFETY: no preconditions; CUPTI calls `completed` for each buffer.
         let code = unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
         // Only this query counts the records that CUPTI dropped before it had a buffer.
         let dropped = dropped(&self.cupti, std::ptr::null_mut(), 0);
-        if let Some(sink) = &mut *SINK.lock() {
+        if let Some(sink) = &mut *SINK.get().lock() {
             sink.collected.counts.dropped_records += dropped;
         }
         check(&self.cupti, "cuptiActivityFlushAll", code)
@@ -189,21 +204,21 @@ impl Collection {
 
     /// Counts later migrations to the host at these addresses as marks, and does not store their records.
     pub(super) fn mark(&self, addresses: Range<u64>) {
-        if let Some(sink) = &mut *SINK.lock() {
+        if let Some(sink) = &mut *SINK.get().lock() {
             (sink.marked, sink.marks) = (addresses, 0);
         }
     }
 
     /// Resets the number of marks to zero.
     pub(super) fn forget_marks(&self) {
-        if let Some(sink) = &mut *SINK.lock() {
+        if let Some(sink) = &mut *SINK.get().lock() {
             sink.marks = 0;
         }
     }
 
     /// Returns the number of marks since the last reset.
     pub(super) fn marks(&self) -> u64 {
-        SINK.lock().as_ref().map_or(0, |sink| sink.marks)
+        SINK.get().lock().as_ref().map_or(0, |sink| sink.marks)
     }
 
     /// Returns true for a real CUPTI, which delivers records late.
@@ -213,16 +228,18 @@ impl Collection {
 
     /// Returns the sums so far.
     pub(super) fn counts(&self) -> MigrationCounts {
-        let sink = SINK.lock();
+        let sink = SINK.get().lock();
         sink.as_ref()
             .map_or_else(MigrationCounts::default, |sink| sink.collected.counts)
     }
 
     /// Ends the collection and returns its records.
     pub(super) fn finish(self) -> Result<Collected, ProfileError> {
+        let _calls = Calls::begin();
+        self.check("cuptiActivityDisable")?;
         self.disable();
         self.flush()?;
-        let sink = SINK.lock().take();
+        let sink = SINK.get().lock().take();
         Ok(sink.map_or_else(Collected::default, |sink| sink.collected))
     }
 
@@ -236,15 +253,16 @@ impl Collection {
 
 impl Drop for Collection {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
+        if self.origin.is_over() {
             return;
         }
+        let _calls = Calls::begin();
         self.disable();
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
         // SAFETY: no preconditions; the flush makes CUPTI return its buffers.
         unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
         // Dropped without the lock: the last handle of CUPTI may own a whole simulator.
-        let _sink = SINK.lock().take();
+        let _sink = SINK.get().lock().take();
     }
 }
 
@@ -280,7 +298,7 @@ fn dropped(cupti: &Cupti, context: *mut c_void, stream: u32) -> u64 {
 }
 
 unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
-    let mut buffers = BUFFERS.lock();
+    let mut buffers = BUFFERS.get().lock();
     let (held, most) = &mut *buffers;
     let memory = if *held < *most {
         // SAFETY: the layout is not empty.
@@ -307,12 +325,12 @@ unsafe extern "C" fn completed(
     if buffer.is_null() {
         return;
     }
-    if let Some(sink) = &mut *SINK.lock() {
+    if let Some(sink) = &mut *SINK.get().lock() {
         // SAFETY: `requested` allocated the buffer, which has `valid` bytes of records.
         unsafe { sink.read(buffer, valid) };
         sink.collected.counts.dropped_records += dropped(&sink.cupti, context, stream);
     }
-    BUFFERS.lock().0 -= 1;
+    BUFFERS.get().lock().0 -= 1;
     // SAFETY: `requested` allocated the buffer with the same layout, and CUPTI no longer uses it.
     unsafe { dealloc(buffer, BUFFER) };
 }

@@ -235,3 +235,81 @@ impl fmt::Debug for LimitedMemory {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use super::*;
+    use crate::context::runtime::Runtime;
+    use crate::resource::managed::ManagedMemory;
+    use cuda_um_sim::Sim;
+
+    /// An owner that answers each question with `says`.
+    struct Answers {
+        device: Device,
+        says: bool,
+    }
+
+    impl Owner for Answers {
+        fn device(&self) -> &Device {
+            &self.device
+        }
+
+        fn kind(&self) -> MemoryKind {
+            MemoryKind::Pinned
+        }
+
+        fn name(&self) -> &'static str {
+            "memory of the test"
+        }
+
+        fn is_borrowed(&self) -> bool {
+            self.says
+        }
+
+        fn is_imported(&self) -> bool {
+            self.says
+        }
+
+        fn free_waits(&self) -> bool {
+            self.says
+        }
+
+        fn can_give(&self) -> bool {
+            self.says
+        }
+
+        fn is_open_to_peers(&self) -> bool {
+            self.says
+        }
+
+        unsafe fn free(&self, _: &Block) -> Result<Held> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn a_counted_allocation_has_the_properties_of_its_owner() {
+        let sim = Sim::builder().build().unwrap();
+        let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+        for says in [false, true] {
+            let device = device.clone();
+            let limited = LimitedMemory::new(ManagedMemory::new(&device), None);
+            let counted = Counted {
+                inner: limited.inner,
+                owner: Arc::new(Answers { device, says }),
+            };
+            let answers = [
+                counted.is_borrowed(),
+                counted.is_imported(),
+                counted.free_waits(),
+                counted.can_give(),
+                counted.is_open_to_peers(),
+            ];
+            assert_eq!(answers, [says; 5]);
+            assert_eq!(
+                (counted.kind(), counted.name()),
+                (MemoryKind::Pinned, "memory of the test")
+            );
+        }
+    }
+}

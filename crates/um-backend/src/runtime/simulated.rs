@@ -3,9 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use cuda_um::Runtime;
+use cuda_um::fork::PerProcess;
 use cuda_um::sys::Table;
+use cuda_um_locks::Mutex;
 use cuda_um_sim::Sim;
-use parking_lot::Mutex;
 
 use crate::error::Result;
 
@@ -18,7 +19,9 @@ pub(crate) struct Simulated {
 
 /// The simulators of the live backends, by the address of the table of functions. Only the one that is looked for is borrowed: a temporary
 /// handle to another one could be its last, and would end it late and on this thread.
-static OPEN: Mutex<Vec<(usize, Weak<Simulated>)>> = Mutex::new(Vec::new());
+static OPEN: PerProcess<Open> = PerProcess::new(Open::default);
+
+type Open = Mutex<Vec<(usize, Weak<Simulated>)>>;
 
 impl Simulated {
     /// Opens the runtime over a simulator, or returns the open one.
@@ -26,7 +29,7 @@ impl Simulated {
         let table = sim.table();
         let runtime = Runtime::from_table(Arc::clone(&table))?;
         let new = Arc::new(Self { runtime, sim });
-        let mut open = OPEN.lock();
+        let mut open = OPEN.get().lock();
         if let Some(known) = known(&open, &table) {
             return Ok(known);
         }
@@ -37,7 +40,7 @@ impl Simulated {
 
     /// The simulator behind a runtime, if a backend has opened it.
     pub(super) fn find(runtime: &Runtime) -> Option<Arc<Self>> {
-        known(&OPEN.lock(), runtime.table())
+        known(&OPEN.get().lock(), runtime.table())
     }
 }
 

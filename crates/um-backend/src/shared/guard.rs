@@ -1,18 +1,30 @@
 //! Guards of a part of shared storage.
 
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use cuda_um::{Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
 
+use super::caller::OfThread;
+use super::part::Part;
 use crate::dtype::Element;
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
 
 /// Read access to a part of shared storage: [`SharedBuffer::read`](crate::SharedBuffer::read). It derefs to an [`ErasedBuffer`] of the part.
 ///
-/// `&guard` is an argument of a kernel.
+/// `&guard` is an argument of a kernel. A guard of a thread is not `Send`; one of [`read_async`](crate::SharedBuffer::read_async),
+/// `SharedRead<OfTask>`, is.
+///
+/// ```compile_fail
+/// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer};
+/// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
+/// let shared = SharedBuffer::new(backend.create_erased(BufferKind::Host, DType::U8, 1).unwrap());
+/// let guard = shared.read().unwrap();
+/// std::thread::spawn(move || drop(guard));
+/// ```
 #[derive(Debug)]
-pub struct SharedRead(ErasedBuffer);
+pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 
 /// Read and write access to a part of shared storage: [`SharedBuffer::write`](crate::SharedBuffer::write). It derefs to an [`ErasedBuffer`] of the
 /// part.
@@ -35,10 +47,18 @@ pub struct SharedRead(ErasedBuffer);
 /// assert_eq!(cache.host::<f32>()?[3..5], [1.0, 3.0]);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
+///
+/// ```compile_fail
+/// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer};
+/// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
+/// let shared = SharedBuffer::new(backend.create_erased(BufferKind::Host, DType::U8, 1).unwrap());
+/// let guard = shared.write().unwrap();
+/// std::thread::spawn(move || drop(guard));
+/// ```
 #[derive(Debug)]
-pub struct SharedWrite(ErasedBuffer);
+pub struct SharedWrite<O = OfThread>(ErasedBuffer, PhantomData<O>);
 
-impl SharedWrite {
+impl<O> SharedWrite<O> {
     /// The elements as an argument of a kernel that reads and writes them.
     ///
     /// # Errors
@@ -50,7 +70,7 @@ impl SharedWrite {
     }
 }
 
-impl DerefMut for SharedWrite {
+impl<O> DerefMut for SharedWrite<O> {
     fn deref_mut(&mut self) -> &mut ErasedBuffer {
         &mut self.0
     }
@@ -58,9 +78,9 @@ impl DerefMut for SharedWrite {
 
 macro_rules! guards {
     ($($guard:ident),*) => {$(
-        impl $guard {
+        impl<O> $guard<O> {
             pub(super) fn new(part: ErasedBuffer) -> Self {
-                Self(part)
+                Self(part, PhantomData)
             }
 
             /// The elements as an argument of a kernel that reads them.
@@ -74,14 +94,26 @@ macro_rules! guards {
                 Ok(self.0.bytes().memory().device_view()?.cast()?)
             }
 
-            /// The part as a buffer that keeps the access until it is dropped.
+            /// The part as a buffer that keeps the access until it is dropped. The buffer may move to another thread, so threads do not
+            /// wait for it: see [`SharedBuffer`](crate::SharedBuffer).
             #[must_use]
-            pub fn into_erased(self) -> ErasedBuffer {
+            pub fn into_erased(mut self) -> ErasedBuffer {
+                if let Some(part) = self.0.bytes_mut().as_any_mut().downcast_mut::<Part>() {
+                    part.leaves_its_thread();
+                }
+                self.0
+            }
+
+            /// Does the same as [`into_erased`](Self::into_erased), for a buffer that the caller keeps on this thread. Not part of the public
+            /// interface: crates of this workspace use it.
+            #[doc(hidden)]
+            #[must_use]
+            pub fn into_part(self) -> ErasedBuffer {
                 self.0
             }
         }
 
-        impl Deref for $guard {
+        impl<O> Deref for $guard<O> {
             type Target = ErasedBuffer;
 
             fn deref(&self) -> &ErasedBuffer {
@@ -89,7 +121,7 @@ macro_rules! guards {
             }
         }
 
-        impl KernelArg for &$guard {
+        impl<O> KernelArg for &$guard<O> {
             fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
             where
                 Self: 'a,
@@ -98,7 +130,7 @@ macro_rules! guards {
             }
         }
 
-        impl<T: Element> ReadArg<T> for &$guard {
+        impl<T: Element, O> ReadArg<T> for &$guard<O> {
             fn into_view<'a>(self) -> cuda_um::Result<View<'a, T>>
             where
                 Self: 'a,
@@ -110,7 +142,7 @@ macro_rules! guards {
 }
 guards!(SharedRead, SharedWrite);
 
-impl KernelArg for &mut SharedWrite {
+impl<O> KernelArg for &mut SharedWrite<O> {
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
     where
         Self: 'a,
@@ -119,7 +151,7 @@ impl KernelArg for &mut SharedWrite {
     }
 }
 
-impl<T: Element> WriteArg<T> for &mut SharedWrite {
+impl<T: Element, O> WriteArg<T> for &mut SharedWrite<O> {
     fn into_view_mut<'a>(self) -> cuda_um::Result<ViewMut<'a, T>>
     where
         Self: 'a,

@@ -6,19 +6,13 @@ use std::ops::Range;
 
 use cuda_um::range;
 
-use super::storage::{Reader, Writer};
+use super::storage::Held;
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
 use crate::dtype::DType;
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
-
-/// The access that a part keeps.
-pub(super) enum Held {
-    Read(Reader),
-    Write(Writer),
-}
 
 pub(super) struct Part {
     held: Held,
@@ -30,21 +24,18 @@ impl Part {
         ErasedBuffer::of(Box::new(Self { held, range }), dtype)
     }
 
+    pub(super) fn leaves_its_thread(&mut self) {
+        self.held.leaves_its_thread();
+    }
+
     fn bytes(&self) -> &dyn Buffer<u8> {
-        let bytes = match &self.held {
-            Held::Read(reader) => reader.bytes(),
-            Held::Write(writer) => writer.bytes(),
-        };
+        let bytes = self.held.bytes();
         bytes.expect("the access has the bytes until it is dropped")
     }
 
     /// An error for a reader, whose part nothing borrows exclusively.
     fn bytes_mut(&mut self) -> Result<&mut (dyn Buffer<u8> + 'static)> {
-        let bytes = match &mut self.held {
-            Held::Read(_) => None,
-            Held::Write(writer) => writer.bytes_mut(),
-        };
-        bytes.ok_or_else(|| {
+        self.held.bytes_mut().ok_or_else(|| {
             cuda_um::Error::NotSupported {
                 what: "a write of shared storage".to_owned(),
                 needs: "a write guard".to_owned(),

@@ -50,9 +50,13 @@ fn shared_storage() {
         "SharedBuffer::cast", "opaque18": |w| shared(w)?.cast(DType::Opaque(18))
             => InvalidArgument, ["the dtype of a cast cannot be opaque18", "10 elements of f32 have 40 bytes", "no multiple of 18"];
         "SharedBuffer::read", "while the thread writes": |w| { let s = shared(w)?; let _guard = s.write()?; s.read().map(drop) }
-            => WouldDeadlock, ["SharedBuffer::read: this thread would wait for its own guard", "in use by a write guard"];
+            => WouldDeadlock, ["SharedBuffer::read: the caller could wait for its own guard", "in use by a write guard of this thread"];
         "SharedBuffer::write", "while the thread reads": |w| { let s = shared(w)?; let _guard = s.read()?; s.write().map(drop) }
             => WouldDeadlock, ["SharedBuffer::write", "a read guard", "ViewMut::split_at"];
+        "SharedBuffer::read_async", "while the thread writes": |w| { let s = shared(w)?; let _guard = s.write()?; pollster::block_on(s.read_async()).map(drop) }
+            => WouldDeadlock, ["SharedBuffer::read_async", "a write guard of this thread"];
+        "SharedBuffer::write_async", "while the thread reads": |w| { let s = shared(w)?; let _guard = s.read()?; pollster::block_on(s.write_async()).map(drop) }
+            => WouldDeadlock, ["SharedBuffer::write_async", "a read guard of this thread"];
         "SharedBuffer::try_read", "while the thread writes": |w| { let s = shared(w)?; let _guard = s.write()?; s.try_read().map(drop) }
             => StorageInUse, ["SharedBuffer::try_read: the storage is in use by a write guard"];
         "SharedBuffer::try_write", "while the thread reads": |w| { let s = shared(w)?; let _guard = s.read()?; s.try_write().map(drop) }

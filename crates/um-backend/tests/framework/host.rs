@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use um_backend::{Buffer, BufferKind, CudaError, DType, HostBuffer, HostOwned, Result};
+use um_backend::{
+    Buffer, BufferKind, CudaError, DType, HostBuffer, HostOwned, HostOwnedMut, Result, SharedBuffer,
+};
 
 use crate::support::opaque::OpaqueBuffer;
 use crate::support::{on_each, on_each_preset};
@@ -143,5 +145,19 @@ fn async_twins_await_the_work() {
             }
         })
         .unwrap();
+    });
+}
+
+#[test]
+fn the_host_gets_no_slice_to_write_of_a_part_that_is_read() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        for kind in [BufferKind::Host, BufferKind::Pinned] {
+            let storage = SharedBuffer::new(backend.create_erased(kind, DType::F32, 4).unwrap());
+            let part = storage.read().unwrap().into_erased().into_typed::<f32>();
+            let refused = HostOwnedMut::of(Box::new(part.unwrap())).map(drop);
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("a write guard"), "{kind}: {error}");
+        }
     });
 }

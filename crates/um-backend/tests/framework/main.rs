@@ -11,4 +11,5 @@ mod launch;
 mod ranges;
 mod runtime;
 mod shared;
+mod shared_async;
 mod streams;

@@ -332,10 +332,10 @@ fn a_thread_never_waits_for_its_own_guard() {
             assert!(is_refusal, "{error:?}");
             error.to_string()
         };
-        let advice = "drop it first, or split one write guard into parts (`view_mut`, then `ViewMut::split_at`)";
+        let advice = "drop it first, split one write guard into parts (`view_mut`, then `ViewMut::split_at`), or wait in tasks with `read_async` and `write_async`";
         let refused = |call: &str, held: &str| {
             format!(
-                "SharedBuffer::{call}: this thread would wait for its own guard, since the storage is in use by {held}: {advice}"
+                "SharedBuffer::{call}: the caller could wait for its own guard, since the storage is in use by {held} of this thread: {advice}"
             )
         };
 
@@ -415,7 +415,6 @@ fn threads_wait_for_each_other() {
     );
 }
 
-/// Guards may move to another thread, and count for the thread that took them.
 #[test]
 fn many_threads_add_to_one_storage() {
     on_each_preset(
@@ -434,7 +433,7 @@ fn many_threads_add_to_one_storage() {
                     });
                 }
             });
-            let guard = all.write().unwrap();
+            let guard = pollster::block_on(all.write_async()).unwrap();
             let moved = thread::spawn(move || guard.bytes().read_one(0).unwrap());
             assert_eq!(moved.join().unwrap(), 100);
             assert!(all.is_unique() && all.try_write().is_ok());

@@ -48,6 +48,7 @@ fn settings() {
         ("CUDA_UM_SIM_CUDA", b"14"),
         ("CUDA_UM_SIM_DEVICES", b"0"),
         ("CUDA_UM_SIM_DEVICES", b"abc"),
+        ("CUDA_UM_SIM_KERNELS", b"/no/such.so"),
         ("CUDA_UM_POOLS", b"no"),
         ("CUDA_UM_COST_MODEL", b"/no/such/file"),
     ] {
@@ -75,6 +76,14 @@ fn settings() {
     rows.push(Row::new(
         "`Sim::builder().devices(9)`",
         Sim::builder().devices(9).build().unwrap_err().to_string(),
+    ));
+    rows.push(Row::new(
+        "`Sim::builder().total_memory_bytes(0)`",
+        Sim::builder()
+            .total_memory_bytes(0)
+            .build()
+            .unwrap_err()
+            .to_string(),
     ));
     check("Settings", &rows);
 }

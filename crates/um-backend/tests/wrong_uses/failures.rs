@@ -58,6 +58,11 @@ fn kernels_that_fail() {
         w.backend.device().memory_info()?;
         Ok(())
     }));
+    rows.push(row("a kernel that writes a buffer passed as `&`", |w| {
+        let device = w.backend.device();
+        Double::load(device).launch_on(device, 10, (&w.on_device(), 10u32))?;
+        Ok(w.backend.synchronize()?)
+    }));
     rows.push(reference(
         "a CPU reference that reads a parameter of another size",
         |launch| launch.value::<u64>(2).map(drop),

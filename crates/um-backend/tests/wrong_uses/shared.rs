@@ -28,6 +28,11 @@ fn shared_storage() {
             let _guard = storage.view(0..5)?.write()?;
             storage.view(5..10)?.read().map(drop)
         };
+        "`write()` while a task has a guard of `read_async()`" => |w| {
+            let storage = shared(w)?;
+            let _guard = pollster::block_on(storage.read_async())?;
+            storage.write().map(drop)
+        };
         "`try_write()` while guards live" => |w| {
             let storage = shared(w)?;
             let _guards = (storage.read()?, storage.read()?);

@@ -23,6 +23,7 @@ fn each_device_type_becomes_its_kind_of_buffer() {
     let mut rows = vec![
         (Cuda, Target::Cuda, Some(MemoryKind::Device)),
         (Pinned, Target::Host, None),
+        (Pinned, Target::Cuda, Some(MemoryKind::Pinned)),
     ];
     if backend.device().unified_memory_obstacle().is_none() {
         rows.push((Unified, Target::Cuda, Some(MemoryKind::Managed)));

@@ -102,3 +102,20 @@ fn a_child_made_by_fork_runs_deleters() {
         [1, 2, 3, 4, 5, 6]
     );
 }
+
+#[test]
+fn a_long_chain_of_imports_needs_no_deep_stack() {
+    const LINKS: usize = 20_000;
+    let (_sim, backend) = machine();
+    let theirs: Box<[u32]> = Box::new([1, 2, 3]);
+    let (mut tensor, drops) = Theirs::of(1, theirs.as_ptr(), 3).tensor(theirs);
+    for _ in 0..LINKS {
+        let imported = import_of(tensor, &backend).unwrap();
+        let storage = um_backend::SharedBuffer::new(imported.buffer);
+        let buffer = um_dlpack::DlpackBuffer::new(storage);
+        // SAFETY: nothing uses the memory.
+        tensor = unsafe { buffer.export(&[3], &um_dlpack::ExportOptions::default()) }.unwrap();
+    }
+    drop(tensor);
+    assert_eq!(drops.load(SeqCst), 1);
+}

@@ -227,7 +227,7 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        if self.memory.is_inherited() || self.used == 0 {
+        if self.memory.is_over() || self.used == 0 {
             return;
         }
         if let Err(error) = self.memory.wait_for_all() {

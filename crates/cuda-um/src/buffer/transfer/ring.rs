@@ -236,7 +236,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        if self.memory.is_inherited() || self.used == 0 {
+        if self.memory.is_over() || self.used == 0 {
             return;
         }
         let waited = match self.is_marked {

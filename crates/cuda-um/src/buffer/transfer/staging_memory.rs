@@ -34,9 +34,9 @@ impl StagingMemory {
         self.address.as_ptr()
     }
 
-    /// Returns true in a child made by `fork`, where the memory is neither used nor freed.
-    pub(super) fn is_inherited(&self) -> bool {
-        self.api.origin.is_inherited()
+    /// Returns true if the memory is neither used nor freed: in a child made by `fork`, and on threads that the end of the process stops.
+    pub(super) fn is_over(&self) -> bool {
+        self.api.origin.is_over()
     }
 
     /// Waits for all work of the device, and returns the error of the wait.
@@ -63,7 +63,7 @@ impl StagingMemory {
 
 impl Drop for StagingMemory {
     fn drop(&mut self) {
-        if self.is_kept || self.api.origin.is_inherited() {
+        if self.is_kept || self.is_over() {
             return;
         }
         // SAFETY: this value owns the memory; its owner waited for the copies that use it.

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
 use crate::fork::Origin;
+use crate::process_end;
 use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn, spin_until};
@@ -81,7 +82,11 @@ impl Workers {
     /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. When this returns or
     /// panics, no helper runs the work. Only one thread at a time may call this.
     pub(super) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
-        let helpers = self.start(count.saturating_sub(1));
+        // While the process ends, helpers stop at their first call of CUDA.
+        let helpers = match process_end::is_ending() {
+            true => 0,
+            false => self.start(count.saturating_sub(1)),
+        };
         if helpers == 0 {
             return work(0);
         }

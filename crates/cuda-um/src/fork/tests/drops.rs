@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const DROPS: &str = "
 auto.rs AutoPrefetch: an_automatic_prefetch
 auto/session.rs Session: an_automatic_prefetch
+auto/state.rs Clock: - forgets or drops a closure of the program, and calls no CUDA
 driver/current.rs Current: - lives for the time of one call, which a child does not begin
 context/driver_state.rs ManagedBytes: - lives for the time of one allocation, which a child does not begin
 context/exclusion.rs Closed: host_guards_that_hold_the_gate
@@ -42,9 +43,9 @@ resource/pool/driver.rs DriverPool: a_pool_of_the_driver
 resource/pool/heap.rs Heap: - leaks
 resource/pool/shared.rs Shared: pools_of_slabs
 profile.rs Profiler: profiles::a_profiler_and_a_counter
-profile.rs Running: - sets a flag of the child's own
+profile.rs Running: - clears a flag of the process that set it
 profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
-process_end.rs Calls: - lives on a thread of the library, which a child does not have
+process_end.rs Calls: - lives for the time of one call; a child counts only its own
 context/reclaim.rs Reclaim: the_runtime_itself
 context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
 context/stream.rs StreamInner: streams
@@ -53,6 +54,7 @@ sync/held.rs EventsLater: - counts for the child's own thread
 sync/held.rs Held: - counts for the child's own thread
 sync/held.rs Turn: - counts for the child's own thread
 telemetry.rs Entered: - lives for the time of one call, which a child does not begin
+unblock.rs Task: - drops a result, which checks
 buffer/transfer/piece.rs Piece: the_ring_and_its_threads
 buffer/transfer/piece.rs PieceTurn: - lives while a copy is staged, which a child does not begin
 buffer/transfer/ring.rs Chunk: chunks_that_copies_may_use

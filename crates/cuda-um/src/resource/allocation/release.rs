@@ -74,6 +74,10 @@ impl Drop for Allocation {
         if !std::mem::replace(&mut self.is_owned, false) {
             return;
         }
+        // Borrowed memory is waited for: the thread stops in the wait.
+        if self.device().api().origin.is_over() && !self.owner.is_borrowed() {
+            return;
+        }
         let waited = self.owner.is_borrowed().then(|| {
             // The caller may use the memory as soon as this drop returns or unwinds.
             drain_or_abort(&self.in_flight.before(Access::Write))

@@ -331,8 +331,8 @@ impl Drop for DriverPool {
     fn drop(&mut self) {
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // In a child made by `fork`, the drop of the handle does nothing, either.
-        if self.device.api().origin.is_inherited() {
+        // Then the drop of the handle does nothing, either.
+        if self.device.api().origin.is_over() {
             return;
         }
         let stream = Arc::clone(self.stream.inner());

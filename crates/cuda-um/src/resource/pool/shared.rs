@@ -353,7 +353,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.device().api().origin.is_inherited() {
+        if self.device().api().origin.is_over() {
             return;
         }
         // No handle and no buffer is live, so every block is free and every slab is empty.

@@ -1,4 +1,4 @@
-//! loom's locks, with the interface of parking_lot.
+//! loom's locks, with the interface of cuda-um-locks.
 
 pub(crate) use ::loom::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use ::loom::{sync::atomic, thread};

@@ -1,0 +1,31 @@
+//! What a launch declares of its arguments: the simulator compares it with the accesses of the kernel.
+
+use crate::bindings::common::PFN_cuLaunchKernel;
+use crate::symbols::{self, Resolve};
+
+/// An argument of a launch, for [`Table::declared_launch`](crate::Table::declared_launch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DeclaredArgument {
+    /// False for a value, of which nothing else is declared.
+    pub is_memory: bool,
+    /// Whether the kernel may write the memory.
+    pub may_write: bool,
+    /// The bytes from the address on that the kernel may access.
+    pub bytes: usize,
+}
+
+impl DeclaredArgument {
+    /// An argument that is passed by value.
+    pub const VALUE: Self = Self {
+        is_memory: false,
+        may_write: false,
+        bytes: 0,
+    };
+}
+
+/// The simulator's launch; `None` in NVIDIA's libraries.
+pub(crate) fn launch(resolve: Resolve<'_>) -> Option<PFN_cuLaunchKernel> {
+    // SAFETY: a library that has a function of this name is the simulator, which gives it this type.
+    unsafe { symbols::function(resolve(c"cuUmSimLaunchKernel")) }
+}

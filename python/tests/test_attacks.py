@@ -1,0 +1,565 @@
+"""Programs that once ended the interpreter, hung, lost data, or made arrays over memory of others."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import cuda_um
+from conftest import KINDS
+
+
+def values(array):
+    with array.numpy() as elements:
+        return elements.copy()
+
+
+def in_a_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def run(program, *arguments):
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program, *arguments], check=True, timeout=60)
+
+
+REFUSED_PROFILES = """
+import threading, cuda_um
+profile = cuda_um.profile()
+
+def refused(call):
+    for _ in range(20000):
+        try:
+            call()
+        except cuda_um.ArgumentError:
+            pass
+
+threads = [threading.Thread(target=refused, args=(call,)) for call in (profile.html, profile.text, profile.json)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_threads_that_ask_a_profile_for_its_report_too_early_do_not_wait_for_each_other():
+    run(REFUSED_PROFILES)
+
+
+def test_a_profile_that_is_dropped_in_its_block_ends():
+    profile = cuda_um.profile()
+    profile.__enter__()
+    del profile
+    gc.collect()
+    with cuda_um.profile() as profile:
+        pass
+    profile.__exit__(None, None, None)
+    assert profile.text()
+
+
+def test_an_array_of_a_block_cannot_be_resized(kind):
+    array = cuda_um.zeros(64, "uint8", kind=kind)
+    for write in [True, False]:
+        with array.numpy(write=write) as elements:
+            with pytest.raises(ValueError):
+                elements.resize(1, refcheck=False)
+    assert not values(array).any()
+
+
+class Lies(np.ndarray):
+    nbytes = property(lambda self: 4096)
+    shape = property(lambda self: (1000,))
+    size = property(lambda self: 1000)
+
+
+def test_what_a_subclass_of_ndarray_says_of_its_memory_is_not_believed(kind):
+    source = np.arange(4, dtype="u1").view(Lies)
+    array = cuda_um.from_numpy(source, kind=kind)
+    assert (array.shape, array.size, array.nbytes) == ((4,), 4, 4)
+    array.fill(0)
+    array.copy_(source)
+    assert values(array).tolist() == [0, 1, 2, 3]
+
+
+def test_a_mask_is_not_dropped_silently():
+    masked = np.ma.masked_array([1, 2], [True, False])
+    for call in [cuda_um.from_numpy, cuda_um.zeros(2, "int64").copy_, cuda_um.from_dlpack]:
+        with pytest.raises(cuda_um.ArgumentError, match="filled"):
+            call(masked)
+
+
+def test_a_block_belongs_to_the_thread_that_enters_it(kind):
+    array, found = cuda_um.zeros(4, kind=kind), []
+    block = array.numpy(write=True)
+
+    def work():
+        with block as elements:
+            elements[:] = 3
+            found.append(threading.get_ident())
+
+    in_a_thread(work)
+    assert found and (values(array) == 3).all()
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_block_that_is_dropped_on_another_thread_ends(kind, write):
+    array, blocks = cuda_um.zeros(4, kind=kind), []
+
+    def work():
+        blocks.append(array.numpy(write=write))
+        blocks[0].__enter__()
+
+    in_a_thread(work)
+    blocks.clear()
+    array.fill(1)
+    assert (values(array) == 1).all()
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_block_that_is_left_on_another_thread_ends(kind, write):
+    array = cuda_um.zeros(4, kind=kind)
+
+    def generator():
+        with array.numpy(write=write) as elements:
+            if write:
+                elements[0] = 5
+            yield
+
+    started = generator()
+    in_a_thread(lambda: next(started))
+    started.close()
+    assert values(array)[0] == (5 if write else 0)
+    array.fill(1)
+
+
+def test_a_block_in_a_cycle_that_another_thread_collects_ends(kind):
+    array = cuda_um.zeros(4, kind=kind)
+
+    def work():
+        gc.disable()
+        cycle = [array.numpy(write=True)]
+        cycle[0].__enter__()
+        cycle.append(cycle)
+
+    try:
+        in_a_thread(work)
+    finally:
+        gc.enable()
+    gc.collect()
+    array.fill(1)
+
+
+def test_a_block_that_writes_keeps_the_array(kind):
+    array = cuda_um.zeros(4, kind=kind)
+    with array.numpy(write=True) as elements:
+        elements[1] = 2
+        for use in [lambda: array.fill(7), array.numpy(write=True).__enter__, lambda: np.asarray(array)]:
+            with pytest.raises(cuda_um.InUseError):
+                use()
+    assert values(array).tolist() == [0, 2, 0, 0]
+
+
+def test_the_array_of_a_block_is_read_only_after_it(kind):
+    array = cuda_um.zeros(4, kind=kind)
+    with array.numpy(write=True) as elements:
+        elements[0] = 1
+    with pytest.raises(ValueError):
+        elements[0] = 2
+    assert values(array)[0] == 1
+
+
+def test_a_block_can_be_entered_again_after_its_end():
+    array = cuda_um.zeros(4)
+    block = array.numpy()
+    with block:
+        with pytest.raises(cuda_um.ArgumentError, match="twice"):
+            block.__enter__()
+    with block as elements:
+        assert not elements.any()
+    block.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2049.0000001, -2049.0000001, 2049.0, 2050.9999999, 65519.999999, 65520.0, 1e300, 5.960464477539063e-08, 2.98e-8, 2.9802322387695315e-08, -0.0, 0.1, float("inf")],
+)  # fmt: skip
+def test_a_fill_rounds_float16_as_numpy(value):
+    array = cuda_um.zeros(1, "float16")
+    array.fill(value)
+    with np.errstate(over="ignore"):
+        assert values(array).view("u2")[0] == np.float16(value).view("u2")
+    array.fill(float("nan"))
+    assert np.isnan(values(array)[0])
+
+
+def test_a_copy_from_overlapping_memory():
+    for chosen in [slice(2, 8), slice(0, 6)]:
+        memory = np.arange(8)
+        target = cuda_um.from_dlpack(memory[0:6] if chosen.start else memory[2:8])
+        target.copy_(memory[chosen])
+        assert values(target).tolist() == np.arange(8)[chosen].tolist()
+        memory = np.arange(8)
+        target = cuda_um.from_dlpack(memory[0:6] if chosen.start else memory[2:8])
+        target.copy_(cuda_um.from_dlpack(memory[chosen]))
+        assert values(target).tolist() == np.arange(8)[chosen].tolist()
+        del target, memory
+
+
+@pytest.mark.parametrize("shape", [0, (3, 0), (0, 4)])
+def test_arrays_without_elements_pass_through_dlpack(kind, shape):
+    array = cuda_um.zeros(shape, kind=kind)
+    again = cuda_um.from_dlpack(array)
+    expected = {"unified": "device", "pinned": "host"}.get(kind, kind)
+    assert (again.shape, again.kind, again.size) == (array.shape, expected, 0)
+    for arguments in [{"copy": True}, {"dl_device": (1, 0)}, {"max_version": (1, 0)}]:
+        assert cuda_um.from_dlpack(array.__dlpack__(**arguments)).shape == array.shape
+    assert np.from_dlpack(array, device="cpu").shape == array.shape
+    assert hasattr(array, "__cuda_array_interface__") == (kind != "host")
+    if kind != "host":
+        assert array.__cuda_array_interface__["data"][0] == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cuda_um.zeros((2**63, 0)),
+        lambda: cuda_um.zeros(1, device=-1),
+        lambda: cuda_um.empty(1, device=2**70),
+        lambda: cuda_um.from_numpy([1.0], device=-1),
+        lambda: cuda_um.memory_info(-1),
+        lambda: cuda_um.synchronize(-1),
+        lambda: cuda_um.profile(-1),
+        lambda: cuda_um.zeros(1).__dlpack__(stream=2**70),
+        lambda: cuda_um.zeros(1).__dlpack__(max_version=(-1, 0)),
+        lambda: cuda_um.zeros(1).__dlpack__(dl_device=(2**40, 0)),
+        lambda: cuda_um.zeros(1).prefetch(stream=-1),
+    ],
+)
+def test_numbers_out_of_range_are_errors_of_arguments(call):
+    with pytest.raises(cuda_um.ArgumentError):
+        call()
+
+
+def test_the_cpu_has_one_ordinal(kind):
+    with pytest.raises(cuda_um.DLPackError, match=r"\(1, 5\)"):
+        cuda_um.zeros(1, kind=kind).__dlpack__(dl_device=(1, 5))
+
+
+ALL_KINDS_TO_ITSELF = """
+import cuda_um
+array = cuda_um.zeros(4)
+again = cuda_um.from_dlpack(array)
+array.fill(3)
+with again.numpy() as elements:
+    assert (elements == 3).all(), elements
+"""
+
+
+@pytest.mark.skipif(os.environ["CUDA_UM_RUNTIME"] != "sim", reason="chooses the simulator's GPU")
+@pytest.mark.parametrize("gpu", ["maxwell", "no-concurrent", "h200"])
+def test_our_unified_arrays_come_back_on_every_gpu(gpu):
+    environment = dict(os.environ, CUDA_UM_SIM_GPU=gpu)
+    subprocess.run([sys.executable, "-c", ALL_KINDS_TO_ITSELF], check=True, timeout=60, env=environment)
+
+
+DELETER_AT_THE_END = """
+import atexit, ctypes, threading, time
+import numpy as np
+import cuda_um
+
+began, log = threading.Event(), []
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def deleter(_):
+    began.set()
+    time.sleep(0.3)  # without Python's lock
+    log.append("deleted")
+
+own = cuda_um.zeros(8, kind="device")
+shape = (ctypes.c_int64 * 1)(8)
+address = own.__cuda_array_interface__["data"][0]
+tensor = Tensor(address, 2, 0, 1, 2, 32, 1, shape, None, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+array = cuda_um.from_dlpack(new(ctypes.addressof(tensor), b"dltensor", None))
+array.__dlpack__()  # lent once, so another thread drops it
+del array
+began.wait()
+cuda_um._cuda_um._ends()
+assert log == ["deleted"], log
+"""
+
+
+def test_the_end_of_the_program_waits_for_a_deleter_that_has_begun():
+    run(DELETER_AT_THE_END)
+
+
+ENDS = """
+import sys, threading, time, cuda_um, numpy as np
+array = cuda_um.zeros(1000)
+
+def fill():
+    while True:
+        array.fill(1)
+
+def exchange():
+    while True:
+        imported = cuda_um.from_dlpack(np.zeros(100))
+        copy = cuda_um.zeros(100, "float64", kind="device")
+        copy.copy_(imported)
+        np.asarray(copy)
+
+def block():
+    mine = cuda_um.zeros(10, kind="device")
+    with mine.numpy(write=True):
+        time.sleep(100)
+
+profile = cuda_um.profile()
+profile.__enter__()
+for work in (fill, exchange, block):
+    threading.Thread(target=work, daemon=True).start()
+kept = [array.__dlpack__(), cuda_um.zeros(3).numpy(write=True)]
+kept[1].__enter__()
+time.sleep(0.1)
+"""
+
+
+def test_the_end_of_the_program_beside_threads_blocks_exports_and_a_profile():
+    run(ENDS)
+
+
+REPLACED = """
+import sys, types
+import numpy as np
+import cuda_um
+
+what = sys.argv[1]
+array = cuda_um.zeros(1000000, "bfloat16" if what == "ml_dtypes" else "float32", kind="host")
+if what == "empty":
+    np.empty = lambda *shape, **options: np.zeros(1, "u1")
+elif what == "small":
+    np.float32 = np.int8
+elif what == "large":
+    np.float32 = np.float64
+elif what == "ml_dtypes":
+    sys.modules["ml_dtypes"] = types.ModuleType("ml_dtypes")
+    sys.modules["ml_dtypes"].bfloat16 = np.uint8
+
+def elements():
+    with array.numpy(write=True) as elements:
+        return elements
+
+for call in [lambda: np.asarray(array), elements]:
+    try:
+        assert call().nbytes == array.nbytes
+    except cuda_um.ArgumentError as refused:
+        assert "NumPy" in str(refused) or "numpy" in str(refused)
+"""
+
+
+@pytest.mark.parametrize("what", ["empty", "small", "large", "ml_dtypes"])
+def test_the_size_of_what_numpy_gives_is_checked(what):
+    run(REPLACED, what)
+
+
+RESIZED = """
+import gc, sys
+import numpy as np
+import cuda_um
+
+cuda_um.from_numpy(np.zeros(1), kind="host")
+for chosen in range(60):
+    array, collections = np.full(1 << 22, 7, "u1"), 0
+
+    def resize(phase, info):
+        global collections
+        collections += 1
+        if array.nbytes > 1 and collections > chosen:
+            array.resize(1, refcheck=False)
+
+    gc.callbacks.append(resize)
+    gc.set_threshold(1)
+    try:
+        cuda_um.from_numpy(array, kind="host")
+    except cuda_um.ArgumentError:
+        pass
+    finally:
+        gc.callbacks.clear()
+        gc.set_threshold(700)
+"""
+
+
+def test_an_array_that_the_garbage_collector_resizes_is_not_read_past_its_end():
+    run(RESIZED)
+
+
+CHAIN = """
+import numpy as np, cuda_um
+state = np.zeros(4)
+for step in range(10000):
+    state = np.from_dlpack(cuda_um.from_dlpack(state))
+del state
+"""
+
+
+def test_a_long_chain_of_imports_ends():
+    run(CHAIN)
+
+
+class Changing:
+    """A sequence that says another length at each call."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __len__(self):
+        self.calls += 1
+        return 3 if self.calls == 1 else 2**45
+
+    def __getitem__(self, index):
+        return 2
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [range(2**45), range(2**60), range(2**70), [1] * 65, (2**40, 2**40, 0), (0, 2**62), "", "12", {0: 2}, {3}, None, -1, [-1], 1.5],
+    ids=repr,
+)
+def test_a_shape_that_no_array_can_have_is_refused(shape):
+    with pytest.raises(cuda_um.ArgumentError, match="shape"):
+        cuda_um.zeros(shape)
+
+
+def test_shapes_of_all_sequences():
+    assert cuda_um.zeros([1] * 64, kind="host").ndim == 64
+    assert cuda_um.zeros(np.array([2, 3])).shape == (2, 3)
+    assert cuda_um.zeros(()).shape == ()
+    assert cuda_um.zeros(Changing()).shape == (2, 2, 2)
+
+
+IMPORTS = """
+import sys, cuda_um
+assert "numpy.ma" in sys.modules
+"""
+
+
+def test_no_import_is_left_to_the_first_call():
+    run(IMPORTS)
+
+
+INTERPRETERS = """
+import sys
+import _xxsubinterpreters as interpreters
+
+if sys.argv[1] == "main":
+    import cuda_um
+second = interpreters.create()
+if sys.argv[1] == "main":
+    interpreters.run_string(second, "try: import cuda_um\\nexcept ImportError: pass\\nelse: raise SystemExit(1)")
+else:
+    interpreters.run_string(second, "import cuda_um")
+    try:
+        import cuda_um
+    except ImportError:
+        pass
+    else:
+        sys.exit(1)
+interpreters.destroy(second)
+if sys.argv[1] == "main":
+    cuda_um.zeros(3)
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="another name of the module")
+@pytest.mark.parametrize("first", ["main", "second"])
+def test_a_second_interpreter_cannot_import_the_package(first):
+    run(INTERPRETERS, first)
+
+
+FORK_BESIDE_A_DELETER = """
+import ctypes, os, threading, time
+import numpy as np
+import cuda_um
+
+began, may_end = threading.Event(), threading.Event()
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def deleter(_):
+    began.set()
+    may_end.wait()
+
+memory, shape = np.zeros(8, "f4"), (ctypes.c_int64 * 1)(8)
+tensor = Tensor(memory.ctypes.data, 1, 0, 1, 2, 32, 1, shape, None, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+arrays = [cuda_um.from_dlpack(new(ctypes.addressof(tensor), b"dltensor", None))]
+thread = threading.Thread(target=arrays.clear)
+thread.start()
+began.wait()
+child = os.fork()
+if child == 0:
+    start = time.monotonic()
+    cuda_um._cuda_um._ends()
+    os._exit(time.monotonic() - start > 5)
+status = os.waitpid(child, 0)[1]
+may_end.set()
+thread.join()
+assert status == 0, "the child waits for a thread of its parent"
+"""
+
+
+def test_the_end_of_a_child_does_not_wait_for_deleters_of_its_parent():
+    run(FORK_BESIDE_A_DELETER)
+
+
+class Interrupted:
+    def __float__(self):
+        raise KeyboardInterrupt
+
+    __index__ = __len__ = __float__
+
+    def __getitem__(self, index):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cuda_um.zeros(3).fill(Interrupted()),
+        lambda: cuda_um.zeros(3, "int32").fill(Interrupted()),
+        lambda: cuda_um.zeros(Interrupted()),
+        lambda: cuda_um.zeros([Interrupted()]),
+        lambda: cuda_um.zeros(3).prefetch(Interrupted()),
+    ],
+)
+def test_an_interrupt_in_an_argument_is_no_refused_argument(call):
+    with pytest.raises(KeyboardInterrupt):
+        call()
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["opaque3", "|V18", "O", np.dtype([("float32", "f4")]), np.dtype(("f4", {"a": ("i4", 0)})), "f4,f4", "no such"],
+    ids=repr,
+)
+def test_a_dtype_that_is_no_number_is_refused(dtype):
+    with pytest.raises(cuda_um.ArgumentError, match="dtype"):
+        cuda_um.zeros(3, dtype)
+    if isinstance(dtype, np.dtype):
+        with pytest.raises(cuda_um.ArgumentError, match="fields"):
+            cuda_um.from_numpy(np.zeros(3, dtype))
