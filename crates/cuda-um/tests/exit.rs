@@ -268,7 +268,9 @@ impl Does {
                 Self::Launch => {
                     add.launch(&stream, LEN, (&mut managed, LEN as u32, 1u32))?;
                     managed.fill(1, &stream)?;
-                    managed.prefetch(Location::Host, &stream)?;
+                    if device.capabilities().concurrent_managed_access {
+                        managed.prefetch(Location::Host, &stream)?;
+                    }
                     // A simulator's queue has no limit, and an exit handler that frees memory waits for all work.
                     if round % 16 == 0 {
                         stream.synchronize()?;
@@ -309,14 +311,19 @@ fn profile(device: &Device) {
 #[cfg(not(feature = "profile"))]
 fn profile(_: &Device) {}
 
-/// Starts two threads for each of `Does`, and returns when all are at work. A thread that fails or panics aborts the process.
+/// Starts two threads for each of `Does` that the device allows beside others, and returns when all are at work. A thread that fails or panics aborts the process.
 fn at_work(device: &Device) -> usize {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("{panic}");
         std::process::abort();
     }));
     let mut threads = 0;
-    for does in Does::ALL.into_iter().chain(Does::ALL) {
+    // Without concurrent access, the guard of a stopped thread would keep later launches out.
+    let guards = device.capabilities().concurrent_managed_access;
+    let all = Does::ALL
+        .into_iter()
+        .filter(|does| guards || !matches!(does, Does::Access | Does::Await));
+    for does in all.clone().chain(all) {
         let (device, (at_work, is_at_work)) = (device.clone(), channel());
         std::thread::spawn(move || {
             let result = does.for_ever(&device, &at_work);
