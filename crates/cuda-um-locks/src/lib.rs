@@ -66,7 +66,11 @@ fn lock<T: ?Sized>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T: ?Sized> MutexGuard<'_, T> {
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    fn take(&mut self) -> sync::MutexGuard<'a, T> {
+        self.held.take().expect("the lock is held")
+    }
+
     /// Calls `work` without the lock and takes the lock again, also after a panic.
     pub fn unlocked<R>(&mut self, work: impl FnOnce() -> R) -> R {
         struct Locks<'g, 'a, T: ?Sized>(&'g mut MutexGuard<'a, T>);
@@ -138,13 +142,13 @@ impl Condvar {
 
     /// Waits for a notification without the lock.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let held = guard.held.take().expect("the lock is held");
+        let held = guard.take();
         guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Waits for a notification, or until `time` is over.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
-        let held = guard.held.take().expect("the lock is held");
+        let held = guard.take();
         let (held, result) = self
             .0
             .wait_timeout(held, time)
