@@ -61,6 +61,12 @@ impl Origin {
         self.0 != process() && (self.is_inherited() || !process_end::may_call())
     }
 
+    /// Returns true in the process of the origin, if it does not end.
+    #[inline]
+    pub(crate) fn is_here_and_now(self) -> bool {
+        self.0 == process()
+    }
+
     /// Must be called before each call of CUDA, and before the locks that are held during one. If the process ends, only the thread that
     /// runs the exit handlers returns with success: other threads stop here.
     ///
@@ -70,7 +76,7 @@ impl Origin {
     /// process, if this thread holds a lock of the library: then it stops when it has released the lock.
     #[inline]
     pub(crate) fn check(self, call: &'static str) -> Result<()> {
-        match self.0 == process() {
+        match self.is_here_and_now() {
             true => Ok(()),
             false => self.refuse(call),
         }

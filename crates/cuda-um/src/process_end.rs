@@ -3,59 +3,25 @@
 //! When a process ends, the C library runs CUDA's exit handlers while other threads still run. A call of CUDA on another thread can then end
 //! the process by a signal: with 8 threads at work it did in 19 of 20 processes. Exit handlers run in the reverse order of their
 //! registration, so one that is registered after CUDA was used runs before CUDA's. The library's handler marks the process as ending, which
-//! each call of CUDA checks ([`Origin::check`](crate::fork::Origin)), and gives the calls that have begun the time to end.
+//! each call of CUDA checks ([`Origin::check`](crate::fork::Origin)), and waits for the calls that have begun ([`Calls`]).
 #![allow(unsafe_code, reason = "registers an exit handler")]
 
 use crate::error::{Error, Result};
 use crate::fork::{self, Origin};
 use crate::sync::after_unlock;
+use calls::held;
 use cuda_um_sys::cudaError;
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The number of threads that hold [`Calls`].
-static CALLS: AtomicUsize = AtomicUsize::new(0);
+mod calls;
+
+pub use calls::Calls;
+
 /// The thread that runs the exit handlers; 0 before that.
 static EXITS: AtomicUsize = AtomicUsize::new(0);
 /// True if the end of the process no longer waits for [`Calls`].
 static WAITED: AtomicBool = AtomicBool::new(false);
-
-thread_local!(
-    /// The number of [`Calls`] that this thread holds.
-    static HELD: Cell<usize> = const { Cell::new(0) }
-);
-
-/// While it lives, this thread may call CUDA, and the end of the process waits for it: for calls that take long, and for threads of the
-/// library.
-#[must_use]
-pub struct Calls(Origin);
-
-impl Calls {
-    /// Returns `None` if the process ends: then the thread must not call CUDA, and must not drop what calls CUDA in its drop. The thread that
-    /// runs the exit handlers may.
-    pub fn begin() -> Option<Self> {
-        CALLS.fetch_add(1, Ordering::SeqCst);
-        HELD.with(|held| held.set(held.get() + 1));
-        let begun = Self(Origin::here());
-        // Either this sees the end, or the end sees the count.
-        may_call_beside(1).then_some(begun)
-    }
-}
-
-impl Drop for Calls {
-    fn drop(&mut self) {
-        HELD.with(|held| held.set(held.get() - 1));
-        // A child made by `fork` counts only its own.
-        if !self.0.is_inherited() {
-            CALLS.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-}
-
-fn held() -> usize {
-    HELD.with(Cell::get)
-}
 
 /// Returns true if this thread runs the exit handlers.
 fn is_exiting() -> bool {
@@ -160,10 +126,6 @@ pub fn watch(used: Used) {
 fn end() {
     use std::time::Instant;
 
-    /// How long a call may take that holds no [`Calls`]: a launch, a small copy, a query. The first launch of a kernel may load it, and a busy
-    /// host may suspend a thread within a call: with 2 ms, 2 of 50 test runs had a process that
-    /// ended by a signal on a loaded H200, with 20 ms none of 50.
-    const GRACE: Duration = Duration::from_millis(20);
     /// How long the end of the process waits for [`Calls`]: a free waits for all work of its device.
     const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -174,19 +136,35 @@ fn end() {
     if !fork::end() {
         return;
     }
-    let start = Instant::now();
-    std::thread::sleep(GRACE);
-    // The process may end in a call of this thread.
-    while CALLS.load(Ordering::SeqCst) > held() && start.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_micros(50));
+    if calls::are_other_threads() {
+        let start = Instant::now();
+        fence_on_all_threads();
+        while calls::are_others_held() && start.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_micros(50));
+        }
     }
+    // The process may end in a call of this thread.
     WAITED.store(true, Ordering::Release);
+}
+
+/// Waits until each thread of the process has passed a fence, or for so long that it must have.
+#[cfg(all(unix, not(miri)))]
+fn fence_on_all_threads() {
+    // SAFETY: the system call only waits.
+    #[cfg(target_os = "linux")]
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0) };
+    #[cfg(not(target_os = "linux"))]
+    let result = -1;
+    if result != 0 {
+        // An old kernel, or a sandbox that refuses the call. A processor writes its stores within microseconds.
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A child made by `fork` has only the thread that called `fork`, and does not end with its parent.
 #[cfg(all(unix, not(miri)))]
 pub(crate) fn in_child() {
-    CALLS.store(0, Ordering::Relaxed);
+    calls::in_child();
     EXITS.store(0, Ordering::Relaxed);
     WAITED.store(false, Ordering::Relaxed);
 }

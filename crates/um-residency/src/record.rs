@@ -26,8 +26,10 @@ impl Arena {
     ///
     /// # Errors
     /// [`Error::PassActive`] within another pass, [`Error::Plan`] for a pass that no plan can have (a buffer without bytes, for example),
-    /// [`Error::UnknownBuffer`] if the pass drops a buffer that it used, and errors of CUDA. The result of `pass` is then lost.
+    /// [`Error::UnknownBuffer`] if the pass drops a buffer that it used, [`RuntimeMismatch`](um_backend::Error::RuntimeMismatch) for a stream of
+    /// another runtime, and errors of CUDA. The result of `pass` is then lost.
     pub fn record<R>(&self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<(R, Program)> {
+        self.shared.check_stream(stream)?;
         let clock = Clock::new(stream)?;
         let recorder = Kind::Recorded(Recorder::default());
         let active = Active::enter(&self.shared, "record")?;

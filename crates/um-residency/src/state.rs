@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::DeviceArena;
+use um_backend::cuda_um::{DeviceArena, Stream};
 use um_backend::{BufferDevice, CudaDevice};
 
 use crate::departures::Departures;
@@ -49,6 +49,15 @@ impl Shared {
         match self.is_inherited() {
             true => Err(um_backend::Error::Forked { call }.into()),
             false => Ok(()),
+        }
+    }
+
+    /// Refuses a stream of another runtime, for calls that time a pass on it.
+    pub(crate) fn check_stream(&self, stream: &Stream) -> um_backend::Result<()> {
+        let runtime = self.cuda.as_cuda_um().runtime();
+        match runtime.is_same(stream.device().runtime()) {
+            true => Ok(()),
+            false => Err(um_backend::Error::RuntimeMismatch { what: "the stream" }.into()),
         }
     }
 

@@ -24,8 +24,8 @@ use crate::steer;
 /// # Errors
 /// Before any transfer: [`Error::OverBudget`](crate::Error::OverBudget) with both numbers if the set needs more than the budget;
 /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Twice`](crate::Error::Twice), [`Error::Arenas`](crate::Error::Arenas);
-/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) if this thread holds guards and would wait. Errors of CUDA and of files: no guard
-/// is held then, and the contents of all buffers are as before, except those of [`Write`](crate::Write) in an arena of unified buffers, which
+/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) if this thread holds guards and would wait; within a pass,
+/// [`RuntimeMismatch`](um_backend::Error::RuntimeMismatch) for a stream of another runtime. Errors of CUDA and of files: no guard is held then, and the contents of all buffers are as before, except those of [`Write`](crate::Write) in an arena of unified buffers, which
 /// may be lost.
 pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::Guards> {
     let mut requests = Requests::default();
@@ -33,7 +33,10 @@ pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::
     let (shared, list) = (requests.shared()?, &requests.list);
     let has_pass = shared.has_pass.load(Ordering::Relaxed);
     let in_place = match has_pass {
-        true => steer::begin(shared, stream, list)?,
+        true => {
+            shared.check_stream(stream)?;
+            steer::begin(shared, stream, list)?
+        }
         false => InPlace::new(),
     };
     let mut held = acquire(shared, (list, &in_place), "working_set")?;

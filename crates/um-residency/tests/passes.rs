@@ -353,6 +353,17 @@ fn passes_and_programs_that_do_not_fit() {
         inner.unwrap_err(),
         Error::PassActive { call: "record" }
     ));
+    if machine.sim.is_some() {
+        let stream = &Machine::new(Gpu::H200).stream;
+        let is_refused = |error: Error| error.to_string().contains("another runtime");
+        let alone = stack.arena.record(stream, || ()).map(drop);
+        assert!(is_refused(alone.unwrap_err()));
+        let within = || working_set(stream, Read(&stack.weights[0])).map(drop);
+        let (within, _) = stack.arena.record(&machine.stream, within).unwrap();
+        assert!(is_refused(within.unwrap_err()));
+        let mut planned = Planned::new(&stack.arena, program.clone(), plan.clone()).unwrap();
+        assert!(is_refused(planned.run(stream, || ()).unwrap_err()));
+    }
     let other = machine.arena(7);
     let refused = Planned::new(&other, program.clone(), plan.clone())
         .err()

@@ -3,6 +3,7 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
+use crate::process_end::Calls;
 use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 
@@ -11,24 +12,26 @@ pub(super) struct Current<'a> {
     api: &'a Api,
     ordinal: u32,
     restore: Option<i32>,
+    _calls: Calls,
 }
 
 impl<'a> Current<'a> {
     /// Makes the device current for `call`, which is refused in a child made by `fork`.
     #[inline]
     pub(super) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
-        api.origin.check(call)?;
+        let calls = Calls::of(api.origin, call)?;
         match api.has_one_device() {
             true => Ok(Self {
                 api,
                 ordinal,
                 restore: None,
+                _calls: calls,
             }),
-            false => Self::set_one_of_many(api, ordinal),
+            false => Self::set_one_of_many(api, ordinal, calls),
         }
     }
 
-    fn set_one_of_many(api: &'a Api, ordinal: u32) -> Result<Self> {
+    fn set_one_of_many(api: &'a Api, ordinal: u32, calls: Calls) -> Result<Self> {
         let wanted = ordinal as i32;
         let mut before = 0;
         // SAFETY: the pointer is valid for one write.
@@ -41,12 +44,14 @@ impl<'a> Current<'a> {
                 api,
                 ordinal,
                 restore: None,
+                _calls: calls,
             });
         }
         let current = Self {
             api,
             ordinal,
             restore: Some(before),
+            _calls: calls,
         };
         // The error may come from earlier work although the device was set. In that case the drop restores the caller's device.
         api.set_device(wanted)?;

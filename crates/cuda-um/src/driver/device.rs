@@ -20,7 +20,7 @@ pub struct MemoryInfo {
 impl Api {
     /// Major and minor version; zeros if there is no driver.
     pub(crate) fn driver_version(&self) -> Result<sys::RuntimeVersion> {
-        self.origin.check("cudaDriverGetVersion")?;
+        let _calls = Calls::of(self.origin, "cudaDriverGetVersion")?;
         let mut version = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
@@ -35,7 +35,7 @@ impl Api {
     }
 
     pub(crate) fn device_count(&self) -> Result<usize> {
-        self.origin.check("cudaGetDeviceCount")?;
+        let _calls = Calls::of(self.origin, "cudaGetDeviceCount")?;
         let mut count = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
@@ -47,7 +47,7 @@ impl Api {
     }
 
     pub(crate) fn attribute(&self, ordinal: u32, attribute: sys::cudaDeviceAttr) -> Result<i32> {
-        self.origin.check("cudaDeviceGetAttribute")?;
+        let _calls = Calls::of(self.origin, "cudaDeviceGetAttribute")?;
         let mut value = 0;
         // SAFETY: the pointer is valid for one write; an unknown attribute or device is an error.
         let code =
@@ -78,6 +78,7 @@ impl Api {
     }
 
     pub(crate) fn device_name(&self, ordinal: u32) -> Result<String> {
+        let _calls = Calls::of(self.origin, "cuDeviceGetName")?;
         let driver = self.driver()?;
         let mut device = Default::default();
         // SAFETY: the pointer is valid for one write.
@@ -115,7 +116,6 @@ impl Api {
 
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
         assert_may_wait();
-        let _calls = Calls::begin();
         self.on(
             ordinal,
             "cudaDeviceSynchronize",

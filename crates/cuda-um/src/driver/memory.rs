@@ -3,7 +3,6 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
 use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -39,7 +38,6 @@ impl Api {
     }
 
     pub(crate) fn malloc_managed(&self, ordinal: u32, bytes: usize) -> Result<NonNull<u8>> {
-        let _calls = Calls::begin();
         let mut pointer = std::ptr::null_mut();
         let subject =
             || Subject::new(format_args!("managed memory on device {ordinal}")).bytes(bytes);
@@ -51,7 +49,6 @@ impl Api {
     }
 
     pub(crate) fn malloc(&self, ordinal: u32, bytes: usize) -> Result<NonNull<u8>> {
-        let _calls = Calls::begin();
         let mut pointer = std::ptr::null_mut();
         let subject =
             || Subject::new(format_args!("device memory on device {ordinal}")).bytes(bytes);
@@ -68,7 +65,6 @@ impl Api {
         bytes: usize,
         mapped: bool,
     ) -> Result<NonNull<u8>> {
-        let _calls = Calls::begin();
         let mut pointer = std::ptr::null_mut();
         let flags = sys::cudaHostAllocPortable | if mapped { sys::cudaHostAllocMapped } else { 0 };
         let subject = || {
@@ -93,7 +89,6 @@ impl Api {
         bytes: usize,
         mapped: bool,
     ) -> Result<()> {
-        let _calls = Calls::begin();
         let flags = sys::cudaHostRegisterPortable
             | if mapped {
                 sys::cudaHostRegisterMapped
@@ -153,7 +148,6 @@ impl Api {
     ///
     /// The memory is from `malloc`, `malloc_managed` or `malloc_from_pool`, is freed once, and is no longer in use.
     pub(crate) unsafe fn free(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        let _calls = Calls::begin();
         self.on_release(
             ordinal,
             "cudaFree",
@@ -169,7 +163,6 @@ impl Api {
     ///
     /// The memory is from `host_alloc`, is freed once, and is no longer in use.
     pub(crate) unsafe fn free_host(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        let _calls = Calls::begin();
         self.on_release(
             ordinal,
             "cudaFreeHost",
@@ -185,7 +178,6 @@ impl Api {
     ///
     /// The memory was registered by `host_register`, is unregistered once, and is no longer in use by a device.
     pub(crate) unsafe fn host_unregister(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        let _calls = Calls::begin();
         let unregister = || {
             self.on_release(
                 ordinal,

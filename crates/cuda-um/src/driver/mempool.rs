@@ -3,7 +3,6 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
-use crate::process_end::Calls;
 use cuda_um_sys as sys;
 use std::ptr::NonNull;
 
@@ -14,7 +13,6 @@ impl Api {
         ordinal: u32,
         memory: sys::cudaMemAllocationType,
     ) -> Result<sys::cudaMemPool_t> {
-        let _calls = Calls::begin();
         // Zeros: no handles to export, no limit; the other fields are reserved.
         let properties = sys::cudaMemPoolProps {
             allocType: memory,
@@ -38,7 +36,6 @@ impl Api {
         ordinal: u32,
         pool: sys::cudaMemPool_t,
     ) -> Result<()> {
-        let _calls = Calls::begin();
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
             // SAFETY: guaranteed by the caller.
@@ -57,7 +54,6 @@ impl Api {
         pool: sys::cudaMemPool_t,
         keep: usize,
     ) -> Result<()> {
-        let _calls = Calls::begin();
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolTrimTo", subject, |table| {
             // SAFETY: guaranteed by the caller.

@@ -4,7 +4,6 @@ use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::driver::current::Current;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
 use cuda_um_sys as sys;
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
@@ -73,7 +72,6 @@ impl Api {
         image: *const c_void,
         explain: impl FnOnce(bool) -> Option<String>,
     ) -> Result<sys::CUmodule> {
-        let _calls = Calls::begin();
         use sys::CUjit_option_enum as Jit;
         let load = self.driver()?.cuModuleLoadDataEx;
         let mut module = std::ptr::null_mut();
@@ -107,7 +105,6 @@ impl Api {
     ///
     /// The module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
     pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
-        let _calls = Calls::begin();
         let unload = self.driver()?.cuModuleUnload;
         let current = Current::set_for_release(self, ordinal, "cuModuleUnload")?;
         self.on_driver_current(
@@ -129,7 +126,6 @@ impl Api {
         module: sys::CUmodule,
         name: &CStr,
     ) -> Result<sys::CUfunction> {
-        let _calls = Calls::begin();
         let get = self.driver()?.cuModuleGetFunction;
         let mut function = std::ptr::null_mut();
         self.on_driver(

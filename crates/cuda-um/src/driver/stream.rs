@@ -3,7 +3,6 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
-use crate::process_end::Calls;
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
 use std::time::Duration;
@@ -11,7 +10,6 @@ use std::time::Duration;
 impl Api {
     /// Creates a stream that does not synchronize with the legacy default stream.
     pub(crate) fn stream_create(&self, ordinal: u32) -> Result<sys::cudaStream_t> {
-        let _calls = Calls::begin();
         let mut stream = std::ptr::null_mut();
         self.on(
             ordinal,
@@ -44,7 +42,6 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        let _calls = Calls::begin();
         self.on_release(
             ordinal,
             "cudaStreamDestroy",
@@ -65,7 +62,6 @@ impl Api {
         stream: sys::cudaStream_t,
     ) -> Result<()> {
         assert_may_wait();
-        let _calls = Calls::begin();
         self.on(
             ordinal,
             "cudaStreamSynchronize",
@@ -228,7 +224,6 @@ impl Api {
         event: sys::cudaEvent_t,
     ) -> Result<()> {
         assert_may_wait();
-        let _calls = Calls::begin();
         self.on(
             ordinal,
             "cudaEventSynchronize",

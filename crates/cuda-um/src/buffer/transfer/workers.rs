@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
 use crate::fork::Origin;
-use crate::process_end;
+use crate::process_end::{self, Calls};
 use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn, spin_until};
@@ -163,12 +163,18 @@ impl Shared {
             // Dropped after this thread has left the work, so that deferred events are sent after that.
             let _turn = joined.has_turn.then(Turn::begin);
             let leave = Leave(self);
+            // Other threads do the rest if the process ends.
+            let calls = Calls::begin();
+            if calls.is_none() {
+                continue;
+            }
             // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
             let outcome =
                 catch_unwind(AssertUnwindSafe(|| unsafe { (*joined.run)(joined.number) }));
             if let Err(panic) = outcome {
                 keep_first(&mut self.state.lock().panic, panic);
             }
+            drop(calls);
             drop(leave);
         }
     }

@@ -45,7 +45,8 @@ resource/pool/shared.rs Shared: pools_of_slabs
 profile.rs Profiler: profiles::a_profiler_and_a_counter
 profile.rs Running: - clears a flag of the process that set it
 profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
-process_end.rs Calls: - lives for the time of one call; a child counts only its own
+process_end/calls.rs Calls: - lives for the time of one call; a child clears the counts of the parent's other threads
+process_end/calls.rs Leave: - only atomics
 context/reclaim.rs Reclaim: the_runtime_itself
 context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
 context/stream.rs StreamInner: streams
