@@ -5,11 +5,16 @@ use std::sync::Arc;
 use cuda_um::{Advice, Capabilities, Device, HostMut, HostRef, Location, Stream};
 
 use crate::backend::CudaBackend;
+use crate::buffer::Buffer;
 use crate::cuda_buffer::CudaBuffer;
-use crate::device::{CudaDevice, checked_ordinal};
+use crate::device::{BufferDevice, CudaDevice, checked_ordinal};
 use crate::dtype::{DType, Element};
+use crate::erased::ErasedBuffer;
 use crate::error::Result;
 use crate::hint::HintOutcome;
+use crate::host_view::{HostView, HostViewMut};
+use crate::shared::SharedBuffer;
+use crate::typed::Typed;
 use crate::unified_buffer::UnifiedBuffer;
 
 /// Advice without its location, for [`UnifiedBuffer::set_memory_advice`]. [`Advice`] has the location in the type.
@@ -50,6 +55,19 @@ impl MemoryAdvice {
     }
 }
 
+/// Gives a hint about a place of the device that owns a buffer, with its stream. Memory of the host has no such device.
+fn at_place(
+    owner: &BufferDevice,
+    call: &str,
+    place: impl FnOnce(&Device) -> Result<Location>,
+    give: impl FnOnce(Location, &Stream) -> Result<HintOutcome>,
+) -> Result<HintOutcome> {
+    match owner.cuda() {
+        Some(device) => give(place(device.as_cuda_um())?, device.stream()),
+        None => Ok(HintOutcome::not_managed(call, "host memory")),
+    }
+}
+
 /// The location that an optional ordinal means: a device, or `default` if there is none.
 fn location(own: &Device, device: Option<usize>, default: Location) -> Result<Location> {
     device.map_or(Ok(default), |ordinal| {
@@ -84,92 +102,154 @@ impl<T: Element> UnifiedBuffer<T> {
     pub fn as_slice_mut(&mut self) -> Result<HostMut<'_, T>> {
         self.host_mut()
     }
-
-    /// [`prefetch`](Self::prefetch) to a device, or to the buffer's own device for `None`, on the stream of the buffer's device.
-    ///
-    /// # Errors
-    /// As for [`prefetch`](Self::prefetch).
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_to_device(&self, device: Option<usize>) -> Result<HintOutcome> {
-        let own = self.as_cuda_um().device();
-        self.prefetch(location(own, device, own.into())?, &self.own_stream()?)
-    }
-
-    /// [`prefetch`](Self::prefetch) to the host, on the stream of the buffer's device.
-    ///
-    /// # Errors
-    /// As for [`prefetch`](Self::prefetch).
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_to_host(&self) -> Result<HintOutcome> {
-        self.prefetch(Location::Host, &self.own_stream()?)
-    }
-
-    fn own_stream(&self) -> Result<Stream> {
-        Ok(self.as_cuda_um().device().default_stream()?)
-    }
-
-    /// [`advise`](Self::advise). `device` is the location of advice that has one; `None` is the CPU.
-    ///
-    /// # Errors
-    /// As for [`advise`](Self::advise).
-    #[doc(alias = "cudaMemAdvise")]
-    pub fn set_memory_advice(
-        &self,
-        advice: MemoryAdvice,
-        device: Option<usize>,
-    ) -> Result<HintOutcome> {
-        let own = self.as_cuda_um().device();
-        self.advise(advice.at(location(own, device, Location::Host)?))
-    }
-
-    /// [`advise`](Self::advise) with [`Advice::SetReadMostly`].
-    ///
-    /// # Errors
-    /// As for [`advise`](Self::advise).
-    pub fn set_read_mostly(&self) -> Result<HintOutcome> {
-        self.advise(Advice::SetReadMostly)
-    }
-
-    /// [`advise`](Self::advise) with [`Advice::UnsetReadMostly`].
-    ///
-    /// # Errors
-    /// As for [`advise`](Self::advise).
-    pub fn unset_read_mostly(&self) -> Result<HintOutcome> {
-        self.advise(Advice::UnsetReadMostly)
-    }
-
-    /// [`advise`](Self::advise) with [`Advice::SetPreferredLocation`] and a device.
-    ///
-    /// # Errors
-    /// As for [`advise`](Self::advise).
-    pub fn set_preferred_location(&self, device: usize) -> Result<HintOutcome> {
-        self.set_memory_advice(MemoryAdvice::SetPreferredLocation, Some(device))
-    }
-
-    /// [`advise`](Self::advise) with [`Advice::UnsetPreferredLocation`]. A buffer has at most one preferred location.
-    ///
-    /// # Errors
-    /// As for [`advise`](Self::advise).
-    pub fn unset_preferred_location(&self) -> Result<HintOutcome> {
-        self.advise(Advice::UnsetPreferredLocation)
-    }
-
-    /// [`advise`](Self::advise) with [`Advice::SetAccessedBy`] and a device.
-    ///
-    /// # Errors
-    /// As for [`advise`](Self::advise).
-    pub fn set_accessed_by(&self, device: usize) -> Result<HintOutcome> {
-        self.set_memory_advice(MemoryAdvice::SetAccessedBy, Some(device))
-    }
-
-    /// [`advise`](Self::advise) with [`Advice::UnsetAccessedBy`] and a device.
-    ///
-    /// # Errors
-    /// As for [`advise`](Self::advise).
-    pub fn unset_accessed_by(&self, device: usize) -> Result<HintOutcome> {
-        self.set_memory_advice(MemoryAdvice::UnsetAccessedBy, Some(device))
-    }
 }
+
+/// The promised names for the host's access, on each storage that has it under the trait's names.
+macro_rules! host_access {
+    ($storage:ty) => {
+        impl<T: Element> $storage {
+            /// [`host`](Buffer::host).
+            ///
+            /// # Errors
+            /// As for [`host`](Buffer::host).
+            pub fn as_slice(&self) -> Result<HostView<'_, T>> {
+                self.host()
+            }
+
+            /// [`host_mut`](Buffer::host_mut).
+            ///
+            /// # Errors
+            /// As for [`host_mut`](Buffer::host_mut).
+            pub fn as_slice_mut(&mut self) -> Result<HostViewMut<'_, T>> {
+                self.host_mut()
+            }
+        }
+    };
+}
+host_access!(dyn Buffer<T> + '_);
+host_access!(Typed<T>);
+
+/// The promised names for hints, on each storage. `$prefetch` and `$advise` are the calls behind them.
+macro_rules! hints {
+    ([$($generics:tt)*] $storage:ty, |$this:ident| $prefetch:expr, $advise:expr) => {
+        impl<$($generics)*> $storage {
+            /// Migrates the buffer to a device, or to the buffer's own device for `None`, on the stream of the buffer's device.
+            ///
+            /// # Ordering
+            /// Enqueued after earlier work on the buffer.
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::prefetch`].
+            #[doc(alias = "cudaMemPrefetchAsync")]
+            pub fn prefetch_to_device(&self, device: Option<usize>) -> Result<HintOutcome> {
+                let $this = self;
+                at_place(
+                    $this.device(),
+                    "prefetch",
+                    |own| location(own, device, own.into()),
+                    $prefetch,
+                )
+            }
+
+            /// Migrates the buffer to the host, on the stream of the buffer's device.
+            ///
+            /// # Ordering
+            /// As for [`prefetch_to_device`](Self::prefetch_to_device).
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::prefetch`].
+            #[doc(alias = "cudaMemPrefetchAsync")]
+            pub fn prefetch_to_host(&self) -> Result<HintOutcome> {
+                let $this = self;
+                at_place($this.device(), "prefetch", |_| Ok(Location::Host), $prefetch)
+            }
+
+            /// Gives [`Advice`]. `device` is the location of advice that has one; `None` is the CPU.
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::advise`].
+            #[doc(alias = "cudaMemAdvise")]
+            pub fn set_memory_advice(
+                &self,
+                advice: MemoryAdvice,
+                device: Option<usize>,
+            ) -> Result<HintOutcome> {
+                let $this = self;
+                let give: fn(&Self, Advice) -> Result<HintOutcome> = $advise;
+                at_place(
+                    $this.device(),
+                    "advice",
+                    |own| location(own, device, Location::Host),
+                    |location, _| give($this, advice.at(location)),
+                )
+            }
+
+            /// [`Advice::SetReadMostly`].
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::advise`].
+            pub fn set_read_mostly(&self) -> Result<HintOutcome> {
+                self.set_memory_advice(MemoryAdvice::SetReadMostly, None)
+            }
+
+            /// [`Advice::UnsetReadMostly`].
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::advise`].
+            pub fn unset_read_mostly(&self) -> Result<HintOutcome> {
+                self.set_memory_advice(MemoryAdvice::UnsetReadMostly, None)
+            }
+
+            /// [`Advice::SetPreferredLocation`] with a device.
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::advise`].
+            pub fn set_preferred_location(&self, device: usize) -> Result<HintOutcome> {
+                self.set_memory_advice(MemoryAdvice::SetPreferredLocation, Some(device))
+            }
+
+            /// [`Advice::UnsetPreferredLocation`]. A buffer has at most one preferred location.
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::advise`].
+            pub fn unset_preferred_location(&self) -> Result<HintOutcome> {
+                self.set_memory_advice(MemoryAdvice::UnsetPreferredLocation, None)
+            }
+
+            /// [`Advice::SetAccessedBy`] with a device.
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::advise`].
+            pub fn set_accessed_by(&self, device: usize) -> Result<HintOutcome> {
+                self.set_memory_advice(MemoryAdvice::SetAccessedBy, Some(device))
+            }
+
+            /// [`Advice::UnsetAccessedBy`] with a device.
+            ///
+            /// # Errors
+            /// As for [`UnifiedBuffer::advise`].
+            pub fn unset_accessed_by(&self, device: usize) -> Result<HintOutcome> {
+                self.set_memory_advice(MemoryAdvice::UnsetAccessedBy, Some(device))
+            }
+        }
+    };
+}
+
+hints!([T: Element] UnifiedBuffer<T>, |buffer|
+    |location, stream| buffer.prefetch(location, stream),
+    |buffer, advice| buffer.advise(advice));
+hints!([T: Element] dyn Buffer<T> + '_, |buffer|
+    |location, stream| buffer.prefetch_range(0..buffer.len(), location, stream),
+    |buffer, advice| buffer.advise_range(0..buffer.len(), advice));
+hints!([T: Element] Typed<T>, |buffer|
+    |location, stream| buffer.prefetch_range(0..buffer.len(), location, stream),
+    |buffer, advice| buffer.advise_range(0..buffer.len(), advice));
+hints!([] ErasedBuffer, |buffer|
+    |location, stream| buffer.prefetch(location, stream),
+    |buffer, advice| buffer.advise(advice));
+hints!([] SharedBuffer, |buffer|
+    |location, stream| buffer.read()?.prefetch(location, stream),
+    |buffer, advice| buffer.read()?.advise(advice));
 
 impl CudaBackend {
     /// Whether [`allocate_unified`](Self::allocate_unified) returns managed memory. Otherwise it returns mapped pinned memory:
@@ -199,7 +279,7 @@ impl CudaBackend {
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch_to_device<T: Element>(
         &self,
-        buffer: &UnifiedBuffer<T>,
+        buffer: &dyn Buffer<T>,
         device: Option<usize>,
     ) -> Result<HintOutcome> {
         buffer.prefetch_to_device(device)
@@ -210,7 +290,7 @@ impl CudaBackend {
     /// # Errors
     /// As for [`UnifiedBuffer::prefetch`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_to_host<T: Element>(&self, buffer: &UnifiedBuffer<T>) -> Result<HintOutcome> {
+    pub fn prefetch_to_host<T: Element>(&self, buffer: &dyn Buffer<T>) -> Result<HintOutcome> {
         buffer.prefetch_to_host()
     }
 
@@ -221,7 +301,7 @@ impl CudaBackend {
     #[doc(alias = "cudaMemAdvise")]
     pub fn set_memory_advice<T: Element>(
         &self,
-        buffer: &UnifiedBuffer<T>,
+        buffer: &dyn Buffer<T>,
         advice: MemoryAdvice,
         device: Option<usize>,
     ) -> Result<HintOutcome> {

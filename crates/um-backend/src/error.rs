@@ -19,7 +19,7 @@ pub type Result<T, E = CudaError> = std::result::Result<T, E>;
 /// }
 /// # Ok::<(), CudaError>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
     /// Not enough memory on the device, or, for host memory, in the machine.
@@ -196,6 +196,13 @@ impl From<um_kernels::KernelError> for CudaError {
             um_kernels::KernelError::Cuda(error) => error.into(),
             other => Self::Kernel(other),
         }
+    }
+}
+
+/// The same text as [`Display`](std::fmt::Display): `fn main() -> Result<(), CudaError>` prints this one.
+impl std::fmt::Debug for CudaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Advice for unified memory.
 
-use um_backend::{Buffer, CudaError, Location, MemoryAdvice};
+use um_backend::{
+    Buffer, BufferKind, CudaError, DType, HostBuffer, Location, MemoryAdvice, SharedBuffer,
+};
 
 use crate::support::on_each;
 use crate::{applied_if, contents, numbers};
@@ -89,5 +91,50 @@ fn advise() {
         let error = buffer.set_preferred_location(count).unwrap_err();
         assert!(matches!(error, CudaError::NoSuchDevice { .. }), "{error:?}");
         assert_eq!(contents(&buffer), data, "advice changes no value");
+    });
+}
+
+/// Each line that a report prints can be typed on the storage that a framework has.
+#[test]
+fn hints_on_every_storage() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let data = numbers(4096);
+        let concurrent = machine.is_concurrent();
+        macro_rules! hints {
+            ($storage:expr, $applies:expr) => {
+                applied_if($applies, &$storage.prefetch_to_device(None).unwrap());
+                applied_if($applies, &$storage.set_accessed_by(0).unwrap());
+                applied_if($applies, &$storage.unset_accessed_by(0).unwrap());
+                applied_if($applies, &$storage.prefetch_to_host().unwrap());
+            };
+        }
+        let unified = backend.allocate_unified::<f32>(data.len()).unwrap();
+        let mut boxed: Box<dyn Buffer<f32>> = Box::new(unified);
+        boxed.as_slice_mut().unwrap().copy_from_slice(&data);
+        hints!(boxed, concurrent);
+        applied_if(
+            concurrent,
+            &backend.prefetch_to_device(&*boxed, Some(0)).unwrap(),
+        );
+        assert_eq!(*boxed.as_slice().unwrap(), data[..]);
+
+        let on_host: Box<dyn Buffer<f32>> = Box::new(HostBuffer::from_slice(&data).unwrap());
+        hints!(on_host, false);
+
+        let mut erased = backend
+            .create_erased(BufferKind::Unified, DType::F32, data.len())
+            .unwrap();
+        hints!(erased, concurrent);
+        let typed = erased.typed_mut::<f32>().unwrap();
+        typed.as_slice_mut().unwrap().copy_from_slice(&data);
+        hints!(typed, concurrent);
+        assert_eq!(*typed.as_slice().unwrap(), data[..]);
+
+        let shared = SharedBuffer::new(erased);
+        hints!(shared, concurrent);
+        hints!(shared.view(2048..4096).unwrap(), concurrent);
+        hints!(shared.read().unwrap(), concurrent);
+        assert_eq!(*shared.host::<f32>().unwrap(), data[..]);
     });
 }

@@ -36,6 +36,11 @@ fn fail() {
         let error = attempt().unwrap_err();
         assert!(error.is_out_of_memory() && !error.is_sticky());
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        assert_eq!(
+            format!("{error:?}"),
+            error.to_string(),
+            "what `main` prints"
+        );
         let other = backend.create_buffer::<f32>(4, DType::F64).unwrap_err();
         assert!(!other.is_out_of_memory(), "{other:?}");
 
