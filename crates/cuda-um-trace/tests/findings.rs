@@ -324,3 +324,31 @@ fn names_that_are_no_rust_are_not_put_into_code() {
         );
     }
 }
+
+#[test]
+fn a_buffer_without_a_name_shows_where_it_was_made() {
+    let mut builder = Builder::new();
+    let buffer = builder.buffer("UnifiedBuffer<f32>[1024]", MIB);
+    builder.trace.buffers[0].site = Some("src/layer.rs:12".to_owned());
+    builder.launch_faulting("cosine", &[(buffer, false)]);
+    let observed = findings(builder)[0].observation();
+    let expected = "`UnifiedBuffer<f32>[1024] of src/layer.rs:12`";
+    assert!(observed.contains(expected), "{observed}");
+}
+
+#[test]
+fn slabs_get_no_advice() {
+    let mut builder = Builder::new();
+    let slab = builder.buffer("slab<u8>[8388608]", 8 * MIB);
+    let base = builder.get(slab).address;
+    builder.buffer_at("small", base, MIB / 2, Some(slab));
+    builder.launch_faulting("cosine", &[(slab, false)]);
+    let advised: Vec<_> = findings(builder)
+        .into_iter()
+        .map(|found| found.name)
+        .collect();
+    assert!(
+        !advised.iter().any(|name| name.contains("slab")),
+        "{advised:?}"
+    );
+}

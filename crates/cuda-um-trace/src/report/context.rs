@@ -138,9 +138,16 @@ impl<'a> Context<'a> {
     /// Makes a finding about a buffer.
     pub(super) fn finding(&self, buffer: usize, kind: FindingKind, saves: Saving) -> Finding {
         let buffer = &self.trace.buffers[buffer];
+        let mut name = units::short(&buffer.name).into_owned();
+        // Without a name, only the place of its creation tells it from buffers of the same type and length.
+        if let Some(site) = &buffer.site
+            && name.contains('<')
+        {
+            name = format!("{name} of {}", units::short(site));
+        }
         Finding {
             buffer: Some(buffer.id),
-            name: units::short(&buffer.name).into_owned(),
+            name,
             kind,
             saves,
             alternative: false,

@@ -12,10 +12,17 @@ pub(crate) use round_trips::Directions;
 
 use super::Finding;
 use super::context::Context;
+use std::collections::HashSet;
 
 pub(super) fn all(context: &Context) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for buffer in 0..context.trace.buffers.len() {
+    let buffers = &context.trace.buffers;
+    let slabs: HashSet<u64> = buffers.iter().filter_map(|buffer| buffer.slab).collect();
+    for buffer in 0..buffers.len() {
+        // The program has no object for a slab, so no call can change what happens to it.
+        if slabs.contains(&buffers[buffer].id) {
+            continue;
+        }
         // Data that need not move come before data that can move in a better way.
         findings.extend(round_trips::read_by_both(context, buffer));
         findings.extend(round_trips::unused_prefetches(context, buffer));
