@@ -142,9 +142,8 @@ impl World {
         let after = self.state();
         assert!(after == before, "changed: {before:#?} became {after:#?}");
         self.check_contents();
-        let (text, debug) = (error.to_string(), format!("{error:?}"));
-        let variant = debug.strip_prefix("Cuda(").unwrap_or(&debug);
-        assert!(variant.starts_with(case.is), "{debug}");
+        let (text, variant) = (error.to_string(), variant(&error));
+        assert!(variant.starts_with(case.is), "{variant}: {text}");
         assert_eq!(text.lines().count(), 1, "{text}");
         for said in &case.says {
             assert!(text.contains(said), "{said:?} is not in {text:?}");
@@ -161,6 +160,29 @@ impl World {
         assert_eq!(sim.leaks(), [], "leaks");
         assert_eq!(sim.misuse(), [], "misuse");
     }
+}
+
+/// The name of the error's variant, and maybe its fields.
+fn variant(error: &CudaError) -> String {
+    macro_rules! name {
+        ($($variant:ident),*) => {
+            match error {
+                CudaError::Cuda(error) => format!("{error:?}"),
+                $(CudaError::$variant { .. } => stringify!($variant).to_owned(),)*
+                other => panic!("no case expects {other}"),
+            }
+        };
+    }
+    name!(
+        OutOfMemory,
+        DTypeMismatch,
+        ErasedMismatch,
+        WouldDeadlock,
+        StorageInUse,
+        NoSuchDevice,
+        InvalidSetting,
+        Io
+    )
 }
 
 /// Makes each call in a new world, and reports all failures together.
