@@ -7,12 +7,13 @@ use cuda_um::{Advice, Capabilities, Device, HostMut, HostRef, Location, Stream};
 use crate::backend::CudaBackend;
 use crate::buffer::Buffer;
 use crate::cuda_buffer::CudaBuffer;
-use crate::device::{BufferDevice, CudaDevice, checked_ordinal};
+use crate::device::{CudaDevice, checked_ordinal};
 use crate::dtype::{DType, Element};
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
 use crate::hint::HintOutcome;
 use crate::host_view::{HostView, HostViewMut};
+use crate::memory::BufferMemory;
 use crate::shared::SharedBuffer;
 use crate::typed::Typed;
 use crate::unified_buffer::UnifiedBuffer;
@@ -55,15 +56,23 @@ impl MemoryAdvice {
     }
 }
 
-/// Gives a hint about a place of the device that owns a buffer, with its stream. Memory of the host has no such device.
+/// The device of memory; `None` for memory of the host.
+fn owner<T: Element>(memory: BufferMemory<'_, T>) -> Option<Device> {
+    match memory {
+        BufferMemory::Cuda(view) => Some(view.device().clone()),
+        BufferMemory::Host(_) | BufferMemory::Opaque => None,
+    }
+}
+
+/// Gives a hint about a place, with the stream of the memory's device. Memory of the host takes no hints.
 fn at_place(
-    owner: &BufferDevice,
+    owner: Option<Device>,
     call: &str,
     place: impl FnOnce(&Device) -> Result<Location>,
     give: impl FnOnce(Location, &Stream) -> Result<HintOutcome>,
 ) -> Result<HintOutcome> {
-    match owner.cuda() {
-        Some(device) => give(place(device.as_cuda_um())?, device.stream()),
+    match owner {
+        Some(device) => give(place(&device)?, &device.default_stream()?),
         None => Ok(HintOutcome::not_managed(call, "host memory")),
     }
 }
@@ -129,9 +138,9 @@ macro_rules! host_access {
 host_access!(dyn Buffer<T> + '_);
 host_access!(Typed<T>);
 
-/// The promised names for hints, on each storage. `$prefetch` and `$advise` are the calls behind them.
+/// The promised names for hints, on each storage. `$owner` is the device of its memory; `$prefetch` and `$advise` are the calls behind the names.
 macro_rules! hints {
-    ([$($generics:tt)*] $storage:ty, |$this:ident| $prefetch:expr, $advise:expr) => {
+    ([$($generics:tt)*] $storage:ty, |$this:ident| $owner:expr, $prefetch:expr, $advise:expr) => {
         impl<$($generics)*> $storage {
             /// Migrates the buffer to a device, or to the buffer's own device for `None`, on the stream of the buffer's device.
             ///
@@ -144,7 +153,7 @@ macro_rules! hints {
             pub fn prefetch_to_device(&self, device: Option<usize>) -> Result<HintOutcome> {
                 let $this = self;
                 at_place(
-                    $this.device(),
+                    $owner,
                     "prefetch",
                     |own| location(own, device, own.into()),
                     $prefetch,
@@ -161,7 +170,7 @@ macro_rules! hints {
             #[doc(alias = "cudaMemPrefetchAsync")]
             pub fn prefetch_to_host(&self) -> Result<HintOutcome> {
                 let $this = self;
-                at_place($this.device(), "prefetch", |_| Ok(Location::Host), $prefetch)
+                at_place($owner, "prefetch", |_| Ok(Location::Host), $prefetch)
             }
 
             /// Gives [`Advice`]. `device` is the location of advice that has one; `None` is the CPU.
@@ -177,7 +186,7 @@ macro_rules! hints {
                 let $this = self;
                 let give: fn(&Self, Advice) -> Result<HintOutcome> = $advise;
                 at_place(
-                    $this.device(),
+                    $owner,
                     "advice",
                     |own| location(own, device, Location::Host),
                     |location, _| give($this, advice.at(location)),
@@ -236,18 +245,23 @@ macro_rules! hints {
 }
 
 hints!([T: Element] UnifiedBuffer<T>, |buffer|
+    Some(buffer.as_cuda_um().device().clone()),
     |location, stream| buffer.prefetch(location, stream),
     |buffer, advice| buffer.advise(advice));
 hints!([T: Element] dyn Buffer<T> + '_, |buffer|
+    owner(buffer.memory()),
     |location, stream| buffer.prefetch_range(0..buffer.len(), location, stream),
     |buffer, advice| buffer.advise_range(0..buffer.len(), advice));
 hints!([T: Element] Typed<T>, |buffer|
+    owner(buffer.memory()),
     |location, stream| buffer.prefetch_range(0..buffer.len(), location, stream),
     |buffer, advice| buffer.advise_range(0..buffer.len(), advice));
 hints!([] ErasedBuffer, |buffer|
+    owner(buffer.bytes().memory()),
     |location, stream| buffer.prefetch(location, stream),
     |buffer, advice| buffer.advise(advice));
 hints!([] SharedBuffer, |buffer|
+    owner(buffer.read()?.bytes().memory()),
     |location, stream| buffer.read()?.prefetch(location, stream),
     |buffer, advice| buffer.read()?.advise(advice));
 
