@@ -101,10 +101,10 @@ impl Origin {
     }
 }
 
-/// Marks the process as ending. Returns false if it was marked before.
+/// Marks the process as ending.
 #[cfg(all(unix, not(miri)))]
-pub(crate) fn end() -> bool {
-    PROCESS.fetch_or(ENDING, Ordering::SeqCst) & ENDING == 0
+pub(crate) fn end() {
+    PROCESS.fetch_or(ENDING, Ordering::SeqCst);
 }
 
 /// Returns true if the process ends.

@@ -129,16 +129,18 @@ fn end() {
     /// How long the end of the process waits for [`Calls`]: a free waits for all work of its device.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    if fork::is_ending() {
+    if is_exiting() {
         return;
     }
-    EXITS.store(this_thread(), Ordering::Release);
-    if !fork::end() {
-        return;
+    // Only one thread may run CUDA's exit handlers, which come next.
+    let first = EXITS.compare_exchange(0, this_thread(), Ordering::AcqRel, Ordering::Acquire);
+    if first.is_err() {
+        stop();
     }
+    fork::end();
     if calls::are_other_threads() {
-        let start = Instant::now();
         fence_on_all_threads();
+        let start = Instant::now();
         while calls::are_others_held() && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_micros(50));
         }

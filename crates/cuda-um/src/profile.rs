@@ -38,6 +38,7 @@ pub use cuda_um_trace::Trace;
 
 use crate::context::runtime::Runtime;
 use crate::fork::PerProcess;
+use crate::process_end::Calls;
 use crate::profile::cupti::{Collection, Keep};
 use crate::profile::flush::Marker;
 use cuda_um_sys::Cupti;
@@ -67,6 +68,7 @@ impl Drop for Running {
 }
 
 fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
+    let _calls = Calls::of(runtime.api().origin, "cuptiGetVersion").map_err(Box::new)?;
     Ok(runtime.api().cupti()?)
 }
 

@@ -1,6 +1,7 @@
 //! The lock of an arena's state. While a thread has it, the layer below puts its events off: a subscriber of `tracing` may use the arena.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use cuda_um_locks::{Condvar, Mutex, MutexGuard};
 use um_backend::cuda_um::EventsLater;
@@ -23,9 +24,9 @@ impl<T> Lock<T> {
 }
 
 impl<T> Locked<'_, T> {
-    /// Waits without the lock for a notification.
-    pub(crate) fn wait(&mut self, condvar: &Condvar) {
-        condvar.wait(&mut self.guard);
+    /// Waits without the lock for a notification, for at most `time`.
+    pub(crate) fn wait(&mut self, condvar: &Condvar, time: Duration) {
+        condvar.wait_for(&mut self.guard, time);
     }
 
     /// Runs `work` without the lock. Events are still put off.

@@ -1,13 +1,23 @@
 //! The wait for guards of other threads, and for pins.
 
+use std::time::Duration;
+
+use um_backend::CudaError;
+use um_backend::cuda_um::process_end;
+
 use crate::error::{Error, Result};
 use crate::state::{Guarded, Shared};
 use crate::thread::guards_of_this_thread;
+
+/// How long a wait lasts before it looks at the end of the process.
+const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
 /// A call that may wait.
 pub(crate) struct Wait {
     call: &'static str,
     has_waited: bool,
+    /// True if the process ended at the last wait, too.
+    has_looked_again: bool,
     /// The pins that must have ended before a thread with guards is refused.
     unpinned: Option<u64>,
 }
@@ -17,6 +27,7 @@ impl Wait {
         Self {
             call,
             has_waited: false,
+            has_looked_again: false,
             unpinned: None,
         }
     }
@@ -35,7 +46,11 @@ impl Wait {
         if !std::mem::replace(&mut self.has_waited, true) {
             state.counters.stats.waits += 1;
         }
-        state.wait(&shared.released);
+        // A thread that the end of the process has stopped never drops its guards.
+        if process_end::is_ending() && std::mem::replace(&mut self.has_looked_again, true) {
+            return Err(CudaError::from(process_end::error(self.call)).into());
+        }
+        state.wait(&shared.released, LOOKS_AGAIN);
         Ok(())
     }
 }

@@ -18,9 +18,9 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     let mut findings = Vec::new();
     let buffers = &context.trace.buffers;
     let slabs: HashSet<u64> = buffers.iter().filter_map(|buffer| buffer.slab).collect();
-    for buffer in 0..buffers.len() {
+    for (buffer, described) in buffers.iter().enumerate() {
         // The program has no object for a slab, so no call can change what happens to it.
-        if slabs.contains(&buffers[buffer].id) {
+        if slabs.contains(&described.id) {
             continue;
         }
         // Data that need not move come before data that can move in a better way.

@@ -13,6 +13,7 @@ use crate::context::observer::{Started, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
+use crate::process_end::Calls;
 use crate::sync::assert_no_lock_held;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -130,6 +131,7 @@ fn write<T: Element>(
             },
         );
     };
+    let _calls = Calls::of(target.raw.device().api().origin, "host_overwrite")?;
     let bytes = target.size_bytes();
     if target.raw.is_host_memory() {
         let _closed = target.raw.wait_for_host(Access::Write)?;

@@ -10,6 +10,7 @@ use crate::context::device::Device;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::label::Label;
+use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -120,6 +121,7 @@ impl<T: Element> PinnedBuffer<T> {
 
     /// Waits for work that uses the memory, then writes zeros on the host.
     fn zero_on_host(&mut self) -> Result<()> {
+        let _calls = Calls::of(self.raw.device().api().origin, "zeroed")?;
         let _closed = self.raw.wait_for_host(Access::Write)?;
         // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it now.
         unsafe { self.raw.pointer().as_ptr().write_bytes(0, self.raw.bytes()) };

@@ -1,6 +1,7 @@
 //! The owner of a stream or of memory of another library.
 
 use crate::fork::Origin;
+use crate::process_end::Calls;
 use crate::sync::{Mutex, after_unlock, caught};
 use std::any::Any;
 
@@ -30,7 +31,11 @@ impl ForeignOwner {
         }
         let value = self.value.lock().take();
         if value.is_some() {
-            after_unlock(move || drop(value));
+            // The value may call CUDA.
+            after_unlock(move || match Calls::begin() {
+                Some(_calls) => drop(value),
+                None => std::mem::forget(value),
+            });
         }
     }
 }

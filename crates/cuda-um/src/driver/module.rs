@@ -4,6 +4,7 @@ use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::driver::current::Current;
 use crate::error::{Error, Result};
+use crate::process_end::Calls;
 use cuda_um_sys as sys;
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
@@ -18,7 +19,7 @@ impl Api {
     /// The table of the driver's functions.
     pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
         // Check before the look-up: during the fork, another thread of the parent may have been in it.
-        self.origin.check("a function of the driver")?;
+        let _calls = Calls::of(self.origin, "a function of the driver")?;
         Ok(self.table.driver()?)
     }
 

@@ -6,6 +6,7 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
+use crate::process_end::Calls;
 use crate::sync::in_foreign_code;
 use cuda_um_sys::cudaStream_t;
 use std::ffi::c_void;
@@ -122,6 +123,7 @@ impl Stream {
             };
             let started = Started::now(device);
             let result = enqueue_of(Work::Foreign, self, uses.parts(), || {
+                let _calls = Calls::of(self.inner().api().origin, NAME)?;
                 let work_of = ForeignWork {
                     stream: self.as_raw(),
                     parts: uses.parts(),

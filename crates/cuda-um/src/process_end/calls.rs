@@ -10,7 +10,7 @@ use crate::fork::Origin;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence, fence};
 
 /// The calls of one thread. A slot is never freed: when its thread ends, a later one takes it.
 struct Slot {
@@ -123,6 +123,8 @@ fn take() -> &'static Slot {
     let slot = slot.unwrap_or_else(add);
     slot.is_late.store(is_late, Ordering::Relaxed);
     SLOT.set(Some(slot));
+    // The slot is taken before the mark is read: `are_other_threads`.
+    fence(Ordering::SeqCst);
     slot
 }
 

@@ -178,9 +178,9 @@ impl Collection {
         move || {
             let mut now = 0;
             // The caller holds a lock, and stops after it.
-            if origin.check("cuptiGetTimestamp").is_err() {
+            let Ok(_calls) = Calls::of(origin, "cuptiGetTimestamp") else {
                 return now;
-            }
+            };
             // SAFETY: the address is valid for the call.
             unsafe { (cupti.cuptiGetTimestamp)(&mut now) };
             now
@@ -253,10 +253,10 @@ impl Collection {
 
 impl Drop for Collection {
     fn drop(&mut self) {
-        if self.origin.is_over() {
+        if self.origin.is_inherited() {
             return;
         }
-        let _calls = Calls::begin();
+        let Some(_calls) = Calls::begin() else { return };
         self.disable();
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
         // SAFETY: no preconditions; the flush makes CUPTI return its buffers.

@@ -7,6 +7,7 @@ use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::device::Device;
 use crate::context::runtime::Runtime;
 use crate::error::Result;
+use crate::process_end::Calls;
 use crate::profile::ProfileError;
 use crate::profile::cupti::Collection;
 use crate::resource::placement::Placement;
@@ -55,6 +56,7 @@ impl Marker {
     /// Makes the page migrate to the host.
     fn migrate(&self, collection: &Collection) -> Result<()> {
         let device = self.page.device();
+        let _calls = Calls::of(device.api().origin, "a marker of the profiler")?;
         let stream = device.default_stream()?;
         self.page.prefetch(device, &stream)?;
         stream.synchronize()?;
