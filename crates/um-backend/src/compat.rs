@@ -163,7 +163,7 @@ macro_rules! hints {
             /// Migrates the buffer to the host, on the stream of the buffer's device.
             ///
             /// # Ordering
-            /// As for [`prefetch_to_device`](Self::prefetch_to_device).
+            /// As for [`UnifiedBuffer::prefetch_to_device`].
             ///
             /// # Errors
             /// As for [`UnifiedBuffer::prefetch`].
