@@ -270,7 +270,7 @@ impl State {
         self.line.remove(self.place_of(number)?)
     }
 
-    /// Begins the access of requests that need not wait any more. Returns the wakers of tasks.
+    /// Begins the access of requests that can begin now. Returns the wakers of their tasks.
     fn serve(&mut self) -> Vec<Contained> {
         let mut served = Vec::new();
         for ahead in 0..self.line.len() {
@@ -368,7 +368,7 @@ impl Held {
         }
     }
 
-    /// The access may leave its thread: threads do not wait for it any more.
+    /// Lets the access leave its thread. From now on, threads do not wait for it.
     pub(super) fn leaves_its_thread(&mut self) {
         if matches!(self.holder, Holder::Thread(_)) && !self.storage.origin.is_inherited() {
             let mut state = self.storage.state.lock();
