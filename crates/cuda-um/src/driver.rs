@@ -14,7 +14,7 @@ pub(crate) mod foreign;
 pub(crate) mod location;
 mod managed;
 mod memory;
-mod mempool;
+pub(crate) mod mempool;
 mod module;
 pub(crate) mod owned;
 mod stream;

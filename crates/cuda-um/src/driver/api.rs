@@ -1,5 +1,6 @@
 //! The function table of a runtime, with its state.
 
+use crate::driver::mempool::SparePool;
 use crate::error::Result;
 use crate::fork::Origin;
 use crate::sync::Mutex;
@@ -16,6 +17,16 @@ pub(crate) struct Api {
     pub(super) worked: Mutex<Vec<u32>>,
     /// True if the driver has one device: it is current in every thread, so it need not be queried.
     has_one_device: AtomicBool,
+    /// The retired memory pools.
+    pub(super) spare_pools: Mutex<Vec<SparePool>>,
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        if !self.origin.is_over() {
+            self.destroy_spare_pools();
+        }
+    }
 }
 
 impl Api {
@@ -25,6 +36,7 @@ impl Api {
             origin: Origin::here(),
             worked: Mutex::default(),
             has_one_device: AtomicBool::new(false),
+            spare_pools: Mutex::default(),
         })
     }
 

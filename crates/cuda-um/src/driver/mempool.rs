@@ -3,44 +3,85 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
+use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 use std::ptr::NonNull;
 
+/// A memory pool of the driver, with the kind of its memory.
+#[derive(Clone, Copy)]
+pub(crate) struct MemPool {
+    pub(crate) raw: sys::cudaMemPool_t,
+    memory: sys::cudaMemAllocationType,
+}
+
+/// A pool without memory, for the next owner on its device.
+pub(super) struct SparePool {
+    ordinal: u32,
+    pool: MemPool,
+}
+
+// SAFETY: a pool may be used from any thread; the handle is only passed to CUDA.
+unsafe impl Send for SparePool {}
+
 impl Api {
-    /// Creates a pool of the device's memory, or of managed memory that is first located there, for this process only.
-    pub(crate) fn mem_pool_create(
+    /// Returns a pool of the device's memory, or of managed memory that is first located there, for this process only: a retired one, or a
+    /// new one.
+    pub(crate) fn mem_pool(
         &self,
         ordinal: u32,
         memory: sys::cudaMemAllocationType,
-    ) -> Result<sys::cudaMemPool_t> {
+    ) -> Result<MemPool> {
+        let mut spares = self.spare_pools.lock();
+        let fits = |spare: &SparePool| spare.ordinal == ordinal && spare.pool.memory == memory;
+        if let Some(index) = spares.iter().position(fits) {
+            return Ok(spares.swap_remove(index).pool);
+        }
+        drop(spares);
         // Zeros: no handles to export, no limit; the other fields are reserved.
         let properties = sys::cudaMemPoolProps {
             allocType: memory,
             location: crate::Location::Device(ordinal).to_sys(),
             ..Default::default()
         };
-        let mut pool = std::ptr::null_mut();
+        let mut raw = std::ptr::null_mut();
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolCreate", subject, |table| {
             // SAFETY: the first pointer is valid for one write, the second for one read.
-            unsafe { (table.cudaMemPoolCreate)(&mut pool, &properties) }
+            unsafe { (table.cudaMemPoolCreate)(&mut raw, &properties) }
         })?;
-        Ok(pool)
+        Ok(MemPool { raw, memory })
     }
 
+    /// Releases the memory of a pool, and keeps the pool for the next call of [`mem_pool`](Self::mem_pool).
+    ///
+    /// No pool is destroyed before the runtime ends: with driver 580, `cudaMemPoolDestroy` beside `cudaStreamSynchronize` of another thread,
+    /// on the stream of the pool's frees, corrupts the driver's memory, although the frees are complete
+    /// (docs/results/h100-cuda-13.0/pool-destroy.txt).
+    ///
     /// # Safety
     ///
-    /// The pool is live and destroyed once. All its allocations are freed, or their frees are enqueued on streams.
-    pub(crate) unsafe fn mem_pool_destroy(
-        &self,
-        ordinal: u32,
-        pool: sys::cudaMemPool_t,
-    ) -> Result<()> {
-        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
-        self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
-            // SAFETY: guaranteed by the caller.
-            unsafe { (table.cudaMemPoolDestroy)(pool) }
-        })
+    /// The pool is live and has one owner, which does not use it again. All its allocations are freed.
+    pub(crate) unsafe fn mem_pool_retire(&self, ordinal: u32, pool: MemPool) -> Result<()> {
+        // SAFETY: the pool is live.
+        let trimmed = unsafe { self.mem_pool_trim(ordinal, pool.raw, 0) };
+        self.spare_pools.lock().push(SparePool { ordinal, pool });
+        trimmed
+    }
+
+    /// Destroys the retired pools.
+    pub(super) fn destroy_spare_pools(&mut self) {
+        for SparePool { ordinal, pool } in std::mem::take(&mut *self.spare_pools.lock()) {
+            let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
+            let destroyed = self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
+                // SAFETY: the pool is live and has no owner.
+                unsafe { (table.cudaMemPoolDestroy)(pool.raw) }
+            });
+            if let Err(error) = destroyed {
+                after_unlock(move || {
+                    crate::telemetry::warn!(device = ordinal, %error, "a memory pool could not be destroyed");
+                });
+            }
+        }
     }
 
     /// Releases free memory of the pool, so that at least `keep` bytes stay reserved.

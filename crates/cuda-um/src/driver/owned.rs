@@ -1,6 +1,7 @@
 //! Handles of CUDA objects, which are destroyed when they are dropped.
 
 use crate::driver::Api;
+use crate::driver::mempool::MemPool;
 use crate::error::Result;
 use crate::sync::after_unlock;
 use cuda_um_sys as sys;
@@ -44,12 +45,13 @@ impl Handle for sys::CUmodule {
     }
 }
 
-impl Handle for sys::cudaMemPool_t {
+/// Its end is its retirement.
+impl Handle for MemPool {
     const NAME: &'static str = "a memory pool";
 
     unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        unsafe { api.mem_pool_destroy(ordinal, self) }
+        unsafe { api.mem_pool_retire(ordinal, self) }
     }
 }
 

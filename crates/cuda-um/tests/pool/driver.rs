@@ -40,6 +40,30 @@ fn the_device_decides_where_the_memory_is() {
             "{error}"
         );
     }
+    // The pool of the failed attempt has no memory, and serves the next owner.
+    let before = calls(&sim, "cudaMemPoolCreate");
+    assert!(pool(&device).is_stream_ordered());
+    assert_eq!(calls(&sim, "cudaMemPoolCreate"), before);
+}
+
+/// With driver 580, the destruction of a pool beside a synchronization in another thread corrupts the driver's memory.
+#[test]
+fn pools_of_the_driver_are_not_destroyed_while_the_runtime_lives() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let free_bytes = || device.memory_info().unwrap().free_bytes;
+    let free_before = free_bytes();
+    for round in 1..=3 {
+        let pool = pool(&device);
+        let buffer = pool.from_slice(&[round; 1 << 20]).unwrap();
+        assert_eq!(buffer.read_back().unwrap(), [round; 1 << 20]);
+        drop((buffer, pool));
+        device.runtime().reclaim().unwrap();
+        assert_eq!(free_bytes(), free_before, "the memory of the pool is released");
+    }
+    assert_eq!(calls(&sim, "cudaMemPoolCreate"), 1);
+    assert_eq!(calls(&sim, "cudaMemPoolDestroy"), 0);
+    // The simulator reports what is left when the runtime has ended.
+    drop(device);
     assert_eq!(calls(&sim, "cudaMemPoolDestroy"), 1);
 }
 

@@ -6,6 +6,7 @@ use crate::context::driver_state::{Used, would_oversubscribe};
 use crate::context::enqueue::enqueue;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
+use crate::driver::mempool::MemPool;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
@@ -15,7 +16,7 @@ use crate::resource::owner::{Held, Owner, Released};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use cuda_um_sys::{cudaMemAllocationType, cudaMemPool_t, cudaMemPoolAttr};
+use cuda_um_sys::{cudaMemAllocationType, cudaMemPoolAttr};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(crate) struct DriverPool {
     /// The device's default stream.
     stream: Stream,
     options: PoolOptions,
-    raw: ManuallyDrop<Owned<cudaMemPool_t>>,
+    raw: ManuallyDrop<Owned<MemPool>>,
     kind: MemoryKind,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
@@ -60,8 +61,8 @@ impl DriverPool {
             MemoryKind::Managed => cudaMemAllocationType::cudaMemAllocationTypeManaged,
             _ => cudaMemAllocationType::cudaMemAllocationTypePinned,
         };
-        let raw = device.api().mem_pool_create(device.ordinal(), memory)?;
-        // SAFETY: the pool is new. It is dropped after all its buffers, and waits for their frees.
+        let raw = device.api().mem_pool(device.ordinal(), memory)?;
+        // SAFETY: the pool has no other owner. It is dropped after all its buffers, and waits for their frees.
         let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         // Owns the handle from here on, also if the next call fails.
         let pool = Self {
@@ -80,7 +81,7 @@ impl DriverPool {
         // SAFETY: the pool is live; the attribute has 64 bits.
         unsafe {
             let api = device.api();
-            api.mem_pool_set(device.ordinal(), pool.raw.raw(), threshold, keep)?;
+            api.mem_pool_set(device.ordinal(), pool.raw.raw().raw, threshold, keep)?;
         }
         Ok(pool)
     }
@@ -138,7 +139,7 @@ impl DriverPool {
             let (api, ordinal) = (self.device.api(), self.device.ordinal());
             // SAFETY: the pool and the stream are live.
             pointer = unsafe {
-                api.malloc_from_pool(ordinal, self.raw.raw(), bytes, self.stream.as_raw())
+                api.malloc_from_pool(ordinal, self.raw.raw().raw, bytes, self.stream.as_raw())
             }?;
             Ok(())
         })?;
@@ -216,7 +217,7 @@ impl DriverPool {
         let before = self.reserved_bytes().unwrap_or(0);
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: the pool is live.
-        if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.raw(), 0) } {
+        if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.raw().raw, 0) } {
             crate::telemetry::warn!(device = ordinal, %error, "a pool could not be trimmed");
         }
         before.saturating_sub(self.reserved_bytes().unwrap_or(before))
@@ -230,7 +231,7 @@ impl DriverPool {
     fn bytes_now(&self, attribute: cudaMemPoolAttr) -> Option<usize> {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: the pool is live; the attribute has 64 bits.
-        match unsafe { api.mem_pool_get(ordinal, self.raw.raw(), attribute) } {
+        match unsafe { api.mem_pool_get(ordinal, self.raw.raw().raw, attribute) } {
             Ok(bytes) => usize::try_from(bytes).ok(),
             Err(error) => {
                 crate::telemetry::warn!(device = ordinal, %error, "the bytes of a pool could not be read");
@@ -337,13 +338,12 @@ impl Drop for DriverPool {
         }
         let stream = Arc::clone(self.stream.inner());
         let seq = stream.submitted();
-        // CUDA documents that it keeps memory whose frees are pending. With driver 580 on an H200, destroying a pool before its last
-        // frees had run made a later allocation from another pool crash inside the driver. So the frees are waited for.
+        // Memory whose frees are pending could not be released, so the frees are waited for.
         let mut frees = smallvec::smallvec![Use { stream, seq }];
         if self.has_given.load(Ordering::Acquire) {
             let used = cudaMemPoolAttr::cudaMemPoolAttrUsedMemCurrent;
             // SAFETY: the pool is live; the attribute has 64 bits.
-            let used = unsafe { raw.api().mem_pool_get(raw.ordinal(), raw.raw(), used) };
+            let used = unsafe { raw.api().mem_pool_get(raw.ordinal(), raw.raw().raw, used) };
             if !matches!(used, Ok(0)) {
                 // The other owners free memory of this pool later, so it stays.
                 drop(raw.kept());
