@@ -54,11 +54,16 @@ fn pools_of_the_driver_are_not_destroyed_while_the_runtime_lives() {
     let free_before = free_bytes();
     for round in 1..=3 {
         let pool = pool(&device);
-        let buffer = pool.from_slice(&[round; 1 << 20]).unwrap();
-        assert_eq!(buffer.read_back().unwrap(), [round; 1 << 20]);
+        let data = vec![round; 1 << 20];
+        let buffer = pool.from_slice(&data).unwrap();
+        assert_eq!(buffer.read_back().unwrap(), data);
         drop((buffer, pool));
         device.runtime().reclaim().unwrap();
-        assert_eq!(free_bytes(), free_before, "the memory of the pool is released");
+        assert_eq!(
+            free_bytes(),
+            free_before,
+            "the memory of the pool is released"
+        );
     }
     assert_eq!(calls(&sim, "cudaMemPoolCreate"), 1);
     assert_eq!(calls(&sim, "cudaMemPoolDestroy"), 0);
