@@ -141,7 +141,8 @@ impl World {
             sim,
             _sim_of_other,
         };
-        // From here on, objects that are created once exist: the chunks that stage copies, the events of waits.
+        // From here on, objects that are created once exist: the chunks that stage copies, the events of waits, a retired pool of the driver.
+        drop(DevicePool::new(&world.device, PoolOptions::default()).unwrap());
         assert_eq!(world.on_device.read_back().unwrap(), contents);
         for device in [&world.device, &world.second.0, &world.other.0] {
             device.synchronize().unwrap();

@@ -50,6 +50,7 @@ process_end/calls.rs Leave: - only atomics
 context/reclaim.rs Reclaim: the_runtime_itself
 context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
 context/stream.rs StreamInner: streams
+driver/api.rs Api: the_runtime_itself
 driver/owned.rs Owned: events, modules, streams_that_left_no_event
 sync/held.rs EventsLater: - counts for the child's own thread
 sync/held.rs Held: - counts for the child's own thread
@@ -366,6 +367,8 @@ fn the_runtime_itself() {
     buffer.fill(1, &stream).unwrap();
     // Starts the reclaim thread.
     drop(buffer);
+    // Leaves a retired pool of the driver.
+    drop(DevicePool::new(&device, PoolOptions::default()).unwrap());
     device.runtime().reclaim().unwrap();
     gone_without_a_trace(&sim, (device, stream));
 }
