@@ -201,9 +201,3 @@ fn automatic_prefetch_is_as_good_as_the_best_hints() {
     let is_simulated = runtime() == "sim" && std::env::var_os("CUDA_UM_SIM_GPU").is_none();
     assert!(ratio <= 1.1 || !is_simulated, "{text}");
 }
-
-#[test]
-fn compress() {
-    let text = printed("compress", env!("CARGO_BIN_EXE_compress"));
-    assert!(text.contains("compressed to 0.70"), "{text}");
-}

@@ -4,7 +4,6 @@
 //! `cargo xtask fuzz` runs them under libFuzzer (`libfuzzer/`); `tests/mutated.rs` mutates the seeds in CI.
 
 use cuda_um::{Device, ErrorKind, Module, Runtime};
-use cuda_um_codec::{Compressed, compress};
 use cuda_um_cost::CostModel;
 use cuda_um_plan::{Budget, Plan, Program};
 use cuda_um_replay::{Change, Replay};
@@ -17,7 +16,7 @@ use um_examples::{npy, texts};
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a folder in `seeds/`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("npy", npy),
     ("texts", texts),
     ("cost_model", cost_model),
@@ -25,7 +24,6 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("trace", trace),
     ("replay", replay),
     ("plan", plan),
-    ("bf16", bf16),
 ];
 
 /// The `.npy` files of the main job: vectors, and numbers of rows.
@@ -42,24 +40,6 @@ pub fn npy(bytes: &[u8]) {
     }
     if let Ok(numbers) = npy::integers_from(bytes, len) {
         assert!(numbers.len() * 4 <= bytes.len(), "more than there was");
-    }
-}
-
-/// Compressed streams of bf16.
-///
-/// # Panics
-/// A stream that was decompressed has other bytes when it is written.
-pub fn bf16(bytes: &[u8]) {
-    if let Ok(stream) = Compressed::from_bytes(bytes) {
-        assert_eq!(stream.to_bytes(), bytes);
-        if let Ok(values) = stream.decompress() {
-            assert_eq!(values.len(), stream.len());
-            let again = compress(&values).expect("it is small");
-            let bits =
-                |values: &[half::bf16]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            let read = again.decompress().expect("it was just made");
-            assert_eq!(bits(&read), bits(&values));
-        }
     }
 }
 

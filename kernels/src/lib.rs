@@ -2,7 +2,6 @@
 //!
 //! | kernel | launcher | CPU reference |
 //! |---|---|---|
-//! | bf16 from the streams of cuda-um-codec | [`Bf16Decode`] | `cuda_um_codec::decode_blocks` |
 //! | one value for all elements | [`Fill`] | `slice::fill` |
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
 //! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
@@ -32,7 +31,6 @@
 //! # }
 //! ```
 
-mod bf16_decode;
 mod copy;
 mod cpu;
 mod error;
@@ -45,7 +43,6 @@ mod scale;
 #[cfg(feature = "sim")]
 pub mod sim;
 
-pub use bf16_decode::Bf16Decode;
 pub use copy::CopyKernels;
 pub use cpu::{reduce_sum_cpu, saxpy_cpu, scale_cpu};
 pub use error::{KernelError, Result};

@@ -7,7 +7,6 @@
 use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
 use bytemuck::Pod;
 use cuda_um_sim::{CpuReference, LaunchContext, ReferenceError, register_module};
-use half::bf16;
 use std::sync::Once;
 
 type Outcome = Result<(), ReferenceError>;
@@ -27,11 +26,7 @@ pub fn register() {
     });
 }
 
-const MODULES: [Module; 6] = [
-    (
-        include_str!("../ptx/bf16_decode.ptx"),
-        &[("bf16_decode", bf16_decode)],
-    ),
+const MODULES: [Module; 5] = [
     (
         include_str!("../ptx/fill.ptx"),
         &[
@@ -59,13 +54,6 @@ const MODULES: [Module; 6] = [
 /// A 64-bit size.
 fn size(launch: &LaunchContext<'_>, index: usize) -> Result<usize, ReferenceError> {
     launch.value::<u64>(index).map(|value| value as usize)
-}
-
-fn bf16_decode(launch: &mut LaunchContext<'_>) -> Outcome {
-    let (words, count) = (size(launch, 1)?, size(launch, 3)?);
-    let values = launch.slice_mut::<bf16>(2, count)?;
-    cuda_um_codec::decode_blocks(launch.slice(0, words)?, values);
-    Ok(())
 }
 
 fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {

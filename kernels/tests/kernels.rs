@@ -2,10 +2,9 @@
 
 use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
 use cuda_um_testkit::device;
-use half::bf16;
 use um_kernels::{
-    Bf16Decode, CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu,
-    saxpy_cpu, scale_cpu,
+    CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu,
+    scale_cpu,
 };
 
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
@@ -264,56 +263,4 @@ fn a_kernel_of_the_same_name_keeps_its_own_reference() {
     let mut scaled = DeviceBuffer::<f32>::zeroed(&device, 1).unwrap();
     scale.launch(&stream, &data, &mut scaled, 3.0).unwrap();
     assert_eq!(scaled.read_one(0).unwrap(), 21.0);
-}
-
-#[test]
-fn bf16_decode_gives_the_compressed_elements() {
-    let (_sim, device, stream) = device();
-    let decode = Bf16Decode::load(&device).unwrap();
-    for count in LENGTHS {
-        let mut values: Vec<_> = noise(9, count).into_iter().map(bf16::from_f32).collect();
-        // Some blocks are raw, and some have one exponent.
-        for (at, value) in values.iter_mut().enumerate() {
-            match at / 4096 % 4 {
-                1 => *value = bf16::from_bits((at * 40_503) as u16),
-                2 => *value = bf16::from_f32(1.5),
-                _ => {}
-            }
-        }
-        let compressed = cuda_um_codec::compress(&values).unwrap();
-        let words = DeviceBuffer::from_slice(&device, compressed.words()).unwrap();
-        let mut output = UnifiedBuffer::<bf16>::zeroed(&device, count).unwrap();
-        decode.launch(&stream, &words, &mut output).unwrap();
-        let output: Vec<_> = output.host().unwrap().iter().map(|x| x.to_bits()).collect();
-        let expected: Vec<_> = values.iter().map(|x| x.to_bits()).collect();
-        assert!(output == expected, "{count} elements");
-    }
-}
-
-/// Any words are safe for the kernel; fewer than a table has are refused.
-#[test]
-fn bf16_decode_of_damaged_words_gives_the_bits_of_its_reference() {
-    let (_sim, device, stream) = device();
-    let decode = Bf16Decode::load(&device).unwrap();
-    let count = 3 * 4096 + 5;
-    let mut words: Vec<u32> = (0..5000u32)
-        .map(|at| at.wrapping_mul(2_654_435_761))
-        .collect();
-    let source = DeviceBuffer::from_slice(&device, &words).unwrap();
-    let mut output = UnifiedBuffer::<bf16>::zeroed(&device, count).unwrap();
-    decode.launch(&stream, &source, &mut output).unwrap();
-    let mut expected = vec![bf16::ZERO; count];
-    cuda_um_codec::decode_blocks(&words, &mut expected);
-    let bits = |values: &[bf16]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-    assert!(bits(&output.host().unwrap()) == bits(&expected));
-    words.truncate(19);
-    let short = DeviceBuffer::from_slice(&device, &words).unwrap();
-    assert!(matches!(
-        decode.launch(&stream, &short, &mut output),
-        Err(KernelError::Length {
-            expected: 20,
-            found: 19,
-            ..
-        })
-    ));
 }
