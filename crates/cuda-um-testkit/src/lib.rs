@@ -16,7 +16,6 @@ pub mod bomb;
 mod checked;
 #[cfg(unix)]
 pub mod child;
-pub mod fallible;
 pub mod faults;
 #[cfg(unix)]
 mod libraries;

@@ -47,7 +47,7 @@ pub struct World {
 
 /// A call with an invalid argument.
 pub struct Case {
-    /// The function, as in `functions.txt`.
+    /// The function, for messages.
     pub of: &'static str,
     /// The invalid argument.
     pub given: &'static str,

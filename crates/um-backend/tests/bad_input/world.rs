@@ -29,7 +29,7 @@ type Call = dyn Fn(&mut World) -> Result<(), CudaError>;
 
 /// A call with a wrong input.
 pub struct Case {
-    /// The function, as in `functions.txt`.
+    /// The function, for messages.
     pub of: &'static str,
     /// The wrong input.
     pub given: String,
