@@ -52,6 +52,7 @@ pub(crate) fn end_child() -> ! {
 ///
 /// Slices are valid as long as the launch. They are device memory: as on a GPU, the host or other streams can write it at the same time if
 /// the program under test has a data race.
+// Covariant in `'a`: its slices then end earlier. It forgets no lifetime, and `held` keeps slices that write apart.
 pub struct LaunchContext<'a> {
     kernel: &'a str,
     memory: &'a dyn KernelMemory,

@@ -13,6 +13,7 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 /// The elements of a buffer, for the host to read: [`Buffer::host`](crate::Buffer::host). It derefs to a slice.
 ///
 /// It borrows the memory, or holds a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)).
+// Covariant in `'a` and `T`, as `&'a [T]`.
 pub struct HostView<'a, T>(Elements<'a, T>);
 
 enum Elements<'a, T> {
@@ -25,6 +26,7 @@ enum Elements<'a, T> {
 ///
 /// It borrows the memory, or holds a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)). [`close`](Self::close) writes a
 /// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic writes nothing back.
+// Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
 pub struct HostViewMut<'a, T> {
     elements: ElementsMut<'a, T>,
     write_back: Option<WriteBack<'a, T>>,

@@ -58,6 +58,33 @@ pub use typed::Typed;
 pub use unified_buffer::UnifiedBuffer;
 
 #[cfg(doctest)]
+/// Borrows that would become longer, and types of elements that would change behind a view that writes.
+/// ```compile_fail
+/// use um_backend::*;
+/// fn host<'s, 'l: 's>(of: HostView<'s, u8>) -> HostView<'l, u8> { of }
+/// ```
+/// ```compile_fail
+/// use um_backend::*;
+/// fn host_mut<'s, 'l: 's>(of: HostViewMut<'s, u8>) -> HostViewMut<'l, u8> { of }
+/// ```
+/// ```compile_fail
+/// use um_backend::*;
+/// fn memory<'s, 'l: 's>(of: BufferMemory<'s, u8>) -> BufferMemory<'l, u8> { of }
+/// ```
+/// ```compile_fail
+/// use um_backend::*;
+/// fn memory_mut<'s, 'l: 's>(of: BufferMemoryMut<'s, u8>) -> BufferMemoryMut<'l, u8> { of }
+/// ```
+/// ```compile_fail
+/// use um_backend::*;
+/// fn elements<'a, 's, 'l: 's>(of: HostViewMut<'a, &'l u8>) -> HostViewMut<'a, &'s u8> { of }
+/// ```
+/// ```compile_fail
+/// use um_backend::*;
+/// fn elements<'a, 's, 'l: 's>(of: BufferMemoryMut<'a, &'l u8>) -> BufferMemoryMut<'a, &'s u8> { of }
+/// ```
+struct Variance;
+#[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct FrontPage;
 #[cfg(doctest)]

@@ -10,6 +10,7 @@ use crate::error::{CudaError, Result};
 /// The memory of a [`Buffer`](crate::Buffer), to be read.
 ///
 /// A kernel takes [`device_view`](Self::device_view) as its argument for every implementation of the trait.
+// Covariant in `'a` and `T`, as `&'a [T]`.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum BufferMemory<'a, T> {
@@ -22,6 +23,7 @@ pub enum BufferMemory<'a, T> {
 }
 
 /// The memory of a [`Buffer`](crate::Buffer), to be read and written.
+// Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BufferMemoryMut<'a, T> {

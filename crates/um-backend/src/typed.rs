@@ -18,6 +18,7 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 #[derive(TransparentWrapper)]
 #[transparent(Box<dyn Buffer<u8>>)]
 #[repr(transparent)]
+// Covariant in `T`, but elements are `'static` and have no subtypes.
 pub struct Typed<T> {
     bytes: Box<dyn Buffer<u8>>,
     _elements: PhantomData<T>,

@@ -4,7 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use um_backend::{
-    Buffer, BufferKind, CudaError, DType, HostBuffer, HostOwned, HostOwnedMut, Result, SharedBuffer,
+    Buffer, BufferKind, BufferMemory, BufferMemoryMut, CudaError, DType, HostBuffer, HostOwned,
+    HostOwnedMut, HostView, HostViewMut, Result, SharedBuffer,
 };
 
 use crate::support::opaque::OpaqueBuffer;
@@ -16,6 +17,35 @@ fn add_one(buffer: &mut dyn Buffer<f32>) -> Result<f32> {
     elements.iter_mut().for_each(|element| *element += 1.0);
     elements.close()?;
     Ok(buffer.host()?.iter().sum())
+}
+
+/// What must compile: a borrow may become shorter. The documentation tests `Variance` in `lib.rs` have what must not.
+#[test]
+fn borrows_may_become_shorter() {
+    fn view<'short, 'long: 'short>(view: HostView<'long, f32>) -> HostView<'short, f32> {
+        view
+    }
+    fn view_mut<'short, 'long: 'short>(view: HostViewMut<'long, f32>) -> HostViewMut<'short, f32> {
+        view
+    }
+    fn memory<'short, 'long: 'short>(of: BufferMemory<'long, f32>) -> BufferMemory<'short, f32> {
+        of
+    }
+    fn memory_mut<'short, 'long: 'short>(
+        of: BufferMemoryMut<'long, f32>,
+    ) -> BufferMemoryMut<'short, f32> {
+        of
+    }
+    on_each(|machine| {
+        for kind in BufferKind::ALL {
+            let mut buffer = machine.backend().create::<f32>(kind, 3).unwrap();
+            assert_eq!(view(buffer.host().unwrap())[..], [0.0; 3]);
+            assert_eq!(view_mut(buffer.host_mut().unwrap())[..], [0.0; 3]);
+            assert!(!matches!(memory(buffer.memory()), BufferMemory::Opaque));
+            let memory = memory_mut(buffer.memory_mut());
+            assert!(!matches!(memory, BufferMemoryMut::Opaque));
+        }
+    });
 }
 
 #[test]
