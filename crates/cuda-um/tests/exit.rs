@@ -415,6 +415,40 @@ fn a_later_exit_handler_does_not_wait_for_a_guard_of_a_stopped_thread() {
     });
 }
 
+/// The thread is in a call that takes longer than the end of the process waits for it.
+#[test]
+fn a_later_exit_handler_does_not_wait_for_the_turn_of_a_stopped_thread() {
+    let name = "a_later_exit_handler_does_not_wait_for_the_turn_of_a_stopped_thread";
+    ends_well(name, || {
+        let at_the_end = at_the_end();
+        let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build().unwrap();
+        let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
+        let buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+        let mut used = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+        let (started, is_started) = channel();
+        std::thread::spawn(move || {
+            // SAFETY: the closure enqueues nothing.
+            #[allow(unsafe_code, reason = "work of another library that takes long")]
+            let _ = unsafe {
+                stream.enqueue_foreign((&mut used,), |_| {
+                    started.send(()).unwrap();
+                    std::thread::sleep(2 * HANGS);
+                })
+            };
+        });
+        is_started.recv().unwrap();
+        at_the_end(Box::new(move || {
+            let refused = buffer.host().map(drop).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Busy);
+            let refused = pollster::block_on(buffer.host_async()).map(drop);
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Busy);
+            // The gate is as before.
+            assert!(buffer.try_host().is_err());
+        }));
+        std::process::exit(42);
+    });
+}
+
 /// Receives a message when a thread waits for a device.
 fn waiting(sim: &Sim) -> Receiver<()> {
     let (waits, is_waiting) = channel();

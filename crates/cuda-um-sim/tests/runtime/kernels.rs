@@ -429,3 +429,12 @@ fn pinned_and_registered_memory_is_used_in_place() {
         cudaError::cudaSuccess
     );
 }
+
+/// What must compile.
+#[test]
+fn the_borrow_of_a_launch_may_become_shorter() {
+    fn shorter<'short, 'long: 'short>(launch: LaunchContext<'long>) -> LaunchContext<'short> {
+        launch
+    }
+    let _compiles = shorter;
+}

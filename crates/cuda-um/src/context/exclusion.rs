@@ -66,7 +66,7 @@ pub(crate) struct Closed {
     _on_this_thread: PhantomData<*const ()>,
 }
 
-/// The time after which a thread that waits tells why.
+/// The time after which a thread that waits tells why, or stops to wait while the process ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Gate {
@@ -117,11 +117,15 @@ impl Gate {
         let (closed, busy) = {
             let mut state = self.state.lock();
             // From here on no new turn begins.
-            let closed = self.shut(&mut state, buffer);
-            while state.turns > 0 {
-                self.turn_over.wait(&mut state);
+            let closed = self.shut(&mut state, buffer.clone());
+            let waited = self.wait_for_turns(&mut state, |state| state.turns == 0);
+            let busy = state.busy.clone();
+            // Before `closed`, whose drop takes the lock.
+            drop(state);
+            if waited.is_none() {
+                return Err(stopped(buffer.to_string()));
             }
-            (closed, state.busy.clone())
+            (closed, busy)
         };
         synchronize(&busy)?;
         // While the gate is closed nothing is added to the list, so all its work has been waited for.
@@ -166,9 +170,8 @@ impl Gate {
             let mut state = self.state.lock();
             // Wait for the current turns only: later turns are not waited for.
             let end = state.ended + state.turns as u64;
-            while state.ended < end {
-                self.turn_over.wait(&mut state);
-            }
+            let waited = self.wait_for_turns(&mut state, |state| state.ended >= end);
+            waited.ok_or_else(|| stopped("managed memory".to_owned()))?;
             state.busy.clone()
         };
         let gone: Vec<_> = busy.iter().filter(|busy| busy.is_gone()).cloned().collect();
@@ -199,6 +202,27 @@ impl Gate {
         !self.state.lock().guards.is_empty()
     }
 
+    /// Waits until `are_over`. Returns `None` if the process ends and this has waited for long: the turn of a thread that was stopped does not
+    /// end.
+    fn wait_for_turns(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        are_over: impl Fn(&State) -> bool,
+    ) -> Option<()> {
+        let start = Instant::now();
+        while !are_over(state) {
+            if cfg!(cuda_um_loom) {
+                self.turn_over.wait(state);
+            } else if !process_end::is_ending() {
+                self.turn_over.wait_for(state, PATIENCE);
+            } else {
+                let left = PATIENCE.checked_sub(start.elapsed())?;
+                self.turn_over.wait_for(state, left);
+            }
+        }
+        Some(())
+    }
+
     /// Waits until no guard lives. Returns true if the thread then has a turn, and false if it has waited for long.
     fn wait_for_guards(&self, state: &mut MutexGuard<'_, State>) -> bool {
         let round = state.rounds;
@@ -215,6 +239,15 @@ impl Gate {
             }
         }
         true
+    }
+}
+
+/// The error of a wait for the turn of a thread that was stopped.
+fn stopped(what: String) -> Error {
+    Error::Busy {
+        what,
+        by: "the process ends, and a thread that it stopped was enqueuing work for a device that has no concurrent managed access"
+            .to_owned(),
     }
 }
 
