@@ -115,7 +115,7 @@ struct Placed<T: Element> {
 
 impl<T: Element + TargetScalar> Placed<T> {
     /// The results of all queries: cosines and rows of targets.
-    fn read_back(&self) -> Result<(Vec<f32>, Vec<u32>), Failure> {
+    fn to_vec(&self) -> Result<(Vec<f32>, Vec<u32>), Failure> {
         let mut cosines = vec![0.0; self.scores.len()];
         let mut rows = vec![0; self.indices.len()];
         self.scores.copy_to_host(&mut cosines)?;
@@ -144,8 +144,8 @@ impl Job<'_> {
             None => self.search(kind, &mut placed)?,
         };
         let compute = laps.lap();
-        let (cosines, rows) = placed.read_back()?;
-        let read_back = laps.lap();
+        let (cosines, rows) = placed.to_vec()?;
+        let to_vec = laps.lap();
 
         let hits = rows.iter().zip(&cosines);
         let hits: Vec<Match> = hits
@@ -158,9 +158,9 @@ impl Job<'_> {
         run.filter = path.map(|path| Filtering::new(path, counts, self.shape().queries));
         run.phases_us.place = microseconds(place.wall);
         run.phases_us.compute = microseconds(compute.wall);
-        run.phases_us.read_back = microseconds(read_back.wall);
+        run.phases_us.to_vec = microseconds(to_vec.wall);
         if kind != BufferKind::Host {
-            run.predicted_us = predicted(place, compute, read_back);
+            run.predicted_us = predicted(place, compute, to_vec);
         }
         if let (Some(before), Some(now)) = (before, backend.migration_counts()) {
             run.migrated_bytes = BothWays {
@@ -280,10 +280,10 @@ impl Job<'_> {
     }
 }
 
-fn predicted(place: Lap, compute: Lap, read_back: Lap) -> Option<PredictedPhases> {
+fn predicted(place: Lap, compute: Lap, to_vec: Lap) -> Option<PredictedPhases> {
     Some(PredictedPhases {
         place: microseconds(place.simulated?),
         compute: microseconds(compute.simulated?),
-        read_back: microseconds(read_back.simulated?),
+        to_vec: microseconds(to_vec.simulated?),
     })
 }

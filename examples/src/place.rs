@@ -66,7 +66,7 @@ pub fn place_vectors<T: Element>(
         // After the copy, because a write discards the duplicates.
         notes.add(&unified.advise(Advice::SetReadMostly)?);
     }
-    notes.add(&unified.prefetch(here, &stream)?);
+    notes.add(&unified.prefetch_on(here, &stream)?);
     Ok(())
 }
 

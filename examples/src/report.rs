@@ -61,7 +61,7 @@ pub struct Phases {
     /// The kernel, until it is done.
     pub compute: f64,
     /// Copying the results to plain memory.
-    pub read_back: f64,
+    pub to_vec: f64,
 }
 
 /// The phases that the simulator's clock covers.
@@ -71,8 +71,8 @@ pub struct PredictedPhases {
     pub place: f64,
     /// As [`Phases::compute`].
     pub compute: f64,
-    /// As [`Phases::read_back`].
-    pub read_back: f64,
+    /// As [`Phases::to_vec`].
+    pub to_vec: f64,
 }
 
 /// Bytes in each direction.

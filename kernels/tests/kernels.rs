@@ -94,7 +94,7 @@ fn fill_at_every_offset<T: FillElement + bytemuck::Pod>(value: T) {
             let part = registered.view_mut(1..count - 2).unwrap();
             fill.launch(&stream, part, value).unwrap();
             stream.synchronize().unwrap();
-            let elements = registered.read_back().unwrap();
+            let elements = registered.to_vec().unwrap();
             let elements: &[u8] = bytemuck::cast_slice(&elements);
             for (index, found) in elements.chunks(size).enumerate() {
                 let is_filled = (1..count - 2).contains(&index);

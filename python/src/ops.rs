@@ -131,7 +131,7 @@ pub(crate) fn prefetch(
         if let Some(theirs) = &theirs {
             own.wait(&theirs.record()?)?;
         }
-        let outcome = storage.read()?.prefetch(location, own)?;
+        let outcome = storage.read()?.prefetch_on(location, own)?;
         if let Some(theirs) = &theirs {
             theirs.wait(&own.record()?)?;
         }

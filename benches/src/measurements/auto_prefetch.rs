@@ -105,11 +105,11 @@ fn scaled(bench: &Bench, scale: &Scale, round: &mut Round<'_>, name: &str) -> Re
         clock.time(|| {
             input.host_mut()?.copy_from_slice(source);
             if name == PREFETCHED {
-                input.prefetch(device, stream)?;
+                input.prefetch_on(device, stream)?;
             }
             scale.launch(stream, &input, &mut output, FACTOR)?;
             if name == PREFETCHED {
-                input.prefetch(Location::Host, stream)?;
+                input.prefetch_on(Location::Host, stream)?;
             }
             Ok(stream.synchronize()?)
         })
@@ -139,7 +139,7 @@ fn recalled(
             advise(bench, name, &buffer)?;
             buffer.host_mut()?.copy_from_slice(vectors);
             if name == PREFETCHED {
-                buffer.prefetch(device, stream)?;
+                buffer.prefetch_on(device, stream)?;
             }
             Ok(buffer)
         };
@@ -154,8 +154,8 @@ fn recalled(
         };
         search.launch(stream, shape, Metric::Cosine, Filter::Auto, buffers)?;
         if name == PREFETCHED {
-            scores.prefetch(Location::Host, stream)?;
-            indices.prefetch(Location::Host, stream)?;
+            scores.prefetch_on(Location::Host, stream)?;
+            indices.prefetch_on(Location::Host, stream)?;
         }
         *results = (scores.host()?.to_vec(), indices.host()?.to_vec());
         Ok(())

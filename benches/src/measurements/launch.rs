@@ -45,8 +45,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     case.ours(PAIRS[0].0, |round| {
         let (input, output) = &mut unified;
         input.copy_from_host(round.source)?;
-        input.prefetch(device, stream)?;
-        output.prefetch(device, stream)?;
+        input.prefetch_on(device, stream)?;
+        output.prefetch_on(device, stream)?;
         stream.synchronize()?;
         let time = round.clock.time(|| {
             (0..LAUNCHES)

@@ -44,10 +44,10 @@ fn must_move(bench: &Bench, bytes: usize) -> Result<CaseReport> {
     let mut managed = raw.allocate(Kind::Managed, bytes / 4)?;
     let mut case = Case::of_bytes(bytes);
     case.ours("cuda-um", |round| {
-        unified.prefetch(Location::Host, stream)?;
+        unified.prefetch_on(Location::Host, stream)?;
         unified.host_mut()?.copy_from_slice(round.source);
         let time = round.clock.time(|| {
-            unified.prefetch(device, stream)?;
+            unified.prefetch_on(device, stream)?;
             Ok(stream.synchronize()?)
         })?;
         unified.copy_to_host(round.back)?;
@@ -76,10 +76,10 @@ fn already_there(bench: &Bench, bytes: usize) -> Result<CaseReport> {
     let mut case = Case::of_bytes(bytes);
     case.ours("cuda-um", |round| {
         unified.copy_from_host(round.source)?;
-        unified.prefetch(device, stream)?;
+        unified.prefetch_on(device, stream)?;
         stream.synchronize()?;
         let time = round.clock.time(|| {
-            (0..IDLE).try_for_each(|_| unified.prefetch(device, stream))?;
+            (0..IDLE).try_for_each(|_| unified.prefetch_on(device, stream)?.require())?;
             Ok(stream.synchronize()?)
         })?;
         unified.copy_to_host(round.back)?;

@@ -6,7 +6,7 @@ use crate::measure::{Case, Round};
 use crate::raw::{Kind, Memory, Raw};
 use crate::report::{CaseReport, Kind as Who};
 use anyhow::Result;
-use cuda_um::{Location, PoolOptions, UnifiedPool, prefetch_all};
+use cuda_um::{Location, PoolOptions, PrefetchBatch, UnifiedPool};
 use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
@@ -42,12 +42,12 @@ fn case(bench: &Bench) -> Result<CaseReport> {
     let mut case = Case::new("64 × 64 KiB", elements * 4, elements);
     case.ours("cuda-um, pool and one batch", |round| {
         for (tensor, source) in pooled.iter_mut().zip(round.source.chunks(TENSOR)) {
-            tensor.prefetch(Location::Host, stream)?;
+            tensor.prefetch_on(Location::Host, stream)?;
             tensor.host_mut()?.copy_from_slice(source);
         }
         let all: Vec<_> = pooled.iter().collect();
         let time = round.clock.time(|| {
-            prefetch_all(&all, device, stream)?;
+            PrefetchBatch::from_iter(all.iter().copied()).prefetch_on(device, stream)?;
             Ok(stream.synchronize()?)
         })?;
         for (tensor, back) in pooled.iter().zip(round.back.chunks_mut(TENSOR)) {

@@ -54,7 +54,7 @@ fn ours<'a>(
             "cuda-um, host guard and prefetch",
             |bench, input, source| {
                 input.host_mut()?.copy_from_slice(source);
-                Ok(input.prefetch(&bench.device, &bench.stream)?)
+                Ok(input.prefetch_on(&bench.device, &bench.stream)?.require()?)
             },
         ),
         ("cuda-um, host_overwrite", |_, input, source| {
@@ -68,7 +68,7 @@ fn ours<'a>(
     for (name, replace) in replace {
         case.ours(name, move |round| {
             let (input, output) = &mut *buffers.borrow_mut();
-            input.prefetch(device, stream)?;
+            input.prefetch_on(device, stream)?;
             stream.synchronize()?;
             let source = round.source;
             let time = round.clock.time(|| {

@@ -106,10 +106,10 @@ impl<'a> Trip<'a> {
             let (source, back) = (round.source, &mut *round.back);
             let time = self.time_used(round.clock, || {
                 input.host_mut()?.copy_from_slice(source);
-                input.prefetch(device, stream)?;
-                output.prefetch(device, stream)?;
+                input.prefetch_on(device, stream)?;
+                output.prefetch_on(device, stream)?;
                 self.scale.launch(stream, &input, &mut output, FACTOR)?;
-                output.prefetch(Location::Host, stream)?;
+                output.prefetch_on(Location::Host, stream)?;
                 back.copy_from_slice(&output.host()?);
                 Ok(())
             })?;

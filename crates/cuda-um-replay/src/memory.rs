@@ -124,7 +124,7 @@ impl Memory {
 
     /// Fills the whole buffer.
     pub(crate) fn fill(&mut self, stream: &Stream) -> cuda_um::Result<()> {
-        either!(self, memory => memory.fill(1, stream))
+        either!(self, memory => memory.fill_on(1, stream))
     }
 
     /// The managed buffer, or `None`.

@@ -45,7 +45,7 @@ fn three_rounds(prefetch: bool) -> Trace {
                 data.host_mut().unwrap().fill(round as f32);
                 small.host_mut().unwrap()[0] = 1.0;
                 if prefetch {
-                    data.prefetch(&device, &stream).unwrap();
+                    data.prefetch_on(&device, &stream).unwrap();
                 }
                 // SAFETY: the kernel takes one address, and its CPU reference touches `LEN` elements.
                 #[allow(unsafe_code, reason = "launches the kernel above")]

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: the stream lives as long as its `Arc`.
     let ours = unsafe { device.adopt_stream(stream.cu_stream().cast(), Arc::clone(&stream)) }?;
     if device.capabilities().concurrent_managed_access {
-        input.prefetch(Location::Host, &ours)?;
+        input.prefetch_on(Location::Host, &ours)?;
     }
     // The host touches pages that the kernel has moved to the device.
     assert!(output.host()?.iter().all(|value| *value == 3.0));

@@ -96,13 +96,13 @@ fn who_reads_and_writes() {
         builder.launch("look_up", &[(data, false)]);
     });
     assert_eq!(stream_once, (Usage::WriteOnce, Some(StreamOnce)));
-    let read_back = usage(|builder, data| {
+    let to_vec = usage(|builder, data| {
         for _ in 0..2 {
             builder.launch("score", &[(data, true)]);
             builder.host(data, false);
         }
     });
-    assert_eq!(read_back, (Usage::Shared, Some(ReadBack)));
+    assert_eq!(to_vec, (Usage::Shared, Some(ReadBack)));
     let resident = usage(|builder, data| {
         for _ in 0..2 {
             builder.launch("step", &[(data, true)]);

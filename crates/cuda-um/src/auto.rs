@@ -64,7 +64,7 @@ thread_local! {
 /// let auto = AutoPrefetch::start(&device)?;
 /// for round in 0..10 {
 ///     data.host_mut()?.fill(round as f32);
-///     data.fill(2.0, &stream)?; // or a launch
+///     data.fill_on(2.0, &stream)?; // or a launch
 /// }
 /// println!("{}", auto.stop());
 /// # Ok::<(), cuda_um::Error>(())

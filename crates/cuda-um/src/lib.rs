@@ -11,7 +11,7 @@
 //! let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
 //! data.host_mut()?.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32); // the CPU writes in place
 //! data.advise(Advice::SetPreferredLocation(Location::from(&device)))?;
-//! data.prefetch(Location::from(&device), &stream)?; // so that no kernel on `stream` faults
+//! data.prefetch_on(Location::from(&device), &stream)?; // so that no kernel on `stream` faults
 //! // … launch kernels, which take `&data` or `&mut data` …
 //! assert_eq!(data.host()?[7], 7.0); // waits for just the work that writes `data`
 //! data.close()?;
@@ -116,7 +116,8 @@ pub use kernel::arguments::Arguments;
 pub use kernel::foreign::ForeignWork;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, KernelAttributes, Module};
-pub use managed::batch::{PrefetchBatch, prefetch_all};
+pub use managed::batch::PrefetchBatch;
+pub use managed::hint::HintOutcome;
 pub use managed::residency::{RangeAttributes, Residency};
 pub use resource::arena::DeviceArena;
 pub use resource::device::DeviceMemory;

@@ -2,5 +2,6 @@
 
 pub(crate) mod advice;
 pub(crate) mod batch;
+pub(crate) mod hint;
 pub(crate) mod prefetch;
 pub(crate) mod residency;

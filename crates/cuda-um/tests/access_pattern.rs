@@ -31,22 +31,22 @@ fn mapped_memory_works_as_managed_memory_does() {
             let mut buffer =
                 UnifiedBuffer::from_slice_with(&device, &source, asked(placement)).unwrap();
             assert_eq!(buffer.placement().placement, placement);
-            buffer.prefetch(&device, &stream).unwrap();
+            buffer.prefetch_on(&device, &stream).unwrap();
             add.launch(&stream, len, (&mut buffer, len as u32, 5u32))
                 .unwrap();
-            buffer.prefetch(Location::Host, &stream).unwrap();
+            buffer.prefetch_on(Location::Host, &stream).unwrap();
             assert_eq!(buffer.host().unwrap()[999], 1004);
             buffer.host_mut().unwrap()[7] = 70;
             add.launch(&stream, len, (&mut buffer, len as u32, 1u32))
                 .unwrap();
-            let mut back = buffer.read_back().unwrap();
+            let mut back = buffer.to_vec().unwrap();
             assert_eq!((back[7], back[8]), (71, 14));
             buffer
                 .host_overwrite(10..20, |_, slots| slots.fill_with(|i| i as u32))
                 .unwrap();
             buffer.copy_to_host(&mut back).unwrap();
             assert_eq!(back[9..21], [15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 26]);
-            buffer.fill(3, &stream).unwrap();
+            buffer.fill_on(3, &stream).unwrap();
             assert!(buffer.host().unwrap().iter().all(|value| *value == 3));
             let mut other =
                 UnifiedBuffer::<u32>::zeroed_with(&device, len, asked(Placement::Managed)).unwrap();
@@ -140,11 +140,11 @@ fn nothing_of_mapped_memory_migrates() {
         UnifiedBuffer::<u32>::zeroed_with(&device, 1000, asked(Placement::Mapped)).unwrap();
     let managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     sim.clear_trace();
-    mapped.prefetch(&device, &stream).unwrap();
+    mapped.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
     let mut batch = PrefetchBatch::new();
     batch.add(&mapped).add(&managed);
-    assert_eq!(batch.prefetch(Location::Host, &stream).unwrap(), 1);
+    assert_eq!(batch.prefetch_on(Location::Host, &stream).unwrap(), 1);
     for error in [
         mapped.advise(Advice::SetReadMostly).unwrap_err(),
         mapped.range_attributes().unwrap_err(),

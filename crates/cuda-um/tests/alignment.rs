@@ -103,11 +103,11 @@ macro_rules! ways {
         let part = round.part.clone();
         let written: Vec<_> = (0..part.len()).map(|i| Pattern::of(i + 7)).collect();
         bed.disturb(round);
-        assert_eq!(buffer.read_back().unwrap(), elements);
+        assert_eq!(buffer.to_vec().unwrap(), elements);
 
         buffer.copy_from_host_at(part.start, &written).unwrap();
         elements[part.clone()].copy_from_slice(&written);
-        assert_eq!(buffer.read_back().unwrap(), elements);
+        assert_eq!(buffer.to_vec().unwrap(), elements);
 
         bed.disturb(round);
         buffer
@@ -129,12 +129,12 @@ macro_rules! ways {
 
         let viewed = buffer.view_mut(part.clone()).unwrap();
         assert_eq!(viewed.len(), part.len());
-        buffer.fill(Pattern::of(3), &bed.stream).unwrap();
+        buffer.fill_on(Pattern::of(3), &bed.stream).unwrap();
         elements.fill(Pattern::of(3));
-        assert_eq!(buffer.read_back().unwrap(), elements);
-        buffer.set_zero(&bed.stream).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), elements);
+        buffer.fill_on(Zeroable::zeroed(), &bed.stream).unwrap();
         elements.fill(Zeroable::zeroed());
-        assert_eq!(buffer.read_back().unwrap(), elements);
+        assert_eq!(buffer.to_vec().unwrap(), elements);
     }};
 }
 
@@ -295,5 +295,5 @@ fn a_piece_that_is_overwritten_is_aligned_behind_a_small_copy() {
         })
         .unwrap();
     let expected: Vec<_> = (0..4).map(FourLines::of).collect();
-    assert_eq!(large.read_back().unwrap(), expected);
+    assert_eq!(large.to_vec().unwrap(), expected);
 }

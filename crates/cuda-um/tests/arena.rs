@@ -18,11 +18,11 @@ fn buffers_stay_apart_and_the_driver_is_asked_once() {
         .map(|(first, len)| arena.place::<u8>(first, len).unwrap())
         .into();
     for (value, buffer) in places.iter_mut().enumerate() {
-        assert!(buffer.read_back().unwrap().iter().all(|&byte| byte == 0));
-        buffer.fill(value as u8 + 1, &stream).unwrap();
+        assert!(buffer.to_vec().unwrap().iter().all(|&byte| byte == 0));
+        buffer.fill_on(value as u8 + 1, &stream).unwrap();
     }
     for (value, buffer) in places.iter().enumerate() {
-        let bytes = buffer.read_back().unwrap();
+        let bytes = buffer.to_vec().unwrap();
         assert!(bytes.iter().all(|&byte| byte == value as u8 + 1), "{value}");
     }
     let full = DeviceBuffer::<u8>::zeroed_in(&arena, 1).unwrap_err();
@@ -50,14 +50,14 @@ fn the_next_buffer_comes_after_the_last() {
         let held = sim.hold(order);
         let mut first = arena.place::<u8>(0, SLOT).unwrap();
         let mut second = arena.place::<u8>(1, SLOT).unwrap();
-        first.fill(5, &stream).unwrap();
-        second.fill(6, &other).unwrap();
+        first.fill_on(5, &stream).unwrap();
+        second.fill_on(6, &other).unwrap();
         drop((first, second));
         let mut next = arena.place::<u8>(0, 2 * SLOT).unwrap();
         third.copy(&ones, &mut next).unwrap();
         drop(held);
         device.synchronize().unwrap();
-        let found = next.read_back().unwrap();
+        let found = next.to_vec().unwrap();
         assert!(found.iter().all(|&byte| byte == 1), "{}", found[0]);
     }
 }
@@ -69,7 +69,7 @@ fn the_memory_is_freed_after_the_work_in_it() {
     let mut buffer = arena.place::<u8>(2, SLOT).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    buffer.fill(5, &stream).unwrap();
+    buffer.fill_on(5, &stream).unwrap();
     drop(arena);
     drop(buffer);
     assert_eq!(calls(&sim, "cudaFree"), 0, "never while work uses it");
@@ -89,7 +89,7 @@ fn a_lost_slot_is_never_used_again() {
     let mut buffer = arena.place::<u8>(1, SLOT).unwrap();
     device.synchronize().unwrap();
     let held = sim.hold(0);
-    buffer.fill(5, &stream).unwrap();
+    buffer.fill_on(5, &stream).unwrap();
     for call in [
         "cudaEventQuery",
         "cudaEventSynchronize",

@@ -74,7 +74,7 @@ fn values_of_every_size_arrive() {
             (&mut out, true, 1usize << 40, SHAPE, ByValue(LAYOUT)),
         )
         .unwrap();
-    assert_eq!(out.read_back().unwrap(), expected());
+    assert_eq!(out.to_vec().unwrap(), expected());
     let mut list = Arguments::new();
     list.push(&mut out);
     list.push(1u8);
@@ -83,7 +83,7 @@ fn values_of_every_size_arrive() {
     list.push([11, LAYOUT.scale.to_bits(), 13 | 17 << 16]);
     assert_eq!(list.len(), 5);
     values.launch(&stream, list).unwrap();
-    assert_eq!(out.read_back().unwrap(), expected());
+    assert_eq!(out.to_vec().unwrap(), expected());
 }
 
 /// A type of another crate, which has no access to the inside of `cuda_um`.

@@ -79,11 +79,11 @@ fn fills<T: Element + PartialEq + std::fmt::Debug>(
     for len in [0, 1, 5, 1000, 4099] {
         each_kind!(Kind => {
             let mut buffer = Kind::<T>::zeroed(device, len).unwrap();
-            buffer.fill(value, stream).unwrap();
+            buffer.fill_on(value, stream).unwrap();
             let mut found = vec![T::zeroed(); len];
             buffer.copy_to_host(&mut found).unwrap();
             assert!(found.iter().all(|found| *found == value), "{len} of {value:?}: {found:?}");
-            buffer.set_zero(stream).unwrap();
+            buffer.fill(T::zeroed()).unwrap();
             buffer.copy_to_host(&mut found).unwrap();
             assert!(found.iter().all(|found| *found == T::zeroed()), "{len} zeros after {value:?}");
         });

@@ -42,15 +42,15 @@ fn every_kind_of_call(device: &Device, after: impl Fn(&str)) {
     after("a pool");
     unified.advise(Advice::SetReadMostly).unwrap();
     after("advice");
-    unified.prefetch(Location::Host, &stream).unwrap();
+    unified.prefetch_on(Location::Host, &stream).unwrap();
     after("a prefetch");
     let mut batch = PrefetchBatch::new();
-    batch.add(&unified).prefetch(device, &stream).unwrap();
+    batch.add(&unified).prefetch_on(device, &stream).unwrap();
     after("a batch");
     add.launch(&stream, 5000, (&mut unified, 5000u32, 1u32))
         .unwrap();
     after("a launch");
-    memory.fill(7, &stream).unwrap();
+    memory.fill_on(7, &stream).unwrap();
     after("a fill");
     stream.copy(&unified, &mut memory).unwrap();
     after("a copy");

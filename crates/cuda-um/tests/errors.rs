@@ -113,7 +113,7 @@ fn an_error_names_call_subject_and_code_and_is_cleared() {
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
     buffer.forget_residency();
     fail(&sim, "cudaMemPrefetchAsync");
-    let error = buffer.prefetch(&device, &stream).unwrap_err();
+    let error = buffer.prefetch_on(&device, &stream).unwrap_err();
     let text = "cudaMemPrefetchAsync: 5000 bytes to device 0: cudaErrorInvalidValue (1): ";
     assert!(error.to_string().starts_with(text), "{error}");
     assert_eq!((error.kind(), error.is_sticky()), (ErrorKind::Call, false));
@@ -126,7 +126,7 @@ fn an_error_names_call_subject_and_code_and_is_cleared() {
         cudaError::cudaSuccess,
         "the runtime's last error is cleared"
     );
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn what_a_deferred_free_met_is_told() {
     let (sim, device, stream) = unpooled(Gpu::H200);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     let paused = sim.pause();
-    buffer.fill(3, &stream).unwrap();
+    buffer.fill_on(3, &stream).unwrap();
     drop(buffer);
     sim.fail(Fail::call("cudaFree").with(cudaError::cudaErrorInvalidValue));
     sim.leaves(1, "its free is refused", |leak| {
@@ -388,7 +388,7 @@ fn an_error_that_ends_all_work_ends_it() {
     for code in 1..=1000 {
         let (sim, device, stream) = simulated(Gpu::H200);
         let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
-        buffer.fill(3, &stream).unwrap();
+        buffer.fill_on(3, &stream).unwrap();
         stream.synchronize().unwrap();
         sim.fail(Fail::call("cudaStreamSynchronize").with_code(code));
         let error = stream.synchronize().unwrap_err();
@@ -450,7 +450,7 @@ fn a_device_that_never_worked_is_not_lost_though_another_one_works() {
         sim.fail(Fail::call("cudaStreamCreateWithFlags").with(code));
         let error = second.stream().unwrap_err();
         assert!(!error.is_sticky(), "another process may have it: {error}");
-        works.fill(3, &stream).unwrap();
+        works.fill_on(3, &stream).unwrap();
         assert_eq!(works.host().unwrap()[0], 3);
     }
     let of_second = second.stream().unwrap();
@@ -544,7 +544,7 @@ fn staging_memory_is_not_freed_under_copies_whose_wait_fails() {
         sim.clear_failures();
         drop(hold);
         assert_eq!(calls(&sim, "cudaFreeHost"), pieces - leaked);
-        assert_eq!(memory.read_back().unwrap(), vec![7; bytes]);
+        assert_eq!(memory.to_vec().unwrap(), vec![7; bytes]);
         device.set_transfer_options(staged);
         memory.close().unwrap();
         sim.leaves(

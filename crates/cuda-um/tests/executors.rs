@@ -52,7 +52,7 @@ fn a_waker_that_panics_ends_nothing() {
         let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
         device.synchronize().unwrap();
         let paused = sim.pause();
-        buffer.fill(7, &stream).unwrap();
+        buffer.fill_on(7, &stream).unwrap();
         let (called, calls) = mpsc::channel();
         let is_armed = Arc::new(AtomicBool::new(true));
         let panics = || {
@@ -121,7 +121,7 @@ fn a_waker_may_poll_or_drop_the_future() {
             let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
             device.synchronize().unwrap();
             let paused = sim.pause();
-            buffer.fill(7, &stream).unwrap();
+            buffer.fill_on(7, &stream).unwrap();
             let (outcome, outcomes) = mpsc::channel();
             let future = Box::pin(async move {
                 let mut back = [0; 100];
@@ -182,14 +182,14 @@ fn a_poll_of_a_copy_waits_for_no_work_of_others() {
         assert!(back == source);
 
         let paused = sim.pause();
-        buffer.fill(4, &stream).unwrap();
+        buffer.fill_on(4, &stream).unwrap();
         let mut copy = Box::pin(buffer.copy_from_host_async(&source));
         assert!(
             is_pending_while_held(paused, copy.as_mut()),
             "from the host"
         );
         pollster::block_on(copy).unwrap();
-        assert!(buffer.read_back().unwrap() == source);
+        assert!(buffer.to_vec().unwrap() == source);
     }
 }
 
@@ -200,7 +200,7 @@ fn a_child_is_refused_what_its_parent_awaited() {
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    buffer.fill(7, &stream).unwrap();
+    buffer.fill_on(7, &stream).unwrap();
     let mut future = Box::pin(buffer.host_async());
     assert!(poll(future.as_mut(), Waker::noop()).is_pending());
     let code = in_child(|| match poll(future.as_mut(), Waker::noop()) {

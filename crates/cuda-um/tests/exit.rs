@@ -267,9 +267,9 @@ impl Does {
                 }
                 Self::Launch => {
                     add.launch(&stream, LEN, (&mut managed, LEN as u32, 1u32))?;
-                    managed.fill(1, &stream)?;
+                    managed.fill_on(1, &stream)?;
                     if device.capabilities().concurrent_managed_access {
-                        managed.prefetch(Location::Host, &stream)?;
+                        managed.prefetch_on(Location::Host, &stream)?;
                     }
                     // A simulator's queue has no limit, and an exit handler that frees memory waits for all work.
                     if round % 16 == 0 {
@@ -286,11 +286,11 @@ impl Does {
                     staged.copy_to_host(&mut to)?;
                 }
                 Self::Access => {
-                    managed.fill(1, &stream)?;
+                    managed.fill_on(1, &stream)?;
                     managed.host_mut()?[0] = 1;
                 }
                 Self::Await => {
-                    managed.fill(1, &stream)?;
+                    managed.fill_on(1, &stream)?;
                     pollster::block_on(managed.host_async())?;
                 }
                 Self::Profile => profile(device),
@@ -373,7 +373,7 @@ fn a_later_exit_handler_works_with_what_stopped_threads_used() {
             let data = vec![3u8; 32 << 20];
             let mut staged = DeviceBuffer::from_slice(&device, &data).unwrap();
             staged.copy_from_host(&data).unwrap();
-            assert_eq!(staged.read_back().unwrap()[..], data);
+            assert_eq!(staged.to_vec().unwrap()[..], data);
             device.set_transfer_options(TransferOptions::default().threads(2));
             drop((managed, staged));
             device.trim();
@@ -526,7 +526,7 @@ fn a_later_exit_handler_awaits_a_future() {
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
         at_the_end(Box::new(move || {
             let paused = sim.pause();
-            data.fill(7, &stream).unwrap();
+            data.fill_on(7, &stream).unwrap();
             let resumes = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(20));
                 drop(paused);
@@ -550,7 +550,7 @@ fn a_future_whose_work_was_stopped_ends_with_an_error() {
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
         device.synchronize().unwrap();
         let paused = sim.pause();
-        data.fill(7, &stream).unwrap();
+        data.fill_on(7, &stream).unwrap();
         let is_waiting = waiting(&sim);
         let mut future = Box::pin(cuda_um::unblock(move || stream.synchronize()));
         let poll = future

@@ -62,11 +62,11 @@ fn a_child_is_refused_all_work_and_told_why() {
             managed.host_mut().map(drop),
             managed.try_host().map(drop),
             page_locked.host_mut().map(drop),
-            memory.read_back().map(drop),
+            memory.to_vec().map(drop),
             managed.copy_from_host(&[0; 1000]),
             page_locked.copy_from_host(&[0; 1000]),
-            managed.fill(1, &stream),
-            managed.prefetch(Location::Host, &stream),
+            managed.fill_on(1, &stream),
+            managed.prefetch_on(Location::Host, &stream).map(drop),
             add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32)),
             stream.copy(&page_locked, &mut memory),
             unified.zeroed::<u32>(10).map(drop),
@@ -81,7 +81,7 @@ fn a_child_is_refused_all_work_and_told_why() {
     });
     assert_eq!(code, 0, "the call with this number was not refused");
     assert!(managed.host().unwrap().iter().all(|&value| value == 7));
-    assert_eq!(memory.read_back().unwrap(), [8; 1000]);
+    assert_eq!(memory.to_vec().unwrap(), [8; 1000]);
     assert_eq!(page_locked.host().unwrap()[..], [9; 1000]);
     add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32))
         .unwrap();
@@ -103,7 +103,7 @@ fn everything(device: &Device) -> impl Sized + use<> {
     let mut page_locked = pools.1.zeroed::<u32>(5000).unwrap();
     let mut on_device = pools.2.zeroed::<u32>(5000).unwrap();
     let mut registered = RegisteredBuffer::from_vec(device, vec![0u32; 5000]).unwrap();
-    whole.fill(3, &stream).unwrap();
+    whole.fill_on(3, &stream).unwrap();
     for stream in [&stream, &other] {
         let arguments = (5000u32, 3u32);
         let (count, rounds) = arguments;
@@ -130,7 +130,7 @@ fn drops_in_a_child_do_nothing_and_wait_for_nobody() {
     let all = everything(&device);
     // Work for which the child's drops must not wait.
     let paused = sim.pause();
-    kept.fill(6, &stream).unwrap();
+    kept.fill_on(6, &stream).unwrap();
     let mut inherited = Some((all, device, stream, kept));
     let code = in_child(|| {
         // The child's copies of the handles; the parent's handles do not change.
@@ -152,7 +152,7 @@ fn the_parent_goes_on_and_frees_once() {
         0
     });
     assert_eq!(code, 0);
-    kept.fill(6, &stream).unwrap();
+    kept.fill_on(6, &stream).unwrap();
     assert_eq!(kept.host().unwrap()[9_999], 6);
     drop((all, kept, stream));
     runtime.reclaim().unwrap();
@@ -195,11 +195,11 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                 let stream = device.stream().unwrap();
                 while goes_on() {
                     let mut buffer = unified.zeroed::<u32>(3000).unwrap();
-                    buffer.fill(1, &stream).unwrap();
+                    buffer.fill_on(1, &stream).unwrap();
                     drop(pinned.from_slice(&[1u32; 3000]).unwrap());
                     drop(on_device.zeroed::<u32>(3000).unwrap());
                     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 3000).unwrap();
-                    buffer.fill(1, &stream).unwrap();
+                    buffer.fill_on(1, &stream).unwrap();
                     drop(buffer);
                     unified.trim();
                     // Locks in functions that cannot fail.
@@ -231,8 +231,8 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                 kept.forget_residency();
                 first_not_refused(&[
                     kept.residency().map(drop),
-                    kept.prefetch(&device, &stream),
-                    kept.advise(Advice::SetReadMostly),
+                    kept.prefetch_on(&device, &stream).map(drop),
+                    kept.advise(Advice::SetReadMostly).map(drop),
                     device.set_cost_model((*device.cost_model()).clone()),
                     unified.zeroed::<u32>(30).map(drop),
                     stream.synchronize(),
@@ -268,7 +268,7 @@ fn a_child_awaits_futures_of_its_own_runtime() {
         let (sim, device, stream) = cuda_um_testkit::simulated(Gpu::H200);
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 16).unwrap();
         let paused = sim.pause();
-        data.fill(7, &stream).unwrap();
+        data.fill_on(7, &stream).unwrap();
         let resumes = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(20));
             drop(paused);

@@ -116,8 +116,8 @@ fn there_is_no_prefetch_and_says_why() {
     let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     for error in [
-        buffer.prefetch(&device, &stream).unwrap_err(),
-        buffer.prefetch(Location::Host, &stream).unwrap_err(),
+        buffer.prefetch_on(&device, &stream).unwrap_err(),
+        buffer.prefetch_on(Location::Host, &stream).unwrap_err(),
         buffer
             .advise(Advice::SetPreferredLocation(Location::from(&device)))
             .unwrap_err(),
@@ -136,7 +136,7 @@ fn a_future_that_was_given_up_leaves_the_gate_open() {
     let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     {
         let mut future = Box::pin(buffer.host_async());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -144,7 +144,7 @@ fn a_future_that_was_given_up_leaves_the_gate_open() {
         // If its helper thread exists, it is waiting by now.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    buffer.fill(2, &stream).unwrap();
+    buffer.fill_on(2, &stream).unwrap();
     drop(paused);
     assert_eq!(buffer.host().unwrap()[0], 2);
 }
@@ -156,7 +156,7 @@ fn host_async_is_ready_after_a_stream_with_work_has_gone() {
     let buffer = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
     let mut gone = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     // Not a kernel, because its module would keep the stream alive.
-    gone.fill(1, &stream).unwrap();
+    gone.fill_on(1, &stream).unwrap();
     drop((gone, stream));
     device.runtime().reclaim().unwrap();
     assert_eq!(pollster::block_on(buffer.host_async()).unwrap()[0], 5);
@@ -172,9 +172,9 @@ fn try_host_needs_no_wait_after_a_stream_with_work_has_gone() {
     device.synchronize().unwrap();
     let paused = sim.pause();
     let gone = device.stream().unwrap();
-    used.fill(1, &gone).unwrap();
+    used.fill_on(1, &gone).unwrap();
     // From here on the buffer tracks only this work.
-    used.fill(2, &stream).unwrap();
+    used.fill_on(2, &stream).unwrap();
     drop(gone);
     let destroyed = calls(&sim, "cudaStreamDestroy");
     assert_eq!(destroyed, 1, "with its work still to come");
@@ -215,8 +215,8 @@ fn a_stream_that_leaves_no_event_is_asked_itself() {
     device.synchronize().unwrap();
     let paused = sim.pause();
     let gone = device.stream().unwrap();
-    used.fill(1, &gone).unwrap();
-    used.fill(2, &stream).unwrap();
+    used.fill_on(1, &gone).unwrap();
+    used.fill_on(2, &stream).unwrap();
     sim.fail(Fail::call("cudaEventCreateWithFlags"));
     drop(gone);
     assert_eq!(calls(&sim, "cudaStreamDestroy"), 0, "it is left");
@@ -263,7 +263,7 @@ fn nothing_that_must_not_wait_waits_for_a_copy_of_another_thread() {
             assert!(future.as_mut().poll(&mut context).is_pending());
         }
         drop(pooled);
-        other.fill(1, &own).unwrap();
+        other.fill_on(1, &own).unwrap();
         drop((other, own, stream));
     });
     assert_eq!(managed.host().unwrap()[0], 0);
@@ -290,7 +290,7 @@ fn a_host_guard_waits_for_what_is_being_enqueued() {
         });
         assert_eq!(guarded.unwrap().join().unwrap(), 5);
     });
-    other.fill(1, &stream).unwrap();
+    other.fill_on(1, &stream).unwrap();
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn beside_guards_the_host_allocates_fills_and_copies() {
     let mut c = UnifiedBuffer::<f32>::zeroed(&device, 1000).unwrap();
     c.host_mut().unwrap()[0] = a[0] + b[0];
     assert_eq!(c.host().unwrap()[..2], [3.0, 0.0]);
-    c.fill(0.25, &stream).unwrap();
+    c.fill_on(0.25, &stream).unwrap();
     let copy = UnifiedBuffer::from_slice(&device, &b).unwrap();
     let mut back = [0.0; 1000];
     c.copy_to_host(&mut back).unwrap();
@@ -317,7 +317,7 @@ fn beside_guards_the_host_allocates_fills_and_copies() {
     on_device.copy_from_host(&a).unwrap();
     on_device.copy_to_host(&mut back).unwrap();
     assert_eq!(back[999], 1.0);
-    on_device.fill(7.0, &stream).unwrap();
+    on_device.fill_on(7.0, &stream).unwrap();
     let other = DeviceBuffer::from_slice(&device, &back).unwrap();
     stream.copy(&other, &mut on_device).unwrap();
     on_device.copy_to_host(&mut c.host_mut().unwrap()).unwrap();
@@ -377,7 +377,7 @@ fn allocations_of_a_thread_wait_for_guards_of_another_or_need_not() {
             });
             for index in 0..2000 {
                 let mut made = UnifiedBuffer::from_slice(&device, &[index; 100]).unwrap();
-                made.fill(index + 1, &stream).unwrap();
+                made.fill_on(index + 1, &stream).unwrap();
                 if access != NonConcurrentAccess::Refuse {
                     add.launch(&stream, 100, (&mut made, 100u32, 1u32)).unwrap();
                 }

@@ -136,10 +136,10 @@ fn a_wait_polls_as_long_as_the_program_says() {
             device.set_wait_spin(spin);
         }
         let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-        buffer.fill(7, &stream).unwrap();
+        buffer.fill_on(7, &stream).unwrap();
         // Work that is held ends at a wait, and not at a query.
         let held = (spin != Some(Duration::MAX)).then(|| sim.hold(0));
-        buffer.fill(8, &stream).unwrap();
+        buffer.fill_on(8, &stream).unwrap();
         let before =
             ["cudaStreamSynchronize", "cudaEventSynchronize"].map(|name| calls(&sim, name));
         assert_eq!(buffer.host().unwrap()[99], 8);

@@ -65,12 +65,12 @@ fn read_back_without_memory_of_the_host_is_an_error() {
         let mut unified = UnifiedBuffer::<u32>::zeroed(&device, LEN).unwrap();
         let mut on_device = DeviceBuffer::<u32>::zeroed(&device, LEN).unwrap();
         let mut pinned = PinnedBuffer::<u32>::zeroed(&device, LEN).unwrap();
-        unified.fill(5, &stream).unwrap();
-        on_device.fill(6, &stream).unwrap();
-        pinned.fill(7, &stream).unwrap();
-        is_refused(unified.read_back(), "read_back");
-        is_refused(on_device.read_back(), "read_back");
-        is_refused(pinned.read_back(), "read_back");
+        unified.fill_on(5, &stream).unwrap();
+        on_device.fill_on(6, &stream).unwrap();
+        pinned.fill_on(7, &stream).unwrap();
+        is_refused(unified.to_vec(), "to_vec");
+        is_refused(on_device.to_vec(), "to_vec");
+        is_refused(pinned.to_vec(), "to_vec");
         let mut part = [0; 3];
         on_device.copy_to_host_at(LEN - 3, &mut part).unwrap();
         assert_eq!(part, [6; 3]);
@@ -87,7 +87,7 @@ fn host_overwrite_that_cannot_be_staged_is_an_error_without_memory_of_the_host()
         let (_sim, device, stream) = simulated(gpu);
         device.set_transfer_options(TransferOptions::default().ring_bytes(0));
         let mut buffer = DeviceBuffer::<u32>::zeroed(&device, LEN).unwrap();
-        buffer.fill(5, &stream).unwrap();
+        buffer.fill_on(5, &stream).unwrap();
         let refused = buffer.host_overwrite(.., |_, _| panic!("there is nothing to write to"));
         is_refused(refused, "host_overwrite");
         let mut part = [0; 3];

@@ -66,7 +66,7 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let held = sim.hold(0);
-    buffer.fill(3, &stream).unwrap();
+    buffer.fill_on(3, &stream).unwrap();
     for call in [
         "cudaEventQuery",
         "cudaEventSynchronize",
@@ -132,12 +132,12 @@ fn a_stream_comes_after_the_events_that_it_waits_for() {
 fn idle_buffers_are_freed_at_once() {
     let (sim, device, stream) = unpooled(Gpu::H200);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
-    buffer.fill(3, &stream).unwrap();
+    buffer.fill_on(3, &stream).unwrap();
     device.synchronize().unwrap();
     drop(buffer);
     assert_eq!(calls(&sim, "cudaFree"), 1);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    buffer.fill(3, &stream).unwrap();
+    buffer.fill_on(3, &stream).unwrap();
     buffer.close().unwrap();
     assert_eq!(
         calls(&sim, "cudaFree"),
@@ -366,14 +366,14 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
     let [mut early, mut late, mut later] =
         [(); 3].map(|()| UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap());
     let paused = sim.pause();
-    early.fill(1, &stream).unwrap();
+    early.fill_on(1, &stream).unwrap();
     assert!(early.try_host().is_err());
     add.launch(&stream, 10, (&mut late, 10u32, 1u32)).unwrap();
     drop(paused);
     let end = Instant::now() + Duration::from_secs(30);
     let mut seen = None;
     while seen.is_none() && Instant::now() < end {
-        later.fill(1, &stream).unwrap();
+        later.fill_on(1, &stream).unwrap();
         assert!(later.try_host().is_err() && late.try_host().is_err());
         seen = early.try_host().ok().map(|guard| guard[9]);
     }
@@ -388,17 +388,17 @@ fn work_waits_for_the_event_after_its_use_and_not_for_later_work() {
     let [mut source, mut target] =
         [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 10).unwrap());
     let mut large = DeviceBuffer::<u32>::zeroed(&device, 4 << 20).unwrap();
-    source.fill(1, &stream).unwrap();
+    source.fill_on(1, &stream).unwrap();
     let begin = Event::timed(&stream).unwrap();
     let _event = stream.record().unwrap();
-    large.fill(2, &stream).unwrap();
+    large.fill_on(2, &stream).unwrap();
     let end = Event::timed(&stream).unwrap();
     let other = device.stream().unwrap();
     other.copy(&source, &mut target).unwrap();
     let copied = Event::timed(&other).unwrap();
     let time = |event: &Event| event.elapsed_since(&begin).unwrap();
     assert!(time(&copied) < time(&end), "the copy waits for the fill");
-    assert_eq!(target.read_back().unwrap()[9], 1);
+    assert_eq!(target.to_vec().unwrap()[9], 1);
 }
 
 #[test]
@@ -409,12 +409,12 @@ fn more_events_than_a_stream_keeps_leave_its_order() {
     let other = device.stream().unwrap();
     let paused = sim.pause();
     for value in 0..3000 {
-        source.fill(value, &stream).unwrap();
+        source.fill_on(value, &stream).unwrap();
         let _event = stream.record().unwrap();
     }
     other.copy(&source, &mut target).unwrap();
     drop(paused);
-    assert_eq!(target.read_back().unwrap()[9], 2999);
+    assert_eq!(target.to_vec().unwrap()[9], 2999);
 }
 
 #[test]
@@ -425,9 +425,9 @@ fn a_dropped_stream_whose_work_is_done_defers_no_free() {
     device.synchronize().unwrap();
     let paused = sim.pause();
     let gone = device.stream().unwrap();
-    used.fill(1, &gone).unwrap();
+    used.fill_on(1, &gone).unwrap();
     // From here on the buffer tracks only this work, which runs after that of the dropped stream.
-    used.fill(2, &stream).unwrap();
+    used.fill_on(2, &stream).unwrap();
     drop(gone);
     drop(paused);
     stream.synchronize().unwrap();

@@ -192,12 +192,11 @@ fn a_stream_of_another_runtime_is_refused_whatever_its_ordinal() {
         let (there, foreign) = on(elsewhere.runtime(), ordinal);
         let mut theirs = DeviceBuffer::<u32>::zeroed(&there, 10).unwrap();
         for (what, outcome) in [
-            ("fill of managed memory", unified.fill(1, &foreign)),
-            ("fill of device memory", memory.fill(1, &foreign)),
-            ("fill of pinned memory", pinned.fill(1, &foreign)),
-            ("fill of registered memory", registered.fill(1, &foreign)),
-            ("fill of no elements", empty.fill(1, &foreign)),
-            ("zeros", pinned.set_zero(&foreign)),
+            ("fill of managed memory", unified.fill_on(1, &foreign)),
+            ("fill of device memory", memory.fill_on(1, &foreign)),
+            ("fill of pinned memory", pinned.fill_on(1, &foreign)),
+            ("fill of registered memory", registered.fill_on(1, &foreign)),
+            ("fill of no elements", empty.fill_on(1, &foreign)),
             ("copy", foreign.copy(&unified, &mut memory)),
             ("copy from elsewhere", stream.copy(&theirs, &mut memory)),
             ("copy to elsewhere", stream.copy(&memory, &mut theirs)),
@@ -205,10 +204,14 @@ fn a_stream_of_another_runtime_is_refused_whatever_its_ordinal() {
                 "copy of no elements",
                 foreign.copy_range(&unified, 3..3, &mut memory, 0),
             ),
-            ("prefetch", unified.prefetch(&device, &foreign)),
+            ("prefetch", unified.prefetch_on(&device, &foreign).map(drop)),
             (
                 "prefetch of no elements",
-                unified.prefetch_range(3..3, &device, &foreign),
+                unified
+                    .view(3..3)
+                    .unwrap()
+                    .prefetch_on(&device, &foreign)
+                    .map(drop),
             ),
             (
                 "launch",

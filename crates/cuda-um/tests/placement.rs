@@ -30,7 +30,7 @@ fn advice_is_read_back() {
             Some(location)
         );
         buffer.advise(Advice::SetAccessedBy(location)).unwrap();
-        buffer.prefetch(location, &stream).unwrap();
+        buffer.prefetch_on(location, &stream).unwrap();
         assert_eq!(
             buffer.range_attributes().unwrap().last_prefetch,
             Some(location)
@@ -60,7 +60,11 @@ fn advice_for_a_part_leaves_the_rest() {
     // Each half is far larger than a page of any size.
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 4 << 20).unwrap();
     let half = buffer.len() / 2;
-    buffer.advise_range(..half, Advice::SetReadMostly).unwrap();
+    buffer
+        .view(..half)
+        .unwrap()
+        .advise(Advice::SetReadMostly)
+        .unwrap();
     assert!(buffer.range_attributes_of(..half).unwrap().read_mostly);
     assert!(!buffer.range_attributes_of(half..).unwrap().read_mostly);
     assert!(
@@ -68,7 +72,9 @@ fn advice_for_a_part_leaves_the_rest() {
         "not all pages are"
     );
     buffer
-        .prefetch_range(half.., Location::Host, &stream)
+        .view(half..)
+        .unwrap()
+        .prefetch_on(Location::Host, &stream)
         .unwrap();
     assert_eq!(
         buffer.range_attributes_of(half..).unwrap().last_prefetch,
@@ -76,17 +82,16 @@ fn advice_for_a_part_leaves_the_rest() {
     );
 
     for error in [
-        buffer
-            .advise_range(half..=buffer.len(), Advice::SetReadMostly)
-            .unwrap_err(),
-        buffer
-            .prefetch_range(half..=buffer.len(), Location::Host, &stream)
-            .unwrap_err(),
+        buffer.view(half..=buffer.len()).unwrap_err(),
         buffer.range_attributes_of(half..=buffer.len()).unwrap_err(),
     ] {
         assert!(matches!(error, Error::RangeOutOfBounds { .. }), "{error}");
     }
-    buffer.advise_range(7..7, Advice::SetReadMostly).unwrap();
+    buffer
+        .view(7..7)
+        .unwrap()
+        .advise(Advice::SetReadMostly)
+        .unwrap();
     let error = buffer.range_attributes_of(7..7).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
 }
@@ -100,7 +105,7 @@ fn a_prefetched_buffer_does_not_fault() {
     for prefetched in [false, true] {
         buffer.host_mut().unwrap().fill(1);
         if prefetched {
-            buffer.prefetch(&device, &stream).unwrap();
+            buffer.prefetch_on(&device, &stream).unwrap();
         }
         stream.synchronize().unwrap();
         sim.reset_counters();
@@ -115,7 +120,7 @@ fn a_prefetched_buffer_does_not_fault() {
         );
         sim.reset_counters();
         if prefetched {
-            buffer.prefetch(Location::Host, &stream).unwrap();
+            buffer.prefetch_on(Location::Host, &stream).unwrap();
         }
         assert!(buffer.host().unwrap().iter().all(|value| *value == 2));
         assert_eq!(
@@ -135,7 +140,7 @@ fn later_work_on_any_stream_comes_after_a_prefetch() {
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
     buffer.host_mut().unwrap().fill(1);
     sim.reset_counters();
-    buffer.prefetch(&device, &first).unwrap();
+    buffer.prefetch_on(&device, &first).unwrap();
     let count = buffer.len();
     add.launch(&second, count, (&mut buffer, count as u32, 1u32))
         .unwrap();
@@ -148,7 +153,9 @@ fn what_is_not_there_is_named() {
     let (_sim, device, stream) = device();
     let managed = UnifiedOptions::default().placement(Placement::Managed);
     let buffer = UnifiedBuffer::<u32>::zeroed_with(&device, 100, managed).unwrap();
-    let error = buffer.prefetch(Location::Device(99), &stream).unwrap_err();
+    let error = buffer
+        .prefetch_on(Location::Device(99), &stream)
+        .unwrap_err();
     assert!(
         matches!(error, Error::DeviceOutOfRange { ordinal: 99, .. }),
         "{error}"
@@ -175,7 +182,7 @@ fn numa_nodes_need_a_newer_runtime() {
     ] {
         let (_sim, device, stream) = simulated_with(|builder| builder.cuda(cuda));
         let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-        let outcome = buffer.prefetch(Location::HostNuma(0), &stream);
+        let outcome = buffer.prefetch_on(Location::HostNuma(0), &stream);
         if known {
             outcome.unwrap();
             assert_eq!(

@@ -1,9 +1,6 @@
 //! Many prefetches in few calls.
 
-use cuda_um::{
-    Error, ErrorKind, Location, PoolOptions, PrefetchBatch, UnifiedBuffer, UnifiedPool,
-    prefetch_all,
-};
+use cuda_um::{Error, ErrorKind, Location, PoolOptions, PrefetchBatch, UnifiedBuffer, UnifiedPool};
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, calls, checked, device, simulated, simulated_with};
@@ -32,7 +29,12 @@ fn sixty_four_buffers_of_a_pool_take_one_call() {
     }
     sim.clear_trace();
     let all: Vec<_> = buffers.iter().rev().collect();
-    assert_eq!(prefetch_all(&all, &device, &stream).unwrap(), 1);
+    assert_eq!(
+        PrefetchBatch::from_iter(all)
+            .prefetch_on(&device, &stream)
+            .unwrap(),
+        1
+    );
     assert_eq!(prefetches(&sim), 1);
     stream.synchronize().unwrap();
     sim.reset_counters();
@@ -71,7 +73,10 @@ fn what_does_not_touch_goes_apart() {
         batch.add_range(&pooled[2], 8 * KIB..8 * KIB).unwrap();
         batch.add_range(&pooled[3], 100..200).unwrap();
         assert_eq!(batch.len(), 5, "an empty range is none");
-        assert_eq!(batch.prefetch(Location::Host, &stream).unwrap(), expected);
+        assert_eq!(
+            batch.prefetch_on(Location::Host, &stream).unwrap(),
+            expected
+        );
         assert_eq!(prefetches(&sim), expected);
         let last = |buffer: &UnifiedBuffer<u8>, range: std::ops::Range<usize>| {
             buffer.range_attributes_of(range).unwrap().last_prefetch
@@ -102,7 +107,7 @@ fn every_buffer_notes_it() {
     let paused = sim.pause();
     let mut batch = PrefetchBatch::new();
     batch.add(&a).add(&b);
-    batch.prefetch(Location::Host, &stream).unwrap();
+    batch.prefetch_on(Location::Host, &stream).unwrap();
     assert_eq!(a.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
     assert_eq!(b.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
     drop((a, b));
@@ -118,29 +123,31 @@ fn errors_are_those_of_a_prefetch() {
     let other = UnifiedBuffer::<u8>::zeroed(&device, MIB).unwrap();
     let mut batch = PrefetchBatch::new();
     assert_eq!(
-        batch.prefetch(&device, &stream).unwrap(),
+        batch.prefetch_on(&device, &stream).unwrap(),
         0,
         "nothing to do"
     );
     let error = batch.add_range(&buffer, 5000..5001).unwrap_err();
     assert!(matches!(error, Error::RangeOutOfBounds { .. }), "{error}");
     batch.add(&buffer);
-    let error = batch.prefetch(Location::Device(7), &stream).unwrap_err();
+    let error = batch.prefetch_on(Location::Device(7), &stream).unwrap_err();
     assert!(matches!(error, Error::DeviceOutOfRange { .. }), "{error}");
     batch.add(&other);
     other.forget_residency();
     sim.fail(Fail::call("cudaMemPrefetchBatchAsync").with(cudaError::cudaErrorInvalidValue));
-    let error = batch.prefetch(&device, &stream).unwrap_err();
+    let error = batch.prefetch_on(&device, &stream).unwrap_err();
     let text = "cudaMemPrefetchBatchAsync: 1053576 bytes in 2 ranges to device 0: ";
     assert!(error.to_string().starts_with(text), "{error}");
-    batch.prefetch(&device, &stream).unwrap();
+    batch.prefetch_on(&device, &stream).unwrap();
 
     let (_foreign, _, foreign) = checked(Sim::builder());
-    let error = batch.prefetch(&device, &foreign).unwrap_err();
+    let error = batch.prefetch_on(&device, &foreign).unwrap_err();
     assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
-    let (_old, old, stream) = simulated(Gpu::NoConcurrentAccess);
+    let (_old, old, _) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
-    let error = prefetch_all(&[&buffer], Location::Host, &stream).unwrap_err();
+    let error = PrefetchBatch::from_iter([&buffer])
+        .prefetch(Location::Host)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotSupported);
 }
 
@@ -157,9 +164,9 @@ fn contents_survive() {
                 .unwrap()
         })
         .collect();
-    let all: Vec<_> = buffers.iter().collect();
+    let batch = PrefetchBatch::from_iter(&buffers);
     for place in [Location::Host, Location::from(&device), Location::Host] {
-        assert!(prefetch_all(&all, place, &stream).unwrap() < 40);
+        assert!(batch.prefetch_on(place, &stream).unwrap() < 40);
     }
     for (index, buffer) in (0u32..).zip(&buffers) {
         assert!(buffer.host().unwrap().iter().all(|value| *value == index));

@@ -14,16 +14,20 @@ fn a_prefetch_of_what_is_there_calls_nobody() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut buffer = UnifiedBuffer::<u8>::from_slice(&device, &vec![1; 6 * MIB]).unwrap();
     sim.clear_trace();
-    buffer.prefetch(&device, &stream).unwrap();
-    buffer.fill(2, &stream).unwrap();
-    buffer.prefetch_range(7..MIB, &device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
+    buffer.fill_on(2, &stream).unwrap();
+    buffer
+        .view(7..MIB)
+        .unwrap()
+        .prefetch_on(&device, &stream)
+        .unwrap();
     let mut batch = PrefetchBatch::new();
-    assert_eq!(batch.add(&buffer).prefetch(&device, &stream).unwrap(), 0);
+    assert_eq!(batch.add(&buffer).prefetch_on(&device, &stream).unwrap(), 0);
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
     buffer.host_mut().unwrap()[0] = 3;
-    buffer.prefetch(&device, &stream).unwrap();
-    buffer.prefetch(Location::Host, &stream).unwrap();
-    buffer.prefetch(Location::Host, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
+    buffer.prefetch_on(Location::Host, &stream).unwrap();
+    buffer.prefetch_on(Location::Host, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 2);
     assert_eq!(
         (buffer.host().unwrap()[0], buffer.host().unwrap()[1]),
@@ -40,9 +44,9 @@ fn a_prefetch_of_a_shared_block_is_enqueued() {
     let small = pool.from_slice(&[1u8; 1000]).unwrap();
     let large = pool.from_slice(&vec![1u8; 3 * MIB]).unwrap();
     sim.clear_trace();
-    small.prefetch(&device, &stream).unwrap();
+    small.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
-    large.prefetch(&device, &stream).unwrap();
+    large.prefetch_on(&device, &stream).unwrap();
     assert_eq!(
         calls(&sim, "cudaMemPrefetchAsync"),
         1,
@@ -56,7 +60,9 @@ fn only_the_missing_part_is_moved() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 8 * MIB).unwrap();
     buffer
-        .prefetch_range(2 * MIB..4 * MIB, Location::Host, &stream)
+        .view(2 * MIB..4 * MIB)
+        .unwrap()
+        .prefetch_on(Location::Host, &stream)
         .unwrap();
     let locations: Vec<_> = buffer
         .residency()
@@ -75,7 +81,7 @@ fn only_the_missing_part_is_moved() {
     );
     stream.synchronize().unwrap();
     sim.reset_counters();
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(sim.counters().bytes_to_device, 2 * MIB as u64);
     assert_eq!(buffer.residency().unwrap().len(), 1);
@@ -87,12 +93,14 @@ fn every_missing_part_is_moved() {
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 12 * MIB).unwrap();
     for start in [0, 4 * MIB, 8 * MIB] {
         buffer
-            .prefetch_range(start..start + 2 * MIB, Location::Host, &stream)
+            .view(start..start + 2 * MIB)
+            .unwrap()
+            .prefetch_on(Location::Host, &stream)
             .unwrap();
     }
     stream.synchronize().unwrap();
     sim.reset_counters();
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(sim.counters().bytes_to_device, 6 * MIB as u64);
 }
@@ -105,7 +113,7 @@ fn what_is_used_past_the_library_can_be_forgotten() {
     sim.clear_trace();
     buffer.forget_residency();
     assert_eq!(buffer.residency().unwrap()[0].location, None);
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
 }
 
@@ -114,9 +122,9 @@ fn a_kernel_of_another_device_counts() {
     let (sim, device, stream) = simulated_with(|builder| builder.devices(2));
     let other = device.runtime().device(1).unwrap();
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    buffer.fill(1, &other.stream().unwrap()).unwrap();
+    buffer.fill_on(1, &other.stream().unwrap()).unwrap();
     sim.clear_trace();
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
 }
 
@@ -125,13 +133,13 @@ fn reading_read_mostly_memory_leaves_it_where_it_is() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, MIB).unwrap();
     buffer.advise(Advice::SetReadMostly).unwrap();
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     let prefetched = calls(&sim, "cudaMemPrefetchAsync");
     assert_eq!(buffer.host().unwrap()[7], 0);
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched);
     buffer.host_mut().unwrap()[7] = 1;
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched + 1);
 }
 
@@ -167,11 +175,11 @@ fn no_prefetch_is_left_out_that_would_have_moved_something() {
             act(&mut random, &mut buffers, &device, &stream);
             let chosen = random.below(buffers.len());
             let buffer = &mut buffers[chosen];
-            buffer.prefetch(&device, &stream).unwrap();
+            buffer.prefetch_on(&device, &stream).unwrap();
             device.synchronize().unwrap();
             sim.reset_counters();
             // It runs on the device, and faults like a kernel.
-            buffer.fill(5, &stream).unwrap();
+            buffer.fill_on(5, &stream).unwrap();
             device.synchronize().unwrap();
             let faults = sim.counters().gpu_faults;
             assert_eq!(faults, 0, "seed {seed}, step {step}, buffer {chosen}");
@@ -193,12 +201,16 @@ fn act(random: &mut Random, buffers: &mut [UnifiedBuffer<u8>], device: &Device, 
             let host = buffer.host().unwrap();
             std::hint::black_box(host.iter().map(|x| u64::from(*x)).sum::<u64>());
         }
-        3 => buffer.prefetch(Location::Host, stream).unwrap(),
-        4 => buffer
-            .prefetch_range(start.., Location::Host, stream)
-            .unwrap(),
-        5 => buffer.prefetch_range(..start, device, stream).unwrap(),
-        6 => buffer.fill(3, stream).unwrap(),
+        3 => drop(buffer.prefetch_on(Location::Host, stream).unwrap()),
+        4 => {
+            let part = buffer.view(start..).unwrap();
+            part.prefetch_on(Location::Host, stream).unwrap();
+        }
+        5 => {
+            let part = buffer.view(..start).unwrap();
+            part.prefetch_on(device, stream).unwrap();
+        }
+        6 => buffer.fill_on(3, stream).unwrap(),
         7 => buffer
             .copy_from_host_at(start, &vec![7; len - start])
             .unwrap(),
@@ -248,7 +260,7 @@ fn where_the_driver_can_tell_it_corrects_what_is_remembered() {
         [(0..2 * MIB, on_device), (2 * MIB..4 * MIB, on_host)]
     );
     sim.reset_counters();
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(sim.counters().bytes_to_device, 2 * MIB as u64);
     sim.fail(Fail::call("cudaMemGetLocationInfo").with(cudaError::cudaErrorInvalidValue));
@@ -270,7 +282,7 @@ fn a_guard_that_lives_may_take_pages_back_at_any_time() {
     // The guard's own buffer, and another one on the same page.
     for (buffer, held, then) in [(&own, &own, on_device), (&one, &neighbour, None)] {
         let guard = held.host().unwrap();
-        buffer.prefetch(&device, &stream).unwrap();
+        buffer.prefetch_on(&device, &stream).unwrap();
         stream.synchronize().unwrap();
         assert_eq!(guard.iter().max(), Some(&0));
         let while_it_lives = buffer.residency().unwrap();
@@ -279,7 +291,7 @@ fn a_guard_that_lives_may_take_pages_back_at_any_time() {
             assert_ne!(part.location, Some(Location::Device(0)));
         }
         sim.reset_counters();
-        buffer.prefetch(&device, &stream).unwrap();
+        buffer.prefetch_on(&device, &stream).unwrap();
         stream.synchronize().unwrap();
         assert!(sim.counters().bytes_to_device > 0, "it was not left out");
         assert_eq!(
@@ -301,14 +313,14 @@ fn what_the_driver_says_now_is_not_known_while_a_kernel_may_take_it_elsewhere() 
     let [one, mut neighbour] = [(); 2].map(|()| pool.zeroed::<u8>(1000).unwrap());
     device.synchronize().unwrap();
     let _held = sim.hold(0);
-    neighbour.fill(1, &elsewhere).unwrap();
+    neighbour.fill_on(1, &elsewhere).unwrap();
     assert_eq!(one.residency().unwrap()[0].location, None);
     elsewhere.synchronize().unwrap();
-    one.prefetch(&device, &stream).unwrap();
+    one.prefetch_on(&device, &stream).unwrap();
     stream.synchronize().unwrap();
     sim.reset_counters();
     let mut one = one;
-    one.fill(5, &stream).unwrap();
+    one.fill_on(5, &stream).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(sim.counters().gpu_faults, 0, "it was not left out");
 }
@@ -322,14 +334,14 @@ fn contents_that_are_discarded_are_not_transferred() {
     sim.reset_counters();
     for _ in 0..2 {
         let mut all = buffer.as_view_mut();
-        assert!(all.discard_and_prefetch(Location::Host, &other).unwrap());
-        assert!(all.discard_and_prefetch(&device, &stream).unwrap());
-        buffer.fill(2, &other).unwrap();
-        assert_eq!(buffer.read_back().unwrap(), vec![2; 4 * MIB]);
+        assert!(all.discard_and_prefetch_on(Location::Host, &other).unwrap());
+        assert!(all.discard_and_prefetch_on(&device, &stream).unwrap());
+        buffer.fill_on(2, &other).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), vec![2; 4 * MIB]);
     }
     buffer
         .as_view_mut()
-        .discard_and_prefetch(Location::Host, &stream)
+        .discard_and_prefetch_on(Location::Host, &stream)
         .unwrap();
     let counters = sim.counters();
     assert_eq!((counters.bytes_to_host, counters.bytes_to_device), (0, 0));
@@ -338,11 +350,11 @@ fn contents_that_are_discarded_are_not_transferred() {
     sim.clear_trace();
     buffer
         .as_view_mut()
-        .discard_and_prefetch(Location::Host, &stream)
+        .discard_and_prefetch_on(Location::Host, &stream)
         .unwrap();
-    buffer.prefetch(Location::Host, &stream).unwrap();
+    buffer.prefetch_on(Location::Host, &stream).unwrap();
     assert_eq!(sim.trace().len(), 0);
-    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
 }
 
@@ -360,9 +372,9 @@ fn a_discard_leaves_the_bytes_beside_a_view() {
         let mut all = [(); 3].map(|()| pool.from_slice(&vec![5u8; 3 * MIB]).unwrap());
         for place in [Location::Host, Location::from(&device)] {
             let mut view = all[1].view_mut(start..end).unwrap();
-            view.discard_and_prefetch(place, &stream).unwrap();
-            view.fill(6, &stream).unwrap();
-            let found = all[1].read_back().unwrap();
+            view.discard_and_prefetch_on(place, &stream).unwrap();
+            view.fill_on(6, &stream).unwrap();
+            let found = all[1].to_vec().unwrap();
             let is_right = |(at, value): (usize, &u8)| {
                 *value == if (start..end).contains(&at) { 6 } else { 5 }
             };
@@ -372,7 +384,7 @@ fn a_discard_leaves_the_bytes_beside_a_view() {
             );
         }
         for beside in [&all[0], &all[2]] {
-            assert_eq!(beside.read_back().unwrap(), vec![5; 3 * MIB]);
+            assert_eq!(beside.to_vec().unwrap(), vec![5; 3 * MIB]);
         }
     }
 }
@@ -385,9 +397,9 @@ fn what_cannot_be_discarded_is_transferred() {
     sim.reset_counters();
     let moved = buffer
         .as_view_mut()
-        .discard_and_prefetch(Location::Host, &stream);
+        .discard_and_prefetch_on(Location::Host, &stream);
     assert!(!moved.unwrap());
-    assert_eq!(buffer.read_back().unwrap(), vec![1; 2 * MIB]);
+    assert_eq!(buffer.to_vec().unwrap(), vec![1; 2 * MIB]);
     assert_eq!(sim.counters().bytes_to_host, 2 * MIB as u64);
 }
 
@@ -400,21 +412,23 @@ fn pages_leave_after_their_readers() {
     let mut copy = UnifiedBuffer::<u8>::zeroed(&device, 2 * MIB).unwrap();
     let mut waits = |leave: &dyn Fn(&mut UnifiedBuffer<u8>)| {
         device.synchronize().unwrap();
-        buffer.prefetch(&device, &stream).unwrap();
+        buffer.prefetch_on(&device, &stream).unwrap();
         device.synchronize().unwrap();
         stream.copy(&buffer, &mut copy).unwrap();
         sim.clear_trace();
         leave(&mut buffer);
         calls(&sim, "cudaStreamWaitEvent")
     };
-    let shared = |buffer: &mut UnifiedBuffer<u8>| buffer.prefetch(Location::Host, &other).unwrap();
+    let shared = |buffer: &mut UnifiedBuffer<u8>| {
+        buffer.prefetch_on(Location::Host, &other).unwrap();
+    };
     let after = |buffer: &mut UnifiedBuffer<u8>| {
         let mut all = buffer.as_view_mut();
-        all.prefetch_after_reads(Location::Host, &other).unwrap();
+        all.prefetch_after_reads_on(Location::Host, &other).unwrap();
     };
     let discards = |buffer: &mut UnifiedBuffer<u8>| {
         let mut all = buffer.as_view_mut();
-        all.discard_and_prefetch(Location::Host, &other).unwrap();
+        all.discard_and_prefetch_on(Location::Host, &other).unwrap();
     };
     assert_eq!([waits(&shared), waits(&after), waits(&discards)], [0, 1, 1]);
 }

@@ -19,11 +19,11 @@ macro_rules! elements {
     ($($buffer:ident)*) => {$(
         impl Elements for $buffer<u32> {
             fn fill_with(&mut self, value: u32, stream: &Stream) -> Result<()> {
-                self.fill(value, stream)
+                self.fill_on(value, stream)
             }
 
             fn contents(&self) -> Vec<u32> {
-                self.read_back().unwrap()
+                self.to_vec().unwrap()
             }
         }
     )*};

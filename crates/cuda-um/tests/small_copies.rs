@@ -71,10 +71,10 @@ fn the_stream_writes_a_flag_after_a_copy_to_the_host() {
     let stream = device.stream().unwrap();
     let mut memory = DeviceBuffer::<u32>::zeroed(&device, 32 * KIB).unwrap();
     for turn in 1..=50 {
-        memory.fill(turn, &stream).unwrap();
+        memory.fill_on(turn, &stream).unwrap();
         assert_eq!(memory.read_one(32 * KIB - 1).unwrap(), turn);
         let mut back = vec![0; 32 * KIB];
-        memory.fill(turn + 100, &stream).unwrap();
+        memory.fill_on(turn + 100, &stream).unwrap();
         memory.copy_to_host(&mut back).unwrap();
         assert!(back.iter().all(|found| *found == turn + 100));
     }
@@ -130,7 +130,7 @@ fn scalars_are_read_and_written_in_order() {
     let (_sim, device, stream) = device();
     let mut unified = UnifiedBuffer::<f32>::zeroed(&device, 3).unwrap();
     let mut memory = DeviceBuffer::<f32>::zeroed(&device, 3).unwrap();
-    memory.fill(0.5, &stream).unwrap();
+    memory.fill_on(0.5, &stream).unwrap();
     memory.write_one(1, 2.5).unwrap();
     stream.copy(&memory, &mut unified).unwrap();
     unified.write_one(2, -1.0).unwrap();
@@ -150,7 +150,7 @@ fn a_full_piece_waits_for_its_copies() {
         for (number, source) in expected.chunks(bytes).enumerate() {
             memory.copy_from_host_at(number * bytes, source).unwrap();
         }
-        assert!(memory.read_back().unwrap() == expected, "{bytes} bytes");
+        assert!(memory.to_vec().unwrap() == expected, "{bytes} bytes");
     }
 }
 
@@ -167,8 +167,8 @@ fn copies_that_have_not_run_keep_their_source() {
     second.copy_from_host(&source).unwrap();
     assert!(!held.is_over(), "neither copy waits");
     drop(held);
-    assert_eq!(first.read_back().unwrap(), vec![1; 64 * KIB]);
-    assert_eq!(second.read_back().unwrap(), source);
+    assert_eq!(first.to_vec().unwrap(), vec![1; 64 * KIB]);
+    assert_eq!(second.to_vec().unwrap(), source);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn threads_copy_at_the_same_time() {
                 for round in 0..50 {
                     let source = [thread * 1000 + round; 1000];
                     buffer.copy_from_host(&source).unwrap();
-                    assert_eq!(buffer.read_back().unwrap(), source);
+                    assert_eq!(buffer.to_vec().unwrap(), source);
                 }
             });
         }
@@ -203,11 +203,11 @@ fn pinned_memory_is_freed_by_trim_and_not_used_if_staging_is_off() {
     assert_eq!(pinned(), 1);
     device.trim();
     assert_eq!(pinned(), 0);
-    assert_eq!(buffer.read_back().unwrap(), [3; KIB]);
+    assert_eq!(buffer.to_vec().unwrap(), [3; KIB]);
     assert_eq!(pinned(), 1);
     device.set_transfer_options(TransferOptions::default().ring_bytes(0));
     assert_eq!(pinned(), 0);
     buffer.copy_from_host(&[4; KIB]).unwrap();
     assert_eq!((pinned(), calls(&sim, "cudaHostAlloc")), (0, 2));
-    assert_eq!(buffer.read_back().unwrap(), [4; KIB]);
+    assert_eq!(buffer.to_vec().unwrap(), [4; KIB]);
 }

@@ -67,7 +67,7 @@ fn every_operation_is_a_span_with_its_fields() {
             .unwrap();
         add.launch(&stream, 1000, (&mut data, 1000u32, 1u32))
             .unwrap();
-        data.prefetch(Location::Host, &stream).unwrap();
+        data.prefetch_on(Location::Host, &stream).unwrap();
         data.copy_from_host(&[1; 1000]).unwrap();
         drop(data.host().unwrap());
     });

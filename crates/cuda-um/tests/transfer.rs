@@ -62,7 +62,7 @@ fn many_megabytes_go_both_ways() {
         let mut back = vec![0; source.len()];
         buffer.copy_to_host(&mut back).unwrap();
         assert!(back == source);
-        buffer.set_zero(&stream).unwrap();
+        buffer.fill_on(0, &stream).unwrap();
         buffer.copy_to_host(&mut back).unwrap();
         assert!(
             back.iter().all(|value| *value == 0),
@@ -117,12 +117,12 @@ fn one_mebibyte_goes_to_an_idle_stream_by_the_driver_and_to_a_busy_one_through_t
     // The copy waits on its stream for the work of another one; the call returns.
     let _watchdog = watch();
     let paused = sim.pause();
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     buffer.copy_from_host(&source).unwrap();
     assert!(!stream.is_idle().unwrap());
     assert!(calls(&sim, "cudaHostAlloc") > 0);
     drop(paused);
-    assert_eq!(buffer.read_back().unwrap(), source);
+    assert_eq!(buffer.to_vec().unwrap(), source);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn elements_are_overwritten_in_place_and_the_rest_stays() {
         device.set_transfer_options(options);
         for count in [10, 3000, 50_000, 200_000] {
             let mut buffer = UnifiedBuffer::<Element>::zeroed(&device, count + 2).unwrap();
-            buffer.fill([5; 3], &stream).unwrap();
+            buffer.fill_on([5; 3], &stream).unwrap();
             buffer
                 .host_overwrite(1..=count, |first, slots| {
                     slots.fill_with(|i| element(first + i))
@@ -447,7 +447,7 @@ fn tasks_on_one_thread_take_turns_while_they_copy() {
         assert!(turns.get() >= 4, "five pieces of 4 MiB: {}", turns.get());
         let mut back = vec![0; source.len()];
         buffer.copy_to_host_async(&mut back).await.unwrap();
-        assert!(back == source && buffer.read_back().unwrap() == source);
+        assert!(back == source && buffer.to_vec().unwrap() == source);
         let error = buffer.copy_from_host_async(&source[1..]).await;
         assert!(
             matches!(error, Err(Error::LengthMismatch { .. })),

@@ -45,7 +45,7 @@ fn a_panic_drops_guards_buffers_streams_and_pools() {
             panic_any(OnPurpose);
         });
         // The guard is dropped, so it no longer keeps the device idle.
-        kept.fill(5, &stream).unwrap();
+        kept.fill_on(5, &stream).unwrap();
         assert_eq!(kept.host().unwrap()[..2], [5, 5]);
         drop((kept, stream, device));
         runtime.reclaim().unwrap();
@@ -73,7 +73,7 @@ fn a_clock_that_panics_ends_nothing() {
     };
     let auto = AutoPrefetch::start_with_clock(&device, time).unwrap();
     for round in 0..8 {
-        data.fill(round, &stream).unwrap();
+        data.fill_on(round, &stream).unwrap();
         unwinds(|| {
             let mut guard = data.host_mut().unwrap();
             assert_eq!(guard[0], round);
@@ -88,7 +88,7 @@ fn a_clock_that_panics_ends_nothing() {
 
     let auto = AutoPrefetch::start_with_clock(&device, || panic!("the clock panics")).unwrap();
     for round in 0..8 {
-        data.fill(round, &stream).unwrap();
+        data.fill_on(round, &stream).unwrap();
         assert_eq!(data.host_mut().unwrap()[0], round);
     }
     auto.stop();
@@ -174,9 +174,9 @@ fn handles_go_in_every_order() {
             unified.zeroed::<u32>(1000).unwrap(),
             on_device.zeroed::<u32>(1000).unwrap(),
         );
-        own.fill(1, &stream).unwrap();
-        pooled.0.fill(1, &stream).unwrap();
-        pooled.1.fill(1, &stream).unwrap();
+        own.fill_on(1, &stream).unwrap();
+        pooled.0.fill_on(1, &stream).unwrap();
+        pooled.1.fill_on(1, &stream).unwrap();
         let mut handles: [Option<Box<dyn Any>>; 6] = [
             Some(Box::new(runtime.clone())),
             Some(Box::new(device)),
@@ -229,7 +229,7 @@ fn every_buffer_notes_a_use_though_a_subscriber_panics_meanwhile() {
     let mut target = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     {
         let first = device.stream().unwrap();
-        source.fill(1, &first).unwrap();
+        source.fill_on(1, &first).unwrap();
         first.synchronize().unwrap();
     }
     let paused = sim.pause();
@@ -285,7 +285,7 @@ fn a_scope_of_registered_memory_waits_and_unregisters_though_a_subscriber_panics
         RegisteredBuffer::scope(&device, &mut memory, |registered| {
             stream.copy(&source, registered).unwrap();
             // So that the copy is not the last work of the stream.
-            other.fill(1, &stream).unwrap();
+            other.fill_on(1, &stream).unwrap();
             sim.fail(Fail::call("cudaEventRecord"));
             sim.fail(Fail::call("cudaEventDestroy"));
         })
@@ -318,12 +318,12 @@ fn a_subscriber_that_always_panics_changes_nothing() {
             add.launch(&stream, 5000, (&mut managed, 5000u32, 1u32))
                 .unwrap();
             stream.copy(&managed, &mut memory).unwrap();
-            assert_eq!(memory.read_back().unwrap(), [2; 5000]);
-            memory.fill(3, &stream).unwrap();
+            assert_eq!(memory.to_vec().unwrap(), [2; 5000]);
+            memory.fill_on(3, &stream).unwrap();
             assert_eq!(managed.host().unwrap()[..], [2; 5000]);
             add.launch(&stream, 5000, (&mut memory, 5000u32, 1u32))
                 .unwrap();
-            assert_eq!(memory.read_back().unwrap(), [4; 5000]);
+            assert_eq!(memory.to_vec().unwrap(), [4; 5000]);
             memory.close().unwrap();
             // The other objects are dropped by a panic.
             panic_any(OnPurpose)

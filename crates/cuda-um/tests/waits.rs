@@ -117,7 +117,7 @@ fn while_others_are_busy(device: &Device, body: impl FnOnce()) {
                 let mut events = VecDeque::new();
                 while !is_over.load(Ordering::Relaxed) {
                     let mut buffer = DeviceBuffer::<u8>::zeroed(device, 256 << 10).unwrap();
-                    buffer.fill(1, &stream).unwrap();
+                    buffer.fill_on(1, &stream).unwrap();
                     drop(buffer);
                     events.push_back(stream.record().unwrap());
                     // The stream always has some work left, but a limited amount.
@@ -197,7 +197,7 @@ fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
         }
     });
     let paused = sim.pause();
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     // The free has the last handle of the stream, and reports that the stream cannot be destroyed.
     drop((buffer, stream));
     sim.fail(Fail::call("cudaStreamDestroy"));
@@ -208,7 +208,7 @@ fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
     let stream = device.stream().unwrap();
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
     let paused = sim.pause();
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     drop(buffer);
     drop(paused);
     runtime.reclaim().unwrap();
@@ -249,10 +249,10 @@ impl Tools {
         self.device.set_transfer_options(TransferOptions::default());
         drop(buffers);
         let mut used = on_device.zeroed::<u32>(1000)?;
-        used.fill(2, &self.stream)?;
+        used.fill_on(2, &self.stream)?;
         used.copy_to_host(&mut [0; 1000])?;
         let mut own = UnifiedBuffer::<u32>::zeroed(&self.device, 1000)?;
-        own.fill(3, &self.stream)?;
+        own.fill_on(3, &self.stream)?;
         let _ = own.try_host();
         drop((used, own));
         self.device.runtime().reclaim()
@@ -274,10 +274,10 @@ fn work(device: &Device) {
         .unwrap();
     stream.copy(&there, &mut target).unwrap();
     stream.copy(&target, &mut buffer).unwrap();
-    let _ = buffer.prefetch(Location::Host, &stream);
+    let _ = buffer.prefetch_on(Location::Host, &stream);
     assert_eq!(buffer.host().unwrap()[1], target.host().unwrap()[1]);
-    buffer.fill(7, &stream).unwrap();
-    there.fill(7, &stream).unwrap();
+    buffer.fill_on(7, &stream).unwrap();
+    there.fill_on(7, &stream).unwrap();
     drop((stream, there, buffer, target));
     let _trimmed = [unified.trim(), pinned.trim(), on_device.trim()];
     device.runtime().reclaim().unwrap();
@@ -354,7 +354,7 @@ fn a_subscriber_may_take_a_guard_on_a_thread_of_a_copy_whose_ring_goes() {
         copy.join().unwrap();
     });
     sim.clear_failures();
-    assert!(target.read_back().unwrap() == source);
+    assert!(target.to_vec().unwrap() == source);
     hooked.unset();
     assert!(guards.load(Ordering::Relaxed) > 0, "a helper said nothing");
 }

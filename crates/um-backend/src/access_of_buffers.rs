@@ -28,7 +28,7 @@ impl<T: Element, B: Buffer<T> + ?Sized> Access<T> for B {
     }
 
     fn get_all(&self) -> Result<Vec<T>> {
-        self.read_back()
+        self.to_vec()
     }
 
     fn put_all(&mut self, source: &[T]) -> Result<()> {

@@ -36,7 +36,7 @@ use pools::Pools;
 ///     let backend = CudaBackend::initialize(CudaBackendConfig::default()).await?;
 ///     let mut buffer = backend.allocate_unified(3)?;
 ///     buffer.copy_from_host(&[1.0, 2.0, 3.0])?;
-///     buffer.prefetch(Location::Device(0), backend.device().stream())?;
+///     buffer.prefetch_on(Location::Device(0), backend.device().stream())?;
 ///     Ok(buffer.host()?.iter().sum())
 /// }
 ///
@@ -134,7 +134,7 @@ impl CudaBackend {
     /// let source = first.create_from(BufferKind::Cuda, &[1.0f32, 2.0])?;
     /// let mut target = second.create::<f32>(BufferKind::Cuda, 2)?;
     /// target.copy_from_buffer(&*source)?;
-    /// assert_eq!(target.read_back()?, [1.0, 2.0]);
+    /// assert_eq!(target.to_vec()?, [1.0, 2.0]);
     /// # Ok::<(), um_backend::CudaError>(())
     /// ```
     ///

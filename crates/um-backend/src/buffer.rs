@@ -6,12 +6,11 @@ use std::io::{Read, Write};
 use std::ops::Range;
 
 use cuda_um::range::same_length;
-use cuda_um::{Advice, Location, Stream, host_vec};
+use cuda_um::{Advice, HintOutcome, Location, Stream, host_vec};
 
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element, dtype_of};
 use crate::error::Result;
-use crate::hint::HintOutcome;
 use crate::host_view::{HostView, HostViewMut};
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::{files, range_ops, transfer};
@@ -121,8 +120,8 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for host memory, and errors of CUDA.
-    fn read_back(&self) -> Result<Vec<T>> {
-        let mut elements = host_vec::zeroed("read_back", self.len())?;
+    fn to_vec(&self) -> Result<Vec<T>> {
+        let mut elements = host_vec::zeroed("to_vec", self.len())?;
         self.copy_to_host(&mut elements)?;
         Ok(elements)
     }
@@ -231,14 +230,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         Ok(clone)
     }
 
-    /// Copies all elements to a new vector: [`read_back`](Self::read_back).
-    ///
-    /// # Errors
-    /// As for [`read_back`](Self::read_back).
-    fn to_vec(&self) -> Result<Vec<T>> {
-        self.read_back()
-    }
-
     /// The elements, for the host to read: borrowed if the host can access the memory, otherwise a copy.
     ///
     /// # Ordering
@@ -273,17 +264,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         range_ops::fill(self, range, value, None)
     }
 
-    /// Sets every element of a range to zero.
-    ///
-    /// # Ordering
-    /// As for [`fill`](Self::fill).
-    ///
-    /// # Errors
-    /// As for [`fill_range`](Self::fill_range).
-    fn zero_range(&mut self, range: Range<usize>) -> Result<()> {
-        self.fill_range(range, T::zeroed())
-    }
-
     /// Copies a range to the range of the same buffer that starts at `to`. The two may overlap.
     ///
     /// # Ordering
@@ -295,22 +275,34 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         range_ops::copy_within(self, range, to)
     }
 
+    /// Migrates a range to a location, on the library's stream of the device.
+    ///
+    /// # Ordering
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
+    ///
+    /// # Errors
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    fn prefetch_range(&self, range: Range<usize>, location: Location) -> Result<HintOutcome> {
+        range_ops::prefetch(self, range, location, None)
+    }
+
     /// Migrates a range to a location, on a stream.
     ///
     /// # Ordering
     /// Enqueued on `stream`, after earlier work on the buffer.
     ///
     /// # Errors
-    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and as for [`UnifiedBuffer::prefetch`](crate::UnifiedBuffer::prefetch).
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and as for [`UnifiedBuffer::prefetch_on`](crate::UnifiedBuffer::prefetch_on).
     /// Memory that cannot migrate is not an error: the outcome is [`HintOutcome::NotApplied`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    fn prefetch_range(
+    fn prefetch_range_on(
         &self,
         range: Range<usize>,
         location: Location,
         stream: &Stream,
     ) -> Result<HintOutcome> {
-        range_ops::prefetch(self, range, location, stream)
+        range_ops::prefetch(self, range, location, Some(stream))
     }
 
     /// Gives advice for a range, which is extended to whole pages.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cuda_um::{Advice, Capabilities, Device, HostMut, HostRef, Location, Stream};
+use cuda_um::{Advice, Capabilities, Device, HintOutcome, HostMut, HostRef, Location};
 
 use crate::backend::CudaBackend;
 use crate::buffer::Buffer;
@@ -11,9 +11,9 @@ use crate::device::{CudaDevice, checked_ordinal};
 use crate::dtype::{DType, Element};
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
-use crate::hint::HintOutcome;
 use crate::host_view::{HostView, HostViewMut};
 use crate::memory::BufferMemory;
+use crate::range_ops::not_managed;
 use crate::shared::SharedBuffer;
 use crate::typed::Typed;
 use crate::unified_buffer::UnifiedBuffer;
@@ -64,16 +64,16 @@ fn owner<T: Element>(memory: BufferMemory<'_, T>) -> Option<Device> {
     }
 }
 
-/// Gives a hint about a place, with the stream of the memory's device. Memory of the host takes no hints.
+/// Gives a hint about a place. Memory of the host takes no hints.
 fn at_place(
     owner: Option<Device>,
     call: &str,
     place: impl FnOnce(&Device) -> Result<Location>,
-    give: impl FnOnce(Location, &Stream) -> Result<HintOutcome>,
+    give: impl FnOnce(Location) -> Result<HintOutcome>,
 ) -> Result<HintOutcome> {
     match owner {
-        Some(device) => give(place(&device)?, &device.default_stream()?),
-        None => Ok(HintOutcome::not_managed(call, "host memory")),
+        Some(device) => give(place(&device)?),
+        None => Ok(not_managed(call, "host memory")),
     }
 }
 
@@ -189,7 +189,7 @@ macro_rules! hints {
                     $owner,
                     "advice",
                     |own| location(own, device, Location::Host),
-                    |location, _| give($this, advice.at(location)),
+                    |location| give($this, advice.at(location)),
                 )
             }
 
@@ -246,23 +246,23 @@ macro_rules! hints {
 
 hints!([T: Element] UnifiedBuffer<T>, |buffer|
     Some(buffer.as_cuda_um().device().clone()),
-    |location, stream| buffer.prefetch(location, stream),
+    |location| buffer.prefetch(location),
     |buffer, advice| buffer.advise(advice));
 hints!([T: Element] dyn Buffer<T> + '_, |buffer|
     owner(buffer.memory()),
-    |location, stream| buffer.prefetch_range(0..buffer.len(), location, stream),
+    |location| buffer.prefetch_range(0..buffer.len(), location),
     |buffer, advice| buffer.advise_range(0..buffer.len(), advice));
 hints!([T: Element] Typed<T>, |buffer|
     owner(buffer.memory()),
-    |location, stream| buffer.prefetch_range(0..buffer.len(), location, stream),
+    |location| buffer.prefetch_range(0..buffer.len(), location),
     |buffer, advice| buffer.advise_range(0..buffer.len(), advice));
 hints!([] ErasedBuffer, |buffer|
     owner(buffer.bytes().memory()),
-    |location, stream| buffer.prefetch(location, stream),
+    |location| buffer.prefetch(location),
     |buffer, advice| buffer.advise(advice));
 hints!([] SharedBuffer, |buffer|
     owner(buffer.read()?.bytes().memory()),
-    |location, stream| buffer.read()?.prefetch(location, stream),
+    |location| buffer.read()?.prefetch(location),
     |buffer, advice| buffer.read()?.advise(advice));
 
 impl CudaBackend {

@@ -5,13 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Advice, Error, Location, Stream, range};
+use cuda_um::{Advice, Error, HintOutcome, Location, Stream, range};
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::error::{CudaError, Result};
-use crate::hint::HintOutcome;
 use crate::typed::Typed;
 
 /// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
@@ -264,8 +263,21 @@ impl ErasedBuffer {
     ///
     /// # Errors
     /// Errors of CUDA.
-    pub fn zero(&mut self) -> Result<()> {
+    pub fn set_zero(&mut self) -> Result<()> {
         self.bytes.set_zero()
+    }
+
+    /// Migrates all elements to a location, on the library's stream of the device.
+    ///
+    /// # Ordering
+    /// As for [`prefetch_on`](Self::prefetch_on).
+    ///
+    /// # Errors
+    /// As for [`Buffer::prefetch_range`].
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        self.bytes
+            .prefetch_range(0..self.bytes.len(), location.into())
     }
 
     /// Migrates all elements to a location, on a stream.
@@ -276,9 +288,13 @@ impl ErasedBuffer {
     /// # Errors
     /// As for [`Buffer::prefetch_range`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch(&self, location: Location, stream: &Stream) -> Result<HintOutcome> {
+    pub fn prefetch_on(
+        &self,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<HintOutcome> {
         self.bytes
-            .prefetch_range(0..self.bytes.len(), location, stream)
+            .prefetch_range_on(0..self.bytes.len(), location.into(), stream)
     }
 
     /// Gives advice for all elements; the range is extended to whole pages.

@@ -57,11 +57,7 @@ impl<T: Element> HostOwned<T> {
     /// # Errors
     /// As for [`Buffer::host`].
     pub fn of(buffer: &Arc<dyn Buffer<T>>) -> Result<Self> {
-        Self::new(
-            buffer,
-            |buffer| buffer.memory(),
-            |buffer| buffer.read_back(),
-        )
+        Self::new(buffer, |buffer| buffer.memory(), |buffer| buffer.to_vec())
     }
 }
 
@@ -78,7 +74,7 @@ impl<T: Element> HostOwned<T, ErasedBuffer> {
         Self::new(
             buffer,
             |buffer| buffer.bytes().memory().cast(),
-            |buffer| buffer.typed()?.read_back(),
+            |buffer| buffer.typed()?.to_vec(),
         )
     }
 }

@@ -52,7 +52,7 @@ impl<T: Element> HostOwnedMut<T> {
                 Elements::Guard(cuda_um::HostOwnedMut::new(Box::new(buffer), guard)?)
             }
             BufferMemory::Cuda(_) | BufferMemory::Opaque => {
-                Elements::Copy(buffer.read_back()?, Some(buffer))
+                Elements::Copy(buffer.to_vec()?, Some(buffer))
             }
         }))
     }

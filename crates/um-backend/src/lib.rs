@@ -16,7 +16,6 @@ mod dtype;
 mod erased;
 mod error;
 mod files;
-mod hint;
 mod host_buffer;
 mod host_bytes;
 mod host_owned;
@@ -44,7 +43,6 @@ pub use device::{BufferDevice, CudaDevice};
 pub use dtype::{Bool, DType, Element, F8E4M3, F8E5M2};
 pub use erased::ErasedBuffer;
 pub use error::{CudaError, Result};
-pub use hint::HintOutcome;
 pub use host_buffer::HostBuffer;
 pub use host_owned::HostOwned;
 pub use host_owned_mut::HostOwnedMut;
@@ -107,10 +105,10 @@ pub use cuda_um;
 pub use cuda_um::profile;
 pub use cuda_um::{
     AccessPattern, Advice, Arguments, AutoPrefetch, AutoPrefetchReport, AutoPrefetchStop, ByValue,
-    Capabilities, Error, ErrorKind, Event, Exported, ForeignWork, HostMut, HostRef, InPlace,
-    Kernel, KernelArg, KernelArgs, LaunchConfig, Location, ManagedPool, MemoryInfo, MemoryKind,
-    Module, NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions, PoolStats,
-    ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut, WriteArg,
+    Capabilities, Error, ErrorKind, Event, Exported, ForeignWork, HintOutcome, HostMut, HostRef,
+    InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig, Location, ManagedPool, MemoryInfo,
+    MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions,
+    PoolStats, ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut, WriteArg,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

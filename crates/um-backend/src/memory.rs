@@ -176,8 +176,8 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
             Self::Cuda(view) => {
                 let mut part = view.slice(range)?;
                 match stream {
-                    Some(stream) => part.fill(value, stream)?,
-                    None => part.fill(value, &part.device().default_stream()?)?,
+                    Some(stream) => part.fill_on(value, stream)?,
+                    None => part.fill_on(value, &part.device().default_stream()?)?,
                 }
             }
             Self::Opaque => return Ok(false),
@@ -195,7 +195,7 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
             }
             Self::Cuda(mut view) => {
                 let stream = view.device().default_stream()?;
-                view.copy_within(range, to, &stream)?;
+                view.copy_within_on(range, to, &stream)?;
             }
             Self::Opaque => return Ok(false),
         }

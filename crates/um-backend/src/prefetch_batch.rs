@@ -1,12 +1,12 @@
 //! A prefetch of many buffers with few calls of the driver.
 
-use cuda_um::{Location, Stream};
+use cuda_um::{Error, HintOutcome, Location, Stream};
 
 use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::Result;
-use crate::hint::HintOutcome;
 use crate::memory::BufferMemory;
+use crate::range_ops::not_managed;
 #[cfg(doc)]
 use crate::unified_buffer::UnifiedBuffer;
 
@@ -26,7 +26,7 @@ use crate::unified_buffer::UnifiedBuffer;
 ///
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&*weights).add(&indices).add(&labels);
-/// let prefetched = batch.prefetch(Location::Host, backend.device().stream())?;
+/// let prefetched = batch.prefetch_on(Location::Host, backend.device().stream())?;
 /// for (index, outcome) in prefetched.skipped() {
 ///     println!("buffer {index}: {outcome}"); // buffer 2: not applied: prefetch needs managed memory, found host memory
 /// }
@@ -73,7 +73,7 @@ impl<'a> PrefetchBatch<'a> {
             {
                 HintOutcome::Applied
             }
-            memory => HintOutcome::not_managed("prefetch", memory.in_words()),
+            memory => not_managed("prefetch", memory.in_words()),
         });
         self
     }
@@ -87,10 +87,18 @@ impl<'a> PrefetchBatch<'a> {
     /// As for [`UnifiedBuffer::prefetch`], for all buffers together; if a call of CUDA fails, some buffers may migrate nevertheless. If
     /// one of the devices cannot prefetch, the outcome of all buffers is [`HintOutcome::NotApplied`].
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<Prefetched> {
-        let mut calls = 0;
-        let result = self.managed.prefetch(location, stream);
-        let of_managed = HintOutcome::from_result(result.map(|made| calls = made))?;
+    pub fn prefetch_on(
+        &self,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<Prefetched> {
+        let (calls, of_managed) = match self.managed.prefetch_on(location, stream) {
+            Ok(calls) => (calls, HintOutcome::Applied),
+            Err(Error::NotSupported { what, needs, have }) => {
+                (0, HintOutcome::NotApplied { what, needs, have })
+            }
+            Err(error) => return Err(error.into()),
+        };
         let mut outcomes = self.outcomes.clone();
         for outcome in &mut outcomes {
             if outcome.is_applied() {

@@ -1,13 +1,13 @@
 //! Operations on ranges of any buffer, and on a stream of the caller's choice.
 
+use std::fmt;
 use std::ops::Range;
 
-use cuda_um::{Advice, Location, Stream, View, ViewMut, host_vec, range};
+use cuda_um::{Advice, HintOutcome, Location, Stream, View, ViewMut, host_vec, range};
 
 use crate::access::Access;
 use crate::dtype::Element;
 use crate::error::Result;
-use crate::hint::HintOutcome;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::transfer::STAGE_BYTES;
 
@@ -47,31 +47,30 @@ pub(crate) fn copy_within<T: Element>(
     buffer.put(to, &stage)
 }
 
-/// A hint for a range: memory without pages that migrate is an outcome, not an error.
-fn hint<T: Element>(
-    buffer: &(impl Access<T> + ?Sized),
-    part: Range<usize>,
-    what: &str,
-    give: impl FnOnce(View<'_, T>) -> cuda_um::Result<()>,
-) -> Result<HintOutcome> {
-    let part = range::check(part, buffer.count())?;
-    match buffer.read_memory() {
-        BufferMemory::Cuda(view) if view.is_managed() => {
-            HintOutcome::from_result(give(view.slice(part)?))
-        }
-        memory => Ok(HintOutcome::not_managed(what, memory.in_words())),
+/// The outcome of a hint for memory that CUDA does not manage.
+pub(crate) fn not_managed(what: impl fmt::Display, have: impl fmt::Display) -> HintOutcome {
+    HintOutcome::NotApplied {
+        what: what.to_string(),
+        needs: "managed memory".to_owned(),
+        have: have.to_string(),
     }
 }
 
+/// Prefetches a range. Without a stream, the stream of the memory's device is used.
 pub(crate) fn prefetch<T: Element>(
     buffer: &(impl Access<T> + ?Sized),
     part: Range<usize>,
     location: Location,
-    stream: &Stream,
+    stream: Option<&Stream>,
 ) -> Result<HintOutcome> {
-    hint(buffer, part, "prefetch", |view| {
-        view.prefetch(location, stream)
-    })
+    let part = range::check(part, buffer.count())?;
+    match (buffer.read_memory(), stream) {
+        (BufferMemory::Cuda(view), Some(stream)) => {
+            Ok(view.slice(part)?.prefetch_on(location, stream)?)
+        }
+        (BufferMemory::Cuda(view), None) => Ok(view.slice(part)?.prefetch(location)?),
+        (memory, _) => Ok(not_managed("prefetch", memory.in_words())),
+    }
 }
 
 pub(crate) fn advise<T: Element>(
@@ -79,9 +78,11 @@ pub(crate) fn advise<T: Element>(
     part: Range<usize>,
     advice: Advice,
 ) -> Result<HintOutcome> {
-    hint(buffer, part, &format!("{advice:?}"), |view| {
-        view.advise(advice)
-    })
+    let part = range::check(part, buffer.count())?;
+    match buffer.read_memory() {
+        BufferMemory::Cuda(view) => Ok(view.slice(part)?.advise(advice)?),
+        memory => Ok(not_managed(format_args!("{advice:?}"), memory.in_words())),
+    }
 }
 
 /// Copies from the host on a stream, through pinned memory of the device's pool.

@@ -1,16 +1,16 @@
 //! A buffer with one pointer for the CPU and the GPU.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
-use cuda_um::{Advice, HostMut, HostRef, Location, Placed, Stream, UnifiedOptions, UnifiedPool};
+use cuda_um::{
+    Advice, HintOutcome, HostMut, HostRef, Location, Placed, Stream, UnifiedOptions, UnifiedPool,
+};
 
 use crate::buffer::Buffer;
 use crate::device::{BufferDevice, CudaDevice};
 use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
-use crate::hint::HintOutcome;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// A buffer of unified memory: managed memory; or mapped pinned memory behind the same calls, on a GPU whose managed memory is poor, or
@@ -27,9 +27,9 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 /// let mut buffer = backend.allocate_unified::<f32>(1024)?;
 /// buffer.host_mut()?.fill(1.5);
 /// buffer.advise(Advice::SetPreferredLocation(Location::Device(0)))?;
-/// buffer.prefetch(Location::Device(0), stream)?;
+/// buffer.prefetch_on(Location::Device(0), stream)?;
 /// // … launch kernels …
-/// buffer.prefetch(Location::Host, stream)?;
+/// buffer.prefetch_on(Location::Host, stream)?;
 /// assert_eq!(buffer.host()?[1023], 1.5);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
@@ -216,6 +216,18 @@ impl<T: Element> UnifiedBuffer<T> {
         self.memory.as_mut_ptr()
     }
 
+    /// Migrates the buffer to a location, on the library's stream of the device.
+    ///
+    /// # Ordering
+    /// As for [`prefetch_on`](Self::prefetch_on).
+    ///
+    /// # Errors
+    /// As for [`prefetch_on`](Self::prefetch_on).
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        Ok(self.memory.prefetch(location)?)
+    }
+
     /// Migrates the buffer to a location, on a stream.
     ///
     /// # Ordering
@@ -226,10 +238,12 @@ impl<T: Element> UnifiedBuffer<T> {
     /// [`RuntimeMismatch`](cuda_um::Error::RuntimeMismatch), and errors of CUDA. Memory that cannot migrate is not an error:
     /// the outcome is [`HintOutcome::NotApplied`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<HintOutcome> {
-        self.hint(format_args!("prefetch"), |memory| {
-            memory.prefetch(location, stream)
-        })
+    pub fn prefetch_on(
+        &self,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<HintOutcome> {
+        Ok(self.memory.prefetch_on(location, stream)?)
     }
 
     /// Gives advice for the whole buffer.
@@ -239,19 +253,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// the outcome is [`HintOutcome::NotApplied`].
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.hint(format_args!("{advice:?}"), |memory| memory.advise(advice))
-    }
-
-    fn hint(
-        &self,
-        what: fmt::Arguments<'_>,
-        give: impl FnOnce(&cuda_um::UnifiedBuffer<T>) -> cuda_um::Result<()>,
-    ) -> Result<HintOutcome> {
-        if self.memory.is_managed() {
-            HintOutcome::from_result(give(&self.memory))
-        } else {
-            Ok(HintOutcome::not_managed(what, self.placement()))
-        }
+        Ok(self.memory.advise(advice)?)
     }
 
     /// The buffer of the safe layer below, for ranges, range attributes and residency.

@@ -112,7 +112,7 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
             let before = prefetches(sim);
             let count = allocations(|round| {
                 let to = [Location::Host, gpu][round % 2];
-                assert!(unified.prefetch(to, stream).unwrap().is_applied());
+                assert!(unified.prefetch_on(to, stream).unwrap().is_applied());
             });
             assert_eq!(prefetches(sim) - before, 2 * ROUNDS);
             count
@@ -120,7 +120,7 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
         ("elided prefetch", {
             let before = prefetches(sim);
             let count = allocations(|_| {
-                assert!(unified.prefetch(gpu, stream).unwrap().is_applied());
+                assert!(unified.prefetch_on(gpu, stream).unwrap().is_applied());
             });
             assert_eq!(prefetches(sim), before);
             count

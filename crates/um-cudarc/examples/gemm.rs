@@ -152,13 +152,13 @@ fn faults(stream: &SharedStream, blas: &CudaBlas, counter: Option<&MigrationCoun
     stream.device().context().synchronize()?;
     let before = counter.map(MigrationCounter::read).transpose()?;
     for input in [&mut a, &mut b] {
-        input.prefetch(Location::Host, stream.ours())?;
+        input.prefetch_on(Location::Host, stream.ours())?;
         input.host_mut()?.fill(0.5);
-        input.prefetch(Location::from(device), stream.ours())?;
+        input.prefetch_on(Location::from(device), stream.ours())?;
     }
-    c.prefetch(Location::from(device), stream.ours())?;
+    c.prefetch_on(Location::from(device), stream.ours())?;
     multiply(blas, n, &a, &b, &mut c)?;
-    c.prefetch(Location::Host, stream.ours())?;
+    c.prefetch_on(Location::Host, stream.ours())?;
     assert!(c.host()?.iter().all(|value| *value == 0.25 * n as f32));
     if let (Some(before), Some(after)) = (before, counter.map(MigrationCounter::read).transpose()?)
     {
@@ -257,13 +257,13 @@ fn with_unified(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome<[Du
     let (mut a, mut b, mut c) = (zeroed()?, zeroed()?, zeroed()?);
     let in_place = median(|| {
         for input in [&mut a, &mut b] {
-            input.prefetch(Location::Host, stream.ours())?;
+            input.prefetch_on(Location::Host, stream.ours())?;
             produce(&mut input.host_mut()?);
-            input.prefetch(Location::from(device), stream.ours())?;
+            input.prefetch_on(Location::from(device), stream.ours())?;
         }
-        c.prefetch(Location::from(device), stream.ours())?;
+        c.prefetch_on(Location::from(device), stream.ours())?;
         multiply(blas, n, &a, &b, &mut c)?;
-        c.prefetch(Location::Host, stream.ours())?;
+        c.prefetch_on(Location::Host, stream.ours())?;
         consume(&c.host()?);
         Ok(())
     })?;
@@ -274,9 +274,9 @@ fn with_unified(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome<[Du
                 view.host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as f32))
             })?;
         }
-        c.prefetch(Location::from(device), stream.ours())?;
+        c.prefetch_on(Location::from(device), stream.ours())?;
         multiply(blas, n, &a, &b, &mut c)?;
-        c.prefetch(Location::Host, stream.ours())?;
+        c.prefetch_on(Location::Host, stream.ours())?;
         consume(&c.host()?);
         Ok(())
     })?;

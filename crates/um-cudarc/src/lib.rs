@@ -24,7 +24,7 @@
 //! let b = stream.share(UnifiedBuffer::<f32>::zeroed(shared.device(), n * n)?)?;
 //! let mut c = stream.share(UnifiedBuffer::<f32>::zeroed(shared.device(), n * n)?)?;
 //! a.host_mut()?[0] = 1.0; // in place
-//! a.prefetch(Location::from(shared.device()), stream.ours())?;
+//! a.prefetch_on(Location::from(shared.device()), stream.ours())?;
 //! // SAFETY: the matrices have n × n elements.
 //! unsafe { blas.gemm(config, &a, &b, &mut c) }?;
 //! println!("{}", c.host()?[0]); // waits for cuBLAS

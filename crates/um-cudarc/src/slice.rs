@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::order::{Fence, ours_first, settle, theirs_first};
 use crate::shared::SharedStream;
 use cuda_um::{
-    Advice, Element, HostMut, HostRef, Location, Residency, Stream, UnifiedBuffer, ViewMut,
+    Advice, Element, HintOutcome, HostMut, HostRef, Location, Residency, Stream, UnifiedBuffer,
+    ViewMut,
 };
 use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, LaunchArgs,
@@ -181,8 +182,12 @@ impl<T: Element> UnifiedSlice<T> {
     ///
     /// The errors of [`UnifiedBuffer::prefetch`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
-        Ok(self.buffer.prefetch(location, stream)?)
+    pub fn prefetch_on(
+        &self,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<HintOutcome> {
+        Ok(self.buffer.prefetch_on(location, stream)?)
     }
 
     /// Advises the driver about later uses.
@@ -191,7 +196,7 @@ impl<T: Element> UnifiedSlice<T> {
     ///
     /// The errors of [`UnifiedBuffer::advise`].
     #[doc(alias = "cudaMemAdvise")]
-    pub fn advise(&self, advice: Advice) -> Result<()> {
+    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
         Ok(self.buffer.advise(advice)?)
     }
 

@@ -68,7 +68,7 @@ impl Arena {
     ///     let weights = UnifiedBuffer::from_slice(device.as_cuda_um(), &[layer; 1 << 19])?;
     ///     let weights = Homed::from_unified(&arena, weights, Role::ReadOnly)?;
     ///     let guard = working_set(&stream, Read(&weights))?; // launch kernels that read `&guard`
-    ///     assert_eq!(guard.read_back()?[7], layer);
+    ///     assert_eq!(guard.to_vec()?[7], layer);
     /// }
     /// assert_eq!(arena.stats().peak_bytes, 2 << 20);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

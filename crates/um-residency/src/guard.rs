@@ -95,8 +95,8 @@ macro_rules! guards {
             ///
             /// # Errors
             /// Errors of CUDA.
-            pub fn read_back(&self) -> um_backend::Result<Vec<T>> {
-                self.elements()?.read_back().map_err(CudaError::from)
+            pub fn to_vec(&self) -> um_backend::Result<Vec<T>> {
+                self.elements()?.to_vec().map_err(CudaError::from)
             }
 
             fn elements(&self) -> cuda_um::Result<View<'_, T>> {

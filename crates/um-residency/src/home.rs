@@ -62,7 +62,7 @@ impl Home {
     /// Enqueues the copy of the home to device memory; for a file, reads it.
     pub(crate) fn bring_in(&self, to: &mut DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
         match self {
-            Self::Nowhere => Ok(to.set_zero(stream)?),
+            Self::Nowhere => Ok(to.fill_on(0, stream)?),
             Self::Memory(memory) => Ok(stream.copy(&memory.view()?, to)?),
             // Its pages move: no memory of the arena has the contents.
             Self::Managed(_) => Ok(()),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use um_backend::cuda_um::{
-    Advice, Location, PinnedBuffer, RegisteredBuffer, Result, Stream, UnifiedBuffer, View, ViewMut,
+    Advice, HintOutcome, Location, PinnedBuffer, RegisteredBuffer, Result, Stream, UnifiedBuffer,
+    View, ViewMut,
 };
 use um_backend::{CudaError, Element};
 
@@ -53,7 +54,7 @@ pub(crate) fn exclusive(
 pub(crate) fn settle_on_host(memory: &mut ViewMut<'_, u8>, stream: &Stream) -> Result<()> {
     memory.advise(Advice::SetPreferredLocation(Location::Host))?;
     memory.advise(Advice::UnsetReadMostly)?;
-    memory.prefetch_after_reads(Location::Host, stream)?;
+    memory.prefetch_after_reads_on(Location::Host, stream)?;
     wait(memory)
 }
 
@@ -64,8 +65,10 @@ fn wait(memory: &mut ViewMut<'_, u8>) -> Result<()> {
 
 /// Enqueues a copy of the pages to the device. Those of the host stay.
 pub(crate) fn copy_pages(memory: View<'_, u8>, stream: &Stream) -> Result<()> {
-    memory.advise(Advice::SetReadMostly)?;
-    let copied = memory.prefetch(Location::from(&stream.device()), stream);
+    memory.advise(Advice::SetReadMostly)?.require()?;
+    let copied = memory
+        .prefetch_on(Location::from(&stream.device()), stream)
+        .and_then(HintOutcome::require);
     if copied.is_err() {
         // A part may be on the device.
         let _ = memory.advise(Advice::UnsetReadMostly);
@@ -75,19 +78,21 @@ pub(crate) fn copy_pages(memory: View<'_, u8>, stream: &Stream) -> Result<()> {
 
 /// Enqueues the move of the pages to the device.
 pub(crate) fn move_pages(memory: View<'_, u8>, stream: &Stream) -> Result<()> {
-    let moved = memory.prefetch(Location::from(&stream.device()), stream);
+    let moved = memory
+        .prefetch_on(Location::from(&stream.device()), stream)
+        .and_then(HintOutcome::require);
     if moved.is_err() {
         // A part may be on the device.
-        let _ = memory.prefetch(Location::Host, stream);
+        let _ = memory.prefetch_on(Location::Host, stream);
     }
     moved
 }
 
 /// Enqueues the move of the pages to the device, without their contents. Returns false if CUDA transfers them nevertheless.
 pub(crate) fn claim_pages(memory: &mut ViewMut<'_, u8>, stream: &Stream) -> Result<bool> {
-    let claimed = memory.discard_and_prefetch(Location::from(&stream.device()), stream);
+    let claimed = memory.discard_and_prefetch_on(Location::from(&stream.device()), stream);
     if claimed.is_err() {
-        let _ = memory.prefetch(Location::Host, stream);
+        let _ = memory.prefetch_on(Location::Host, stream);
     }
     claimed
 }
@@ -95,5 +100,5 @@ pub(crate) fn claim_pages(memory: &mut ViewMut<'_, u8>, stream: &Stream) -> Resu
 /// Ends the copy of the pages on the device, after the work that reads it.
 pub(crate) fn drop_pages(memory: &mut ViewMut<'_, u8>) -> Result<()> {
     wait(memory)?;
-    memory.advise(Advice::UnsetReadMostly)
+    memory.advise(Advice::UnsetReadMostly)?.require()
 }

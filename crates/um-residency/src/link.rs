@@ -186,8 +186,11 @@ impl Arena {
             0 => 1.0,
             all => copied.iter().filter(|one| **one).count() as f64 / all as f64,
         };
-        let there = |part: &mut ViewMut<'_, u8>| part.prefetch(Location::from(device), inbound);
-        let back = |part: &mut ViewMut<'_, u8>| part.prefetch(Location::Host, outbound);
+        let there = |part: &mut ViewMut<'_, u8>| {
+            part.prefetch_on(Location::from(device), inbound)?.require()
+        };
+        let back =
+            |part: &mut ViewMut<'_, u8>| part.prefetch_on(Location::Host, outbound)?.require();
         let copy = |part: &mut ViewMut<'_, u8>| {
             copy_pages(part.as_view(), inbound)?;
             drop_pages(part)

@@ -82,7 +82,7 @@ fn begin_scratch(shared: &Shared, state: &mut State, runner: &Runner) -> Result<
         {
             shared
                 .claims
-                .enqueue(|stream| Ok(memory.set_zero(stream)?))?;
+                .enqueue(|stream| Ok(memory.fill_on(0, stream)?))?;
             (entry.blank, entry.dirty) = (false, true);
         }
     }

@@ -78,8 +78,8 @@ pub(crate) fn move_out(shared: &Shared, state: &mut State, id: Id) -> Result<()>
         let mut home = home.write();
         let mut memory = home.managed_mut()?;
         match is_needed {
-            true => memory.prefetch_after_reads(Location::Host, stream)?,
-            false => moved = !memory.discard_and_prefetch(Location::Host, stream)?,
+            true => memory.prefetch_after_reads_on(Location::Host, stream)?,
+            false => moved = !memory.discard_and_prefetch_on(Location::Host, stream)?,
         }
         Ok(())
     });

@@ -79,12 +79,12 @@ impl World {
         for pair in [[0, 1], [2, 3], [1, 2], [3, 0]] {
             let [a, b] = pair.map(|at| &self.buffers[at]);
             let (mut a, b) = working_set(&self.stream, (Update(a), Read(b)))?;
-            let values = [a.read_back()?[LEN - 1], b.read_back()?[LEN - 1]];
+            let values = [a.to_vec()?[LEN - 1], b.to_vec()?[LEN - 1]];
             assert_eq!(
                 (values[0] % 10, values[1] % 10),
                 (pair[0] as u32, pair[1] as u32)
             );
-            a.view_mut().fill(values[0] + 10, &self.stream)?;
+            a.view_mut().fill_on(values[0] + 10, &self.stream)?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl World {
     /// The value of each buffer: all elements are the same.
     fn values(&self) -> Result<Vec<u32>, Error> {
         let value = |(number, buffer): (usize, &Homed<u32>)| {
-            let found = buffer.read_back()?;
+            let found = buffer.to_vec()?;
             assert!(
                 found.iter().all(|&value| value == found[0]),
                 "buffer {number} is torn"
@@ -129,7 +129,7 @@ impl World {
     fn in_place(&self) -> Result<(), Error> {
         let pass = || {
             let weights = working_set(&self.stream, Read(&self.weights))?;
-            assert_eq!(weights.read_back()?, vec![4; LEN]);
+            assert_eq!(weights.to_vec()?, vec![4; LEN]);
             drop(weights);
             self.pass()
         };
@@ -147,11 +147,11 @@ impl World {
     fn unified(&self) -> Result<(), Error> {
         for at in [0, 1, 2, 1, 0, 2] {
             let guard = working_set(&self.stream, Read(&self.unified[at]))?;
-            assert_eq!(guard.read_back()?, vec![at as u32; LEN]);
+            assert_eq!(guard.to_vec()?, vec![at as u32; LEN]);
         }
         let mut copy = self.unified[1].clone_empty(LEN)?;
         copy.copy_from_host(&[7; LEN])?;
-        assert_eq!(copy.read_back()?, vec![7; LEN]);
+        assert_eq!(copy.to_vec()?, vec![7; LEN]);
         self.unified[0].arena().measure_link().map(drop)
     }
 
@@ -162,12 +162,12 @@ impl World {
         };
         let pass = || {
             let (first, mut second) = working_set(&self.stream, (Read(first), Update(second)))?;
-            assert_eq!(first.read_back()?, vec![0; LEN]);
-            assert_eq!(second.read_back()?, vec![1; LEN]);
-            second.view_mut().fill(1, &self.stream)?;
+            assert_eq!(first.to_vec()?, vec![0; LEN]);
+            assert_eq!(second.to_vec()?, vec![1; LEN]);
+            second.view_mut().fill_on(1, &self.stream)?;
             drop((first, second));
             let mut third = working_set(&self.stream, Write(third))?;
-            third.view_mut().fill(2, &self.stream)?;
+            third.view_mut().fill_on(2, &self.stream)?;
             Ok::<(), Error>(())
         };
         let (done, program) = self.unified[0].arena().record(&self.stream, pass)?;
@@ -192,7 +192,7 @@ impl World {
         let pass = || {
             for (buffer, value) in all.iter().zip(&values) {
                 let mut guard = working_set(&self.stream, Write(buffer))?;
-                guard.view_mut().fill(*value, &self.stream)?;
+                guard.view_mut().fill_on(*value, &self.stream)?;
             }
             Ok::<(), Error>(())
         };

@@ -80,13 +80,13 @@ impl Inherited {
             Planned::new(arena, program, plan).map(drop),
             self.planned.run(stream, || ()),
             of(self.buffer.write_back()),
-            of(self.buffer.read_back().map(drop)),
+            of(self.buffer.to_vec().map(drop)),
             of(self.buffer.copy_from_host_at(0, &[1])),
             of(self.buffer.fill(1)),
             self.buffer.set_read_once(true),
             Arena::unified(&self.machine.device, Budget::Bytes(2 << 20)).map(drop),
             Homed::from_unified(&self.unified, unified, Role::ReadOnly).map(drop),
-            of(pinned.read_back().map(drop)),
+            of(pinned.to_vec().map(drop)),
             working_set(stream, Update(&pinned)).map(drop),
         ];
         let is_refusal = |result: &Result<(), Error>| match result {
@@ -107,7 +107,7 @@ fn a_child_is_refused_every_call() {
     let mut inherited = Inherited::new();
     let code = in_child(|| inherited.all_refused());
     assert_eq!(code, 0, "the call with this number was not refused");
-    assert_eq!(inherited.buffer.read_back().unwrap(), vec![1; SLOT]);
+    assert_eq!(inherited.buffer.to_vec().unwrap(), vec![1; SLOT]);
 }
 
 /// Drops of everything, also of guards and within a pass, take no lock.

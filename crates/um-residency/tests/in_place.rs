@@ -106,7 +106,7 @@ impl World {
     }
 
     fn check(&self, large: f32) {
-        let found = self.sums.read_back().unwrap();
+        let found = self.sums.to_vec().unwrap();
         let small = (1..=self.small.len()).map(|at| (at * SLOT) as f32);
         let all = [large * (LARGE * SLOT) as f32].into_iter().chain(small);
         assert_eq!(found, all.collect::<Vec<_>>());
@@ -202,7 +202,7 @@ fn a_guard_in_place_holds_no_slots() {
         let (large, _, again) = working_set(&world.machine.stream, set)?;
         assert!(!world.large.is_resident());
         assert_eq!(large.len(), LARGE * SLOT);
-        assert_eq!(again.read_back()?, vec![1.0; LARGE * SLOT]);
+        assert_eq!(again.to_vec()?, vec![1.0; LARGE * SLOT]);
         // A set with all slots but those of the sums, while the guard is held.
         std::thread::scope(|scope| {
             let other = || {
@@ -251,7 +251,7 @@ fn a_guard_in_place_holds_no_slots() {
         reduce,
     } = world;
     drop(large);
-    assert_eq!(sums.read_back().unwrap()[0], 3.0 * (LARGE * SLOT) as f32);
+    assert_eq!(sums.to_vec().unwrap()[0], 3.0 * (LARGE * SLOT) as f32);
     drop((filler, small, sums, reduce, planned, arena));
     drop(machine);
 }

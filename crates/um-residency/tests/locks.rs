@@ -111,11 +111,11 @@ fn everything(machine: &Machine, begun: impl FnOnce(&Arena)) {
     let pass = || {
         for buffer in &all {
             let mut guard = working_set(stream, Update(buffer))?;
-            let value = guard.read_back()?[SLOT / 2];
-            guard.view_mut().fill(value + 10, stream)?;
+            let value = guard.to_vec()?[SLOT / 2];
+            guard.view_mut().fill_on(value + 10, stream)?;
         }
         let mut first = working_set(stream, Write(&all[0]))?;
-        first.view_mut().fill(60, stream)?;
+        first.view_mut().fill_on(60, stream)?;
         Ok::<(), Error>(())
     };
     pass().unwrap();
@@ -133,7 +133,7 @@ fn everything(machine: &Machine, begun: impl FnOnce(&Arena)) {
     }
     planned.report().unwrap();
     for (number, buffer) in all.iter_mut().enumerate() {
-        let found = buffer.read_back().unwrap();
+        let found = buffer.to_vec().unwrap();
         let expected = number as u32 + 60;
         assert!(found.iter().all(|&value| value == expected), "{number}");
         buffer.copy_from_host_at(1, &[3]).unwrap();
@@ -174,7 +174,7 @@ fn everything_unified(machine: &Machine, begun: impl FnOnce(&Arena)) {
         buffer.copy_from_host_at(1, &[3]).unwrap();
         buffer.fill(7).unwrap();
     }
-    assert_eq!(target.read_back().unwrap(), vec![3; SLOT]);
+    assert_eq!(target.to_vec().unwrap(), vec![3; SLOT]);
 }
 
 /// What a subscriber uses.
@@ -214,8 +214,8 @@ fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
         for round in 0..3 {
             for buffer in &all {
                 let mut guard = working_set(stream, Update(buffer)).unwrap();
-                let value = guard.read_back().unwrap()[1];
-                guard.view_mut().fill(value + 10, stream).unwrap();
+                let value = guard.to_vec().unwrap()[1];
+                guard.view_mut().fill_on(value + 10, stream).unwrap();
                 drop(guard);
                 assert_eq!(buffer.read_one(1).unwrap(), value + 10, "{round}");
             }
@@ -275,7 +275,7 @@ fn a_slow_file_stops_only_those_who_need_it() {
     let read_only = |value| Homed::from_slice(&arena, &vec![value; SLOT], Role::ReadOnly).unwrap();
     let (fast, next) = (read_only(2), read_only(3));
     let changed = working_set(stream, Update(&slow));
-    changed.unwrap().view_mut().fill(8, stream).unwrap();
+    changed.unwrap().view_mut().fill_on(8, stream).unwrap();
     drop(working_set(stream, Read(&fast)).unwrap());
     drop(working_set(stream, Read(&slow)).unwrap());
     drop(working_set(stream, Read(&fast)).unwrap());
@@ -285,7 +285,7 @@ fn a_slow_file_stops_only_those_who_need_it() {
     working_set(stream, Update(&slow))
         .unwrap()
         .view_mut()
-        .fill(9, stream)
+        .fill_on(9, stream)
         .unwrap();
     drop(working_set(stream, Read(&fast)).unwrap());
     let (waits, is_waiting) = mpsc::channel();
@@ -309,7 +309,7 @@ fn a_slow_file_stops_only_those_who_need_it() {
         assert_eq!(reads.join().unwrap(), 9);
     });
     sim.on_wait(|_| ());
-    assert_eq!(slow.read_back().unwrap(), vec![9; SLOT]);
+    assert_eq!(slow.to_vec().unwrap(), vec![9; SLOT]);
 }
 
 /// A buffer that is dropped while a pass of another thread reads its file does not wait, and its slots are free afterwards.
@@ -324,7 +324,7 @@ fn a_buffer_is_dropped_while_its_file_is_read() {
     let third = in_file(&arena, 3, Role::ReadOnly);
     let pass = || {
         for buffer in [&first, &second, &third] {
-            working_set(stream, Read(buffer))?.read_back()?;
+            working_set(stream, Read(buffer))?.to_vec()?;
         }
         Ok::<(), Error>(())
     };
@@ -346,10 +346,7 @@ fn a_buffer_is_dropped_while_its_file_is_read() {
     });
     assert!(planned.run(stream, || ()).is_err());
     assert_eq!(
-        working_set(stream, Read(&whole))
-            .unwrap()
-            .read_back()
-            .unwrap(),
+        working_set(stream, Read(&whole)).unwrap().to_vec().unwrap(),
         vec![5; 2 * SLOT]
     );
     assert_eq!(arena.stats().resident_bytes, arena.budget_bytes());

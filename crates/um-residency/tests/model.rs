@@ -90,11 +90,11 @@ impl Known {
     fn check(&self, view: View<'_, u32>) {
         let (len, expected) = (view.len(), self.value.load(Ordering::Relaxed));
         if len <= SMALL {
-            let found = view.read_back().unwrap();
+            let found = view.to_vec().unwrap();
             return assert!(found.iter().all(|&value| value == expected));
         }
         for at in [0, len / 2, len - 1] {
-            let found = view.slice(at..=at).unwrap().read_back().unwrap();
+            let found = view.slice(at..=at).unwrap().to_vec().unwrap();
             assert_eq!(found, [expected]);
         }
     }
@@ -150,7 +150,7 @@ fn play(
                 if access == 0 {
                     all[b].check(to.view());
                 }
-                to.view_mut().fill(new, stream).unwrap();
+                to.view_mut().fill_on(new, stream).unwrap();
                 all[b].value.store(new, Ordering::Relaxed);
                 if dice.below(4) == 0 {
                     drop(from);
@@ -198,7 +198,7 @@ fn random_sets((machine, arena): (&Machine, &Arena), kinds: &[usize]) {
     });
     assert!(sets > 100, "{sets}");
     for known in &shared {
-        let found = known.buffer.read_back().unwrap();
+        let found = known.buffer.to_vec().unwrap();
         let expected = known.value.load(Ordering::Relaxed);
         assert!(found.iter().all(|&value| value == expected));
     }
@@ -259,7 +259,7 @@ fn run_pass(
         let changed = of(Access::Write).chain(of(Access::ReadWrite));
         for (mut guard, (at, _)) in writes.into_iter().chain(updates).zip(changed) {
             let value = first + step as u32;
-            guard.view_mut().fill(value, stream)?;
+            guard.view_mut().fill_on(value, stream)?;
             buffers[*at].value.store(value, Ordering::Relaxed);
         }
     }
@@ -368,7 +368,7 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
                 assert!(
                     known
                         .buffer
-                        .read_back()
+                        .to_vec()
                         .unwrap()
                         .iter()
                         .all(|&value| value == expected)
@@ -477,7 +477,7 @@ fn unified_passes(cuda: CudaVersion, role: impl Fn(&mut Dice) -> Role) {
         }
         for (known, role) in buffers.iter().zip(&roles) {
             if *role != Role::Scratch {
-                let found = known.buffer.read_back().unwrap();
+                let found = known.buffer.to_vec().unwrap();
                 let expected = known.value.load(Ordering::Relaxed);
                 assert!(
                     found.iter().all(|&value| value == expected),
@@ -568,7 +568,7 @@ fn beside_another_thread(is_unified: bool) {
             }
         });
         for known in &shared {
-            let (found, value) = (known.buffer.read_back().unwrap(), &known.value);
+            let (found, value) = (known.buffer.to_vec().unwrap(), &known.value);
             assert!(
                 found
                     .iter()

@@ -97,7 +97,7 @@ impl<'m> Stack<'m> {
             let (before, weight, mut to) = working_set(stream, set)?;
             match before.first() {
                 Some(before) => stream.copy(&before.view(), &mut to.view_mut())?,
-                None => to.view_mut().fill(0.0, stream)?,
+                None => to.view_mut().fill_on(0.0, stream)?,
             }
             self.add(&weight.view(), &mut to.view_mut())?;
         }
@@ -137,7 +137,7 @@ impl<'m> Stack<'m> {
         let mut sum = 0.0;
         for (layer, gradient) in self.gradients.iter().enumerate() {
             sum += layer as f32 + 1.0;
-            let found = gradient.read_back().unwrap();
+            let found = gradient.to_vec().unwrap();
             assert!(
                 found.iter().all(|&value| value == sum * passes as f32),
                 "layer {layer}: {}",
@@ -409,7 +409,7 @@ fn contents_that_a_plan_dropped_are_not_read() {
     let pass = || {
         working_set(stream, Write(&scratch))?
             .view_mut()
-            .fill(1, stream)?;
+            .fill_on(1, stream)?;
         drop(working_set(stream, (Update(&one), Update(&two)))?);
         Ok::<(), Error>(())
     };
@@ -423,13 +423,7 @@ fn contents_that_a_plan_dropped_are_not_read() {
         matches!(refused, Error::ContentsGone { last_step: 0, .. }),
         "{refused}"
     );
-    assert!(
-        scratch
-            .read_back()
-            .unwrap_err()
-            .to_string()
-            .contains("gone")
-    );
+    assert!(scratch.to_vec().unwrap_err().to_string().contains("gone"));
     drop(working_set(stream, Write(&scratch)).unwrap());
     drop(working_set(stream, Read(&scratch)).unwrap());
     planned.run(stream, pass).unwrap().unwrap();
@@ -457,7 +451,7 @@ fn contents_that_a_plan_dropped_stay_gone_in_the_next_pass() {
     let pass = || {
         working_set(stream, Write(&scratch))?
             .view_mut()
-            .fill(1, stream)?;
+            .fill_on(1, stream)?;
         drop(working_set(stream, Read(&scratch))?);
         others
             .iter()
@@ -474,7 +468,7 @@ fn contents_that_a_plan_dropped_stay_gone_in_the_next_pass() {
         assert!(is_gone(planned.run(stream, read).unwrap()));
         let update = || working_set(stream, Update(&scratch)).map(drop);
         assert!(is_gone(planned.run(stream, update).unwrap()));
-        assert!(scratch.read_back().is_err());
+        assert!(scratch.to_vec().is_err());
     }
 }
 
@@ -488,8 +482,8 @@ fn the_first_use_of_a_scratch_buffer_reads_no_other_buffer() {
         let found = std::cell::RefCell::new(Vec::new());
         let pass = || {
             let read = match updates {
-                true => working_set(stream, Update(&scratch))?.read_back()?,
-                false => working_set(stream, Read(&scratch))?.read_back()?,
+                true => working_set(stream, Update(&scratch))?.to_vec()?,
+                false => working_set(stream, Read(&scratch))?.to_vec()?,
             };
             found.borrow_mut().push(read);
             drop(working_set(stream, Update(&scratch))?);
@@ -527,7 +521,7 @@ fn slots_that_were_taken_ahead_have_no_contents() {
     let pass = || {
         working_set(stream, Write(&result))?
             .view_mut()
-            .fill(7, stream)?;
+            .fill_on(7, stream)?;
         drop(working_set(stream, (Read(&one), Read(&two)))?);
         Ok::<(), Error>(())
     };
@@ -543,13 +537,13 @@ fn slots_that_were_taken_ahead_have_no_contents() {
     drop(working_set(stream, (Read(&one), Read(&two))).unwrap());
     for _ in 0..3 {
         let guard = working_set(stream, Read(&result)).unwrap();
-        assert_eq!(guard.read_back().unwrap(), vec![7; SLOT]);
+        assert_eq!(guard.to_vec().unwrap(), vec![7; SLOT]);
     }
     planned.run(stream, pass).unwrap().unwrap();
     let read = || {
         working_set(stream, Read(&result))
             .unwrap()
-            .read_back()
+            .to_vec()
             .unwrap()
     };
     assert_eq!(planned.run(stream, read).unwrap(), vec![7; SLOT]);

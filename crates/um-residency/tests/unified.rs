@@ -112,7 +112,7 @@ impl Layers {
     }
 
     fn check(&self) {
-        let found = self.sums.borrow().read_back().unwrap();
+        let found = self.sums.borrow().to_vec().unwrap();
         let expected = (1..=LAYERS).map(|layer| (layer * LAYER * SLOT) as f32);
         assert_eq!(found, expected.collect::<Vec<_>>());
     }
@@ -196,7 +196,7 @@ fn sets_without_a_plan_take_turns() {
     let all = [1.0, 2.0, 3.0].map(|value| homed(&machine, &arena, value, 1));
     let holds = |at: usize| {
         let guard = working_set(stream, Read(&all[at])).unwrap();
-        assert_eq!(guard.read_back().unwrap(), vec![at as f32 + 1.0; SLOT]);
+        assert_eq!(guard.to_vec().unwrap(), vec![at as f32 + 1.0; SLOT]);
     };
     arena.announce(&Read(&all[1])).unwrap();
     holds(0);
@@ -226,19 +226,19 @@ fn the_host_reads_and_writes_the_home() {
     let before = free();
     let guard = working_set(stream, Read(&buffer)).unwrap();
     assert_eq!(buffer.read_one(5).unwrap(), 1.0);
-    assert_eq!(guard.read_back().unwrap(), vec![1.0; 2 * SLOT]);
+    assert_eq!(guard.to_vec().unwrap(), vec![1.0; 2 * SLOT]);
     assert!(machine.sim.is_none() || before - free() == 4 << 20);
     drop(guard);
     buffer.copy_from_host_at(3, &[7.0]).unwrap();
     assert!(!buffer.is_resident());
     assert!(machine.sim.is_none() || before == free());
-    let found = working_set(stream, Read(&buffer)).unwrap().read_back();
+    let found = working_set(stream, Read(&buffer)).unwrap().to_vec();
     assert_eq!(found.unwrap()[2..5], [1.0, 7.0, 1.0]);
     buffer.fill(9.0).unwrap();
     let mut other = buffer.clone_empty(10).unwrap();
     other.copy_from_host(&[4.0; 10]).unwrap();
-    assert_eq!(other.read_back().unwrap(), [4.0; 10]);
-    let found = working_set(stream, Read(&buffer)).unwrap().read_back();
+    assert_eq!(other.to_vec().unwrap(), [4.0; 10]);
+    let found = working_set(stream, Read(&buffer)).unwrap().to_vec();
     assert_eq!(found.unwrap(), vec![9.0; 2 * SLOT]);
     std::mem::forget(working_set(stream, Read(&buffer)).unwrap());
     let refused = buffer.fill(1.0).unwrap_err();
@@ -287,7 +287,7 @@ fn arenas_and_homes_that_do_not_suit() {
         ] {
             assert_eq!(refused.unwrap_err().to_string(), words);
         }
-        assert_eq!(pinned.read_back().unwrap(), [1; 9]);
+        assert_eq!(pinned.to_vec().unwrap(), [1; 9]);
         let below = machine.device.as_cuda_um();
         let made = |placement| {
             let options = UnifiedOptions::default().placement(placement);
@@ -394,7 +394,7 @@ fn weights_are_beside_results_of_an_arena_of_slots() {
     }
     for (at, result) in results.iter().enumerate() {
         let expected = 4.0 * (at as f32 + 1.0);
-        assert_eq!(result.read_back().unwrap(), vec![expected; SLOT]);
+        assert_eq!(result.to_vec().unwrap(), vec![expected; SLOT]);
     }
 }
 

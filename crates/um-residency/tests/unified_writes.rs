@@ -27,11 +27,7 @@ fn homed(arena: &Arena, value: f32, role: Role) -> Homed<f32> {
 }
 
 fn is_all(buffer: &Homed<f32>, value: f32) -> bool {
-    buffer
-        .read_back()
-        .unwrap()
-        .iter()
-        .all(|&found| found == value)
+    buffer.to_vec().unwrap().iter().all(|&found| found == value)
 }
 
 /// Begins to count what the driver moves.
@@ -93,7 +89,7 @@ fn written_buffers_take_turns() {
             if turn % 4 == 3 {
                 let mut guard = working_set(stream, Write(&all[at])).unwrap();
                 expected[at] = turn as f32;
-                guard.view_mut().fill(expected[at], stream).unwrap();
+                guard.view_mut().fill_on(expected[at], stream).unwrap();
             } else {
                 let set = (Read(&more), Update(&all[at]));
                 let (more, mut guard) = working_set(stream, set).unwrap();
@@ -119,7 +115,7 @@ fn a_write_comes_without_the_contents() {
         for round in 0..3 {
             for buffer in &all {
                 let mut guard = working_set(stream, Write(buffer)).unwrap();
-                guard.view_mut().fill(round as f32, stream).unwrap();
+                guard.view_mut().fill_on(round as f32, stream).unwrap();
             }
         }
         check(&machine, &arena);
@@ -171,7 +167,7 @@ fn dead_contents_are_not_transferred() {
         let pass = || {
             for result in &results {
                 let mut guard = working_set(stream, Write(&scratch))?;
-                guard.view_mut().fill(1.0, stream)?;
+                guard.view_mut().fill_on(1.0, stream)?;
                 drop(guard);
                 let (from, mut to) = working_set(stream, (Read(&scratch), Update(result)))?;
                 let launched = saxpy.launch(stream, 1.0, &from, &mut to);
@@ -198,7 +194,7 @@ fn dead_contents_are_not_transferred() {
         };
         assert!(dropped(Change::Drop) > 0, "{report}");
         assert_eq!(dropped(Change::Out) > 0, !discards(&machine), "{report}");
-        let refused = scratch.read_back().unwrap_err();
+        let refused = scratch.to_vec().unwrap_err();
         assert!(refused.to_string().contains("are gone"), "{refused}");
         assert!(results.iter().all(|result| is_all(result, 5.0)));
     }
@@ -214,7 +210,7 @@ fn a_pass_that_reads_what_the_plan_overwrites_finds_it() {
         for pair in [[0, 1], [1, 2], [2, 3], [3, 0]] {
             let set = pair.map(|at| Write(&all[at]));
             for (mut guard, at) in working_set(stream, set)?.into_iter().zip(pair) {
-                guard.view_mut().fill(at as f32, stream)?;
+                guard.view_mut().fill_on(at as f32, stream)?;
             }
         }
         Ok(())
@@ -269,10 +265,10 @@ fn pages_leave_after_the_kernels_that_read_them() {
         reduce.sum(&other, &guard, &mut sum).unwrap();
         drop(guard);
         let mut guard = working_set(&machine.stream, Update(&next)).unwrap();
-        guard.view_mut().fill(3.0, &machine.stream).unwrap();
+        guard.view_mut().fill_on(3.0, &machine.stream).unwrap();
     }
     check(&machine, &arena);
-    assert_eq!(sum.read_back().unwrap(), [2.0 * SLOT as f32]);
+    assert_eq!(sum.to_vec().unwrap(), [2.0 * SLOT as f32]);
 }
 
 #[test]
@@ -283,12 +279,12 @@ fn the_host_reads_and_writes_what_moved() {
     count(&machine);
     let guard = working_set(stream, Read(&buffer)).unwrap();
     assert_eq!(buffer.read_one(5).unwrap(), 1.0);
-    assert_eq!(guard.read_back().unwrap(), vec![1.0; SLOT]);
+    assert_eq!(guard.to_vec().unwrap(), vec![1.0; SLOT]);
     drop(guard);
     working_set(stream, Update(&buffer))
         .unwrap()
         .view_mut()
-        .fill(2.0, stream)
+        .fill_on(2.0, stream)
         .unwrap();
     buffer.write_back().unwrap();
     assert!(
@@ -301,15 +297,15 @@ fn the_host_reads_and_writes_what_moved() {
     assert_eq!(
         working_set(stream, Read(&buffer))
             .unwrap()
-            .read_back()
+            .to_vec()
             .unwrap()[2..5],
         [2.0, 7.0, 2.0]
     );
     let mut empty = buffer.clone_empty(10).unwrap();
     empty.fill(4.0).unwrap();
-    assert_eq!(empty.read_back().unwrap(), [4.0; 10]);
+    assert_eq!(empty.to_vec().unwrap(), [4.0; 10]);
     let guard = working_set(stream, Update(&buffer)).unwrap();
-    let refused = buffer.read_back().unwrap_err();
+    let refused = buffer.to_vec().unwrap_err();
     assert!(
         matches!(refused, CudaError::WouldDeadlock { .. }),
         "{refused}"
@@ -347,15 +343,15 @@ fn the_host_reads_beside_threads_that_write() {
                 0 | 1 if at < 4 => {
                     let set = (Read(&all[4]), Write(&all[at]));
                     let (_beside, mut guard) = working_set(&stream, set).unwrap();
-                    guard.view_mut().fill(turn as f32, &stream).unwrap();
+                    guard.view_mut().fill_on(turn as f32, &stream).unwrap();
                 }
                 2 if at < 4 => {
                     let guard = working_set(&stream, Update(&all[at])).unwrap();
-                    let found = guard.read_back().unwrap();
+                    let found = guard.to_vec().unwrap();
                     assert!(found.iter().all(|value| *value == found[0]));
                 }
                 _ => {
-                    let found = all[at].read_back().unwrap();
+                    let found = all[at].to_vec().unwrap();
                     assert!(found.iter().all(|value| *value == found[0]));
                 }
             }

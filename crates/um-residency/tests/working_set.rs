@@ -25,7 +25,7 @@ fn homed(arena: &Arena, value: u32, slots: usize, role: Role) -> Homed<u32> {
 
 fn holds(buffer: &Homed<u32>, value: u32) -> bool {
     buffer
-        .read_back()
+        .to_vec()
         .unwrap()
         .iter()
         .all(|&element| element == value)
@@ -41,8 +41,8 @@ fn contents_survive_as_buffers_take_turns() {
         for round in 0..3 {
             for buffer in &buffers {
                 let mut guard = working_set(stream, Update(buffer)).unwrap();
-                let first = guard.read_back().unwrap()[SLOT / 2];
-                guard.view_mut().fill(first + 10, stream).unwrap();
+                let first = guard.to_vec().unwrap()[SLOT / 2];
+                guard.view_mut().fill_on(first + 10, stream).unwrap();
             }
             assert!(
                 arena.stats().resident_bytes <= arena.budget_bytes(),
@@ -56,7 +56,7 @@ fn contents_survive_as_buffers_take_turns() {
         assert_eq!(
             working_set(stream, Read(&buffers[0]))
                 .unwrap()
-                .read_back()
+                .to_vec()
                 .unwrap(),
             vec![3; SLOT]
         );
@@ -120,7 +120,7 @@ fn clean_contents_are_dropped_and_written_ones_go_home() {
     );
     let guard = working_set(stream, Read(&scratch)).unwrap();
     assert_eq!(
-        guard.read_back().unwrap(),
+        guard.to_vec().unwrap(),
         vec![0; SLOT],
         "a new buffer holds zeros"
     );
@@ -197,15 +197,15 @@ fn a_set_is_packed_if_its_own_buffers_are_in_the_way() {
     let large = homed(&arena, 9, 2, Role::ReadWrite);
     for buffer in &small {
         let mut guard = working_set(stream, Update(buffer)).unwrap();
-        let value = guard.read_back().unwrap()[0];
-        guard.view_mut().fill(value + 20, stream).unwrap();
+        let value = guard.to_vec().unwrap()[0];
+        guard.view_mut().fill_on(value + 20, stream).unwrap();
     }
     let (a, b, c) = working_set(stream, (Read(&small[1]), Read(&large), Read(&small[3]))).unwrap();
     assert_eq!(
         [
-            a.read_back().unwrap()[7],
-            b.read_back().unwrap()[7],
-            c.read_back().unwrap()[7]
+            a.to_vec().unwrap()[7],
+            b.to_vec().unwrap()[7],
+            c.to_vec().unwrap()[7]
         ],
         [21, 9, 23]
     );
@@ -223,7 +223,7 @@ fn guards_are_arguments_of_kernels() {
     let (from, mut to) = working_set(stream, (Read(&x), Update(&y))).unwrap();
     saxpy.launch(stream, 3.0, &from, &mut to).unwrap();
     drop((from, to));
-    assert_eq!(y.read_back().unwrap(), vec![7.0; SLOT]);
+    assert_eq!(y.to_vec().unwrap(), vec![7.0; SLOT]);
 }
 
 #[test]
@@ -274,10 +274,10 @@ fn a_thread_never_waits_for_itself() {
         );
     }
     assert!(matches!(
-        b.read_back().unwrap_err(),
+        b.to_vec().unwrap_err(),
         CudaError::WouldDeadlock { .. }
     ));
-    assert_eq!(a.read_back().unwrap(), vec![1; SLOT], "which is only read");
+    assert_eq!(a.to_vec().unwrap(), vec![1; SLOT], "which is only read");
     drop(first);
     drop(working_set(stream, Read(&c)).unwrap());
     drop(second);
@@ -296,10 +296,10 @@ fn a_thread_waits_for_the_guards_of_another() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let guard = working_set(stream, Read(&b)).unwrap();
-            done.send(guard.read_back().unwrap()[0]).unwrap();
+            done.send(guard.to_vec().unwrap()[0]).unwrap();
         });
         assert!(is_done.recv_timeout(Duration::from_millis(50)).is_err());
-        guard.view_mut().fill(7, stream).unwrap();
+        guard.view_mut().fill_on(7, stream).unwrap();
         drop(guard);
         assert_eq!(is_done.recv().unwrap(), 2);
     });
@@ -375,12 +375,12 @@ fn a_file_is_read_and_written_back() {
         };
         let from = Homed::<u32>::from_file(&arena, open(), (4, SLOT), Role::ReadWrite).unwrap();
         let guard = working_set(stream, Read(&from)).unwrap();
-        assert_eq!(guard.read_back().unwrap(), elements[1..=SLOT]);
+        assert_eq!(guard.to_vec().unwrap(), elements[1..=SLOT]);
         drop(guard);
         working_set(stream, Update(&from))
             .unwrap()
             .view_mut()
-            .fill(8, stream)
+            .fill_on(8, stream)
             .unwrap();
         from.write_back().unwrap();
         let mut bytes = Vec::new();
@@ -474,11 +474,11 @@ fn a_failed_read_leaves_the_arena_as_it_was() {
         working_set(stream, (Write(buffer), Read(&from))).unwrap_err();
     }
     assert!(holds(&other, 4) && holds(&scratch, 5));
-    let elements = working_set(stream, Read(&scratch)).unwrap().read_back();
+    let elements = working_set(stream, Read(&scratch)).unwrap().to_vec();
     assert_eq!(elements.unwrap(), vec![5; SLOT]);
     file.as_file().set_len(2 * MIB).unwrap();
     let (_, guard) = working_set(stream, (Update(&other), Read(&from))).unwrap();
-    assert_eq!(guard.read_back().unwrap().len(), SLOT);
+    assert_eq!(guard.to_vec().unwrap().len(), SLOT);
     drop(guard);
     assert!(holds(&other, 4));
 }
@@ -551,13 +551,13 @@ fn a_failed_write_of_the_host_keeps_the_arenas_contents() {
     rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::WRITE).unwrap();
     let mut buffer = Homed::<u32>::from_file(&arena, file, (0, SLOT), Role::ReadWrite).unwrap();
     let mut guard = working_set(stream, Update(&buffer)).unwrap();
-    guard.view_mut().fill(8, stream).unwrap();
+    guard.view_mut().fill_on(8, stream).unwrap();
     drop(guard);
     let refused = buffer.copy_from_host(&vec![9; SLOT]).unwrap_err();
     assert!(matches!(refused, CudaError::Io { .. }), "{refused}");
     assert!(buffer.copy_from_host_at(3, &[9]).is_err());
     let guard = working_set(stream, Read(&buffer)).unwrap();
-    assert_eq!(guard.read_back().unwrap(), vec![8; SLOT]);
+    assert_eq!(guard.to_vec().unwrap(), vec![8; SLOT]);
     drop(guard);
     // It cannot leave, and the set that needs its slots changes nothing.
     let large = homed(&arena, 5, 2, Role::ReadOnly);
@@ -567,7 +567,7 @@ fn a_failed_write_of_the_host_keeps_the_arenas_contents() {
         "{refused}"
     );
     let guard = working_set(stream, Read(&buffer)).unwrap();
-    assert_eq!(guard.read_back().unwrap(), vec![8; SLOT]);
+    assert_eq!(guard.to_vec().unwrap(), vec![8; SLOT]);
 }
 
 /// The measurement takes slots as a set does, also the only one, and its buffers have no number.
@@ -580,7 +580,7 @@ fn the_link_of_any_arena_is_measured() {
         let all = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadWrite));
         for buffer in &all {
             let mut guard = working_set(stream, Update(buffer)).unwrap();
-            guard.view_mut().fill(7, stream).unwrap();
+            guard.view_mut().fill_on(7, stream).unwrap();
         }
         let link = arena.measure_link().unwrap();
         assert!(link.in_bytes_per_second > 1e9, "{link:?}");
@@ -612,7 +612,7 @@ fn an_empty_file_is_a_home() {
     let empty = Homed::<u32>::from_file(&arena, file, (0, 0), Role::ReadWrite).unwrap();
     assert!(working_set(stream, Update(&empty)).unwrap().is_empty());
     drop(working_set(stream, Read(&empty)).unwrap());
-    assert!(empty.read_back().unwrap().is_empty());
+    assert!(empty.to_vec().unwrap().is_empty());
 }
 
 #[test]

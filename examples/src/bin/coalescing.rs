@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         for stride in STRIDES {
             let mut times = Vec::new();
             for _ in 0..ROUNDS {
-                output.set_zero(&stream)?;
+                output.fill_on(0.0, &stream)?;
                 let before = Event::timed(&stream)?;
                 if stride == 1 {
                     copy.coalesced(&stream, &input, &mut output)?;

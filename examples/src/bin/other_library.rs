@@ -77,7 +77,7 @@ fn their_stream(machine: &Machine) -> Result<(), Failure> {
     // SAFETY: the owner keeps the stream.
     let stream = unsafe { device.adopt_stream(raw, owner) }?;
     let mut data = UnifiedBuffer::<u8>::zeroed(device, LEN)?;
-    data.fill(1, &stream)?;
+    data.fill_on(1, &stream)?;
     assert_all(&data.host()?, 1)
 }
 
@@ -89,7 +89,7 @@ fn their_memory(machine: &Machine) -> Result<(), Failure> {
     let address = NonNull::new(owner.as_device_ptr().cast_mut()).ok_or("no address")?;
     // SAFETY: the owner keeps the memory, and nothing else uses it.
     let mut data = unsafe { DeviceBuffer::from_foreign(device, address, LEN, owner) }?;
-    data.fill(2, &device.stream()?)?;
+    data.fill_on(2, &device.stream()?)?;
     assert_all(&data.to_vec()?, 2)
 }
 
@@ -132,7 +132,7 @@ fn they_free(machine: &Machine) -> Result<String, Failure> {
     };
     let (cuda, stream) = (device.runtime().table(), device.stream()?);
     let mut data = UnifiedBuffer::<u8>::zeroed_in(&pool, LEN)?;
-    data.fill(5, &stream)?;
+    data.fill_on(5, &stream)?;
     assert_all(&data.host()?, 5)?;
     let address = data.into_raw(&stream).map_err(|(_, error)| error)?;
     // SAFETY: the memory is theirs now.

@@ -121,7 +121,7 @@ fn scale_round(
     let numbers = values(input.len(), round);
     input.host_mut()?.copy_from_slice(&numbers);
     if hints == Hints::Prefetch {
-        input.prefetch(Location::Device(stream.device().ordinal()), stream)?;
+        input.prefetch_on(Location::Device(stream.device().ordinal()), stream)?;
     }
     let before = Event::timed(stream)?;
     scale.launch(stream, &*input, &mut *output, 0.5)?;
@@ -183,8 +183,8 @@ impl Vectors {
         self.targets.host_mut()?.copy_from_slice(&targets);
         if hints != Hints::None {
             let here = Location::Device(stream.device().ordinal());
-            self.queries.prefetch(here, stream)?;
-            self.targets.prefetch(here, stream)?;
+            self.queries.prefetch_on(here, stream)?;
+            self.targets.prefetch_on(here, stream)?;
         }
         let before = Event::timed(stream)?;
         search.launch(

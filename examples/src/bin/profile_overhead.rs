@@ -60,6 +60,6 @@ fn run(args: &Args) -> Result<(), Failure> {
 fn time(args: &RecallArgs, inputs: &Inputs) -> Result<Duration, Failure> {
     let report = batch_recall::run(args, inputs)?;
     let phases = &report.runs[0].phases_us;
-    let us = phases.place + phases.compute + phases.read_back;
+    let us = phases.place + phases.compute + phases.to_vec;
     Ok(Duration::from_secs_f64(us * 1e-6))
 }

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             let (mut shared, mut naive) = (Vec::new(), Vec::new());
             for round in 0..2 * ROUNDS {
                 let in_shared_memory = round % 2 == 0;
-                sum.set_zero(&stream)?;
+                sum.fill_on(0.0, &stream)?;
                 let before = Event::timed(&stream)?;
                 if in_shared_memory {
                     reduce.sum(&stream, &input, &mut sum)?;

@@ -205,9 +205,11 @@ impl Work {
         for buffer in [&weights, &activations] {
             match hint {
                 Hint::None | Hint::Prefetch | Hint::Patterns => {}
-                Hint::ReadMostly => buffer.advise(Advice::SetReadMostly)?,
-                Hint::PreferDevice => buffer.advise(Advice::SetPreferredLocation(here))?,
-                Hint::PreferHost => buffer.advise(Advice::SetPreferredLocation(Location::Host))?,
+                Hint::ReadMostly => drop(buffer.advise(Advice::SetReadMostly)?),
+                Hint::PreferDevice => drop(buffer.advise(Advice::SetPreferredLocation(here))?),
+                Hint::PreferHost => {
+                    buffer.advise(Advice::SetPreferredLocation(Location::Host))?;
+                }
                 Hint::AccessedBy => {
                     buffer.advise(Advice::SetAccessedBy(here))?;
                     buffer.advise(Advice::SetAccessedBy(Location::Host))?;
@@ -247,8 +249,8 @@ impl Work {
     fn prefetch(&self, to: Location, stream: &Stream) -> Result<(), Failure> {
         // A pattern chooses the kind of memory; managed memory still needs prefetches.
         if matches!(self.hint, Hint::Prefetch | Hint::Patterns) {
-            self.weights.prefetch(to, stream)?;
-            self.activations.prefetch(to, stream)?;
+            self.weights.prefetch_on(to, stream)?;
+            self.activations.prefetch_on(to, stream)?;
         }
         Ok(())
     }

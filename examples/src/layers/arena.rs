@@ -55,7 +55,7 @@ impl<'s, 'b> Layers<'s, 'b> {
                 Homes::Pinned => Homed::from_pinned(&arena, home, Role::ReadOnly)?,
                 Homes::File => {
                     let mut file = tempfile::tempfile()?;
-                    file.write_all(bytemuck::cast_slice(&home.read_back()?))?;
+                    file.write_all(bytemuck::cast_slice(&home.to_vec()?))?;
                     Homed::from_file(&arena, file, (0, home.len()), Role::ReadOnly)?
                 }
             };
@@ -93,7 +93,7 @@ impl<'s, 'b> Layers<'s, 'b> {
     pub fn unplanned(&mut self, passes: usize) -> Result<Duration, Failure> {
         self.sum.set_zero()?;
         let time = self.stack.time(passes, || self.pass())?;
-        self.stack.shape.check(&self.sum.read_back()?, passes)?;
+        self.stack.shape.check(&self.sum.to_vec()?, passes)?;
         Ok(time)
     }
 
@@ -113,7 +113,7 @@ impl<'s, 'b> Layers<'s, 'b> {
             planned.run(stream, || self.pass())??;
         }
         let report = planned.report()?;
-        self.stack.shape.check(&self.sum.read_back()?, passes + 1)?;
+        self.stack.shape.check(&self.sum.to_vec()?, passes + 1)?;
         let steady = &report.passes[2.min(passes - 1)..];
         let mut times: Vec<_> = steady.iter().map(|pass| pass.time).collect();
         times.sort_unstable();

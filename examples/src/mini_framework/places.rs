@@ -98,7 +98,7 @@ impl Tensor {
         let device = self.place.stream.device().ordinal();
         self.storage
             .read()?
-            .prefetch(Location::Device(device), &self.place.stream)?;
+            .prefetch_on(Location::Device(device), &self.place.stream)?;
         Ok(())
     }
 }

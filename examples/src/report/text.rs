@@ -65,13 +65,13 @@ impl Report {
         self.row(lines, "load", |run| time(run.phases_us.load));
         self.row(lines, "place", |run| time(run.phases_us.place));
         self.row(lines, "compute", |run| time(run.phases_us.compute));
-        self.row(lines, "read back", |run| time(run.phases_us.read_back));
+        self.row(lines, "read back", |run| time(run.phases_us.to_vec));
         if self.simulated() {
             type Pick = fn(&PredictedPhases) -> f64;
             let predicted: [(&str, Pick); 3] = [
                 ("place, predicted", |phases| phases.place),
                 ("compute, predicted", |phases| phases.compute),
-                ("read back, predicted", |phases| phases.read_back),
+                ("read back, predicted", |phases| phases.to_vec),
             ];
             for (name, pick) in predicted {
                 self.row(lines, name, |run| {

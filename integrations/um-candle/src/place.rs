@@ -26,7 +26,7 @@ impl UnifiedDevice {
     pub fn prefetch(&self, tensor: &Tensor, location: impl Into<Location>) -> Result<()> {
         let location = location.into();
         self.lent(tensor, |buffer, stream| {
-            buffer.prefetch(location, stream.ours())
+            buffer.prefetch_on(location, stream.ours())
         })
     }
 

@@ -68,7 +68,7 @@ fn managed_memory(session: &Session, elements: &[f32]) -> Outcome<UnifiedBuffer<
 
 fn settle(session: &Session, buffer: &UnifiedBuffer<f32>) -> Outcome<()> {
     if session.device.capabilities().concurrent_managed_access {
-        buffer.prefetch(Location::from(&session.device), &session.stream)?;
+        buffer.prefetch_on(Location::from(&session.device), &session.stream)?;
     }
     Ok(session.stream.synchronize()?)
 }

@@ -23,7 +23,7 @@ pub(super) fn calls(session: &mut Session) -> Outcome<()> {
         })
     };
     let stream = &session.stream;
-    let enqueue = each(&|output| Ok(output.set_zero(stream)?))?;
+    let enqueue = each(&|output| Ok(output.fill_on(0.0, stream)?))?;
     let launch = match &session.scale {
         Some(scale) => each(&|output| Ok(scale.launch(stream, &input, output, 2.0)?))?,
         None => 0.0,
@@ -64,7 +64,7 @@ pub(super) fn kernels(session: &mut Session) -> Outcome<()> {
         let mut output =
             DeviceBuffer::zeroed_in(&DeviceMemory::new(&session.device), source.len())?;
         let seconds = seconds(session, scale, &input, &mut output)?;
-        verify(&output.read_back()?, &source, 2.0)?;
+        verify(&output.to_vec()?, &source, 2.0)?;
         Outcome::Ok(seconds)
     };
     let large = session.plan.large;

@@ -30,7 +30,7 @@ impl Run<'_> {
                 };
                 for access in self.without(&accesses, &Change::NoAdvice) {
                     if let Some(buffer) = self.memory[&access.buffer].managed() {
-                        buffer.advise_range(range_of(&access), advice)?;
+                        buffer.view(range_of(&access))?.advise(advice)?;
                     }
                 }
                 Ok(())
@@ -74,7 +74,9 @@ impl Run<'_> {
         let stream = self.machine.stream(device, stream)?;
         for access in accesses {
             if let Some(buffer) = self.memory[&access.buffer].managed() {
-                buffer.prefetch_range(range_of(access), location, stream)?;
+                buffer
+                    .view(range_of(access))?
+                    .prefetch_on(location, stream)?;
             }
         }
         Ok(())

@@ -96,7 +96,7 @@ impl<T: Element> DeviceBuffer<T> {
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;
-        buffer.set_zero(&resource.device().default_stream()?)?;
+        buffer.fill_on(T::zeroed(), &resource.device().default_stream()?)?;
         Ok(buffer)
     }
 

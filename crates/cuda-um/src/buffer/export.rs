@@ -31,12 +31,12 @@ use std::sync::Arc;
 ///
 /// let (ours, theirs) = (device.stream()?, device.stream()?); // `theirs` stands for a stream of the other library
 /// let mut buffer = UnifiedBuffer::<f32>::zeroed(&device, 1000)?;
-/// buffer.fill(1.0, &ours)?;
+/// buffer.fill_on(1.0, &ours)?;
 /// let mut buffer = Arc::new(buffer);
 /// let exported = buffer.export(&theirs)?; // later work on `theirs` runs after the fill
 /// // … the other library enqueues kernels on `theirs` that read at `exported.as_ptr()` …
 /// exported.returned_on(&theirs)?; // later writes run after these kernels
-/// Arc::get_mut(&mut buffer).unwrap().fill(2.0, &ours)?;
+/// Arc::get_mut(&mut buffer).unwrap().fill_on(2.0, &ours)?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///

@@ -44,7 +44,7 @@ pub struct HostRef<'a, T> {
 /// # let stream = device.stream().unwrap();
 /// let mut buffer = cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap();
 /// let mut guard = buffer.host_mut().unwrap();
-/// buffer.fill(1, &stream).unwrap();
+/// buffer.fill_on(1, &stream).unwrap();
 /// guard[0] = 2;
 /// ```
 pub struct HostMut<'a, T> {

@@ -162,19 +162,10 @@ macro_rules! read_methods {
             ///
             /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the host has too little memory, and the errors of
             /// [`copy_to_host`](Self::copy_to_host).
-            pub fn read_back(&self) -> $crate::Result<Vec<T>> {
-                let mut elements = $crate::buffer::host_vec::zeroed("read_back", self.len())?;
+            pub fn to_vec(&self) -> $crate::Result<Vec<T>> {
+                let mut elements = $crate::buffer::host_vec::zeroed("to_vec", self.len())?;
                 self.copy_to_host(&mut elements)?;
                 Ok(elements)
-            }
-
-            /// Does the same as [`read_back`](Self::read_back).
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`read_back`](Self::read_back).
-            pub fn to_vec(&self) -> $crate::Result<Vec<T>> {
-                self.read_back()
             }
 
             /// Does the same as [`copy_to_host`](Self::copy_to_host), without blocking the thread for long: awaits work that writes the
@@ -298,7 +289,22 @@ macro_rules! write_methods {
                 $crate::buffer::overwrite::overwrite(target, first, make)
             }
 
-            /// Sets every element to `value`.
+            /// Sets every element to `value`, on the library's stream of the device.
+            ///
+            /// # Ordering
+            ///
+            /// The same as for [`fill_on`](Self::fill_on).
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`fill_on`](Self::fill_on).
+            #[doc(alias = "cudaMemset")]
+            pub fn fill(&mut self, value: T) -> $crate::Result<()> {
+                let stream = self.device().default_stream()?;
+                self.fill_on(value, &stream)
+            }
+
+            /// Sets every element to `value`, on a stream.
             ///
             /// # Ordering
             ///
@@ -311,12 +317,33 @@ macro_rules! write_methods {
             /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and the errors of the CUDA functions.
             #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]
-            pub fn fill(&mut self, value: T, stream: &$crate::Stream) -> $crate::Result<()> {
+            pub fn fill_on(&mut self, value: T, stream: &$crate::Stream) -> $crate::Result<()> {
                 let view = self.$reborrow().into_bytes();
                 $crate::buffer::fill::fill(view, bytemuck::bytes_of(&value), stream)
             }
 
-            /// Copies the elements in `range` to other elements of the same memory, from element `to` on. The two ranges may overlap.
+            /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on the library's stream of the
+            /// device. The two ranges may overlap.
+            ///
+            /// # Ordering
+            ///
+            /// The same as for [`copy_within_on`](Self::copy_within_on).
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`copy_within_on`](Self::copy_within_on).
+            #[doc(alias = "memmove")]
+            pub fn copy_within(
+                &mut self,
+                range: impl std::ops::RangeBounds<usize>,
+                to: usize,
+            ) -> $crate::Result<()> {
+                let stream = self.device().default_stream()?;
+                self.copy_within_on(range, to, &stream)
+            }
+
+            /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on a stream. The two ranges may
+            /// overlap.
             ///
             /// Ranges that overlap by nearly all of their elements are copied through up to 8 MiB of device memory.
             ///
@@ -328,7 +355,7 @@ macro_rules! write_methods {
             ///
             /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of [`Stream::copy`](crate::Stream::copy).
             #[doc(alias = "memmove")]
-            pub fn copy_within(
+            pub fn copy_within_on(
                 &mut self,
                 range: impl std::ops::RangeBounds<usize>,
                 to: usize,
@@ -339,20 +366,6 @@ macro_rules! write_methods {
                 let [from, to] = [from, to].map(|range| $crate::range::to_bytes::<T>(&range));
                 let view = self.$reborrow().into_bytes();
                 $crate::buffer::copy_within::copy_within(view, from, to.start, stream)
-            }
-
-            /// Sets every byte to zero.
-            ///
-            /// # Ordering
-            ///
-            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream.
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`fill`](Self::fill).
-            #[doc(alias = "cudaMemset")]
-            pub fn set_zero(&mut self, stream: &$crate::Stream) -> $crate::Result<()> {
-                $crate::buffer::fill::fill(self.$reborrow().into_bytes(), &[0], stream)
             }
         }
     };

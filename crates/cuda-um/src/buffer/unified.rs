@@ -28,8 +28,8 @@ use std::panic::Location;
 /// let stream = device.stream()?;
 /// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
 /// data.host_mut()?[0] = 1.0; // waits for the GPU, then the CPU writes in place
-/// data.prefetch(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it
-/// data.fill(2.0, &stream)?;
+/// data.prefetch_on(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it
+/// data.fill_on(2.0, &stream)?;
 /// assert_eq!(data.host()?[0], 2.0);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
@@ -129,7 +129,7 @@ impl<T: Element> UnifiedBuffer<T> {
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         let mut buffer = Self::allocate(device, len, options)?;
         buffer.populate()?;
-        buffer.set_zero(&device.default_stream()?)?;
+        buffer.fill_on(T::zeroed(), &device.default_stream()?)?;
         buffer.advise_as_chosen()?;
         Ok(buffer)
     }
@@ -204,7 +204,7 @@ impl<T: Element> UnifiedBuffer<T> {
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;
         buffer.populate()?;
-        buffer.set_zero(&resource.device().default_stream()?)?;
+        buffer.fill_on(T::zeroed(), &resource.device().default_stream()?)?;
         Ok(buffer)
     }
 
@@ -248,14 +248,14 @@ impl<T: Element> UnifiedBuffer<T> {
         {
             return Ok(());
         }
-        self.prefetch(device, &device.default_stream()?)
+        self.prefetch(device)?.require()
     }
 
     /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as the
     /// former buffer of a pool's block may have left it, faults on each page.
     fn advise_as_chosen(&self) -> Result<()> {
         match self.chosen().advice(self.device()) {
-            Some(advice) => self.advise(advice),
+            Some(advice) => self.advise(advice)?.require(),
             None => Ok(()),
         }
     }

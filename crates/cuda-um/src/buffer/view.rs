@@ -47,7 +47,7 @@ pub struct View<'a, T> {
 /// let stream = device.stream()?;
 /// let mut storage = UnifiedBuffer::<f32>::zeroed(&device, 100)?;
 /// let (mut weights, mut bias) = storage.as_view_mut().split_at(90)?;
-/// weights.fill(0.5, &stream)?;
+/// weights.fill_on(0.5, &stream)?;
 /// bias.copy_from_host(&[1.0; 10])?;
 /// stream.copy(&weights.as_view().slice(..10)?, &mut bias)?;
 /// assert_eq!(*bias.host()?, [0.5; 10]);

@@ -27,7 +27,7 @@ impl Device {
     /// // SAFETY: the stream lives as long as `theirs`, its owner.
     /// let stream = unsafe { device.adopt_stream(theirs.as_raw(), theirs.clone())? };
     /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 100)?;
-    /// data.fill(7, &stream)?;
+    /// data.fill_on(7, &stream)?;
     /// assert_eq!(data.host()?[99], 7);
     /// # Ok::<(), cuda_um::Error>(())
     /// ```

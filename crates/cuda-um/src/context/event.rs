@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// let stream = device.stream()?;
 /// let mut data = UnifiedBuffer::<u8>::zeroed(&device, 4096)?;
 /// let before = Event::timed(&stream)?;
-/// data.fill(1, &stream)?;
+/// data.fill_on(1, &stream)?;
 /// let after = Event::timed(&stream)?;
 /// println!("{:?}", after.elapsed_since(&before)?);
 /// # Ok::<(), cuda_um::Error>(())

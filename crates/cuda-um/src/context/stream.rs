@@ -30,7 +30,7 @@ use std::sync::{Arc, Weak};
 ///
 /// let stream = device.stream()?;
 /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 100)?;
-/// data.fill(7, &stream)?;
+/// data.fill_on(7, &stream)?;
 /// stream.synchronize()?;
 /// assert!(stream.is_idle()?);
 /// # Ok::<(), cuda_um::Error>(())

@@ -7,8 +7,8 @@ use crate::context::observer::{self, Started, What};
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
+use crate::managed::hint::HintOutcome;
 use crate::resource::cache::By;
-use std::ops::RangeBounds;
 
 /// What CUDA refuses advice for: memory of its managed pools, which is not of `cudaMallocManaged`.
 const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and UnifiedPool have it (memory of a ManagedPool takes prefetches)";
@@ -20,30 +20,16 @@ impl<T> UnifiedBuffer<T> {
     /// # Ordering
     ///
     /// Takes effect before this returns, on no stream: work that runs meanwhile may or may not see it. It does not change the contents.
-    /// [`Advice::SetReadMostly`] first waits for work that writes or moves the buffer, because a write would end the duplicates.
+    /// For a part of the buffer, advise a [`view`](Self::view). [`Advice::SetReadMostly`] first waits for work that writes or moves the buffer, because a write would end the duplicates.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for mapped memory, for memory of a [`ManagedPool`](crate::ManagedPool) or another pool of the driver, for a
-    /// device without concurrent managed access, or if the runtime is too old for the location; [`Error::DeviceOutOfRange`];
-    /// [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and the errors of `cudaMemAdvise`.
+    /// [`Error::DeviceOutOfRange`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`. The
+    /// outcome is [`HintOutcome::NotApplied`], which is no error, for memory that is not managed or that a pool of the driver has
+    /// ([`ManagedPool`](crate::ManagedPool)), for a device without concurrent managed access, or if the runtime is too old for the location.
     #[doc(alias = "cudaMemAdvise")]
-    pub fn advise(&self, advice: Advice) -> Result<()> {
+    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
         self.as_view().advise(advice)
-    }
-
-    /// Sets or unsets advice for a range of elements. CUDA rounds the range outwards to whole pages.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`advise`](Self::advise).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RangeOutOfBounds`], and the errors of [`advise`](Self::advise).
-    #[doc(alias = "cudaMemAdvise")]
-    pub fn advise_range(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<()> {
-        self.view(range)?.advise(advice)
     }
 }
 
@@ -52,9 +38,13 @@ impl<T> View<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for memory that is not managed, and the errors of [`UnifiedBuffer::advise`].
+    /// The errors of [`UnifiedBuffer::advise`].
     #[doc(alias = "cudaMemAdvise")]
-    pub fn advise(&self, advice: Advice) -> Result<()> {
+    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
+        HintOutcome::of(self.advise_or_refuse(advice))
+    }
+
+    fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
         let (raw, bytes) = (self.raw, self.bytes());
         let device = raw.device();
         device.api().origin.check("advise")?;
@@ -142,7 +132,7 @@ impl<T> ViewMut<'_, T> {
     ///
     /// The errors of [`View::advise`].
     #[doc(alias = "cudaMemAdvise")]
-    pub fn advise(&self, advice: Advice) -> Result<()> {
+    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
         self.as_view().advise(advice)
     }
 }

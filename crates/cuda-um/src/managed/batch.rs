@@ -33,8 +33,8 @@ use std::ops::{Range, RangeBounds};
 /// let bias = pool.from_slice(&vec![1u64; 256 << 10])?;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
-/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 1);
-/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 0, "they are there");
+/// assert_eq!(batch.prefetch_on(Location::Host, &stream)?, 1);
+/// assert_eq!(batch.prefetch_on(Location::Host, &stream)?, 0, "they are there");
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone, Default)]
@@ -79,7 +79,9 @@ impl<'a> PrefetchBatch<'a> {
     ///
     /// [`Error::NotSupported`](crate::Error::NotSupported) for device memory.
     pub fn add_view<T>(&mut self, view: View<'a, T>) -> Result<&mut Self> {
-        check_migrates(view)?;
+        if view.raw.is_device_memory() {
+            check_migrates(view)?;
+        }
         Ok(self.push(view))
     }
 
@@ -105,6 +107,23 @@ impl<'a> PrefetchBatch<'a> {
         self.parts.is_empty()
     }
 
+    /// Prefetches all ranges to a location, on the library's stream of the first buffer's device, and returns the number of driver calls.
+    ///
+    /// # Ordering
+    ///
+    /// The same as for [`prefetch_on`](Self::prefetch_on).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`prefetch_on`](Self::prefetch_on).
+    #[doc(alias = "cudaMemPrefetchBatchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<usize> {
+        match self.parts.first() {
+            Some(first) => self.prefetch_on(location, &first.raw.device().default_stream()?),
+            None => Ok(0),
+        }
+    }
+
     /// Prefetches all ranges to a location, on a stream, and returns the number of driver calls
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). The batch can be used again.
     ///
@@ -114,14 +133,14 @@ impl<'a> PrefetchBatch<'a> {
     ///
     /// # Ordering
     ///
-    /// For each buffer as for [`UnifiedBuffer::prefetch`]: the migrations are enqueued on the stream when this returns.
+    /// For each buffer as for [`UnifiedBuffer::prefetch_on`]: the migrations are enqueued on the stream when this returns.
     ///
     /// # Errors
     ///
-    /// The errors of [`UnifiedBuffer::prefetch`]. If a CUDA function fails, some ranges may be enqueued nevertheless.
+    /// The errors of [`UnifiedBuffer::prefetch_on`]. If a CUDA function fails, some ranges may be enqueued nevertheless.
     #[doc(alias = "cudaMemPrefetchAsync")]
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
+    pub fn prefetch_on(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
         let location = location.into();
         stream.inner().api().origin.check("prefetch")?;
         let ours = |part: &Part<'_>| stream.runtime().is_same(part.raw.device().runtime());
@@ -222,41 +241,25 @@ impl<'a> PrefetchBatch<'a> {
     }
 }
 
+impl<'a, T> Extend<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
+    fn extend<I: IntoIterator<Item = &'a UnifiedBuffer<T>>>(&mut self, buffers: I) {
+        for buffer in buffers {
+            self.add(buffer);
+        }
+    }
+}
+
+impl<'a, T> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a UnifiedBuffer<T>>>(buffers: I) -> Self {
+        let mut batch = Self::new();
+        batch.extend(buffers);
+        batch
+    }
+}
+
 impl fmt::Debug for PrefetchBatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranges = self.parts.iter().map(|part| (part.raw.id(), &part.bytes));
         f.debug_map().entries(ranges).finish()
     }
-}
-
-/// Prefetches buffers to a location, on a stream, with a [`PrefetchBatch`]. Returns the number of driver calls.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Location, PoolOptions, UnifiedPool, prefetch_all};
-///
-/// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
-/// let layers = [pool.zeroed::<f32>(32 << 10)?, pool.zeroed::<f32>(32 << 10)?];
-/// let calls = prefetch_all(&layers.each_ref(), Location::Host, &device.stream()?)?;
-/// assert_eq!(calls, 1);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
-///
-/// # Ordering
-///
-/// The same as for [`PrefetchBatch::prefetch`].
-///
-/// # Errors
-///
-/// The errors of [`PrefetchBatch::prefetch`].
-pub fn prefetch_all<T>(
-    buffers: &[&UnifiedBuffer<T>],
-    location: impl Into<Location>,
-    stream: &Stream,
-) -> Result<usize> {
-    let mut batch = PrefetchBatch::new();
-    for buffer in buffers {
-        batch.add(*buffer);
-    }
-    batch.prefetch(location, stream)
 }

@@ -10,17 +10,32 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
 use smallvec::SmallVec;
-use std::ops::{Range, RangeBounds};
+use std::ops::Range;
 
 impl<T> UnifiedBuffer<T> {
+    /// Migrates the whole buffer to a location, on the library's stream of the device.
+    ///
+    /// # Ordering
+    ///
+    /// The same as for [`prefetch_on`](Self::prefetch_on).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`prefetch_on`](Self::prefetch_on).
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        self.as_view().prefetch(location)
+    }
+
     /// Migrates the whole buffer to a location, on a stream
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)).
     ///
     /// The prefetch leaves out the parts that the residency cache already has at the location; if no part is left, it is elided and makes
-    /// no CUDA call (see [`residency`](Self::residency)). Mapped memory does not migrate, so this does nothing for it.
+    /// no CUDA call (see [`residency`](Self::residency)). For a part of the buffer, prefetch a [`view`](Self::view).
     ///
     /// # Ordering
     ///
@@ -29,43 +44,42 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] if the device (or, for the host, the buffer's device) has no concurrent managed access, or if the runtime is
-    /// too old for the location; [`Error::DeviceOutOfRange`]; [`Error::RuntimeMismatch`]; and the errors of `cudaMemPrefetchAsync`.
+    /// [`Error::DeviceOutOfRange`], [`Error::RuntimeMismatch`], and the errors of `cudaMemPrefetchAsync`. The outcome is
+    /// [`HintOutcome::NotApplied`], which is no error, for memory that does not migrate, if a device of the stream, the buffer or the
+    /// location has no concurrent managed access, or if the runtime is too old for the location.
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
-        self.as_view().prefetch(location, stream)
-    }
-
-    /// Migrates a range of elements to a location, on a stream. CUDA rounds the range outwards to whole pages.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`prefetch`](Self::prefetch).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RangeOutOfBounds`], and the errors of [`prefetch`](Self::prefetch).
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_range(
+    pub fn prefetch_on(
         &self,
-        range: impl RangeBounds<usize>,
         location: impl Into<Location>,
         stream: &Stream,
-    ) -> Result<()> {
-        self.view(range)?.prefetch(location, stream)
+    ) -> Result<HintOutcome> {
+        self.as_view().prefetch_on(location, stream)
     }
 }
 
 impl<T> View<'_, T> {
-    /// Does the same as [`UnifiedBuffer::prefetch`], for the elements of the view. CUDA rounds the range outwards to whole pages. Pinned memory
-    /// does not migrate, so this does nothing for it.
+    /// Does the same as [`UnifiedBuffer::prefetch`], for the elements of the view. CUDA rounds the range outwards to whole pages.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for device memory, and the errors of [`UnifiedBuffer::prefetch`].
+    /// The errors of [`UnifiedBuffer::prefetch_on`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
-        migrate(*self, Migration::Shared, location.into(), stream)
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        self.prefetch_on(location, &self.device().default_stream()?)
+    }
+
+    /// Does the same as [`UnifiedBuffer::prefetch_on`], for the elements of the view. CUDA rounds the range outwards to whole pages.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`UnifiedBuffer::prefetch_on`].
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch_on(
+        &self,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<HintOutcome> {
+        HintOutcome::of(migrate(*self, Migration::Shared, location.into(), stream))
     }
 }
 
@@ -76,17 +90,32 @@ impl<T> ViewMut<'_, T> {
     ///
     /// The errors of [`View::prefetch`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
-        self.as_view().prefetch(location, stream)
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        self.as_view().prefetch(location)
     }
 
-    /// Does the same as [`View::prefetch`], also after earlier reads: a kernel that still reads does not take the pages back.
+    /// Does the same as [`View::prefetch_on`].
     ///
     /// # Errors
     ///
-    /// The errors of [`View::prefetch`], and [`Error::ReadOnly`] for a read-only import.
+    /// The errors of [`View::prefetch_on`].
     #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_after_reads(
+    pub fn prefetch_on(
+        &self,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<HintOutcome> {
+        self.as_view().prefetch_on(location, stream)
+    }
+
+    /// Does the same as [`View::prefetch_on`], also after earlier reads: a kernel that still reads does not take the pages back.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`View::prefetch_on`], [`Error::NotSupported`] where that has the outcome [`HintOutcome::NotApplied`], and
+    /// [`Error::ReadOnly`] for a read-only import.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch_after_reads_on(
         &mut self,
         location: impl Into<Location>,
         stream: &Stream,
@@ -115,8 +144,8 @@ impl<T: Element> ViewMut<'_, T> {
     ///
     /// let stream = device.stream()?;
     /// let mut results = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
-    /// results.as_view_mut().discard_and_prefetch(Location::Host, &stream)?;
-    /// results.fill(1.0, &stream)?;
+    /// results.as_view_mut().discard_and_prefetch_on(Location::Host, &stream)?;
+    /// results.fill_on(1.0, &stream)?;
     /// assert_eq!(results.read_one(7)?, 1.0);
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
@@ -127,10 +156,10 @@ impl<T: Element> ViewMut<'_, T> {
     ///
     /// # Errors
     ///
-    /// The errors of [`View::prefetch`] and of `cudaMemDiscardAndPrefetchBatchAsync`; [`Error::ReadOnly`] for a read-only import.
+    /// The errors of [`prefetch_after_reads_on`](Self::prefetch_after_reads_on) and of `cudaMemDiscardAndPrefetchBatchAsync`; [`Error::ReadOnly`] for a read-only import.
     #[doc(alias = "cudaMemDiscardAndPrefetchBatchAsync")]
     #[doc(alias = "cudaMemDiscardBatchAsync")]
-    pub fn discard_and_prefetch(
+    pub fn discard_and_prefetch_on(
         &mut self,
         location: impl Into<Location>,
         stream: &Stream,
@@ -180,8 +209,8 @@ fn migrate<T>(
     if missing.is_empty() && stream.runtime().is_same(device.runtime()) {
         // A part in the cache proves that the location exists. Without such a part, check the location.
         if bytes.is_empty() || !raw.is_managed() {
-            check_migrates(view)?;
             device.runtime().check_location(location)?;
+            check_migrates(view)?;
         }
         let what = What::Prefetch { to, elided: true };
         started.done(what, device, Some(stream.inner()), [part]);
@@ -291,9 +320,9 @@ pub(crate) fn record_move(
     }
 }
 
-/// Refuses a prefetch of device memory. Pinned memory needs none.
+/// Refuses a prefetch of memory that does not migrate.
 pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
-    if !view.raw.is_device_memory() {
+    if view.raw.is_managed() || view.raw.bytes() == 0 {
         return Ok(());
     }
     Err(Error::NotSupported {

@@ -144,7 +144,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// let stream = device.stream()?;
     /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
-    /// data.prefetch(Location::Host, &stream)?;
+    /// data.prefetch_on(Location::Host, &stream)?;
     /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));
     /// # Ok::<(), cuda_um::Error>(())
     /// ```

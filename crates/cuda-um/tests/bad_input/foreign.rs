@@ -1,17 +1,15 @@
 //! Objects of another device or another runtime.
 
 use crate::world::{cases, run};
-use cuda_um::{Event, LaunchConfig, Location, PrefetchBatch, prefetch_all};
+use cuda_um::{Event, LaunchConfig, Location, PrefetchBatch};
 
 macro_rules! streams {
     ($($name:literal $buffer:ident),*) => {$(
         run(cases! {
-            concat!($name, "::fill"), "a stream of another runtime": |w| w.$buffer.fill(9, &w.other.1)
+            concat!($name, "::fill"), "a stream of another runtime": |w| w.$buffer.fill_on(9, &w.other.1)
                 => InvalidArgument, ["belongs to another runtime"];
-            concat!($name, "::copy_within"), "a stream of another runtime": |w| w.$buffer.copy_within(..10, 5, &w.other.1)
+            concat!($name, "::copy_within"), "a stream of another runtime": |w| w.$buffer.copy_within_on(..10, 5, &w.other.1)
                 => InvalidArgument, ["the buffer belongs to another runtime"];
-            concat!($name, "::set_zero"), "a stream of another runtime": |w| w.$buffer.set_zero(&w.other.1)
-                => InvalidArgument, ["belongs to another runtime"];
         });
     )*};
 }
@@ -36,18 +34,18 @@ fn copies_between_runtimes() {
 #[test]
 fn moves_on_streams_of_another_runtime() {
     run(cases! {
-        "UnifiedBuffer::prefetch", "a stream of another runtime": |w| w.unified.prefetch(Location::Host, &w.other.1)
+        "UnifiedBuffer::prefetch_on", "a stream of another runtime": |w| w.unified.prefetch_on(Location::Host, &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
-        "UnifiedBuffer::prefetch_range", "a stream of another runtime": |w| w.unified.prefetch_range(1..5, Location::Device(0), &w.other.1)
+        "View::prefetch_on", "a stream of another runtime": |w| w.unified.view(1..5)?.prefetch_on(Location::Device(0), &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
-        "ViewMut::discard_and_prefetch", "a stream of another runtime": |w| {
-            w.unified.as_view_mut().discard_and_prefetch(Location::Host, &w.other.1)
+        "ViewMut::discard_and_prefetch_on", "a stream of another runtime": |w| {
+            w.unified.as_view_mut().discard_and_prefetch_on(Location::Host, &w.other.1)
         } => InvalidArgument, ["belongs to another runtime"];
-        "PrefetchBatch::prefetch", "a stream of another runtime": |w| {
+        "PrefetchBatch::prefetch_on", "a stream of another runtime": |w| {
             let mut batch = PrefetchBatch::new();
-            batch.add(&w.pooled).add(&w.unified).prefetch(Location::Host, &w.other.1)
+            batch.add(&w.pooled).add(&w.unified).prefetch_on(Location::Host, &w.other.1)
         } => InvalidArgument, ["the stream belongs to another runtime"];
-        "prefetch_all", "buffers of two runtimes": |w| prefetch_all(&[&w.unified, &w.of_other], Location::Host, &w.stream)
+        "PrefetchBatch::prefetch_on", "buffers of two runtimes": |w| PrefetchBatch::from_iter([&w.unified, &w.of_other]).prefetch_on(Location::Host, &w.stream)
             => InvalidArgument, ["a buffer of the batch belongs to another runtime"];
     });
 }

@@ -1,57 +1,61 @@
 //! Devices and NUMA nodes that do not exist.
 
 use crate::world::{Made, World, cases, run, run_made};
-use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result, UnifiedBuffer, prefetch_all};
+use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result, UnifiedBuffer};
 use cuda_um_sim::CudaVersion;
 
 type Placed = fn(&mut World, Location) -> Result<()>;
 
-const FUNCTIONS: [(&str, Placed); 14] = [
+const FUNCTIONS: [(&str, Placed); 12] = [
     ("UnifiedBuffer::advise", |w, at| {
-        w.unified.advise(Advice::SetPreferredLocation(at))
+        w.unified
+            .advise(Advice::SetPreferredLocation(at))?
+            .require()
     }),
     ("UnifiedBuffer::advise", |w, at| {
-        w.pooled.advise(Advice::SetPreferredLocation(at))
+        w.pooled.advise(Advice::SetPreferredLocation(at))?.require()
     }),
-    ("UnifiedBuffer::advise_range", |w, at| {
-        w.unified.advise_range(3..7, Advice::SetAccessedBy(at))
+    ("View::advise", |w, at| {
+        w.unified
+            .view(3..7)?
+            .advise(Advice::SetAccessedBy(at))?
+            .require()
     }),
-    ("UnifiedBuffer::advise_range", |w, at| {
-        w.unified.advise_range(3..7, Advice::UnsetAccessedBy(at))
+    ("View::advise", |w, at| {
+        w.unified
+            .view(3..7)?
+            .advise(Advice::UnsetAccessedBy(at))?
+            .require()
     }),
-    ("UnifiedBuffer::prefetch", |w, at| {
-        w.unified.prefetch(at, &w.stream)
+    ("UnifiedBuffer::prefetch_on", |w, at| {
+        w.unified.prefetch_on(at, &w.stream)?.require()
     }),
-    ("UnifiedBuffer::prefetch_range", |w, at| {
-        w.unified.prefetch_range(3..7, at, &w.stream)
+    ("View::prefetch_on", |w, at| {
+        w.unified.view(3..7)?.prefetch_on(at, &w.stream)?.require()
     }),
-    ("ViewMut::prefetch_after_reads", |w, at| {
-        w.unified.as_view_mut().prefetch_after_reads(at, &w.stream)
+    ("ViewMut::prefetch_after_reads_on", |w, at| {
+        w.unified
+            .as_view_mut()
+            .prefetch_after_reads_on(at, &w.stream)
     }),
-    ("ViewMut::discard_and_prefetch", |w, at| {
+    ("ViewMut::discard_and_prefetch_on", |w, at| {
         let mut view = w.unified.as_view_mut();
-        view.discard_and_prefetch(at, &w.stream).map(drop)
+        view.discard_and_prefetch_on(at, &w.stream).map(drop)
     }),
     // Also if no page would move.
-    ("UnifiedBuffer::prefetch_range", |w, at| {
-        w.unified.prefetch_range(3..3, at, &w.stream)
+    ("View::prefetch_on", |w, at| {
+        w.unified.view(3..3)?.prefetch_on(at, &w.stream)?.require()
     }),
-    ("UnifiedBuffer::prefetch", |w, at| {
-        w.mapped.prefetch(at, &w.stream)
+    ("UnifiedBuffer::prefetch_on", |w, at| {
+        w.mapped.prefetch_on(at, &w.stream)?.require()
     }),
-    ("PrefetchBatch::prefetch", |w, at| {
+    ("PrefetchBatch::prefetch_on", |w, at| {
         let mut batch = PrefetchBatch::new();
         batch.add(&w.unified).add(&w.pooled).add(&w.mapped);
-        batch.prefetch(at, &w.stream).map(drop)
+        batch.prefetch_on(at, &w.stream).map(drop)
     }),
-    ("PrefetchBatch::prefetch", |w, at| {
-        PrefetchBatch::new().prefetch(at, &w.stream).map(drop)
-    }),
-    ("prefetch_all", |w, at| {
-        prefetch_all(&[&w.unified, &w.pooled], at, &w.stream).map(drop)
-    }),
-    ("prefetch_all", |w, at| {
-        prefetch_all::<u32>(&[], at, &w.stream).map(drop)
+    ("PrefetchBatch::prefetch_on", |w, at| {
+        PrefetchBatch::new().prefetch_on(at, &w.stream).map(drop)
     }),
 ];
 
@@ -98,7 +102,7 @@ fn numa_nodes_that_are_not_there() {
         run_made(each(location, kind, &says, CudaVersion::V13_0));
     }
     let absent = Location::HostNuma(4096);
-    let moving = ["UnifiedBuffer::advise", "UnifiedBuffer::prefetch"];
+    let moving = ["UnifiedBuffer::advise", "UnifiedBuffer::prefetch_on"];
     let asks_cuda = |made: &Made| moving.contains(&made.of);
     let says = ["cuda", "host NUMA node 4096", "cudaErrorInvalid"];
     // From 13.4 on CUDA reports where pages are. In older versions the library forgets the location of pages when a prefetch

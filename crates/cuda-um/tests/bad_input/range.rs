@@ -1,7 +1,7 @@
 //! Ranges that are not within the buffer: past its end, reversed, and beyond the limit of a `usize`.
 
 use crate::world::{LEN, Made, World, run_made};
-use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result};
+use cuda_um::{ErrorKind, PrefetchBatch, Result};
 use cuda_um_sim::CudaVersion;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
@@ -69,7 +69,7 @@ macro_rules! of_kinds {
             (concat!($name, "::host_overwrite"), |w, range| {
                 w.$buffer.host_overwrite(range, |_, slots| slots.fill_with(|_| 9))
             }),
-            (concat!($name, "::copy_within"), |w, range| w.$buffer.copy_within(range, 0, &w.stream)),
+            (concat!($name, "::copy_within"), |w, range| w.$buffer.copy_within_on(range, 0, &w.stream)),
         ]);
         run_made([
             made(concat!($name, "::read_one"), [LEN, LEN + 1], |w| w.$buffer.read_one(LEN).map(drop)),
@@ -79,7 +79,7 @@ macro_rules! of_kinds {
         offsets(&[
             (concat!($name, "::copy_from_host_at"), |w, offset| w.$buffer.copy_from_host_at(offset, &[9; 10])),
             (concat!($name, "::copy_to_host_at"), |w, offset| w.$buffer.copy_to_host_at(offset, &mut [9; 10])),
-            (concat!($name, "::copy_within"), |w, offset| w.$buffer.copy_within(10..20, offset, &w.stream)),
+            (concat!($name, "::copy_within"), |w, offset| w.$buffer.copy_within_on(10..20, offset, &w.stream)),
         ]);
     )*};
 }
@@ -118,11 +118,8 @@ fn parts_of_views() {
 #[test]
 fn parts_of_managed_memory() {
     ranges(&[
-        ("UnifiedBuffer::advise_range", |w, range| {
-            w.unified.advise_range(range, Advice::SetReadMostly)
-        }),
-        ("UnifiedBuffer::prefetch_range", |w, range| {
-            w.unified.prefetch_range(range, Location::Host, &w.stream)
+        ("UnifiedBuffer::view", |w, range| {
+            w.unified.view(range).map(drop)
         }),
         ("UnifiedBuffer::range_attributes_of", |w, range| {
             w.unified.range_attributes_of(range).map(drop)

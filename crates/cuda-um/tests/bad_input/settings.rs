@@ -45,11 +45,11 @@ fn transfer_options_of_any_size() {
             let from = options.ring_bytes(bytes).from_bytes(usize::MAX - bytes);
             world.device.set_transfer_options(from);
             let mut buffer = cuda_um::DeviceBuffer::from_slice(&world.device, &numbers).unwrap();
-            assert_eq!(buffer.read_back().unwrap(), numbers, "{from:?}");
+            assert_eq!(buffer.to_vec().unwrap(), numbers, "{from:?}");
             buffer
                 .host_overwrite(.., |at, slots| slots.fill_with(|i| (at + i) as u32 * 3))
                 .unwrap();
-            assert_eq!(buffer.read_back().unwrap()[LEN - 1], LEN as u32 * 3 - 3);
+            assert_eq!(buffer.to_vec().unwrap()[LEN - 1], LEN as u32 * 3 - 3);
         }
     }
 }

@@ -50,15 +50,15 @@ fn memory_that_is_not_managed() {
             => NotSupported, ["it needs managed memory, and there is mapped pinned memory (General), as asked for"];
         "ViewMut::advise", "pinned memory": |w| w.pinned.view_mut(..10)?.advise(Advice::SetReadMostly)
             => NotSupported, ["it needs managed memory, and there is pinned memory"];
-        "View::prefetch", "device memory": |w| w.on_device.as_view().prefetch(Location::Host, &w.stream)
+        "View::prefetch_on", "device memory": |w| w.on_device.as_view().prefetch_on(Location::Host, &w.stream)
             => NotSupported, ["a prefetch of buffer ", "it needs managed memory, and there is device memory"];
-        "ViewMut::prefetch", "device memory": |w| w.on_device.as_view_mut().prefetch(Location::Host, &w.stream)
+        "ViewMut::prefetch_on", "device memory": |w| w.on_device.as_view_mut().prefetch_on(Location::Host, &w.stream)
             => NotSupported, ["it needs managed memory, and there is device memory"];
-        "ViewMut::prefetch_after_reads", "device memory": |w| {
-            w.on_device.as_view_mut().prefetch_after_reads(Location::Host, &w.stream)
+        "ViewMut::prefetch_after_reads_on", "device memory": |w| {
+            w.on_device.as_view_mut().prefetch_after_reads_on(Location::Host, &w.stream)
         } => NotSupported, ["it needs managed memory, and there is device memory"];
-        "ViewMut::discard_and_prefetch", "device memory": |w| {
-            w.on_device.as_view_mut().discard_and_prefetch(Location::Host, &w.stream)
+        "ViewMut::discard_and_prefetch_on", "device memory": |w| {
+            w.on_device.as_view_mut().discard_and_prefetch_on(Location::Host, &w.stream)
         } => NotSupported, ["it needs managed memory, and there is device memory"];
         "PrefetchBatch::add_view", "device memory": |w| PrefetchBatch::new().add_view(w.on_device.as_view()).map(drop)
             => NotSupported, ["it needs managed memory, and there is device memory"];

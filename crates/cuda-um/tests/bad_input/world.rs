@@ -143,7 +143,7 @@ impl World {
         };
         // From here on, objects that are created once exist: the chunks that stage copies, the events of waits, a retired pool of the driver.
         drop(DevicePool::new(&world.device, PoolOptions::default()).unwrap());
-        assert_eq!(world.on_device.read_back().unwrap(), contents);
+        assert_eq!(world.on_device.to_vec().unwrap(), contents);
         for device in [&world.device, &world.second.0, &world.other.0] {
             device.synchronize().unwrap();
         }
@@ -188,12 +188,12 @@ impl World {
         self.device.synchronize().unwrap();
         let contents = contents();
         for found in [
-            self.unified.read_back(),
-            self.mapped.read_back(),
-            self.on_device.read_back(),
-            self.pinned.read_back(),
-            self.registered.read_back(),
-            self.pooled.read_back(),
+            self.unified.to_vec(),
+            self.mapped.to_vec(),
+            self.on_device.to_vec(),
+            self.pinned.to_vec(),
+            self.registered.to_vec(),
+            self.pooled.to_vec(),
         ] {
             assert!(found.unwrap() == contents, "contents changed");
         }

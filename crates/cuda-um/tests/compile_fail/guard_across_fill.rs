@@ -4,7 +4,7 @@ use cuda_um::{Result, Stream, UnifiedBuffer};
 
 fn misuse(stream: Stream, mut buffer: UnifiedBuffer<u32>) -> Result<u32> {
     let view = buffer.host()?;
-    buffer.fill(7, &stream)?;
+    buffer.fill_on(7, &stream)?;
     Ok(view[0])
 }
 

@@ -4,7 +4,7 @@ use cuda_um::{Result, Stream, ViewMut};
 
 fn misuse(mut view: ViewMut<'_, u32>, stream: &Stream) -> Result<u32> {
     let guard = view.host()?;
-    view.fill(1, stream)?;
+    view.fill_on(1, stream)?;
     Ok(guard[0])
 }
 

@@ -5,7 +5,7 @@ use cuda_um::{Result, Stream, UnifiedBuffer};
 fn misuse(mut buffer: UnifiedBuffer<u32>, stream: &Stream) -> Result<()> {
     let (mut first, _) = buffer.as_view_mut().split_at(10)?;
     let host = buffer.host()?;
-    first.fill(host[0], stream)
+    first.fill_on(host[0], stream)
 }
 
 fn main() {}

@@ -149,8 +149,8 @@ impl Post {
             .launch(&self.stream, WITNESS, (&mut self.witness, count, 3u32))?;
         let mut copy = DeviceBuffer::<u32>::zeroed(&self.device, WITNESS)?;
         self.device.stream()?.copy(&self.witness, &mut copy)?;
-        is_right(&copy.read_back()?, 3);
-        self.witness.fill(9, &self.stream)?;
+        is_right(&copy.to_vec()?, 3);
+        self.witness.fill_on(9, &self.stream)?;
         assert!(self.witness.host()?.iter().all(|x| *x == 9));
         for (i, value) in self.witness.host_mut()?.iter_mut().enumerate() {
             *value = i as u32;
@@ -178,9 +178,9 @@ impl Post {
                 self.add
                     .launch(stream, 10, (&mut self.witness, 10u32, 1u32)),
             ),
-            ("a fill", self.witness.fill(1, stream)),
+            ("a fill", self.witness.fill_on(1, stream)),
             ("a guard", self.witness.host().map(drop)),
-            ("reading back", self.witness.read_back().map(drop)),
+            ("reading back", self.witness.to_vec().map(drop)),
             ("the device", device.synchronize()),
         ];
         let wrong = outcomes.into_iter().filter_map(|(what, outcome)| {

@@ -26,7 +26,7 @@ fn an_export_runs_after_our_work_and_before_later_work() {
     for round in 1..20u8 {
         Arc::get_mut(&mut buffer)
             .unwrap()
-            .fill(round, &ours)
+            .fill_on(round, &ours)
             .unwrap();
         // SAFETY: no guard lives.
         let exported = unsafe { buffer.export_mut(&theirs) }.unwrap();
@@ -118,7 +118,10 @@ fn an_export_for_reads_is_only_in_the_way_of_writes() {
     drop(exported);
     assert_eq!(buffer.host().unwrap()[0], 0);
     assert_eq!(waits(), before);
-    Arc::get_mut(&mut buffer).unwrap().fill(1, &stream).unwrap();
+    Arc::get_mut(&mut buffer)
+        .unwrap()
+        .fill_on(1, &stream)
+        .unwrap();
     assert_eq!(
         waits(),
         before + 1,

@@ -26,9 +26,9 @@ macro_rules! of_each_kind {
             let mut ours = unsafe { $buffer::from_foreign(&device, address, 1000, (theirs, counted)) }.unwrap();
             assert_eq!(ours.as_view().as_ptr(), address.as_ptr().cast_const());
             assert_eq!(ours.to_vec().unwrap(), [1; 1000]);
-            ours.fill(5, &stream).unwrap();
+            ours.fill_on(5, &stream).unwrap();
             ours.copy_from_host_at(1, &[6, 7]).unwrap();
-            ours.copy_within(..3, 997, &stream).unwrap();
+            ours.copy_within_on(..3, 997, &stream).unwrap();
             assert_eq!(ours.to_vec().unwrap()[997..], [5, 6, 7]);
             let mut copy = $buffer::<u32>::zeroed(&device, 1000).unwrap();
             stream.copy(&ours, &mut copy).unwrap();
@@ -64,7 +64,7 @@ fn the_owner_of_memory_stays_while_work_uses_it() {
     let mut ours =
         unsafe { UnifiedBuffer::from_foreign(&device, address, 1000, (theirs, counted)) }.unwrap();
     let paused = sim.pause();
-    ours.fill(1, &stream).unwrap();
+    ours.fill_on(1, &stream).unwrap();
     drop(ours);
     assert_eq!(drops(), 0, "the fill has not run");
     drop(paused);
@@ -80,7 +80,7 @@ fn the_owner_of_memory_stays_while_work_uses_it() {
     let idle =
         unsafe { DeviceBuffer::from_foreign(&device, address, 1000, (theirs, counted)) }.unwrap();
     let paused = sim.pause();
-    other.fill(1, &stream).unwrap();
+    other.fill_on(1, &stream).unwrap();
     drop(idle);
     assert_eq!(drops(), 1);
     drop(paused);
@@ -167,11 +167,11 @@ fn writes(buffer: &mut UnifiedBuffer<u32>, stream: &Stream) -> Vec<Error> {
     let same = UnifiedBuffer::<u32>::zeroed(buffer.device(), 8).unwrap();
     let len = buffer.len();
     vec![
-        buffer.fill(1, stream).unwrap_err(),
-        buffer.set_zero(stream).unwrap_err(),
+        buffer.fill_on(1, stream).unwrap_err(),
+        buffer.fill(0).unwrap_err(),
         buffer.copy_from_host(&vec![0; len]).unwrap_err(),
         buffer.write_one(0, 1).unwrap_err(),
-        buffer.copy_within(..1, 1, stream).unwrap_err(),
+        buffer.copy_within_on(..1, 1, stream).unwrap_err(),
         buffer
             .host_overwrite(.., |_, slots| slots.fill_with(|_| 1))
             .unwrap_err(),
@@ -180,10 +180,10 @@ fn writes(buffer: &mut UnifiedBuffer<u32>, stream: &Stream) -> Vec<Error> {
         stream.copy_range(&same, .., buffer, 0).unwrap_err(),
         // An empty part needs no migration.
         (buffer.view_mut(..0).unwrap())
-            .prefetch_after_reads(Location::Host, stream)
+            .prefetch_after_reads_on(Location::Host, stream)
             .unwrap_err(),
         (buffer.as_view_mut())
-            .discard_and_prefetch(Location::Host, stream)
+            .discard_and_prefetch_on(Location::Host, stream)
             .unwrap_err(),
         // SAFETY: the closure is not called.
         unsafe { stream.enqueue_foreign((&mut *buffer,), |_| -> () { unreachable!() }) }
@@ -224,7 +224,7 @@ fn each_write_to_a_read_only_import_is_an_error_before_any_call() {
     // Reads, prefetches and advice work.
     assert_eq!(ours.to_vec().unwrap(), [4; 1000]);
     assert_eq!(ours.host().unwrap()[7], 4);
-    ours.prefetch(Location::Host, &stream).unwrap();
+    ours.prefetch_on(Location::Host, &stream).unwrap();
     ours.advise(Advice::SetReadMostly).unwrap();
     let mut copy = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
     stream.copy(&ours, &mut copy).unwrap();
@@ -241,10 +241,10 @@ fn imported_managed_memory_migrates() {
     let mut ours = unsafe { UnifiedBuffer::from_foreign(&device, address, 1000, theirs) }.unwrap();
     assert!(ours.is_managed());
     if is_concurrent(&device) {
-        ours.prefetch(Location::Host, &stream).unwrap();
+        ours.prefetch_on(Location::Host, &stream).unwrap();
         ours.advise(Advice::SetPreferredLocation(Location::Host))
             .unwrap();
-        ours.prefetch(&device, &stream).unwrap();
+        ours.prefetch_on(&device, &stream).unwrap();
     }
     ours.host_mut().unwrap()[9] = 3;
     let part = ours.view(9..11).unwrap().to_vec().unwrap();
@@ -264,7 +264,7 @@ fn an_owner_of_memory_that_panics_breaks_nothing() {
         let owner = (Bomb(counted), theirs);
         // SAFETY: the owner keeps the memory, and nothing else uses it.
         let mut ours = unsafe { DeviceBuffer::from_foreign(&device, address, 100, owner) }.unwrap();
-        ours.fill(1, &stream).unwrap();
+        ours.fill_on(1, &stream).unwrap();
         end(ours);
         device.runtime().reclaim().unwrap();
         assert_eq!(drops(), 1);

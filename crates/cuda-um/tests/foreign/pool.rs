@@ -70,9 +70,9 @@ fn its_memory_migrates_and_takes_no_advice() {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotSupported);
         assert!(error.to_string().contains("cudaMallocManaged"), "{error}");
-        buffer.prefetch(Location::Host, &stream).unwrap();
+        buffer.prefetch_on(Location::Host, &stream).unwrap();
         buffer.host_mut().unwrap()[5] = 7;
-        buffer.fill(3, &stream).unwrap();
+        buffer.fill_on(3, &stream).unwrap();
     }
     assert_eq!(pool.stats().live_bytes, 0);
 }
@@ -84,7 +84,7 @@ fn another_owner_frees_its_memory_in_stream_order() {
     let ours = device.stream().unwrap();
     for round in 0..100u32 {
         let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&pool, 10_000).unwrap();
-        buffer.fill(round, &ours).unwrap();
+        buffer.fill_on(round, &ours).unwrap();
         let address = buffer
             .into_raw(&stream)
             .map_err(|(_, error)| error)

@@ -22,11 +22,11 @@ fn work_on_an_adopted_stream_is_ordered_and_tracked() {
     let adopted = unsafe { device.adopt_stream(theirs.as_raw(), (owner, keep)) }.unwrap();
     let mut data = DeviceBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
     for round in 0..20 {
-        data.fill(round, &adopted).unwrap();
-        data.copy_within(..1 << 19, 1 << 19, &ours).unwrap();
+        data.fill_on(round, &adopted).unwrap();
+        data.copy_within_on(..1 << 19, 1 << 19, &ours).unwrap();
         assert_eq!(data.read_one((1 << 20) - 1).unwrap(), round);
     }
-    data.fill(7, &adopted).unwrap();
+    data.fill_on(7, &adopted).unwrap();
     drop(adopted);
     // The buffer tracks the fill, so the stream stays.
     assert_eq!(data.to_vec().unwrap()[5], 7);
@@ -48,7 +48,7 @@ fn the_owner_of_a_stream_stays_while_tracked_work_uses_it() {
     let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    data.fill(1, &adopted).unwrap();
+    data.fill_on(1, &adopted).unwrap();
     drop(adopted);
     assert_eq!(drops(), 0);
     drop(paused);
@@ -68,12 +68,12 @@ fn the_default_streams_are_told_apart() {
         let stream = unsafe { device.adopt_stream(handle(number), ()) }.unwrap();
         assert_eq!(stream.as_raw(), handle(number));
         let mut data = DeviceBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
-        data.fill(3, &stream).unwrap();
-        data.copy_within(..10, 20, &ours).unwrap();
+        data.fill_on(3, &stream).unwrap();
+        data.copy_within_on(..10, 20, &ours).unwrap();
         let data = std::thread::scope(|scope| {
             let elsewhere = scope.spawn(|| {
                 assert_eq!(data.read_one(25).unwrap(), 3);
-                let refused = data.fill(4, &stream);
+                let refused = data.fill_on(4, &stream);
                 if number == PER_THREAD {
                     let error = refused.unwrap_err().to_string();
                     assert!(error.contains("per-thread default stream"), "{error}");
@@ -102,7 +102,7 @@ fn another_thread_waits_for_the_device_if_it_must() {
     let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
     sim.fail(cuda_um_sim::Fail::call("cudaEventRecord").from_then_on());
-    data.fill(9, &stream).unwrap();
+    data.fill_on(9, &stream).unwrap();
     sim.clear_failures();
     let waits = || cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize");
     let before = waits();
@@ -160,7 +160,7 @@ fn an_owner_that_panics_breaks_nothing() {
     // SAFETY: `theirs` lives longer.
     let adopted = unsafe { device.adopt_stream(theirs.as_raw(), Bomb(counted)) }.unwrap();
     let mut data = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
-    data.fill(1, &adopted).unwrap();
+    data.fill_on(1, &adopted).unwrap();
     drop(adopted);
     assert_eq!(data.to_vec().unwrap(), [1; 100]);
     data.close().unwrap();
@@ -179,9 +179,9 @@ fn the_streams_of_another_runtime_over_the_driver_can_be_adopted() {
     let adopted = unsafe { ours.adopt_stream(stream.as_raw(), keep) }.unwrap();
     let mut data = DeviceBuffer::<u8>::zeroed(&ours, 100).unwrap();
     assert!(matches!(
-        data.fill(1, &stream),
+        data.fill_on(1, &stream),
         Err(Error::RuntimeMismatch { .. })
     ));
-    data.fill(1, &adopted).unwrap();
+    data.fill_on(1, &adopted).unwrap();
     assert_eq!(data.to_vec().unwrap(), [1; 100]);
 }

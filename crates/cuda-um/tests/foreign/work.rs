@@ -27,7 +27,7 @@ fn foreign_work_is_ordered_with_ours() {
     let mut data = UnifiedBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
     let mut copy = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
     for round in 1..20u8 {
-        data.fill(0, &ours).unwrap();
+        data.fill_on(0, &ours).unwrap();
         // SAFETY: the fill stays within the buffer.
         unsafe {
             theirs.enqueue_foreign((&mut data,), |work| {

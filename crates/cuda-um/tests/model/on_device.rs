@@ -16,7 +16,7 @@ impl Replay<'_> {
         let Slot {
             buffer, contents, ..
         } = &mut self.slots[at];
-        let filled = each!(&mut *buffer, buffer => buffer.fill(value, stream));
+        let filled = each!(&mut *buffer, buffer => buffer.fill_on(value, stream));
         let elsewhere = buffer.ordinal() != side.device.ordinal();
         if elsewhere && buffer.is_on_device() {
             return refused(filled, is_mismatch);
@@ -155,7 +155,7 @@ impl Replay<'_> {
         let mut range = from.1.of(len);
         range.end = range.end.min(range.start + len - offset);
         let copied =
-            each!(&mut *buffer, buffer => buffer.copy_within(range.clone(), offset, stream));
+            each!(&mut *buffer, buffer => buffer.copy_within_on(range.clone(), offset, stream));
         match copied {
             // A driver pool is only for its own device.
             Err(error)

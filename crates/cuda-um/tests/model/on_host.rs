@@ -95,7 +95,7 @@ impl Replay<'_> {
         let guard = match (buffer, how) {
             (Buffer::Device(_), Reading::TryRead) => return Ok(()),
             (_, Reading::ReadBack) => {
-                let found = each!(buffer, buffer => buffer.read_back()).map_err(text)?;
+                let found = each!(buffer, buffer => buffer.to_vec()).map_err(text)?;
                 return contents.compare(0..contents.elements.len(), &found);
             }
             (Buffer::Device(buffer), Reading::ReadAsync) => {

@@ -87,7 +87,7 @@ pub enum Reading {
     ReadAsync,
     /// `copy_to_host_at`.
     CopyOut,
-    /// `read_back`, of the whole buffer.
+    /// `to_vec`, of the whole buffer.
     ReadBack,
 }
 
@@ -180,14 +180,14 @@ pub enum Operation {
         offset: u16,
         stream: u8,
     },
-    /// `advise_range`.
+    /// `View::advise`.
     Advise {
         slot: u8,
         part: Part,
         advice: Advising,
         at: At,
     },
-    /// `prefetch_range`.
+    /// `View::prefetch_on`.
     Prefetch {
         slot: u8,
         part: Part,

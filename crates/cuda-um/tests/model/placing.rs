@@ -27,7 +27,9 @@ impl Replay<'_> {
             Advising::AccessedBy(false) => Advice::UnsetAccessedBy(location),
         };
         self.read_mostly |= matches!(advice, Advising::ReadMostly(_));
-        let advised = unified.advise_range(part.of(contents.elements.len()), given);
+        let advised = unified
+            .view(part.of(contents.elements.len()))
+            .and_then(|part| part.advise(given)?.require());
         if buffer.managed().is_none() {
             return refused(advised, is_refusal);
         }
@@ -40,7 +42,12 @@ impl Replay<'_> {
         };
         let location = at.location(self.machine.sides.len());
         let stream = self.machine.stream(stream).1;
-        let prefetched = buffer.prefetch_range(part.of(buffer.len()), location, stream);
+        let prefetched = buffer
+            .view(part.of(buffer.len()))
+            .and_then(|part| part.prefetch_on(location, stream)?.require());
+        if !buffer.is_managed() && !buffer.is_empty() {
+            return refused(prefetched, is_refusal);
+        }
         allowed(self.machine.poor, prefetched).map(drop)
     }
 
@@ -57,7 +64,7 @@ impl Replay<'_> {
         }
         let location = at.location(self.machine.sides.len());
         let stream = self.machine.stream(stream).1;
-        allowed(self.machine.poor, batch.prefetch(location, stream)).map(drop)
+        allowed(self.machine.poor, batch.prefetch_on(location, stream)).map(drop)
     }
 
     /// Afterwards all pages are at the destination, unless a read left copies at other locations.
@@ -74,11 +81,11 @@ impl Replay<'_> {
             true => {
                 let mut batch = PrefetchBatch::new();
                 buffers.iter().for_each(|buffer| _ = batch.add(buffer));
-                batch.prefetch(location, stream).map(drop)
+                batch.prefetch_on(location, stream).map(drop)
             }
             false => buffers
                 .iter()
-                .try_for_each(|buffer| buffer.prefetch(location, stream)),
+                .try_for_each(|buffer| buffer.prefetch_on(location, stream)?.require()),
         };
         if allowed(self.machine.poor, prefetched)?.is_none() {
             return Ok(());

@@ -73,8 +73,8 @@ impl Buffer {
         each!(self, it => it.view_mut(..)).unwrap()
     }
 
-    pub fn fill(&mut self, value: u32, stream: &Stream) {
-        each!(self, it => it.fill(value, stream)).unwrap();
+    pub fn fill_on(&mut self, value: u32, stream: &Stream) {
+        each!(self, it => it.fill_on(value, stream)).unwrap();
     }
 
     pub fn copy_to(&self, target: &mut DeviceBuffer<u32>, stream: &Stream) {
@@ -86,7 +86,7 @@ impl Buffer {
     }
 
     pub fn contents(&self) -> Vec<u32> {
-        each!(self, it => it.read_back()).unwrap()
+        each!(self, it => it.to_vec()).unwrap()
     }
 
     pub fn address(&self) -> usize {

@@ -22,9 +22,9 @@ fn buffers_of_each_kind_reuse_freed_memory() {
             let mut unified = UnifiedBuffer::<u8>::zeroed(&device, len).unwrap();
             let mut memory = DeviceBuffer::<u8>::zeroed(&device, len).unwrap();
             let pinned = PinnedBuffer::<u8>::zeroed(&device, len).unwrap();
-            unified.fill(7, &stream).unwrap();
+            unified.fill_on(7, &stream).unwrap();
             stream.copy(&unified, &mut memory).unwrap();
-            assert_eq!(memory.read_back().unwrap(), vec![7; len]);
+            assert_eq!(memory.to_vec().unwrap(), vec![7; len]);
             assert_eq!(pinned.host().unwrap()[..], vec![0; len]);
         }
     }
@@ -53,10 +53,12 @@ fn pages_that_stayed_on_the_device_are_not_prefetched_again() {
         let buffer = UnifiedBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
         expected += usize::from(step == "first use");
         assert_eq!(prefetches(), expected, "before {step}");
-        assert_eq!(buffer.read_back().unwrap(), [7; 1000]);
+        assert_eq!(buffer.to_vec().unwrap(), [7; 1000]);
         match step {
             "a host guard" => assert_eq!(buffer.host().unwrap()[999], 7),
-            "a prefetch to the host" => buffer.prefetch(Location::Host, &stream).unwrap(),
+            "a prefetch to the host" => {
+                buffer.prefetch_on(Location::Host, &stream).unwrap();
+            }
             "a close" => buffer.close().unwrap(),
             _ => {}
         }
@@ -87,7 +89,7 @@ fn pages_that_neighbours_or_advice_may_have_moved_are_prefetched_again() {
         assert_eq!(prefetches(&|| {}), 0);
         assert_eq!(prefetches(&|| drop(neighbour.host().unwrap())), 1);
         assert_eq!(prefetches(&|| {}), 0);
-        let advised = || make().advise(Advice::SetReadMostly).unwrap();
+        let advised = || drop(make().advise(Advice::SetReadMostly).unwrap());
         assert_eq!(prefetches(&advised), 1);
         assert_eq!(prefetches(&|| {}), 0);
     }
@@ -169,7 +171,7 @@ fn buffers_do_not_keep_the_pools() {
     let alone = UnifiedBuffer::<u32>::zeroed(second.device(), 100).unwrap();
     assert_eq!(calls(&sim, "cudaMallocManaged"), 2, "no pool is left");
     assert!(second.device().unified_pool().unwrap().is_none());
-    assert_eq!(alone.read_back().unwrap(), first.read_back().unwrap());
+    assert_eq!(alone.to_vec().unwrap(), first.to_vec().unwrap());
     drop((first, second));
     assert_eq!(live(&sim, "cudaMallocManaged"), 1, "the slab is free");
 }

@@ -27,10 +27,7 @@ fn the_device_decides_where_the_memory_is() {
     sim.fail(Fail::call("cudaMemPoolCreate").with(cudaError::cudaErrorNotSupported));
     let slabs = pool(&device);
     assert!(!slabs.is_stream_ordered());
-    assert_eq!(
-        slabs.from_slice(&[5; 3]).unwrap().read_back().unwrap(),
-        [5; 3]
-    );
+    assert_eq!(slabs.from_slice(&[5; 3]).unwrap().to_vec().unwrap(), [5; 3]);
     // Any other failure is returned, and nothing is left of the attempt.
     for call in ["cudaMemPoolCreate", "cudaMemPoolSetAttribute"] {
         sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
@@ -56,7 +53,7 @@ fn pools_of_the_driver_are_not_destroyed_while_the_runtime_lives() {
         let pool = pool(&device);
         let data = vec![round; 1 << 20];
         let buffer = pool.from_slice(&data).unwrap();
-        assert_eq!(buffer.read_back().unwrap(), data);
+        assert_eq!(buffer.to_vec().unwrap(), data);
         drop((buffer, pool));
         device.runtime().reclaim().unwrap();
         assert_eq!(
@@ -90,12 +87,12 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
     // The driver gets both devices, so a stream of either device works.
     on_first.copy(&here, &mut there).unwrap();
     on_second.copy(&there, &mut plain).unwrap();
-    assert_eq!(plain.read_back().unwrap(), [1, 2, 3]);
-    here.fill(9, &on_first).unwrap();
+    assert_eq!(plain.to_vec().unwrap(), [1, 2, 3]);
+    here.fill_on(9, &on_first).unwrap();
     on_second.copy_range(&here, 1..3, &mut plain, 0).unwrap();
     on_first.copy_range(&plain, 0..1, &mut here, 2).unwrap();
     assert_eq!(
-        (plain.read_back().unwrap(), here.read_back().unwrap()),
+        (plain.to_vec().unwrap(), here.to_vec().unwrap()),
         (vec![9, 9, 3], vec![9, 9, 9])
     );
     assert_eq!(calls(&sim, "cudaMemcpyPeerAsync"), 3);
@@ -111,7 +108,7 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
         on_second.copy(&pinned, &mut here),
         on_third.copy(&here, &mut there),
         on_second.copy(&pool_here.from_slice(&[5u32; 3]).unwrap(), &mut here),
-        here.fill(1, &on_second),
+        here.fill_on(1, &on_second),
     ] {
         let Err(Error::DeviceMismatch {
             expected, found, ..
@@ -121,10 +118,10 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
         };
         assert!(expected == 0 && found > 0, "{expected} {found}");
     }
-    assert_eq!(here.read_back().unwrap(), [9, 9, 9], "nothing was written");
+    assert_eq!(here.to_vec().unwrap(), [9, 9, 9], "nothing was written");
     // Memory of `cudaMalloc` does not belong to a pool.
     on_first.copy(&pinned, &mut plain).unwrap();
-    assert_eq!(plain.read_back().unwrap(), [9, 9, 9]);
+    assert_eq!(plain.to_vec().unwrap(), [9, 9, 9]);
 }
 
 #[test]
@@ -148,7 +145,7 @@ fn the_free_is_enqueued_behind_every_use() {
         assert_eq!(pool.stats().live_buffers, 0, "for the pool it is gone");
         drop(paused);
         for copy in &copies {
-            assert_eq!(copy.read_back().unwrap(), [4; 100]);
+            assert_eq!(copy.to_vec().unwrap(), [4; 100]);
         }
     });
 }
@@ -161,7 +158,7 @@ fn work_on_another_stream_comes_after_the_allocation() {
         it.sim().clear_trace();
         let mut buffer = pool.uninit(100).unwrap();
         assert_eq!(it.calls("cudaEventRecord"), 0, "only at a wait");
-        buffer.fill(6, &it.stream);
+        buffer.fill_on(6, &it.stream);
         assert_eq!(it.calls("cudaStreamWaitEvent"), 1);
         drop(paused);
         assert_eq!(buffer.contents(), [6; 100]);
@@ -187,7 +184,7 @@ fn a_free_that_cannot_be_ordered_is_made_later() {
             drop(paused);
             it.device.runtime().reclaim().unwrap();
             assert_eq!(it.calls("cudaFree"), 1, "{call}");
-            assert_eq!(other.read_back().unwrap(), [1; 1000]);
+            assert_eq!(other.to_vec().unwrap(), [1; 1000]);
             assert_eq!(pool.stats().live_buffers, 0);
         }
     });
@@ -218,10 +215,7 @@ fn what_cannot_be_freed_is_leaked_and_counted() {
         })
     ));
     assert_eq!(pool.stats().live_bytes, 512);
-    assert_eq!(
-        pool.from_slice(&[1; 9]).unwrap().read_back().unwrap(),
-        [1; 9]
-    );
+    assert_eq!(pool.from_slice(&[1; 9]).unwrap().to_vec().unwrap(), [1; 9]);
     drop(pool);
 }
 
@@ -232,7 +226,7 @@ fn beside_a_host_guard_without_concurrent_access() {
     assert!(pool.is_stream_ordered());
     let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut buffer = pool.zeroed::<u32>(100).unwrap();
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     let guard = managed.host_mut().unwrap();
     drop(pool.uninit::<u8>(1).unwrap());
     assert_eq!(pool.stats().live_buffers, 1);

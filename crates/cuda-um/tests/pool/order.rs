@@ -19,19 +19,19 @@ fn on_another_stream_the_next_owner_comes_after_the_last() {
             let mut next = pool.uninit(100).unwrap();
             let trace = it.sim().trace();
             assert!(trace.is_empty(), "allocating records and waits for nothing");
-            next.fill(0, first);
+            next.fill_on(0, first);
             assert_eq!(waits(), (0, 0), "one stream needs no events");
             drop(next);
         }
         let mut next = pool.uninit(100).unwrap();
-        next.fill(0, second);
+        next.fill_on(0, second);
         if !it.is(Driver) {
             assert_eq!((waits(), next.address()), ((1, 1), address));
         }
         drop(next);
         it.leave_in_use(&pool, first);
         let mut next = pool.uninit(100).unwrap();
-        next.fill(0, second);
+        next.fill_on(0, second);
         it.add(100, 7, &mut next, first);
         for blocking in ["cudaStreamSynchronize", "cudaEventSynchronize", "cudaFree"] {
             assert_eq!(
@@ -56,9 +56,9 @@ fn a_reader_of_the_last_owner_holds_off_the_next_writer() {
         let paused = it.sim().pause();
         old.copy_to(&mut copy, &it.stream);
         drop(old);
-        pool.uninit(100).unwrap().fill(0, &second);
+        pool.uninit(100).unwrap().fill_on(0, &second);
         drop(paused);
-        assert_eq!(copy.read_back().unwrap(), [4; 100]);
+        assert_eq!(copy.to_vec().unwrap(), [4; 100]);
     });
 }
 
@@ -83,7 +83,7 @@ fn memory_is_carved_anew_with_the_work_that_uses_it() {
         drop(small);
         it.sim().clear_trace();
         let mut large = pool.uninit(256 * KIB).unwrap();
-        large.fill(0, &second);
+        large.fill_on(0, &second);
         assert_eq!(it.calls(it.names().0), 0, "made of the small ones");
         assert_eq!(it.calls("cudaStreamWaitEvent"), 1);
         drop(paused);
@@ -127,7 +127,7 @@ fn trim_gives_back_what_nobody_uses() {
         it.device.synchronize().unwrap();
         assert_eq!(pool.trim(), 24 * MIB - at_once);
         assert_eq!(kept.contents(), [9; 100]);
-        assert_eq!(copy.read_back().unwrap()[99..101], [1, 0]);
+        assert_eq!(copy.to_vec().unwrap()[99..101], [1, 0]);
         if !it.is(Driver) {
             assert_eq!((before.slabs, before.reserved_bytes), (3, 32 * MIB));
             assert_eq!((pool.stats().slabs, it.calls(frees)), (1, 2));

@@ -51,7 +51,7 @@ fn the_host_writes_after_the_former_owners_copy() {
                     let next = next.join().unwrap();
                     assert_eq!((next.address(), next.contents()), (address, vec![9; 100]));
                 });
-                assert_eq!(target.read_back().unwrap(), [4; 100]);
+                assert_eq!(target.to_vec().unwrap(), [4; 100]);
             },
         );
     }

@@ -11,7 +11,7 @@ fn a_warm_allocation_calls_nobody() {
         let pool = it.pool();
         let mut first = pool.zeroed(1000).unwrap();
         let address = first.address();
-        first.fill(3, &it.stream);
+        first.fill_on(3, &it.stream);
         drop(first);
         if it.is(Pinned) {
             // The host writes the zeros, so the allocation would wait for the fill.
@@ -39,7 +39,7 @@ fn dropped_memory_is_used_again() {
     on_each(ALL, |it| {
         let pool = it.pool();
         for _ in 0..50 {
-            pool.zeroed(100_000).unwrap().fill(3, &it.stream);
+            pool.zeroed(100_000).unwrap().fill_on(3, &it.stream);
             it.device.synchronize().unwrap();
         }
         let stats = pool.stats();
@@ -145,10 +145,10 @@ fn a_pool_goes_with_its_last_buffer() {
         let closed = pool.zeroed(100).unwrap();
         drop(pool);
         closed.close().unwrap();
-        buffer.fill(6, &it.stream);
+        buffer.fill_on(6, &it.stream);
         assert_eq!(buffer.contents(), [6; 100]);
         let _paused = it.sim().pause();
-        buffer.fill(7, &it.stream);
+        buffer.fill_on(7, &it.stream);
         drop(buffer);
         assert!(it.is(Driver) || it.calls(it.names().1) == 0, "in use");
     });
@@ -160,7 +160,7 @@ fn a_slab_that_lost_a_block_is_never_freed() {
         let pool = it.pool();
         let mut lost = pool.zeroed(100).unwrap();
         let whole = pool.zeroed(2 * MIB).unwrap();
-        lost.fill(1, &it.stream);
+        lost.fill_on(1, &it.stream);
         it.break_at("cudaStreamSynchronize");
         let error = lost.close().unwrap_err();
         assert!(matches!(error, Error::Sticky { .. }), "{error}");
@@ -179,7 +179,7 @@ fn after_a_sticky_error_drops_are_harmless() {
         let pool = it.pool();
         let (idle, mut in_use) = (pool.zeroed(100).unwrap(), pool.zeroed(100).unwrap());
         it.device.synchronize().unwrap();
-        in_use.fill(1, &it.stream);
+        in_use.fill_on(1, &it.stream);
         it.break_at("cudaStreamQuery");
         assert!(matches!(it.stream.is_idle(), Err(Error::Sticky { .. })));
         drop((idle, in_use));

@@ -86,7 +86,11 @@ fn advice_ends_with_its_owner() {
             let first = unified(pool.zeroed(LEN));
             let address = first.as_ptr();
             assert_unadvised(&first);
-            first.advise_range(..100, Advice::SetReadMostly).unwrap();
+            first
+                .view(..100)
+                .unwrap()
+                .advise(Advice::SetReadMostly)
+                .unwrap();
             for advice in [
                 Advice::SetReadMostly,
                 Advice::SetPreferredLocation(Location::Host),

@@ -27,7 +27,7 @@ fn buffers_have_names_sites_and_lives() {
     let mut before = UnifiedBuffer::from_slice(&device, &[1.0f32; 100]).unwrap();
     let unused = UnifiedBuffer::from_slice(&device, &[1.0f32; 100]).unwrap();
     let profiler = Profiler::start(device.runtime()).unwrap();
-    before.fill(2.0, &stream).unwrap();
+    before.fill_on(2.0, &stream).unwrap();
     let line = line!() + 1;
     let on_device = DeviceBuffer::<u16>::uninit(&device, 50).unwrap();
     let mut pinned = PinnedBuffer::<u8>::zeroed(&device, 7).unwrap();
@@ -63,7 +63,7 @@ fn buffers_of_a_pool_lie_in_their_slab() {
         let fresh = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
         let profiler = Profiler::start(device.runtime()).unwrap();
         let pool = if started_before { &pool } else { &fresh };
-        old.fill(1.0, &stream).unwrap();
+        old.fill_on(1.0, &stream).unwrap();
         let mut new = pool.zeroed::<u64>(3000).unwrap();
         new.set_name(String::from("new"));
         let trace = profiler.stop().unwrap();
@@ -100,18 +100,18 @@ fn operations_say_what_they_concern() {
     a.advise(Advice::SetPreferredLocation(Location::Host))
         .unwrap();
     a.host_mut().unwrap()[0] = 1;
-    a.prefetch(&device, &stream).unwrap();
-    a.prefetch(&device, &stream).unwrap();
+    a.prefetch_on(&device, &stream).unwrap();
+    a.prefetch_on(&device, &stream).unwrap();
     let part = a.view_mut(100..300).unwrap();
     add.launch(&stream, 200, (part, 200u32, 1u32)).unwrap();
     stream.copy_range(&a, 0..10, &mut b, 20).unwrap();
     b.copy_to_host_at(5, &mut [0; 7]).unwrap();
     let mut batch = PrefetchBatch::new();
     batch.add(&a).add(&b);
-    batch.prefetch(Location::Host, &stream).unwrap();
+    batch.prefetch_on(Location::Host, &stream).unwrap();
     if device.runtime().version().major >= 13 {
         let mut all = a.as_view_mut();
-        all.discard_and_prefetch(&device, &stream).unwrap();
+        all.discard_and_prefetch_on(&device, &stream).unwrap();
     }
     let kept = a.host().unwrap();
     let trace = profiler.stop().unwrap();

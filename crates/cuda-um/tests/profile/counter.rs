@@ -23,7 +23,9 @@ fn migrations_are_counted() {
         buffer.host_mut().unwrap().fill(1);
         let before = counter.read().unwrap();
         if prefetched {
-            buffer.prefetch(Location::from(&device), &stream).unwrap();
+            buffer
+                .prefetch_on(Location::from(&device), &stream)
+                .unwrap();
         }
         add.launch(&stream, count, (&mut buffer, count as u32, 1u32))
             .unwrap();

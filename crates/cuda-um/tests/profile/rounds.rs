@@ -18,7 +18,7 @@ fn rounds(device: &Device, stream: &Stream, add: &Add, prefetch: bool) {
     for _ in 0..ROUNDS {
         targets.host_mut().unwrap().fill(1);
         if prefetch {
-            targets.prefetch(Location::from(device), stream).unwrap();
+            targets.prefetch_on(Location::from(device), stream).unwrap();
         }
         add.launch(stream, COUNT, (&mut targets, COUNT as u32, 1u32))
             .unwrap();
@@ -89,8 +89,8 @@ fn check(trace: &Trace) {
         assert_eq!((access.buffer, access.offset), (buffer.id, 0));
         assert_eq!((access.bytes, access.write), (BYTES, true));
     }
-    let read_back = Trace::from_json(&trace.to_json()).unwrap();
-    assert_eq!(&read_back, trace);
+    let to_vec = Trace::from_json(&trace.to_json()).unwrap();
+    assert_eq!(&to_vec, trace);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use crate::alone::{alone, sums};
 use cuda_um::profile::MigrationCounts;
 use cuda_um::profile::trace::{Cause, RecordKind};
 use cuda_um::{
-    Advice, Device, Error, Location, Oversubscription, Stream, UnifiedBuffer, UnifiedOptions,
+    Advice, Device, Error, HintOutcome, Location, Oversubscription, Stream, UnifiedBuffer,
+    UnifiedOptions,
 };
 use cuda_um_sim::{Builder, CudaVersion, Gpu, Sim};
 use cuda_um_testkit::{Add, Checked, on, open};
@@ -22,9 +23,9 @@ impl Random {
 }
 
 /// A device without concurrent access supports neither prefetch nor advice.
-fn unless_unsupported(result: cuda_um::Result<()>) {
+fn unless_unsupported(result: cuda_um::Result<HintOutcome>) {
     match result {
-        Ok(()) | Err(Error::NotSupported { .. }) => {}
+        Ok(_) | Err(Error::NotSupported { .. }) => {}
         Err(error) => panic!("{error}"),
     }
 }
@@ -65,7 +66,7 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
                     .launch(stream, count, (view, count as u32, 1u32))
                     .unwrap();
             }
-            3..5 => unless_unsupported(buffer.prefetch_range(start..end, place, stream)),
+            3..5 => unless_unsupported(buffer.view(start..end).unwrap().prefetch_on(place, stream)),
             5 => {
                 let values = buffer.host().unwrap();
                 assert!(
@@ -76,7 +77,7 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
                 );
             }
             6 => buffer.host_mut().unwrap()[start..end].fill(7),
-            7 => buffer.fill(1, stream).unwrap(),
+            7 => buffer.fill_on(1, stream).unwrap(),
             8 => {
                 let advice = [
                     Advice::SetReadMostly,
@@ -86,7 +87,7 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
                     Advice::SetAccessedBy(place),
                     Advice::UnsetAccessedBy(place),
                 ][random.below(6)];
-                unless_unsupported(buffer.advise_range(start..end, advice));
+                unless_unsupported(buffer.view(start..end).unwrap().advise(advice));
             }
             9 => buffer
                 .copy_from_host_at(start, &vec![3; end - start])

@@ -57,7 +57,7 @@ impl Buffer {
         Ok(match self {
             Self::Unified(buffer) if by_guard => buffer.host()?.to_vec(),
             Self::Pinned(buffer) if by_guard => buffer.host()?.to_vec(),
-            other => each!(other, buffer => buffer.read_back()?),
+            other => each!(other, buffer => buffer.to_vec()?),
         })
     }
 

@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
         self.items[at].note(format!("prefetched to {location:?} on {stream:?}"));
         match &self.items[at].buffer {
             Buffer::Unified(buffer) if device.capabilities().concurrent_managed_access => {
-                buffer.prefetch(location, stream)
+                buffer.prefetch_on(location, stream)?.require()
             }
             _ => Ok(()),
         }

@@ -106,7 +106,7 @@ fn a_drop_waits_for_the_work_on_every_part() {
     let held = sim.hold(0);
     let (first, mut second) = buffer.as_view_mut().split_at(50).unwrap();
     add.launch(&stream, 50, (first, 50u32, 1u32)).unwrap();
-    second.fill(7, &other).unwrap();
+    second.fill_on(7, &other).unwrap();
     drop(buffer);
     assert_eq!(held.ended_by(), None, "a call waited");
     assert_eq!(calls(&sim, "cudaFree"), 0, "in use, so not freed");

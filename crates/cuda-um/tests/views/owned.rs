@@ -44,7 +44,7 @@ fn while_it_lives_the_buffer_is_shared() {
         assert!(Arc::ptr_eq(guard.owner(), &pinned));
         drop(guard);
         let buffer = Arc::get_mut(&mut pinned).unwrap();
-        buffer.fill(2, stream).unwrap();
+        buffer.fill_on(2, stream).unwrap();
         assert_eq!(
             format!("{:?}", pinned.host_owned().unwrap()),
             "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"

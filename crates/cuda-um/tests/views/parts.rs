@@ -15,7 +15,11 @@ fn parts(mut all: ViewMut<'_, u32>) {
     all.copy_from_host(&expected).unwrap();
     let (mut first, mut second) = all.split_at_mut(40).unwrap();
     assert_eq!((first.len(), second.len()), (40, 60));
-    first.slice_mut(10..20).unwrap().fill(7, &stream).unwrap();
+    first
+        .slice_mut(10..20)
+        .unwrap()
+        .fill_on(7, &stream)
+        .unwrap();
     expected[10..20].fill(7);
     second.copy_from_host_at(5, &[8; 3]).unwrap();
     expected[45..48].fill(8);
@@ -28,7 +32,7 @@ fn parts(mut all: ViewMut<'_, u32>) {
     expected.copy_within(..5, 95);
     second.write_one(0, 9).unwrap();
     expected[40] = 9;
-    second.slice_mut(1..3).unwrap().set_zero(&stream).unwrap();
+    second.slice_mut(1..3).unwrap().fill_on(0, &stream).unwrap();
     expected[41..43].fill(0);
     second
         .slice_mut(20..30)
@@ -96,10 +100,10 @@ fn empty_views_do_nothing() {
     on_each_gpu(|_, device, stream| {
         each_kind!(device, &[1u8; 3], |mut buffer| {
             let mut view = buffer.view_mut(1..1).unwrap();
-            view.fill(9, stream).unwrap();
+            view.fill_on(9, stream).unwrap();
             view.copy_from_host(&[]).unwrap();
-            view.copy_within(.., 0, stream).unwrap();
-            view.prefetch(Location::Host, stream).ok();
+            view.copy_within_on(.., 0, stream).unwrap();
+            view.prefetch_on(Location::Host, stream).ok();
             assert!(view.to_vec().unwrap().is_empty());
             // Byte 1 is not aligned for u64.
             let wide = view.cast::<u64>().unwrap();
@@ -122,7 +126,7 @@ fn prefetch_and_advice_reach_the_part() {
     let elements = 2 << 20;
     let mut data = UnifiedBuffer::<u8>::zeroed(&device, 4 * elements).unwrap();
     let part = data.view_mut(elements..3 * elements).unwrap();
-    part.prefetch(Location::Host, &stream).unwrap();
+    part.prefetch_on(Location::Host, &stream).unwrap();
     part.advise(Advice::SetReadMostly).unwrap();
     let within = data.range_attributes_of(elements..3 * elements).unwrap();
     assert_eq!(within.last_prefetch, Some(Location::Host));
@@ -133,7 +137,7 @@ fn prefetch_and_advice_reach_the_part() {
     let part = data.view(elements..3 * elements).unwrap();
     batch.add_view(part).unwrap().add_view(part).unwrap();
     assert_eq!(batch.len(), 2);
-    batch.prefetch(Location::from(&device), &stream).unwrap();
+    batch.prefetch_on(Location::from(&device), &stream).unwrap();
     let within = data.range_attributes_of(elements..3 * elements).unwrap();
     assert_eq!(within.last_prefetch, Some(Location::from(&device)));
 }

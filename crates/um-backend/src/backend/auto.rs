@@ -21,7 +21,7 @@ impl CudaBackend {
     /// let (sum, report) = backend.auto_prefetch(|| {
     ///     let mut sum = 0.0;
     ///     for _ in 0..8 {
-    ///         buffer.as_cuda_um_mut().fill(1.0, stream)?; // or a launch
+    ///         buffer.as_cuda_um_mut().fill_on(1.0, stream)?; // or a launch
     ///         sum += buffer.host()?.iter().sum::<f32>();
     ///     }
     ///     Ok::<_, CudaError>(sum)

@@ -29,7 +29,7 @@ pub enum Rule {
     SetZero,
     /// `clone_empty` returns a buffer of the same kind on the same device, with zeros and the requested length.
     CloneEmpty,
-    /// `fill_range` and `zero_range` set the elements of a range alone.
+    /// `fill_range` sets the elements of a range alone.
     FillRange,
     /// `copy_within` copies ranges that are apart and ranges that overlap.
     CopyWithin,

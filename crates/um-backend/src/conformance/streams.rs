@@ -74,10 +74,10 @@ pub fn hints<T: Element>(make: Make<'_, T>) -> Verdict {
             names_range(0, len + 1, len),
         )?;
         if let Some(stream) = stream_of(rule, &*buffer)? {
-            let outcome = buffer.prefetch_range(len / 2..len, Location::Host, &stream);
+            let outcome = buffer.prefetch_range_on(len / 2..len, Location::Host, &stream);
             rule.works("prefetch_range", outcome)?;
             let outcome = buffer
-                .prefetch_range(len..len + 1, Location::Host, &stream)
+                .prefetch_range_on(len..len + 1, Location::Host, &stream)
                 .map(drop);
             rule.refused(
                 "a prefetch beyond the end",

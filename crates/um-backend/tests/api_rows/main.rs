@@ -15,7 +15,7 @@ mod open;
 mod swap;
 mod zero_copy;
 
-use um_backend::{Buffer, CudaError, HintOutcome, cuda_um::Error};
+use um_backend::{Buffer, HintOutcome, cuda_um::Error};
 
 fn numbers(len: usize) -> Vec<f32> {
     (0..len).map(|number| number as f32).collect()
@@ -37,7 +37,7 @@ fn applied_if(expected: bool, outcome: &HintOutcome) {
             let text = outcome.to_string();
             assert!(text.contains(needs) && text.contains(have), "{text}");
             let error = outcome.clone().require().unwrap_err();
-            let not_supported = matches!(error, CudaError::Cuda(Error::NotSupported { .. }));
+            let not_supported = matches!(error, Error::NotSupported { .. });
             assert!(not_supported, "{error:?}");
         }
     }

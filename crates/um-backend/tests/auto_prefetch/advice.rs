@@ -97,7 +97,9 @@ fn advice_that_the_program_gave_before_a_scope_stays() {
         let weights = zeroed(l);
         weights.advise(Advice::SetPreferredLocation(here)).unwrap();
         weights
-            .advise_range(..1, Advice::SetAccessedBy(Location::Host))
+            .view(..1)
+            .unwrap()
+            .advise(Advice::SetAccessedBy(Location::Host))
             .unwrap();
         let mut both_read = BothRead::new(l);
         let (_, report) = l.auto(8, |_| both_read.round(&weights));

@@ -124,7 +124,7 @@ fn parts_of_a_buffer_are_prefetched_one_by_one() {
         let part = 1 << 20;
         let data = || {
             let mut data = l.buffer(8 * part);
-            data.prefetch(Location::Host, l.stream()).unwrap();
+            data.prefetch_on(Location::Host, l.stream()).unwrap();
             data.host_mut().unwrap().fill(1.0);
             data
         };

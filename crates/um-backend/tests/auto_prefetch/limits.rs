@@ -101,9 +101,9 @@ fn a_plan_that_is_slower_stops() {
         let mut round = |_| {
             let stream = l.stream();
             for to in [Location::Host, here] {
-                long.prefetch(to, stream).unwrap();
+                long.prefetch_on(to, stream).unwrap();
             }
-            data.prefetch(Location::Host, stream).unwrap();
+            data.prefetch_on(Location::Host, stream).unwrap();
             data.host_mut().unwrap()[0] = 1.0;
             l.double.launch_on(device, 16, (&mut data, 16u32)).unwrap();
             l.backend.synchronize().unwrap();

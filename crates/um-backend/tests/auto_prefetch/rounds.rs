@@ -78,7 +78,7 @@ impl Loop<'_> {
             let here = Location::from(backend.device().as_cuda_um());
             let to = |data: &UnifiedBuffer<f32>, place: Location| {
                 if hints {
-                    data.prefetch(place, stream).unwrap();
+                    data.prefetch_on(place, stream).unwrap();
                 }
             };
             to(&data, Location::Host);

@@ -121,9 +121,9 @@ fn streams_and_places_that_do_not_fit() {
             let stream = w.backend.device().sibling(1)?.stream().clone();
             w.buffers[1].1.fill_on(9.0, &stream)
         } => DeviceMismatch, ["the stream belongs to device 1, not to device 0"];
-        "Buffer::prefetch_range", "past the end": |w| w.buffers[0].1.prefetch_range(0..1001, Location::Host, w.backend.device().stream())
+        "Buffer::prefetch_range", "past the end": |w| w.buffers[0].1.prefetch_range_on(0..1001, Location::Host, w.backend.device().stream())
             => RangeOutOfBounds, ["range 0..1001 is not within the buffer's 1000 elements"];
-        "Buffer::prefetch_range", "device 9": |w| w.buffers[0].1.prefetch_range(0..10, Location::Device(9), w.backend.device().stream())
+        "Buffer::prefetch_range", "device 9": |w| w.buffers[0].1.prefetch_range_on(0..10, Location::Device(9), w.backend.device().stream())
             => NoSuchDevice, ["there is no device 9: the runtime has 2"];
         "Buffer::advise_range", "device 9": |w| w.buffers[0].1.advise_range(0..10, Advice::SetPreferredLocation(Location::Device(9)))
             => NoSuchDevice, ["there is no device 9: the runtime has 2"];

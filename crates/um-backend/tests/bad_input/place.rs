@@ -56,14 +56,14 @@ fn devices_that_are_not_there() {
 #[test]
 fn locations_that_are_not_there() {
     run(cases! {
-        "UnifiedBuffer::prefetch", "a device too many": |w| w.unified.prefetch(Location::Device(2), w.backend.device().stream())
+        "UnifiedBuffer::prefetch", "a device too many": |w| w.unified.prefetch_on(Location::Device(2), w.backend.device().stream())
             => NoSuchDevice, ["there is no device 2: the runtime has 2"];
         "UnifiedBuffer::advise", "u32::MAX": |w| w.unified.advise(Advice::SetAccessedBy(Location::Device(u32::MAX)))
             => NoSuchDevice, ["there is no device 4294967295: the runtime has 2"];
         "PrefetchBatch::prefetch", "u32::MAX": |w| {
             let mut batch = PrefetchBatch::new();
             batch.add(&w.unified as &dyn Buffer<f32>);
-            batch.prefetch(Location::Device(u32::MAX), w.backend.device().stream())
+            batch.prefetch_on(Location::Device(u32::MAX), w.backend.device().stream())
         } => NoSuchDevice, ["there is no device 4294967295: the runtime has 2"];
     });
 }
@@ -71,7 +71,7 @@ fn locations_that_are_not_there() {
 #[test]
 fn what_was_not_applied_and_is_required() {
     run(cases! {
-        "HintOutcome::require", "advice for mapped memory": |w| w.mapped.advise(Advice::SetReadMostly)?.require()
+        "HintOutcome::require", "advice for mapped memory": |w| Ok(w.mapped.advise(Advice::SetReadMostly)?.require()?)
             => NotSupported, ["SetReadMostly", "managed memory", "mapped pinned memory"];
     });
 }

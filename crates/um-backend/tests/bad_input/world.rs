@@ -112,7 +112,7 @@ impl World {
         let all = self.buffers.iter().map(|(_, buffer)| &**buffer);
         let own: [&dyn Buffer<f32>; 3] = [&self.unified, &self.mapped, &self.pinned];
         for buffer in all.chain(own) {
-            assert!(buffer.read_back().unwrap() == contents(), "{buffer:?}");
+            assert!(buffer.to_vec().unwrap() == contents(), "{buffer:?}");
         }
     }
 

@@ -50,11 +50,11 @@ fn every_kind_by_its_trait(world: &World) -> Result {
         buffer.copy_to_host_at(9, &mut part)?;
         assert_eq!(part, [1.5, 4.0, 4.0, 4.0, 4.0, 4.0]);
         let mut other = buffer.clone_empty(LEN)?;
-        assert_eq!(other.read_back()?, [0.0; LEN]);
+        assert_eq!(other.to_vec()?, [0.0; LEN]);
         other.copy_from_buffer(&*buffer)?;
         buffer.set_zero()?;
-        assert_eq!(other.read_back()?[8..11], [1.5, 1.5, 4.0]);
-        assert_eq!(buffer.read_back()?, [0.0; LEN]);
+        assert_eq!(other.to_vec()?[8..11], [1.5, 1.5, 4.0]);
+        assert_eq!(buffer.to_vec()?, [0.0; LEN]);
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ fn every_pair_copied(world: &World) -> Result {
         for to in BufferKind::ALL {
             let mut target = make(&world.far, to, 8.0)?;
             target.copy_from_buffer_at(1, &*source, 0..LEN - 1)?;
-            let found = target.read_back()?;
+            let found = target.to_vec()?;
             assert_eq!((found[0], found[1], found[LEN - 1]), (8.0, 3.0, 3.0));
         }
     }
@@ -81,7 +81,7 @@ fn through_a_stranger(world: &World) -> Result {
         stranger.copy_from_buffer(&*buffer)?;
         buffer.fill(1.0)?;
         buffer.copy_from_buffer(&stranger)?;
-        assert_eq!(buffer.read_back()?, [5.0; LEN]);
+        assert_eq!(buffer.to_vec()?, [5.0; LEN]);
     }
     Ok(())
 }
@@ -118,8 +118,8 @@ fn a_pool_and_a_batch(world: &World) -> Result {
         let stream = backend.device().stream();
         let mut batch = PrefetchBatch::new();
         batch.add(&first).add(&second).add(&alone);
-        batch.prefetch(Location::Device(0), stream)?;
-        batch.prefetch(Location::Host, stream)?;
+        batch.prefetch_on(Location::Device(0), stream)?;
+        batch.prefetch_on(Location::Host, stream)?;
         assert_eq!(first.as_slice()?[..], [f32::from(round); LEN]);
         assert_eq!(second.as_slice()?[..], [f32::from(round + 1); LEN]);
     }
@@ -173,7 +173,7 @@ fn from_open_to_end(world: &World) -> Result {
         let sibling = backend.device().sibling(0)?;
         sibling.memory_info()?;
         let buffer = make(&backend, BufferKind::Unified, 1.0)?;
-        assert_eq!(buffer.read_back()?, [1.0; LEN]);
+        assert_eq!(buffer.to_vec()?, [1.0; LEN]);
         Ok(())
     })();
     backend.trim();
@@ -200,7 +200,7 @@ fn parts_files_and_streams(world: &World) -> Result {
         buffer.copy_from_host_on(&[7.0; LEN], &stream)?;
         assert_eq!(clone.host()?[..3], [1.0, 2.0, 1.0]);
         clone.copy_from_buffer_on(&*buffer, &stream)?;
-        buffer.prefetch_range(0..LEN, Location::Host, &stream)?;
+        buffer.prefetch_range_on(0..LEN, Location::Host, &stream)?;
         buffer.fill_on(3.0, &stream)?;
         let mut back = [0.0; LEN];
         clone.copy_to_host_on(&mut back, &stream)?;
@@ -216,7 +216,7 @@ fn erased_and_shared(world: &World) -> Result {
         let first = Arc::new(world.backend.create_erased_from(kind, DType::F32, &bytes)?);
         let mut second = Arc::clone(&first);
         let written = ErasedBuffer::make_mut(&mut second)?;
-        written.zero()?;
+        written.set_zero()?;
         written.typed_mut::<f32>()?.write_one(0, 5.0)?;
         let value = f32::from_le_bytes([1; 4]);
         assert_eq!(HostOwned::<f32, _>::of_erased(&first)?[..], [value; LEN]);

@@ -76,15 +76,15 @@ impl World {
     pub fn still_works(&mut self) -> Result<(), CudaError> {
         let backend = &self.backend;
         for witness in &mut self.witnesses {
-            assert_eq!(witness.read_back()?, numbers(), "a witness has changed");
+            assert_eq!(witness.to_vec()?, numbers(), "a witness has changed");
             let mut copy = witness.clone_empty(LEN)?;
             copy.copy_from_buffer(&**witness)?;
             witness.fill(2.0)?;
-            assert_eq!(witness.read_back()?, [2.0; LEN]);
+            assert_eq!(witness.to_vec()?, [2.0; LEN]);
             witness.copy_from_buffer(&*copy)?;
         }
         for kind in BufferKind::ALL {
-            assert_eq!(backend.create::<f32>(kind, 10)?.read_back()?, [0.0; 10]);
+            assert_eq!(backend.create::<f32>(kind, 10)?.to_vec()?, [0.0; 10]);
         }
         backend.synchronize()?;
         self.far.synchronize()

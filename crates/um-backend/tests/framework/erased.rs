@@ -110,7 +110,7 @@ fn bytes_go_in_and_out_from_any_address() {
             erased.copy_to_bytes_at(99, &mut one).unwrap();
             assert_eq!(one, bytes[width..2 * width], "{what}");
             let clone = erased.try_clone().unwrap();
-            erased.zero().unwrap();
+            erased.set_zero().unwrap();
             assert_eq!(
                 erased.bytes().to_vec().unwrap(),
                 vec![0; 100 * width],

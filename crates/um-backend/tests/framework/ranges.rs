@@ -16,7 +16,7 @@ fn hints_concern_their_range() {
             let buffer = backend.create::<f32>(kind, 4 * BLOCK).unwrap();
             let host = Location::Host;
             let outcome = buffer
-                .prefetch_range(BLOCK..2 * BLOCK, host, stream)
+                .prefetch_range_on(BLOCK..2 * BLOCK, host, stream)
                 .unwrap();
             let migrates = kind == BufferKind::Unified && machine.is_concurrent();
             assert_eq!(outcome.is_applied(), migrates, "{kind}: {outcome}");

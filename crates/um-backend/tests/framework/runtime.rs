@@ -31,7 +31,7 @@ fn one_copy(machine: &Machine, source: &CudaBackend, target: &CudaBackend) {
             .any(|name| name.contains("Alloc") || name.contains("Synchronize")),
         "{made:?}"
     );
-    assert_eq!(copy.read_back().unwrap(), elements);
+    assert_eq!(copy.to_vec().unwrap(), elements);
 }
 
 /// Two backends over one simulator share a runtime: a copy between their devices is one call of CUDA.
@@ -118,7 +118,7 @@ fn every_kind_of_memory_can_have_a_pool() {
             let mut clone = buffer.clone_empty(10).unwrap();
             assert_eq!(live(), 2, "{kind}: clones use the pool too");
             clone.fill(2.0).unwrap();
-            assert_eq!(clone.read_back().unwrap(), [2.0; 10]);
+            assert_eq!(clone.to_vec().unwrap(), [2.0; 10]);
             drop((buffer, clone));
             backend.synchronize().unwrap();
             backend.device().as_cuda_um().runtime().reclaim().unwrap();

@@ -80,7 +80,7 @@ fn views_and_clones_are_the_same_storage() {
                 .copy_within(0..2, 2)
                 .unwrap();
             assert_eq!(floats(&all)[3..9], [3.0, 4.0, -1.0, 4.0, -1.0, 8.0]);
-            inner.write().unwrap().zero().unwrap();
+            inner.write().unwrap().set_zero().unwrap();
             let mut bytes = [9; 8];
             inner.read().unwrap().copy_to_bytes(&mut bytes).unwrap();
             assert_eq!(bytes, [0; 8], "{kind}");
@@ -219,7 +219,7 @@ fn hints_concern_the_part() {
             let all = SharedBuffer::new(backend.create_erased(kind, DType::F16, 5 << 20).unwrap());
             let part = all.view(1 << 20..2 << 20).unwrap();
             let guard = part.read().unwrap();
-            let applied = guard.prefetch(Location::Host, stream).unwrap();
+            let applied = guard.prefetch_on(Location::Host, stream).unwrap();
             let migrates = kind == BufferKind::Unified && machine.is_concurrent();
             assert_eq!(applied.is_applied(), migrates, "{kind}: {applied}");
             let advised = guard.advise(Advice::SetReadMostly).unwrap();
@@ -258,7 +258,7 @@ fn only_the_viewed_part_is_copied_on_write() {
             // A guard has the storage, too: it keeps what it sees.
             let seen = row.host::<f32>().unwrap();
             row.make_unique().unwrap();
-            row.write().unwrap().zero().unwrap();
+            row.write().unwrap().set_zero().unwrap();
             let is_copy = seen.is_copy();
             assert_eq!((*seen).to_vec(), [-1.0, 11.0], "{kind} {is_copy}");
         }

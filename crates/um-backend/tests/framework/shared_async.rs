@@ -68,7 +68,7 @@ fn a_guard_of_a_task_lives_across_an_await_and_moves_to_other_threads() {
             std::future::ready(()).await;
             let first = thread::spawn(move || guard.bytes().read_one(0));
             assert_eq!(first.join().unwrap()?, 0);
-            all.write_async().await?.zero()
+            all.write_async().await?.set_zero()
         });
         pollster::block_on(task).unwrap();
         again.write().unwrap();

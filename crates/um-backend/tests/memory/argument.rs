@@ -33,14 +33,14 @@ fn each_kind_is_an_argument_without_a_match() {
             list.push(8u32);
             double.launch_on(device, 8, list).unwrap();
             assert_eq!((&*buffer).into_view().unwrap().len(), 8);
-            assert_eq!(buffer.read_back().unwrap(), [4.0; 8]);
+            assert_eq!(buffer.to_vec().unwrap(), [4.0; 8]);
         }
         let mut unified = backend.allocate_unified::<f32>(8).unwrap();
         unified.fill(2.0).unwrap();
         double.launch_on(device, 8, (&mut unified, 8u32)).unwrap();
         assert_eq!((&unified).into_view().unwrap().len(), 8);
         assert_eq!((&mut unified).into_view_mut().unwrap().len(), 8);
-        assert_eq!(unified.read_back().unwrap(), [4.0; 8]);
+        assert_eq!(unified.to_vec().unwrap(), [4.0; 8]);
     });
 }
 
@@ -60,6 +60,6 @@ fn host_memory_is_refused_before_the_launch() {
             .unwrap_err()
             .to_string();
         assert!(error.contains("there is host memory"), "{error}");
-        assert_eq!(host.read_back().unwrap(), [1.0; 8]);
+        assert_eq!(host.to_vec().unwrap(), [1.0; 8]);
     });
 }

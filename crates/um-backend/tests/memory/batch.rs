@@ -30,7 +30,7 @@ fn prefetch(
     for &buffer in buffers {
         batch.add(buffer);
     }
-    batch.prefetch(location, backend.device().stream())
+    batch.prefetch_on(location, backend.device().stream())
 }
 
 fn cuda(version: CudaVersion) -> impl Fn(Builder) -> Builder {
@@ -95,7 +95,7 @@ fn a_mixed_list_says_what_was_left_out() {
             batch.add(&empty);
             let before = calls(sim);
             let stream = backend.device().stream();
-            let prefetched = batch.prefetch(Location::Host, stream).unwrap();
+            let prefetched = batch.prefetch_on(Location::Host, stream).unwrap();
             assert_eq!(prefetched.calls, expected);
             assert_eq!(calls(sim) - before, expected);
             assert_eq!(prefetched.outcomes.len(), 9);
@@ -111,7 +111,7 @@ fn a_mixed_list_says_what_was_left_out() {
                 let text = prefetched.outcomes[index].to_string();
                 assert!(text.contains(have), "{index}: {text}");
             }
-            let again = |location| batch.prefetch(location, stream).unwrap().calls;
+            let again = |location| batch.prefetch_on(location, stream).unwrap().calls;
             assert_eq!(again(Location::Host), expected, "shared blocks");
             assert_eq!(again(Location::Device(0)), expected);
         });
@@ -138,7 +138,7 @@ fn every_machine_answers() {
         }
         let nothing = prefetch(&backend, &[], Location::Host).unwrap();
         assert_eq!((nothing.calls, nothing.outcomes.len()), (0, 0));
-        assert_eq!(buffers[1].read_back().unwrap(), vec![0.0; 5000]);
+        assert_eq!(buffers[1].to_vec().unwrap(), vec![0.0; 5000]);
     });
 }
 

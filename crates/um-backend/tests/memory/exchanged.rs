@@ -26,7 +26,7 @@ fn exchange(one: &mut dyn Buffer<f32>, other: &mut dyn Buffer<f32>) {
 /// Checks that every call of the trait works on the new memory.
 fn works(buffer: &mut dyn Buffer<f32>, len: usize, value: f32) {
     assert_eq!((buffer.len(), buffer.capacity()), (len, len));
-    assert_eq!(buffer.read_back().unwrap(), vec![value; len]);
+    assert_eq!(buffer.to_vec().unwrap(), vec![value; len]);
     buffer.fill(2.5).unwrap();
     buffer.copy_from_host_at(len - 1, &[3.5]).unwrap();
     buffer.copy_from_host_at(len, &[3.5]).unwrap_err();
@@ -37,7 +37,7 @@ fn works(buffer: &mut dyn Buffer<f32>, len: usize, value: f32) {
     let mut other = buffer.clone_empty(len).unwrap();
     assert_eq!(other.device().to_string(), buffer.device().to_string());
     other.copy_from_buffer(buffer).unwrap();
-    assert_eq!(other.read_back().unwrap()[len - 1], 3.5);
+    assert_eq!(other.to_vec().unwrap()[len - 1], 3.5);
     buffer.copy_from_buffer(&*other).unwrap();
 }
 

@@ -81,9 +81,9 @@ fn a_buffer_that_says_more_than_it_has_is_refused() {
                     refused(honest.copy_from_buffer(&lying), &way);
                     refused(lying.copy_from_buffer(&*honest), &way);
                 }
-                assert_eq!(honest.read_back().unwrap(), vec![0.0; len], "{way}");
+                assert_eq!(honest.to_vec().unwrap(), vec![0.0; len], "{way}");
             }
-            refused(lying.read_back(), "read_back");
+            refused(lying.to_vec(), "to_vec");
             let there = vec![2.0; len];
             refused(lying.copy_from_host_at(0, &there), "copy_from_host_at");
             refused(
@@ -113,8 +113,8 @@ fn a_buffer_that_says_less_than_it_has_is_as_long_as_it_says() {
             assert_eq!(lying.memory, [4.0, 1.0, 1.0]);
             lying.memory[0] = 6.0;
             honest.copy_from_buffer(&lying).unwrap();
-            assert_eq!(honest.read_back().unwrap(), [6.0]);
+            assert_eq!(honest.to_vec().unwrap(), [6.0]);
         }
-        assert_eq!(lying.read_back().unwrap(), [6.0]);
+        assert_eq!(lying.to_vec().unwrap(), [6.0]);
     });
 }

@@ -27,7 +27,7 @@ fn a_small_result_is_mapped() {
             assert!(placed.reason.contains("cost model"), "{placed}");
             // Mapped memory does not migrate, and the outcome has that reason.
             let stream = backend.device().stream();
-            match scores.prefetch(Location::Host, stream).unwrap() {
+            match scores.prefetch_on(Location::Host, stream).unwrap() {
                 HintOutcome::NotApplied { have, .. } => assert_eq!(have, placed.to_string()),
                 HintOutcome::Applied => panic!("applied to mapped memory"),
             }
@@ -58,7 +58,7 @@ fn every_pattern_works_in_place() {
             assert_eq!(buffer.placement().pattern, pattern);
             buffer.copy_from_host(&[1.5; 5000]).unwrap();
             double.launch(backend.device(), &mut buffer).unwrap();
-            assert_eq!(buffer.read_back().unwrap(), [3.0; 5000], "{pattern:?}");
+            assert_eq!(buffer.to_vec().unwrap(), [3.0; 5000], "{pattern:?}");
             if let Some(obstacle) = backend.device().unified_memory_obstacle() {
                 assert_eq!(buffer.placement().placement, Placement::Mapped);
                 assert_eq!(buffer.placement().reason, format!("since {obstacle}"));

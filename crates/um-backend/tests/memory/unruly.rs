@@ -60,7 +60,7 @@ impl Unruly {
         if number.is_multiple_of(7) {
             let mut own = self.backend.allocate_unified::<f32>(100).unwrap();
             own.fill(2.0).unwrap();
-            assert_eq!(own.read_back().unwrap(), [2.0; 100]);
+            assert_eq!(own.to_vec().unwrap(), [2.0; 100]);
             self.backend.trim();
         }
         number / 64 % end
@@ -134,7 +134,7 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
             let mut bystander = backend.allocate_unified::<f32>(1000).unwrap();
             bystander.fill(9.0).unwrap();
             let mut tries: Vec<Try<'_>> = vec![
-                Box::new(|u| drop(u.read_back())),
+                Box::new(|u| drop(u.to_vec())),
                 Box::new(|u| drop(u.copy_to_host(&mut vec![0.0; 700]))),
                 Box::new(|u| drop(u.copy_from_host(&vec![0.0; 700]))),
                 Box::new(|u| drop(u.copy_from_host_at(500, &[0.0; 600]))),
@@ -153,7 +153,7 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                     drop(u.fill_on(1.0, stream));
                     drop(u.copy_from_host_on(&[1.0; 600], stream));
                     drop(u.copy_to_host_on(&mut [1.0; 600], stream));
-                    drop(u.prefetch_range(0..600, Location::Host, stream));
+                    drop(u.prefetch_range_on(0..600, Location::Host, stream));
                 }),
                 Box::new(|u| {
                     drop((
@@ -167,7 +167,7 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                     let mut batch = PrefetchBatch::new();
                     batch.add::<f32>(u);
                     for location in [Location::Device(0), Location::Host] {
-                        let _ = batch.prefetch(location, stream);
+                        let _ = batch.prefetch_on(location, stream);
                     }
                 }),
             ];
@@ -187,8 +187,8 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
             let told = catch_unwind(AssertUnwindSafe(|| conformance::all(&make).is_err()));
             assert!(told.unwrap_or(true), "the contract holds");
             drop(unruly);
-            assert_eq!(honest.read_back().unwrap().len(), 1000);
-            assert_eq!(bystander.read_back().unwrap(), [9.0; 1000]);
+            assert_eq!(honest.to_vec().unwrap().len(), 1000);
+            assert_eq!(bystander.to_vec().unwrap(), [9.0; 1000]);
         }
     });
 }

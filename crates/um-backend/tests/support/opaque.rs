@@ -32,7 +32,7 @@ pub enum Fault {
     WritesBeforeChecking,
     /// A copy of a range outside is the wrong error.
     OtherError,
-    /// `read_back` of a long buffer misses its last elements.
+    /// `to_vec` of a long buffer misses its last elements.
     ShortReadBack,
     /// `fill` misses the last element of long buffers.
     ShortFill,
@@ -254,7 +254,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
         Ok(())
     }
 
-    fn read_back(&self) -> Result<Vec<T>, CudaError> {
+    fn to_vec(&self) -> Result<Vec<T>, CudaError> {
         let mut elements = self.elements.clone();
         if self.fault == Fault::ShortReadBack {
             elements.truncate(1000);

@@ -19,7 +19,7 @@ fn copies_and_ranges() {
         "`copy_from_buffer_at` with a reversed range" => |w| w.unified().copy_from_buffer_at(0, &HostBuffer::zeroed(5)?, 4..3);
         "`read_one(10)` of 10 elements" => |w| w.unified().read_one(10);
         "`fill_range(5..11, …)` of 10 elements" => |w| w.any(BufferKind::Cuda).fill_range(5..11, 1.0);
-        "`zero_range(5..2)`" => |w| w.any(BufferKind::Cuda).zero_range(5..2);
+        "`fill_range(5..2, 0.0)`" => |w| w.any(BufferKind::Cuda).fill_range(5..2, 0.0);
         "`copy_within(0..10, 1)` of 10 elements" => |w| w.on_device().copy_within(0..10, 1);
         "a view of 5..20 of 10 elements" => |w| w.on_device().memory().device_view()?.slice(5..20);
         "`copy_from_bytes` of 39 bytes into 10 `f32`" => |w| w.backend.create_erased(BufferKind::Host, DType::F32, 10)?.copy_from_bytes(&[0; 39]);

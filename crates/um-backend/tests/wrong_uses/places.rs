@@ -40,7 +40,7 @@ fn devices_streams_and_runtimes() {
         };
         "a prefetch of a batch with a buffer of another runtime" => |w| {
             let (here, there) = (w.unified(), other(w).allocate_unified::<f32>(10)?);
-            PrefetchBatch::new().add(&here).add(&there).prefetch(Location::Host, w.backend.device().stream())
+            PrefetchBatch::new().add(&here).add(&there).prefetch_on(Location::Host, w.backend.device().stream())
         };
     };
     let world = World::of(Gpu::NoConcurrentAccess);

@@ -51,11 +51,11 @@ fn a_shared_buffer_is_still_a_unified_buffer() {
         world.shared().device(),
     )))
     .unwrap();
-    a.prefetch(Location::Host, stream.ours()).unwrap();
-    a.prefetch(Location::from(world.shared().device()), stream.ours())
+    a.prefetch_on(Location::Host, stream.ours()).unwrap();
+    a.prefetch_on(Location::from(world.shared().device()), stream.ours())
         .unwrap();
     assert_eq!(a.residency().unwrap().len(), 1);
-    a.with_mut(|mut view| view.fill(2.0, stream.ours()))
+    a.with_mut(|mut view| view.fill_on(2.0, stream.ours()))
         .unwrap();
     assert_eq!(a.stream().theirs(), stream.theirs());
     assert!(format!("{a:?}").contains("10000"), "{a:?}");

@@ -55,8 +55,8 @@ fn work_of_cuda_um_comes_after_cudarcs_and_before_its_next() {
         delay(work);
         scale!(work, function, &a, &mut b, 2.0);
         // Not before the kernel has read `a` and written `b`.
-        a.with_mut(|mut view| view.fill(10.0, &ours)).unwrap();
-        b.with_mut(|mut view| view.slice_mut(1..)?.fill(5.0, &ours))
+        a.with_mut(|mut view| view.fill_on(10.0, &ours)).unwrap();
+        b.with_mut(|mut view| view.slice_mut(1..)?.fill_on(5.0, &ours))
             .unwrap();
         delay(home.theirs());
         scale!(work, function, &b, &mut a, 10.0);
@@ -70,7 +70,7 @@ fn earlier_work_of_the_buffer_comes_before_cudarcs() {
     every_way(|world, home, work| {
         let ours = world.shared().device().stream().unwrap();
         let mut buffer = world.buffer(1.0);
-        buffer.fill(2.0, &ours).unwrap();
+        buffer.fill_on(2.0, &ours).unwrap();
         let a = home.share(buffer).unwrap();
         assert_eq!(work.clone_dtoh(&a).unwrap(), vec![2.0; LEN]);
     });
@@ -113,7 +113,7 @@ fn a_panic_in_lent_work_keeps_the_order() {
     let mut a = world.slice(&home, 1.0);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         a.with_mut(|mut view| {
-            view.fill(4.0, &ours)?;
+            view.fill_on(4.0, &ours)?;
             std::panic::resume_unwind(Box::new("on purpose"));
             #[allow(unreachable_code, reason = "the type of the closure")]
             Ok(())

@@ -42,8 +42,8 @@ fn cudarc_owns_and_frees_managed_memory() {
     let buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, LEN).unwrap();
     let mut slice = stream.give(buffer).map_err(|(_, error)| error).unwrap();
     let host = world.shared().with_mut(&mut slice, |mut view| {
-        view.fill(3.0, stream.ours())?;
-        view.as_view().prefetch(Location::Host, stream.ours())?;
+        view.fill_on(3.0, stream.ours())?;
+        view.as_view().prefetch_on(Location::Host, stream.ours())?;
         Ok(view.host()?[7])
     });
     assert_eq!(host.unwrap(), 3.0);
@@ -70,7 +70,7 @@ fn a_slice_of_cudarc_becomes_a_buffer() {
     let mut buffer = world.shared().take_device(slice).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [5.0; LEN]);
     buffer
-        .fill(6.0, &world.shared().device().stream().unwrap())
+        .fill_on(6.0, &world.shared().device().stream().unwrap())
         .unwrap();
     drop(buffer);
 

@@ -18,12 +18,12 @@ fn after_a_prefetch_there_are_no_faults_and_buffers_have_names() {
     let (mut a, mut b) = (world.slice(&stream, 0.0), world.slice(&stream, 0.0));
     a.set_name("input");
     b.set_name("output");
-    a.prefetch(Location::Host, stream.ours()).unwrap();
+    a.prefetch_on(Location::Host, stream.ours()).unwrap();
     a.host_mut().unwrap().fill(2.0);
-    a.prefetch(device, stream.ours()).unwrap();
-    b.prefetch(device, stream.ours()).unwrap();
+    a.prefetch_on(device, stream.ours()).unwrap();
+    b.prefetch_on(device, stream.ours()).unwrap();
     scale!(stream.theirs(), function, &a, &mut b, 2.0);
-    b.prefetch(Location::Host, stream.ours()).unwrap();
+    b.prefetch_on(Location::Host, stream.ours()).unwrap();
     assert_eq!(b.host().unwrap()[LEN - 1], 4.0);
     let trace = profiler.stop().unwrap();
     let names: Vec<_> = trace

@@ -198,7 +198,7 @@ fn writes_of_a_read_only_import() {
             target.fill(1),
             target.copy_from_host(&[0; 6]),
             target.write_one(0, 1),
-            target.zero_range(0..1),
+            target.fill_range(0..1, 0),
             target.copy_within(0..1, 1),
             target.copy_from_buffer(source.typed().unwrap()),
         ] {

@@ -230,7 +230,7 @@ impl CosineTopK {
             Some(ones) => ones,
             None => {
                 let mut ones = DeviceBuffer::zeroed(&self.device, count)?;
-                ones.fill(1.0, stream)?;
+                ones.fill_on(1.0, stream)?;
                 Arc::new(ones)
             }
         };

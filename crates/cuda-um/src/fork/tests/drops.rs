@@ -114,7 +114,7 @@ fn an_automatic_prefetch() {
     gone_without_a_trace(&sim, buffer.host().unwrap());
     gone_without_a_trace(&sim, auto);
     // The parent's session continues.
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     assert_eq!(crate::auto::end(device.api().origin).events, 2);
     // That of a handle that was forgotten.
     std::mem::forget(AutoPrefetch::start(&device).unwrap());
@@ -142,14 +142,14 @@ fn buffers_of_every_kind() {
         device.synchronize().unwrap();
         let _paused = in_flight.then(|| sim.pause());
         if in_flight {
-            managed.fill(1, &stream).unwrap();
-            of_host.fill(1, &stream).unwrap();
-            memory.fill(1, &stream).unwrap();
-            page_locked.fill(1, &stream).unwrap();
-            pooled.fill(1, &stream).unwrap();
-            whole.fill(1, &stream).unwrap();
-            of_pinned.fill(1, &stream).unwrap();
-            of_device.fill(1, &stream).unwrap();
+            managed.fill_on(1, &stream).unwrap();
+            of_host.fill_on(1, &stream).unwrap();
+            memory.fill_on(1, &stream).unwrap();
+            page_locked.fill_on(1, &stream).unwrap();
+            pooled.fill_on(1, &stream).unwrap();
+            whole.fill_on(1, &stream).unwrap();
+            of_pinned.fill_on(1, &stream).unwrap();
+            of_device.fill_on(1, &stream).unwrap();
         }
         gone_without_a_trace(&sim, managed);
         gone_without_a_trace(&sim, of_host);
@@ -172,7 +172,7 @@ fn the_slice_of_a_scope() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut memory = vec![0u32; 1000];
     RegisteredBuffer::scope(&device, &mut memory, |registered| {
-        registered.fill(1, &stream).unwrap();
+        registered.fill_on(1, &stream).unwrap();
         let _paused = sim.pause();
         // Replace the buffer, so that the test drops it in place of the child's copy.
         let nothing = Allocation::empty::<u32>(&device);
@@ -190,7 +190,7 @@ fn streams() {
         let stream = device.stream().unwrap();
         let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
         let _paused = sim.pause();
-        buffer.fill(1, &stream).unwrap();
+        buffer.fill_on(1, &stream).unwrap();
         gone_without_a_trace(&sim, (buffer, stream));
     }
 }
@@ -244,7 +244,7 @@ fn arenas() {
         let mut used = arena.place::<u32>(1, 1000).unwrap();
         device.synchronize().unwrap();
         let _paused = in_flight.then(|| sim.pause());
-        used.fill(1, &stream).unwrap();
+        used.fill_on(1, &stream).unwrap();
         drop(used);
         gone_without_a_trace(&sim, arena);
     }
@@ -305,9 +305,9 @@ fn streams_that_left_no_event() {
     device.synchronize().unwrap();
     let paused = sim.pause();
     let gone = device.stream().unwrap();
-    buffer.fill(1, &gone).unwrap();
+    buffer.fill_on(1, &gone).unwrap();
     // From here on the buffer tracks this use.
-    buffer.fill(2, &stream).unwrap();
+    buffer.fill_on(2, &stream).unwrap();
     sim.fail(Fail::call("cudaEventCreateWithFlags"));
     drop(gone);
     drop(paused);
@@ -364,7 +364,7 @@ fn chunks_that_copies_may_use() {
 fn the_runtime_itself() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     // Starts the reclaim thread.
     drop(buffer);
     // Leaves a retired pool of the driver.

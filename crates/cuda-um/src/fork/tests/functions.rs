@@ -110,9 +110,9 @@ fn of_buffers() {
             pollster::block_on(managed.host_mut_async());
             pinned.host();
             pinned.try_host_mut();
-            managed.read_back();
-            memory.read_back();
-            pinned.read_back();
+            managed.to_vec();
+            memory.to_vec();
+            pinned.to_vec();
             managed.copy_to_host(&mut back);
             managed.copy_from_host(&back);
             memory.copy_from_host(&back);
@@ -121,14 +121,14 @@ fn of_buffers() {
             pollster::block_on(managed.copy_from_host_async(&back));
             memory.host_overwrite(.., |_, slots| slots.fill_with(|_| 1));
             pinned.host_overwrite(.., |_, slots| slots.fill_with(|_| 1));
-            managed.fill(1, stream);
-            pinned.fill(1, stream);
-            memory.set_zero(stream);
+            managed.fill_on(1, stream);
+            pinned.fill_on(1, stream);
+            memory.fill_on(0, stream);
             stream.copy(&pinned, &mut memory);
-            managed.prefetch(Location::Host, stream);
-            managed.prefetch(device, stream);
-            managed.as_view_mut().prefetch_after_reads(device, stream);
-            managed.as_view_mut().discard_and_prefetch(device, stream);
+            managed.prefetch_on(Location::Host, stream);
+            managed.prefetch_on(device, stream);
+            managed.as_view_mut().prefetch_after_reads_on(device, stream);
+            managed.as_view_mut().discard_and_prefetch_on(device, stream);
             managed.advise(Advice::SetReadMostly);
             managed.residency();
             managed.range_attributes();
@@ -136,7 +136,7 @@ fn of_buffers() {
         of_other_libraries(sim, device, stream);
         let mut batch = PrefetchBatch::new();
         batch.add(&managed);
-        refused(sim, "a batch", || batch.prefetch(Location::Host, stream));
+        refused(sim, "a batch", || batch.prefetch_on(Location::Host, stream));
         without_cuda(sim, || {
             managed.set_name("a child's");
             managed.forget_residency();

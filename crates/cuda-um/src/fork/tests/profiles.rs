@@ -25,12 +25,12 @@ fn a_profiler_and_a_counter() {
     without_cuda(&sim, || {
         assert!(observer::observer().is_none(), "it is the parent's");
         assert!(buffer.host().is_err());
-        assert!(buffer.fill(1, &stream).is_err());
+        assert!(buffer.fill_on(1, &stream).is_err());
         buffer.set_name("a child's");
         assert!(is_refused(Profiler::start(runtime)));
         assert!(is_refused(MigrationCounter::start(runtime)));
     });
-    buffer.fill(1, &stream).unwrap();
+    buffer.fill_on(1, &stream).unwrap();
     // The profiler is dropped in place of the child's copy: the session continues.
     gone_without_a_trace(&sim, profiler);
     assert!(observer::observer().is_some());

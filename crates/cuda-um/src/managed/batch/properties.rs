@@ -164,7 +164,7 @@ fn what_is_joined_is_what_was_asked_for() {
         buffers.check(&reversed)?;
         // A prefetch moves the ranges to the location.
         let location = if to_host { Location::Host } else { Location::Device(0) };
-        let calls = buffers.batch(&asked).prefetch(location, &stream).unwrap();
+        let calls = buffers.batch(&asked).prefetch_on(location, &stream).unwrap();
         prop_assert!(calls <= asked.len());
         for (buffer, range) in asked.into_iter().filter(|(_, range)| !range.is_empty()) {
             let last = buffers.buffers[buffer].range_attributes_of(range).unwrap().last_prefetch;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// let stream = device.stream()?;
 /// for round in 0..100u32 {
 ///     let mut scratch = pool.zeroed::<u32>(1 << 20)?;
-///     scratch.fill(round, &stream)?;
+///     scratch.fill_on(round, &stream)?;
 /// } // may still be filled, and is reused in the next round
 /// assert_eq!(pool.stats().peak_bytes, 4 << 20);
 /// # Ok::<(), cuda_um::Error>(())

@@ -24,7 +24,7 @@ use crate::resource::pool::slabs::Slabs;
 /// let stream = device.stream()?;
 /// let mut first = pool.zeroed::<f32>(1000)?;
 /// let address = first.as_ptr();
-/// first.fill(1.0, &stream)?;
+/// first.fill_on(1.0, &stream)?;
 /// drop(first); // the fill may still run
 /// let second = pool.from_slice(&[2.0f32; 1000])?; // so this comes after it
 /// assert_eq!(second.as_ptr(), address);

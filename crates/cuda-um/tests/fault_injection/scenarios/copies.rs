@@ -40,7 +40,7 @@ pub fn staged_copies(world: &World) -> Result<()> {
     device.set_transfer_options(small_ring());
     let source = numbers();
     let unified = UnifiedBuffer::from_slice(device, &source)?;
-    assert!(unified.read_back()? == source);
+    assert!(unified.to_vec()? == source);
     let mut memory = DeviceBuffer::<u32>::zeroed(device, MANY)?;
     memory.copy_from_host(&source)?;
     let mut back = vec![0; MANY];
@@ -94,7 +94,7 @@ pub fn copies_within(world: &World) -> Result<()> {
         (0..MANY * 2 / 3, MANY / 3),
         (1..MANY, 0),
     ] {
-        memory.copy_within(range.clone(), to, stream)?;
+        memory.copy_within_on(range.clone(), to, stream)?;
         expected.copy_within(range, to);
     }
     assert!(memory.to_vec()? == expected);
@@ -111,7 +111,7 @@ pub fn parts_at_the_same_time(world: &World) -> Result<()> {
         .here()
         .add
         .launch(first, COUNT, (a, COUNT as u32, 3u32))?;
-    b.fill(5, &second)?;
+    b.fill_on(5, &second)?;
     let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
     second.copy(&a, &mut b)?;
     assert_eq!(memory.to_vec()?, [3; 2 * COUNT]);

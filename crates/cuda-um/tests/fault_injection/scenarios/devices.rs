@@ -14,7 +14,7 @@ pub fn one_buffer_on_all_devices(world: &World) -> Result<()> {
     let mut data = UnifiedBuffer::from_slice_with(&world.posts[0].device, &[1u32; COUNT], managed)?;
     for (round, post) in world.posts.iter().chain(&world.posts).enumerate() {
         if world.migrates() {
-            data.prefetch(&post.device, &post.stream)?;
+            data.prefetch_on(&post.device, &post.stream)?;
             data.advise(Advice::SetAccessedBy(Location::from(&post.device)))?;
         }
         let rounds = round as u32;
@@ -46,7 +46,7 @@ pub fn copies_between_devices(world: &World) -> Result<()> {
     }
     first.stream.copy(&a, &mut pinned)?;
     assert_eq!(pinned.host()?[..], [29; COUNT]);
-    assert_eq!(b.read_back()?, [19; COUNT]);
+    assert_eq!(b.to_vec()?, [19; COUNT]);
     b.close()?;
     a.close()
 }
@@ -71,7 +71,7 @@ pub fn pools_of_all_devices(world: &World) -> Result<()> {
             drop(scratch);
             let mut again = on_device.zeroed::<u32>(COUNT)?;
             there.stream.copy(&far, &mut again)?;
-            assert_eq!(again.read_back()?, [round + 5; COUNT]);
+            assert_eq!(again.to_vec()?, [round + 5; COUNT]);
         }
     }
     for (managed, on_device) in &pools {
@@ -92,9 +92,9 @@ pub fn batch_over_devices(world: &World) -> Result<()> {
         batch.add(buffer);
     }
     for post in &world.posts {
-        batch.prefetch(&post.device, &post.stream)?;
+        batch.prefetch_on(&post.device, &post.stream)?;
     }
-    batch.prefetch(Location::Host, &world.posts[0].stream)?;
+    batch.prefetch_on(Location::Host, &world.posts[0].stream)?;
     for (index, buffer) in buffers.iter().enumerate() {
         assert_eq!(buffer.host()?[..], [index as u32 + 1; COUNT]);
     }
@@ -119,7 +119,7 @@ pub fn dropped_while_another_device_reads(world: &World) -> Result<()> {
     drop((memory, pooled, managed, pool));
     drop(paused);
     for (copy, value) in copies.iter().zip(3..) {
-        assert_eq!(copy.read_back()?, [value; COUNT]);
+        assert_eq!(copy.to_vec()?, [value; COUNT]);
     }
     world.runtime.reclaim()
 }
@@ -139,7 +139,7 @@ pub fn each_device_for_itself(world: &World) -> Result<()> {
         let other = device.stream()?;
         other.copy(&data, &mut copy)?;
         add.launch(stream, COUNT, (&mut copy, COUNT as u32, 2u32))?;
-        assert_eq!(copy.read_back()?, [7; COUNT]);
+        assert_eq!(copy.to_vec()?, [7; COUNT]);
         assert_eq!(data.host()?[..], [5; COUNT]);
         data.close()?;
         copy.close()

@@ -17,7 +17,7 @@ pub fn adopted_streams(world: &World) -> Result<()> {
     for raw in [theirs.as_raw(), PER_THREAD] {
         // SAFETY: the owner keeps the stream.
         let adopted = unsafe { device.adopt_stream(raw, theirs.clone()) }?;
-        data.fill(1, &adopted)?;
+        data.fill_on(1, &adopted)?;
         post.add
             .launch(ours, COUNT, (&mut data, COUNT as u32, 3u32))?;
         post.add
@@ -42,9 +42,9 @@ pub fn imported_memory(world: &World) -> Result<()> {
     // Not `theirs`: an owner that is leaked after a failure would keep the simulator.
     // SAFETY: `theirs` is dropped later, and nothing else uses the memory.
     let mut ours = unsafe { DeviceBuffer::from_foreign(device, address, COUNT, ()) }?;
-    ours.fill(4, stream)?;
+    ours.fill_on(4, stream)?;
     assert_eq!(ours.read_one(COUNT - 1)?, 4);
-    ours.fill(5, stream)?;
+    ours.fill_on(5, stream)?;
     // In use.
     drop(ours);
     world.runtime.reclaim()
@@ -76,7 +76,7 @@ pub fn exports_and_foreign_work(world: &World) -> Result<()> {
         assert_eq!(data.host()?[0], if fence == 0 { 0 } else { 7 });
         Arc::get_mut(&mut data)
             .expect("no export lives")
-            .fill(7, stream)?;
+            .fill_on(7, stream)?;
     }
     drop(data.export(&theirs)?);
     drop(data);

@@ -16,14 +16,14 @@ pub fn main_job(world: &World) -> Result<()> {
     }
     if world.migrates() {
         data.advise(Advice::SetPreferredLocation(Location::from(device)))?;
-        data.prefetch(device, stream)?;
+        data.prefetch_on(device, stream)?;
     }
     world
         .here()
         .add
         .launch(stream, COUNT, (&mut data, COUNT as u32, 2u32))?;
     if world.migrates() {
-        data.prefetch(Location::Host, stream)?;
+        data.prefetch_on(Location::Host, stream)?;
     }
     let host = data.host()?;
     assert!(host.iter().enumerate().all(|(i, x)| *x == i as u32 + 2));
@@ -42,10 +42,10 @@ pub fn device_memory(world: &World) -> Result<()> {
     memory.copy_to_host(&mut found)?;
     assert_eq!(found, [6; COUNT]);
     let mut bytes = DeviceBuffer::<u64>::zeroed(device, 100)?;
-    bytes.fill(0x0102_0304_0102_0304, stream)?;
+    bytes.fill_on(0x0102_0304_0102_0304, stream)?;
     let mut small = DeviceBuffer::<u16>::zeroed(device, 100)?;
-    small.fill(0x0102, stream)?;
-    assert_eq!(small.read_back()?, [0x0102; 100]);
+    small.fill_on(0x0102, stream)?;
+    assert_eq!(small.to_vec()?, [0x0102; 100]);
     small.close()?;
     bytes.close()?;
     memory.close()
@@ -56,7 +56,7 @@ pub fn overwritten(world: &World) -> Result<()> {
     device.set_transfer_options(small_ring());
     let mut memory = DeviceBuffer::<u32>::zeroed(device, MANY)?;
     memory.host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as u32))?;
-    let found = memory.read_back()?;
+    let found = memory.to_vec()?;
     assert!(found.iter().enumerate().all(|(i, x)| *x == i as u32));
     let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     unified.host_overwrite(100..200, |_, slots| slots.fill_with(|_| 7))?;
@@ -99,7 +99,7 @@ pub fn mapped_memory(world: &World) -> Result<()> {
     let pinned = PinnedBuffer::from_slice(device, &[6u32; COUNT])?;
     let again = device.stream()?;
     again.copy(&pinned, &mut data)?;
-    assert_eq!(data.read_back()?, [6; COUNT]);
+    assert_eq!(data.to_vec()?, [6; COUNT]);
     data.close()?;
     pinned.close()
 }

@@ -4,7 +4,7 @@ use super::{COUNT, pools::options};
 use crate::world::World;
 use cuda_um::{
     AccessPattern, Advice, Location, PrefetchBatch, Result, UnifiedBuffer, UnifiedOptions,
-    UnifiedPool, prefetch_all,
+    UnifiedPool,
 };
 
 pub fn batch_prefetch(world: &World) -> Result<()> {
@@ -16,8 +16,8 @@ pub fn batch_prefetch(world: &World) -> Result<()> {
     let pooled = pool.from_slice(&[5u32; COUNT])?;
     let mut batch = PrefetchBatch::new();
     batch.add(&first).add(&second).add(&pooled);
-    batch.prefetch(Location::Host, stream)?;
-    prefetch_all(&[&first, &second, &pooled], device, stream)?;
+    batch.prefetch_on(Location::Host, stream)?;
+    PrefetchBatch::from_iter([&first, &second, &pooled]).prefetch_on(device, stream)?;
     for (buffer, value) in [(&first, 3), (&second, 4), (&pooled, 5)] {
         assert_eq!(buffer.host()?[..], [value; COUNT]);
     }
@@ -29,14 +29,14 @@ pub fn advice_and_residency(world: &World) -> Result<()> {
     let options = UnifiedOptions::default().pattern(AccessPattern::DeviceResident);
     let data = UnifiedBuffer::<u32>::zeroed_with(device, 1 << 20, options)?;
     data.advise(Advice::SetReadMostly)?;
-    data.prefetch_range(1 << 19.., Location::Host, stream)?;
+    data.view(1 << 19..)?.prefetch_on(Location::Host, stream)?;
     let parts: usize = data.residency()?.iter().map(|part| part.bytes.len()).sum();
     assert_eq!(parts, data.size_bytes());
     let attributes = data.range_attributes()?;
     assert!(attributes.read_mostly && attributes.preferred_location.is_some());
     data.advise(Advice::UnsetReadMostly)?;
     data.forget_residency();
-    data.prefetch(device, stream)?;
+    data.prefetch_on(device, stream)?;
     assert_eq!(data.host()?[5], 0);
     Ok(())
 }

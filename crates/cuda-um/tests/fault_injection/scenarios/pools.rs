@@ -17,7 +17,7 @@ pub fn default_pools(world: &World) -> Result<()> {
         let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
         let pinned = PinnedBuffer::from_slice(device, &[round; COUNT])?;
         let mut memory = DeviceBuffer::<u32>::zeroed(device, LARGE)?;
-        memory.fill(round, stream)?;
+        memory.fill_on(round, stream)?;
         stream.copy(&pinned, &mut unified)?;
         drop(memory);
         assert_eq!(unified.host()?[..], [round; COUNT]);
@@ -79,7 +79,7 @@ pub fn device_pool(world: &World) -> Result<()> {
             .add
             .launch(stream, COUNT, (&mut scratch, COUNT as u32, round))?;
         stream.copy(&scratch, &mut more)?;
-        last = more.read_back()?;
+        last = more.to_vec()?;
     }
     assert_eq!(last, [2; COUNT]);
     pool.zeroed::<u32>(COUNT)?.close()?;

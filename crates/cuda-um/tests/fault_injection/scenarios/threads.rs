@@ -37,15 +37,15 @@ pub fn readers_share_a_buffer(world: &World) -> Result<()> {
         let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
         for _ in 0..2 {
             if world.migrates() {
-                shared.prefetch(&post.device, &stream)?;
-                shared.prefetch(Location::Host, &post.stream)?;
+                shared.prefetch_on(&post.device, &stream)?;
+                shared.prefetch_on(Location::Host, &post.stream)?;
                 assert_eq!(shared.host()?[..], [6; COUNT]);
             }
             stream.copy(&*shared, &mut mine)?;
             post.add
                 .launch(&post.stream, COUNT, (&mut mine, COUNT as u32, 1u32))?;
         }
-        assert_eq!(mine.read_back()?, [7; COUNT]);
+        assert_eq!(mine.to_vec()?, [7; COUNT]);
         // The last thread frees it.
         drop(shared);
         mine.close()
@@ -80,7 +80,7 @@ pub fn pools_are_shared(world: &World) -> Result<()> {
             post.stream.copy(&scratch, &mut mine)?;
             drop(scratch);
             assert_eq!(back.host()?[..], [value; COUNT]);
-            assert_eq!(mine.read_back()?, [value; COUNT]);
+            assert_eq!(mine.to_vec()?, [value; COUNT]);
         }
         Ok(())
     })?;

@@ -13,7 +13,7 @@ pub fn events_and_streams(world: &World) -> Result<()> {
     let other = device.stream()?;
     let mut data = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     let before = Event::timed(stream)?;
-    data.fill(1, stream)?;
+    data.fill_on(1, stream)?;
     let after = Event::timed(stream)?;
     other.wait(&after)?;
     let point = other.record()?;
@@ -62,6 +62,6 @@ pub fn live(runtime: &Runtime) -> Result<()> {
     let source = numbers();
     let mut data = UnifiedBuffer::from_slice(&device, &source)?;
     add.launch(&stream, MANY, (&mut data, MANY as u32, 1u32))?;
-    assert_eq!(data.read_back()?[7], source[7] + 1);
+    assert_eq!(data.to_vec()?[7], source[7] + 1);
     Ok(())
 }

@@ -1,13 +1,23 @@
 //! The outcome of advice and prefetches.
 
+use crate::error::{Error, Result};
 use std::fmt;
-
-use crate::error::Result;
 
 /// The outcome of advice or of a prefetch.
 ///
 /// Neither changes the results of a program, so code that is tuned for a new GPU also runs on an old one. If the memory cannot migrate,
 /// the outcome is [`HintOutcome::NotApplied`] with the reason, and not an error. [`HintOutcome::require`] makes it an error.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{DeviceBuffer, Location};
+///
+/// let on_device = DeviceBuffer::<f32>::zeroed(&device, 8)?;
+/// let outcome = on_device.as_view().prefetch(Location::Host)?;
+/// println!("{outcome}"); // not applied: a prefetch of buffer 1 needs managed memory, found device memory
+/// assert!(outcome.require().is_err());
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HintOutcome {
     /// CUDA accepted the call.
@@ -24,8 +34,7 @@ pub enum HintOutcome {
 }
 
 impl HintOutcome {
-    /// Whether CUDA accepted the call.
-    #[must_use]
+    /// Returns true if CUDA accepted the call.
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied)
     }
@@ -33,33 +42,25 @@ impl HintOutcome {
     /// Turns [`HintOutcome::NotApplied`] into an error, for callers that depend on the call.
     ///
     /// # Errors
-    /// [`NotSupported`](cuda_um::Error::NotSupported) if the call was not applied.
+    ///
+    /// [`Error::NotSupported`] if the call was not applied.
     pub fn require(self) -> Result<()> {
         match self {
             Self::Applied => Ok(()),
             Self::NotApplied { what, needs, have } => {
-                Err(cuda_um::Error::NotSupported { what, needs, have }.into())
+                Err(Error::NotSupported { what, needs, have })
             }
-        }
-    }
-
-    /// A call for memory that cannot migrate.
-    pub(crate) fn not_managed(what: impl fmt::Display, have: impl fmt::Display) -> Self {
-        Self::NotApplied {
-            what: what.to_string(),
-            needs: "managed memory".to_owned(),
-            have: have.to_string(),
         }
     }
 
     /// Takes "not supported" as an outcome; every other error remains an error.
-    pub(crate) fn from_result(result: cuda_um::Result<()>) -> Result<Self> {
+    pub(crate) fn of(result: Result<()>) -> Result<Self> {
         match result {
             Ok(()) => Ok(Self::Applied),
-            Err(cuda_um::Error::NotSupported { what, needs, have }) => {
+            Err(Error::NotSupported { what, needs, have }) => {
                 Ok(Self::NotApplied { what, needs, have })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }
