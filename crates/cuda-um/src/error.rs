@@ -232,6 +232,9 @@ pub enum Error {
         /// The function that was not called, or the operation that needs it.
         call: &'static str,
     },
+    /// An error of code outside of this crate, which a guard calls ([`HostMut::of_copy`](crate::HostMut::of_copy)).
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
     /// Any other failure of a CUDA function.
     #[error("{call}: {subject}: {name} ({code}): {message}")]
     Call {
@@ -270,6 +273,8 @@ pub enum ErrorKind {
     Sticky,
     /// This process is a child made by `fork`.
     Forked,
+    /// An error of code outside of this crate.
+    Other,
     /// Any other failure of a CUDA function.
     Call,
 }
@@ -307,6 +312,7 @@ impl Error {
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Sticky { .. } => ErrorKind::Sticky,
             Self::Forked { .. } => ErrorKind::Forked,
+            Self::Other(_) => ErrorKind::Other,
             Self::Call { .. } => ErrorKind::Call,
         }
     }

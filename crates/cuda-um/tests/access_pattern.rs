@@ -146,7 +146,11 @@ fn nothing_of_mapped_memory_migrates() {
     batch.add(&mapped).add(&managed);
     assert_eq!(batch.prefetch_on(Location::Host, &stream).unwrap(), 1);
     for error in [
-        mapped.advise(Advice::SetReadMostly).unwrap_err(),
+        mapped
+            .advise(Advice::SetReadMostly)
+            .unwrap()
+            .require()
+            .unwrap_err(),
         mapped.range_attributes().unwrap_err(),
     ] {
         let text = error.to_string();

@@ -115,13 +115,12 @@ fn pinned_memory_takes_no_turns() {
 fn there_is_no_prefetch_and_says_why() {
     let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    for error in [
-        buffer.prefetch_on(&device, &stream).unwrap_err(),
-        buffer.prefetch_on(Location::Host, &stream).unwrap_err(),
-        buffer
-            .advise(Advice::SetPreferredLocation(Location::from(&device)))
-            .unwrap_err(),
+    for outcome in [
+        buffer.prefetch_on(&device, &stream),
+        buffer.prefetch_on(Location::Host, &stream),
+        buffer.advise(Advice::SetPreferredLocation(Location::from(&device))),
     ] {
+        let error = outcome.unwrap().require().unwrap_err();
         assert!(matches!(error, Error::NotSupported { .. }), "{error}");
         assert!(
             error.to_string().contains("concurrentManagedAccess"),

@@ -199,7 +199,8 @@ fn numa_nodes_need_a_newer_runtime() {
         } else {
             let at = Location::HostNuma(0);
             let advised = buffer.advise(Advice::SetPreferredLocation(at));
-            for error in [outcome.unwrap_err(), advised.unwrap_err()] {
+            for outcome in [outcome.unwrap(), advised.unwrap()] {
+                let error = outcome.require().unwrap_err();
                 assert_eq!(
                     error.to_string(),
                     "memory at host NUMA node 0 is not supported: it needs CUDA 12.2 or newer, and there is CUDA 11.8"

@@ -6,14 +6,13 @@ use std::io::{Read, Write};
 use std::ops::Range;
 
 use cuda_um::range::same_length;
-use cuda_um::{Advice, HintOutcome, Location, Stream, host_vec};
+use cuda_um::{Advice, HintOutcome, HostMut, HostRef, Location, Stream, host_vec};
 
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element, dtype_of};
 use crate::error::Result;
-use crate::host_view::{HostView, HostViewMut};
 use crate::memory::{BufferMemory, BufferMemoryMut};
-use crate::{files, range_ops, transfer};
+use crate::{files, host_access, range_ops, transfer};
 
 #[doc = include_str!("buffer.md")]
 pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
@@ -237,20 +236,20 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Errors of CUDA; [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for the copy.
-    fn host(&self) -> Result<HostView<'_, T>> {
-        HostView::of(self)
+    fn host(&self) -> Result<HostRef<'_, T>> {
+        host_access::read(self)
     }
 
     /// The elements, for the host to read and write: borrowed if the host can access the memory, otherwise a copy that
-    /// [`HostViewMut::close`] or the drop writes back.
+    /// [`HostMut::close`] or the drop writes back.
     ///
     /// # Ordering
     /// Waits for earlier work on the buffer.
     ///
     /// # Errors
     /// As for [`host`](Self::host).
-    fn host_mut(&mut self) -> Result<HostViewMut<'_, T>> {
-        HostViewMut::of(self)
+    fn host_mut(&mut self) -> Result<HostMut<'_, T>> {
+        host_access::write(self)
     }
 
     /// Sets every element of a range to `value`.

@@ -11,7 +11,6 @@ use crate::device::{CudaDevice, checked_ordinal};
 use crate::dtype::{DType, Element};
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
-use crate::host_view::{HostView, HostViewMut};
 use crate::memory::BufferMemory;
 use crate::range_ops::not_managed;
 use crate::shared::SharedBuffer;
@@ -121,7 +120,7 @@ macro_rules! host_access {
             ///
             /// # Errors
             /// As for [`host`](Buffer::host).
-            pub fn as_slice(&self) -> Result<HostView<'_, T>> {
+            pub fn as_slice(&self) -> Result<HostRef<'_, T>> {
                 self.host()
             }
 
@@ -129,7 +128,7 @@ macro_rules! host_access {
             ///
             /// # Errors
             /// As for [`host_mut`](Buffer::host_mut).
-            pub fn as_slice_mut(&mut self) -> Result<HostViewMut<'_, T>> {
+            pub fn as_slice_mut(&mut self) -> Result<HostMut<'_, T>> {
                 self.host_mut()
             }
         }

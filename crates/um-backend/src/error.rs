@@ -173,7 +173,21 @@ impl From<cuda_um::Error> for CudaError {
                     reason: no_gpu(&none, cfg!(feature = "sim")),
                 }
             }
+            Below::Other(error) => match error.downcast::<Self>() {
+                Ok(error) => *error,
+                Err(error) => Self::Cuda(Below::Other(error)),
+            },
             other => Self::Cuda(other),
+        }
+    }
+}
+
+/// For the functions that a guard of `cuda_um` calls. The conversion back gives the same error.
+impl From<CudaError> for cuda_um::Error {
+    fn from(error: CudaError) -> Self {
+        match error {
+            CudaError::Cuda(error) => error,
+            other => Self::Other(Box::new(other)),
         }
     }
 }

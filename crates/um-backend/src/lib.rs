@@ -16,11 +16,9 @@ mod dtype;
 mod erased;
 mod error;
 mod files;
+mod host_access;
 mod host_buffer;
 mod host_bytes;
-mod host_owned;
-mod host_owned_mut;
-mod host_view;
 mod kernel_arg;
 mod memory;
 mod own_methods;
@@ -44,9 +42,6 @@ pub use dtype::{Bool, DType, Element, F8E4M3, F8E5M2};
 pub use erased::ErasedBuffer;
 pub use error::{CudaError, Result};
 pub use host_buffer::HostBuffer;
-pub use host_owned::HostOwned;
-pub use host_owned_mut::HostOwnedMut;
-pub use host_view::{HostView, HostViewMut};
 pub use memory::{BufferMemory, BufferMemoryMut};
 pub use pinned_buffer::PinnedBuffer;
 pub use prefetch_batch::{PrefetchBatch, Prefetched};
@@ -59,11 +54,11 @@ pub use unified_buffer::UnifiedBuffer;
 /// Borrows that would become longer, and types of elements that would change behind a view that writes.
 /// ```compile_fail
 /// use um_backend::*;
-/// fn host<'s, 'l: 's>(of: HostView<'s, u8>) -> HostView<'l, u8> { of }
+/// fn host<'s, 'l: 's>(of: HostRef<'s, u8>) -> HostRef<'l, u8> { of }
 /// ```
 /// ```compile_fail
 /// use um_backend::*;
-/// fn host_mut<'s, 'l: 's>(of: HostViewMut<'s, u8>) -> HostViewMut<'l, u8> { of }
+/// fn host_mut<'s, 'l: 's>(of: HostMut<'s, u8>) -> HostMut<'l, u8> { of }
 /// ```
 /// ```compile_fail
 /// use um_backend::*;
@@ -75,7 +70,7 @@ pub use unified_buffer::UnifiedBuffer;
 /// ```
 /// ```compile_fail
 /// use um_backend::*;
-/// fn elements<'a, 's, 'l: 's>(of: HostViewMut<'a, &'l u8>) -> HostViewMut<'a, &'s u8> { of }
+/// fn elements<'a, 's, 'l: 's>(of: HostMut<'a, &'l u8>) -> HostMut<'a, &'s u8> { of }
 /// ```
 /// ```compile_fail
 /// use um_backend::*;
@@ -105,10 +100,11 @@ pub use cuda_um;
 pub use cuda_um::profile;
 pub use cuda_um::{
     AccessPattern, Advice, Arguments, AutoPrefetch, AutoPrefetchReport, AutoPrefetchStop, ByValue,
-    Capabilities, Error, ErrorKind, Event, Exported, ForeignWork, HintOutcome, HostMut, HostRef,
-    InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig, Location, ManagedPool, MemoryInfo,
-    MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions,
-    PoolStats, ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut, WriteArg,
+    Capabilities, Error, ErrorKind, Event, Exported, ForeignWork, HintOutcome, HostMut, HostOwned,
+    HostOwnedMut, HostRef, InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig, Location,
+    ManagedPool, MemoryInfo, MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed,
+    Placement, PoolOptions, PoolStats, ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View,
+    ViewMut, WriteArg,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

@@ -68,11 +68,12 @@ impl<'a> PrefetchBatch<'a> {
     /// Adds a buffer of any kind. A buffer without managed memory is skipped, and its outcome is [`HintOutcome::NotApplied`].
     pub fn add<T: Element>(&mut self, buffer: &'a dyn Buffer<T>) -> &mut Self {
         self.outcomes.push(match buffer.memory() {
-            BufferMemory::Cuda(view)
-                if view.is_managed() && self.managed.add_view(view).is_ok() =>
-            {
-                HintOutcome::Applied
-            }
+            BufferMemory::Cuda(view) => match self.managed.add_view(view) {
+                Err(Error::NotSupported { what, needs, have }) => {
+                    HintOutcome::NotApplied { what, needs, have }
+                }
+                _ => HintOutcome::Applied,
+            },
             memory => not_managed("prefetch", memory.in_words()),
         });
         self

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::range;
+use cuda_um::{HostOwned, HostOwnedMut, range};
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
@@ -18,8 +18,7 @@ use crate::erased::{ErasedBuffer, size_bytes};
 #[cfg(doc)]
 use crate::error::CudaError;
 use crate::error::Result;
-use crate::host_owned::HostOwned;
-use crate::host_owned_mut::HostOwnedMut;
+use crate::typed::Typed;
 pub use caller::{OfTask, OfThread};
 pub use guard::{SharedRead, SharedWrite};
 use part::Part;
@@ -248,10 +247,10 @@ impl SharedBuffer {
     ///
     /// # Errors
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::host`].
-    pub fn host<T: Element>(&self) -> Result<HostOwned<T>> {
+    pub fn host<T: Element>(&self) -> Result<HostOwned<T, Typed<T>>> {
         self.check_type::<T>()?;
         let elements = self.reading("SharedBuffer::host", true)?.into_part();
-        HostOwned::of(&(Arc::new(elements.into_typed::<T>()?) as Arc<dyn Buffer<T>>))
+        HostOwned::new(Arc::new(elements.into_typed::<T>()?), Typed::host)
     }
 
     /// The elements, for the host to read and write: a write guard without a lifetime that derefs to `[T]`. Memory that the host cannot
@@ -262,10 +261,10 @@ impl SharedBuffer {
     ///
     /// # Errors
     /// As for [`write`](Self::write), [`ErasedBuffer::typed`] and [`Buffer::host`].
-    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T>> {
+    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T, Typed<T>>> {
         self.check_type::<T>()?;
         let elements = self.writing("SharedBuffer::host_mut", true)?.into_part();
-        HostOwnedMut::of(Box::new(elements.into_typed::<T>()?))
+        HostOwnedMut::new(Box::new(elements.into_typed::<T>()?), Typed::host_mut)
     }
 
     /// Whether no other handle or guard has the storage.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use um_backend::{Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite};
+use um_backend::{
+    Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite, Typed,
+};
 
 use crate::error::Error;
 use crate::loans::Loans;
@@ -79,7 +81,7 @@ impl DlpackBuffer {
     ///
     /// # Errors
     /// As for both.
-    pub fn host<T: Element>(&self) -> Result<HostOwned<T>> {
+    pub fn host<T: Element>(&self) -> Result<HostOwned<T, Typed<T>>> {
         self.settle()?;
         self.storage().host()
     }
@@ -88,7 +90,7 @@ impl DlpackBuffer {
     ///
     /// # Errors
     /// As for both.
-    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T>> {
+    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T, Typed<T>>> {
         self.settle()?;
         self.storage().host_mut()
     }

@@ -33,7 +33,7 @@ impl Tensor {
                 let (a, b, mut out) = (a.host::<T>()?, b.host::<T>()?, out.storage.host_mut::<T>()?);
                 let both = a.par_iter().zip(&b[..]).zip(&mut out[..]);
                 both.for_each(|((a, b), out)| *out = op.of()(*a, *b));
-                out.close()
+                Ok(out.close()?)
             })?;
             return Ok(out);
         };
@@ -58,7 +58,7 @@ impl Tensor {
         each!(self.dtype(), T => {
             let (mut out, other) = (self.storage.host_mut::<T>()?, other.storage.host::<T>()?);
             out.iter_mut().zip(&other[..]).for_each(|(out, other)| *out = out.plus(*other));
-            out.close()
+            Ok(out.close()?)
         })
     }
 
@@ -73,7 +73,7 @@ impl Tensor {
             None => {
                 let mut out = self.storage.host_mut::<T>()?;
                 out.iter_mut().for_each(|out| *out = out.times(T::of(factor)));
-                out.close()
+                Ok(out.close()?)
             }
         })
     }

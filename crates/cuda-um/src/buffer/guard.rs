@@ -14,6 +14,9 @@ use std::ops::{Deref, DerefMut};
 
 /// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
+/// It borrows the memory. A crate above, whose buffers may have memory that the host cannot access, makes one of a slice or of a copy
+/// (`HostRef::from`); [`is_copy`](Self::is_copy) tells.
+///
 /// - While the guard lives, code that writes the buffer does not compile; kernels that read the buffer may run.
 /// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
 ///   memory, are refused or wait while a guard of managed memory lives ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
@@ -25,14 +28,30 @@ use std::ops::{Deref, DerefMut};
 /// let guard = buffer.host().unwrap();
 /// std::thread::scope(|scope| scope.spawn(move || guard[0]).join());
 /// ```
+// Covariant in `'a` and `T`, as `&'a [T]`.
 pub struct HostRef<'a, T> {
-    elements: &'a [T],
-    _access: HostAccess<'a>,
-    _observed: HostUse<'a>,
+    elements: Elements<'a, T>,
     _on_this_thread: PhantomData<*const ()>,
 }
 
+enum Elements<'a, T> {
+    Borrowed {
+        elements: &'a [T],
+        _held: Option<Held<'a>>,
+    },
+    Copy(Vec<T>),
+}
+
+/// What a guard holds while it borrows memory of this crate.
+struct Held<'a> {
+    _access: HostAccess<'a>,
+    _observed: HostUse<'a>,
+}
+
 /// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`.
+///
+/// It borrows the memory, or has a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)). [`close`](Self::close) writes a
+/// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic writes nothing back.
 ///
 /// - While the guard lives, other code that uses the buffer does not compile.
 /// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
@@ -47,11 +66,121 @@ pub struct HostRef<'a, T> {
 /// buffer.fill_on(1, &stream).unwrap();
 /// guard[0] = 2;
 /// ```
+// Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
 pub struct HostMut<'a, T> {
-    elements: &'a mut [T],
-    _access: HostAccess<'a>,
-    _observed: HostUse<'a>,
+    elements: ElementsMut<'a, T>,
     _on_this_thread: PhantomData<*const ()>,
+}
+
+enum ElementsMut<'a, T> {
+    Borrowed {
+        elements: &'a mut [T],
+        _held: Option<Held<'a>>,
+    },
+    Copy(CopyMut<'a, T>),
+}
+
+/// A copy, and the function that writes it back.
+struct CopyMut<'a, T> {
+    elements: Vec<T>,
+    write_back: Option<WriteBack<'a, T>>,
+}
+
+type WriteBack<'a, T> = Box<dyn FnOnce(&[T]) -> Result<()> + 'a>;
+
+impl<T> CopyMut<'_, T> {
+    fn finish(&mut self) -> Result<()> {
+        match self.write_back.take() {
+            Some(write_back) => write_back(&self.elements),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T> Drop for CopyMut<'_, T> {
+    fn drop(&mut self) {
+        // The function may be foreign code, whose second panic would end the process.
+        if !std::thread::panicking() {
+            // `close` returns the error.
+            let _ = self.finish();
+        }
+    }
+}
+
+/// A slice of the host as it is.
+impl<'a, T> From<&'a [T]> for HostRef<'a, T> {
+    fn from(elements: &'a [T]) -> Self {
+        Self::of(Elements::Borrowed {
+            elements,
+            _held: None,
+        })
+    }
+}
+
+/// A copy of memory that the host cannot access.
+impl<T> From<Vec<T>> for HostRef<'_, T> {
+    fn from(elements: Vec<T>) -> Self {
+        Self::of(Elements::Copy(elements))
+    }
+}
+
+/// A slice of the host as it is.
+impl<'a, T> From<&'a mut [T]> for HostMut<'a, T> {
+    fn from(elements: &'a mut [T]) -> Self {
+        Self::of(ElementsMut::Borrowed {
+            elements,
+            _held: None,
+        })
+    }
+}
+
+impl<'a, T> HostRef<'a, T> {
+    fn of(elements: Elements<'a, T>) -> Self {
+        Self {
+            elements,
+            _on_this_thread: PhantomData,
+        }
+    }
+
+    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.elements, Elements::Copy(_))
+    }
+}
+
+impl<'a, T> HostMut<'a, T> {
+    fn of(elements: ElementsMut<'a, T>) -> Self {
+        Self {
+            elements,
+            _on_this_thread: PhantomData,
+        }
+    }
+
+    /// Makes a guard of a copy of memory that the host cannot access. `write_back` gets the elements once, from [`close`](Self::close) or
+    /// the drop.
+    pub fn of_copy(elements: Vec<T>, write_back: impl FnOnce(&[T]) -> Result<()> + 'a) -> Self {
+        Self::of(ElementsMut::Copy(CopyMut {
+            elements,
+            write_back: Some(Box::new(write_back)),
+        }))
+    }
+
+    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.elements, ElementsMut::Copy(_))
+    }
+
+    /// Ends the access. A copy is written back.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the copy to the buffer, if the elements are a copy.
+    pub fn close(self) -> Result<()> {
+        match self.elements {
+            ElementsMut::Borrowed { .. } => Ok(()),
+            ElementsMut::Copy(mut copy) => copy.finish(),
+        }
+    }
 }
 
 impl<'a, T: Element> HostRef<'a, T> {
@@ -84,12 +213,14 @@ impl<'a, T: Element> HostRef<'a, T> {
             // (`access`), and a new write would need `&mut` while they are borrowed.
             false => unsafe { std::slice::from_raw_parts(view.as_ptr(), view.len()) },
         };
-        Self {
-            elements,
+        let held = Held {
             _access: access,
             _observed: observed,
-            _on_this_thread: PhantomData,
-        }
+        };
+        Self::of(Elements::Borrowed {
+            elements,
+            _held: Some(held),
+        })
     }
 }
 
@@ -125,12 +256,14 @@ impl<'a, T: Element> HostMut<'a, T> {
             // (`access`), and a new use would need a borrow.
             false => unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) },
         };
-        Self {
-            elements,
+        let held = Held {
             _access: access,
             _observed: observed,
-            _on_this_thread: PhantomData,
-        }
+        };
+        Self::of(ElementsMut::Borrowed {
+            elements,
+            _held: Some(held),
+        })
     }
 }
 
@@ -151,7 +284,10 @@ impl<T> Deref for HostRef<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.elements
+        match &self.elements {
+            Elements::Borrowed { elements, .. } => elements,
+            Elements::Copy(elements) => elements,
+        }
     }
 }
 
@@ -159,24 +295,30 @@ impl<T> Deref for HostMut<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.elements
+        match &self.elements {
+            ElementsMut::Borrowed { elements, .. } => elements,
+            ElementsMut::Copy(copy) => &copy.elements,
+        }
     }
 }
 
 impl<T> DerefMut for HostMut<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        self.elements
+        match &mut self.elements {
+            ElementsMut::Borrowed { elements, .. } => elements,
+            ElementsMut::Copy(copy) => &mut copy.elements,
+        }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for HostRef<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.elements.fmt(f)
+        (**self).fmt(f)
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for HostMut<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.elements.fmt(f)
+        (**self).fmt(f)
     }
 }

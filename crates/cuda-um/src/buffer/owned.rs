@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
 
 use crate::buffer::guard::{HostMut, HostRef};
+use crate::error::Result;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
@@ -67,6 +68,12 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
             guard: MaybeUninit::new(guard),
             owner,
         })
+    }
+
+    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
+    pub fn is_copy(&self) -> bool {
+        // SAFETY: it is initialised until the drop.
+        unsafe { self.guard.assume_init_ref() }.is_copy()
     }
 
     /// Returns the owner of the buffer.
@@ -154,14 +161,33 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
         }
     }
 
-    /// Ends the access, and returns the owner of the buffer.
+    /// Ends the access, and returns the owner of the buffer. The error of a copy that is written back is lost: [`close`](Self::close)
+    /// returns it.
     pub fn into_owner(self) -> Box<B> {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: neither is used again.
-        unsafe {
-            this.guard.assume_init_drop();
-            Box::from_raw(this.owner.as_ptr())
-        }
+        self.end().1
+    }
+
+    /// Ends the access, and drops the owner. A copy is written back.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`HostMut::close`].
+    pub fn close(self) -> Result<()> {
+        self.end().0
+    }
+
+    fn end(self) -> (Result<()>, Box<B>) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is not used again, and borrows from the owner, which lives on. If this panics, the owner is leaked.
+        let closed = unsafe { this.guard.assume_init_read() }.close();
+        // SAFETY: the pointer is that of the box, and nothing borrows from it any longer.
+        (closed, unsafe { Box::from_raw(this.owner.as_ptr()) })
+    }
+
+    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
+    pub fn is_copy(&self) -> bool {
+        // SAFETY: it is initialised until the drop.
+        unsafe { self.guard.assume_init_ref() }.is_copy()
     }
 }
 

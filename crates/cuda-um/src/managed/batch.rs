@@ -70,18 +70,16 @@ impl<'a> PrefetchBatch<'a> {
         buffer: &'a UnifiedBuffer<T>,
         range: impl RangeBounds<usize>,
     ) -> Result<&mut Self> {
-        self.add_view(buffer.view(range)?)
+        Ok(self.push(buffer.view(range)?))
     }
 
     /// Adds a view.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`](crate::Error::NotSupported) for device memory.
+    /// [`Error::NotSupported`](crate::Error::NotSupported) for memory that is not managed.
     pub fn add_view<T>(&mut self, view: View<'a, T>) -> Result<&mut Self> {
-        if view.raw.is_device_memory() {
-            check_migrates(view)?;
-        }
+        check_migrates(view)?;
         Ok(self.push(view))
     }
 

@@ -119,7 +119,7 @@ fn numa_nodes_before_cuda_12_2() {
             => InvalidArgument, ["host NUMA node 0", "the host or a device"];
         "UnifiedBuffer::advise", "the current node as a processor": |w| w.unified.advise(Advice::SetAccessedBy(Location::HostNumaCurrent))
             => InvalidArgument, ["the current host NUMA node", "the host or a device"];
-        "UnifiedBuffer::advise", "advice for mapped memory": |w| w.mapped.advise(Advice::SetReadMostly)
+        "UnifiedBuffer::advise", "advice for mapped memory": |w| w.mapped.advise(Advice::SetReadMostly)?.require()
             => NotSupported, ["SetReadMostly", "managed memory", "mapped pinned memory"];
         "UnifiedBuffer::range_attributes", "mapped memory": |w| w.mapped.range_attributes()
             => NotSupported, ["range attributes", "managed memory", "mapped pinned memory"];

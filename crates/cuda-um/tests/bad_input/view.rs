@@ -44,15 +44,15 @@ fn host_access_to_device_memory() {
 #[test]
 fn memory_that_is_not_managed() {
     run(cases! {
-        "View::advise", "device memory": |w| w.on_device.view(..10)?.advise(Advice::SetReadMostly)
+        "View::advise", "device memory": |w| w.on_device.view(..10)?.advise(Advice::SetReadMostly)?.require()
             => NotSupported, ["SetReadMostly for buffer ", "it needs managed memory, and there is device memory"];
-        "View::advise", "mapped memory": |w| w.mapped.view(..10)?.advise(Advice::SetReadMostly)
+        "View::advise", "mapped memory": |w| w.mapped.view(..10)?.advise(Advice::SetReadMostly)?.require()
             => NotSupported, ["it needs managed memory, and there is mapped pinned memory (General), as asked for"];
-        "ViewMut::advise", "pinned memory": |w| w.pinned.view_mut(..10)?.advise(Advice::SetReadMostly)
+        "ViewMut::advise", "pinned memory": |w| w.pinned.view_mut(..10)?.advise(Advice::SetReadMostly)?.require()
             => NotSupported, ["it needs managed memory, and there is pinned memory"];
-        "View::prefetch_on", "device memory": |w| w.on_device.as_view().prefetch_on(Location::Host, &w.stream)
+        "View::prefetch_on", "device memory": |w| w.on_device.as_view().prefetch_on(Location::Host, &w.stream)?.require()
             => NotSupported, ["a prefetch of buffer ", "it needs managed memory, and there is device memory"];
-        "ViewMut::prefetch_on", "device memory": |w| w.on_device.as_view_mut().prefetch_on(Location::Host, &w.stream)
+        "ViewMut::prefetch_on", "device memory": |w| w.on_device.as_view_mut().prefetch_on(Location::Host, &w.stream)?.require()
             => NotSupported, ["it needs managed memory, and there is device memory"];
         "ViewMut::prefetch_after_reads_on", "device memory": |w| {
             w.on_device.as_view_mut().prefetch_after_reads_on(Location::Host, &w.stream)

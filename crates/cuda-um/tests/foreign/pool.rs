@@ -67,7 +67,7 @@ fn its_memory_migrates_and_takes_no_advice() {
     for _ in 0..3 {
         let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&pool, 1 << 20).unwrap();
         let refused = buffer.advise(Advice::SetPreferredLocation(Location::Host));
-        let error = refused.unwrap_err();
+        let error = refused.unwrap().require().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotSupported);
         assert!(error.to_string().contains("cudaMallocManaged"), "{error}");
         buffer.prefetch_on(Location::Host, &stream).unwrap();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use um_backend::{
-    Advice, BufferKind, DType, ErasedBuffer, HostBuffer, HostOwned, Location, Result, SharedBuffer,
+    Advice, Buffer, BufferKind, DType, ErasedBuffer, HostBuffer, HostOwned, Location, Result,
+    SharedBuffer,
 };
 
 use crate::world::{World, cases, run};
@@ -83,7 +84,7 @@ fn other_types_and_sizes() {
             => DTypeMismatch, ["dtype f64", "f32"];
         "ErasedBuffer::into_typed", "i8": |w| erased(w)?.into_typed::<i8>()
             => DTypeMismatch, ["dtype i8", "f32"];
-        "HostOwned::of_erased", "i32": |w| HostOwned::<i32, _>::of_erased(&Arc::new(erased(w)?))
+        "HostOwned::new", "i32": |w| HostOwned::new(Arc::new(erased(w)?), |bytes| bytes.typed::<i32>()?.host())
             => DTypeMismatch, ["dtype i32", "f32"];
         "ErasedBuffer::copy_from_bytes", "39 bytes": |w| erased(w)?.copy_from_bytes(&[0; 39])
             => InvalidArgument, ["the source of copy_from_bytes cannot be 39 bytes: the buffer has 40 bytes, and its 10 elements are f32"];

@@ -5,7 +5,7 @@ use crate::world::{LEN, World};
 use std::sync::Arc;
 use um_backend::{
     AccessPattern, Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
-    ErasedBuffer, HostOwned, Location, MemoryAdvice, PrefetchBatch,
+    ErasedBuffer, HostOwned, HostRef, Location, MemoryAdvice, PrefetchBatch,
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
@@ -219,10 +219,20 @@ fn erased_and_shared(world: &World) -> Result {
         written.set_zero()?;
         written.typed_mut::<f32>()?.write_one(0, 5.0)?;
         let value = f32::from_le_bytes([1; 4]);
-        assert_eq!(HostOwned::<f32, _>::of_erased(&first)?[..], [value; LEN]);
-        assert_eq!(HostOwned::<f32, _>::of_erased(&second)?[..2], [5.0, 0.0]);
+        assert_eq!(
+            HostOwned::new(Arc::clone(&first), of_f32)?[..],
+            [value; LEN]
+        );
+        assert_eq!(
+            HostOwned::new(Arc::clone(&second), of_f32)?[..2],
+            [5.0, 0.0]
+        );
         ErasedBuffer::make_mut(&mut second)?.copy_from(&first)?;
         assert_eq!(second.typed::<f32>()?.read_one(1)?, value);
     }
     Ok(())
+}
+
+fn of_f32(bytes: &ErasedBuffer) -> Result<HostRef<'_, f32>> {
+    bytes.typed()?.host()
 }

@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use um_backend::{
-    Buffer, BufferKind, BufferMemory, BufferMemoryMut, CudaError, DType, HostBuffer, HostOwned,
-    HostOwnedMut, HostView, HostViewMut, Result, SharedBuffer,
+    Buffer, BufferKind, BufferMemory, BufferMemoryMut, CudaError, DType, Element, ErasedBuffer,
+    HostBuffer, HostMut, HostOwned, HostOwnedMut, HostRef, Result, SharedBuffer,
 };
 
 use crate::support::opaque::OpaqueBuffer;
@@ -22,10 +22,10 @@ fn add_one(buffer: &mut dyn Buffer<f32>) -> Result<f32> {
 /// What must compile: a borrow may become shorter. The documentation tests `Variance` in `lib.rs` have what must not.
 #[test]
 fn borrows_may_become_shorter() {
-    fn view<'short, 'long: 'short>(view: HostView<'long, f32>) -> HostView<'short, f32> {
+    fn view<'short, 'long: 'short>(view: HostRef<'long, f32>) -> HostRef<'short, f32> {
         view
     }
-    fn view_mut<'short, 'long: 'short>(view: HostViewMut<'long, f32>) -> HostViewMut<'short, f32> {
+    fn view_mut<'short, 'long: 'short>(view: HostMut<'long, f32>) -> HostMut<'short, f32> {
         view
     }
     fn memory<'short, 'long: 'short>(of: BufferMemory<'long, f32>) -> BufferMemory<'short, f32> {
@@ -92,8 +92,12 @@ struct Tensor(Arc<dyn Buffer<f32>>);
 
 impl Tensor {
     fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
-        HostOwned::of(&self.0)
+        HostOwned::new(Arc::clone(&self.0), |buffer| buffer.host())
     }
+}
+
+fn owned<T: Element>(bytes: &Arc<ErasedBuffer>) -> Result<HostOwned<T, ErasedBuffer>> {
+    HostOwned::new(Arc::clone(bytes), |bytes| bytes.typed()?.host())
 }
 
 #[test]
@@ -111,13 +115,10 @@ fn a_tensor_lends_its_elements_without_a_lifetime() {
                 .create_erased_from(kind, DType::U8, &[3, 4])
                 .unwrap();
             let erased = Arc::new(erased);
-            let data = HostOwned::<u8, _>::of_erased(&erased).unwrap();
+            let data = owned::<u8>(&erased).unwrap();
             assert_eq!(data.is_copy(), kind == BufferKind::Cuda, "{kind}");
-            assert_eq!(
-                (&*data, Arc::strong_count(&erased)),
-                (&[3, 4][..], 1 + usize::from(!data.is_copy()))
-            );
-            HostOwned::<i8, _>::of_erased(&erased).unwrap_err();
+            assert_eq!((&*data, Arc::strong_count(&erased)), (&[3, 4][..], 2));
+            owned::<i8>(&erased).unwrap_err();
         }
     });
 }
@@ -185,7 +186,8 @@ fn the_host_gets_no_slice_to_write_of_a_part_that_is_read() {
         for kind in [BufferKind::Host, BufferKind::Pinned] {
             let storage = SharedBuffer::new(backend.create_erased(kind, DType::F32, 4).unwrap());
             let part = storage.read().unwrap().into_erased().into_typed::<f32>();
-            let refused = HostOwnedMut::of(Box::new(part.unwrap())).map(drop);
+            let refused =
+                HostOwnedMut::new(Box::new(part.unwrap()), |part| part.host_mut()).map(drop);
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("a write guard"), "{kind}: {error}");
         }

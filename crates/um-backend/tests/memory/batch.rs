@@ -132,7 +132,7 @@ fn every_machine_answers() {
                 assert_eq!(outcome.is_applied(), machine.is_concurrent());
             }
             if let Some(obstacle) = backend.device().unified_memory_obstacle() {
-                assert_eq!(prefetched.outcomes[0], alone, "as for a separate prefetch");
+                assert_eq!(prefetched.outcomes[1], alone, "as for a separate prefetch");
                 assert!(alone.to_string().contains(&obstacle), "{alone}");
             }
         }

@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 use um_backend::cuda_um::Error;
 use um_backend::{
     Advice, Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element,
-    HintOutcome, HostView,
+    HintOutcome, HostRef,
 };
 
 /// The fault of an [`OpaqueBuffer`].
@@ -310,7 +310,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
         Ok(clone)
     }
 
-    fn host(&self) -> Result<HostView<'_, T>, CudaError> {
+    fn host(&self) -> Result<HostRef<'_, T>, CudaError> {
         let missed = usize::from(self.fault == Fault::ShortHost && self.len() > 1000);
         Ok(self.elements[..self.len() - missed].into())
     }

@@ -69,7 +69,7 @@ fn memory() {
             let buffer = cuda_um::UnifiedBuffer::<f32>::zeroed(w.backend.device().as_cuda_um(), 10).map_err(CudaError::from)?;
             buffer.into_raw(w.backend.device().stream()).map_err(|(_, error)| CudaError::from(error))
         };
-        "a prefetch of a view of device memory" => |w| w.on_device().memory().device_view()?.prefetch_on(um_backend::Location::Host, w.backend.device().stream());
+        "a prefetch of a view of device memory, with `require()`" => |w| w.on_device().memory().device_view()?.prefetch(um_backend::Location::Host)?.require();
     };
     check("Memory", &rows);
 }

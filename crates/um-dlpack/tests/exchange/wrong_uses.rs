@@ -211,7 +211,7 @@ fn writes_of_a_read_only_import() {
         if target.device().cuda().is_some() {
             assert_eq!(sim.trace().len(), calls, "refused before any call of CUDA");
         }
-        let written = target.host_mut().and_then(|elements| elements.close());
+        let written = target.host_mut().and_then(|elements| Ok(elements.close()?));
         assert!(written.is_err(), "{:?}", target.device());
         assert_eq!(
             imported.buffer.typed::<u32>().unwrap().to_vec().unwrap(),

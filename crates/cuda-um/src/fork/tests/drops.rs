@@ -30,6 +30,7 @@ context/enqueue.rs RecordUses: - lives while work is enqueued, which a child doe
 buffer/export.rs Exported: exports
 context/foreign_owner.rs ForeignOwner: owners_of_other_libraries
 context/foreign_owner.rs Value: - dropped by its owner, which checks
+buffer/guard.rs CopyMut: - writes a copy back through a buffer, which checks
 buffer/owned.rs HostOwned: - drops a guard and a buffer, which check
 buffer/owned.rs HostOwnedMut: - drops a guard and a buffer, which check
 buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
