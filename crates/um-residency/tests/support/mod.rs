@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cuda_um_testkit::{Checked, on_gpu};
 use um_backend::cuda_um::Stream;
-use um_backend::sim::{Builder, Gpu, LaunchContext, ReferenceError, Sim};
+use um_backend::sim::{Builder, Gpu, LaunchContext, ReferenceError};
 use um_backend::{CudaBackend, CudaBackendConfig, CudaDevice};
 use um_residency::{Arena, Budget};
 
