@@ -1,7 +1,7 @@
 //! Measures the values of a cost model on the local machine: see "Calibrating" in docs/measuring.md.
 //!
-//! `cuda-um-calibrate` measures the values that decide placements. This module measures the others by raw calls, in the same
-//! way: every value comes from times of complete pieces of work.
+//! `um_kernels::calibrate` measures the values that decide placements. This module measures the others by raw calls, in the same
+//! session: every value comes from times of complete pieces of work.
 
 mod copies;
 mod faults;
@@ -10,15 +10,14 @@ mod managed;
 
 use crate::clock::Clock;
 use crate::raw::Raw;
-pub use cuda_um_calibrate::{NOT_ON_A_VIRTUAL_CLOCK, Plan};
+pub use um_kernels::calibrate::{Calibration, NOT_ON_A_VIRTUAL_CLOCK, Plan};
 
 use anyhow::{Context, Result};
 use cuda_um::Runtime;
 use cuda_um::sys::Table;
-use cuda_um_calibrate::Session;
-use cuda_um_cost::CostModel;
 use std::rc::Rc;
 use std::sync::Arc;
+use um_kernels::calibrate::Session;
 
 /// Values that always stay built-in: parts of the host's first access and of its writes. Only the simulator's clock separates
 /// them.
@@ -28,16 +27,6 @@ pub const NEVER_MEASURED: &[&str] = &[
     "host_discarded_page_us",
     "host_write_bytes_per_s",
 ];
-
-/// The result of a calibration.
-pub struct Calibration {
-    /// The machine's model. Its source describes the measurement, and lists the values that were not measured.
-    pub model: CostModel,
-    /// The keys of values that were not measured; they have the built-in values for such a machine.
-    pub built_in: Vec<&'static str>,
-    /// The reasons for missing values.
-    pub notes: Vec<String>,
-}
 
 type Step = fn(&mut Session, &Rc<Raw>) -> Result<()>;
 
@@ -74,28 +63,18 @@ pub fn calibrate(
         tell(name);
         step(&mut session, &raw).with_context(|| format!("measuring {name}"))?;
     }
-    let values = session.model.values().into_iter();
-    let built_in: Vec<_> = values
-        .map(|(key, _)| key)
-        .filter(|key| !session.measured.contains(key))
-        .collect();
-    let how = match session.clock.is_virtual() {
-        true => "PREDICTED by a simulator's clock",
-        false => "measured",
-    };
-    session.model.source = format!(
-        "cargo xtask calibrate: {}, CUDA {}, {how} with pieces of {} MiB",
+    let source = format!(
+        "cargo xtask calibrate: {}, CUDA {}, {} with pieces of {} MiB",
         device.name(),
         runtime.version(),
+        session.clock.how(),
         plan.large >> 20,
     );
+    let mut calibration = session.end(source);
+    let built_in = calibration.built_in();
     if !built_in.is_empty() {
         let rest = format!("; others {others}: {}", built_in.join(", "));
-        session.model.source.push_str(&rest);
+        calibration.model.source.push_str(&rest);
     }
-    Ok(Calibration {
-        model: session.model,
-        built_in,
-        notes: session.notes,
-    })
+    Ok(calibration)
 }

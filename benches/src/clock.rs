@@ -12,7 +12,7 @@ pub enum Clock {
     Simulated(Sim),
 }
 
-impl From<Clock> for cuda_um_calibrate::Clock {
+impl From<Clock> for um_kernels::calibrate::Clock {
     fn from(clock: Clock) -> Self {
         match clock {
             Clock::Wall(_) => Self::wall(),

@@ -7,6 +7,7 @@
 //! - [`measurements`]: the measurements, one file for each.
 //! - [`calibrate`]: measures the values of a cost model.
 //! - [`raw`]: raw CUDA, with no library in between.
+//! - [`replay`]: the cost of a recorded program on another machine.
 //! - [`report`], [`plot`], [`overview`]: JSON, Markdown, a plot for each measurement, and an overview plot.
 
 mod bench;
@@ -19,6 +20,7 @@ pub mod overview;
 pub mod peer;
 pub mod plot;
 pub mod raw;
+pub mod replay;
 pub mod report;
 pub mod stats;
 

@@ -130,6 +130,12 @@ fn larger_than_memory_refuses_numbers_that_it_cannot_measure() {
 
 #[test]
 fn larger_than_memory() {
+    for homes in ["pinned", "unified"] {
+        larger_than_memory_with(homes);
+    }
+}
+
+fn larger_than_memory_with(homes: &str) {
     let (name, built) = (
         "larger_than_memory",
         env!("CARGO_BIN_EXE_larger_than_memory"),
@@ -137,6 +143,8 @@ fn larger_than_memory() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let json = file.path().to_str().unwrap();
     let options = [
+        "--homes",
+        homes,
         "--compute",
         "0.25",
         "--passes",

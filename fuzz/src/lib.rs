@@ -6,10 +6,10 @@
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
 use cuda_um_plan::{Budget, Plan, Program};
-use cuda_um_replay::{Change, Replay};
 use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto, svg};
 use std::sync::{LazyLock, Mutex, PoisonError};
+use um_benches::replay::{Change, Replay};
 use um_examples::{npy, texts};
 
 /// A function that takes any bytes.

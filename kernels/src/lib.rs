@@ -12,6 +12,8 @@
 //! kernel writes. The PTX is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on. Batch cosine
 //! similarity and exact search are in the crate `um-search`.
 //!
+//! The feature `calibrate` measures the cost model of this machine.
+//!
 //! With the feature `sim`, loading a launcher registers the CPU references as kernels of the simulator `cuda-um-sim`.
 //!
 #![cfg_attr(feature = "sim", doc = "```")]
@@ -31,6 +33,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "calibrate")]
+pub mod calibrate;
 mod copy;
 mod cpu;
 mod error;

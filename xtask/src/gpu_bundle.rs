@@ -28,7 +28,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("mutated", "mutates seeds; needs no GPU"),
     ("cuda-um-trace--cli", "runs um_trace on files; needs no GPU"),
     (
-        "cuda-um-replay--um_replay",
+        "um-benches--um_replay",
         "runs um_replay on files; needs no GPU",
     ),
     (
@@ -107,8 +107,8 @@ fn pack_binaries(out: &Path) -> Result<()> {
             pack_binary(&binary, &out.join("tests").join(name))?;
         }
     }
-    let programs = "build --bins -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p cuda-um-replay";
-    for binary in built(programs, "cuda-um-trace/cli,cuda-um-replay/cli")? {
+    let programs = "build --bins -p um-examples -p um-benches -p um-conformance -p cuda-um-trace";
+    for binary in built(programs, "cuda-um-trace/cli")? {
         if belongs(&binary) {
             pack_binary(&binary, &out.join("bin").join(&binary.target))?;
         }

@@ -104,6 +104,11 @@ for part in $parts; do
                 --compute 0.25,1,4 --json "$out/larger-$budget.json" 2>&1 | tee -a "$out/larger.txt"
             [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
         done
+        for homes in pinned unified; do
+            timeout 120 bin/larger_than_memory --runtime cuda --budget 1024 --layers 64 --compute 0.25,1 --homes "$homes" 2>&1 |
+                tee -a "$out/larger-homes.txt"
+            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
+        done
         ;;
     conformance)
         log=$out/conformance.log.txt

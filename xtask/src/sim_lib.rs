@@ -41,7 +41,7 @@ pub fn build(release: bool) -> Result<PathBuf> {
     })
     .with_context(|| format!("cannot copy {}", built.display()))?;
     folder::complete(&folder).context("a C compiler makes the libraries beside libcuda")?;
-    let header = workspace::root().join("crates/cuda-um-sim-lib/include/cuda_um_sim.h");
+    let header = workspace::root().join("crates/cuda-um-sim/libcuda/include/cuda_um_sim.h");
     fs::copy(header, folder.join("cuda_um_sim.h"))?;
     Ok(folder)
 }

@@ -4,13 +4,13 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use cuda_um::Runtime;
 use cuda_um::sys::Table;
-use cuda_um_calibrate::Cache;
 use cuda_um_sim::Sim;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use um_benches::calibrate::{Plan, calibrate};
 use um_benches::clock::Clock;
+use um_kernels::calibrate::Cache;
 
 /// Measures the cost of moving memory on the GPU of this machine, and writes it as a cost model
 ///
@@ -69,8 +69,9 @@ fn run(args: &Args) -> Result<()> {
     for note in &calibration.notes {
         eprintln!("{note}");
     }
-    if !calibration.built_in.is_empty() {
-        let rest = calibration.built_in.join(", ");
+    let built_in = calibration.built_in();
+    if !built_in.is_empty() {
+        let rest = built_in.join(", ");
         eprintln!("not measured, built-in values: {rest}");
     }
     let text = calibration.model.to_json();

@@ -2,8 +2,8 @@
 
 use crate::raw::{Kind, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{SMALL, Session, fresh, slope, verify};
 use std::rc::Rc;
+use um_kernels::calibrate::{SMALL, Session, fresh, slope, verify};
 
 /// The smallest copy from pageable memory that the driver stages.
 const STAGED: usize = 64 << 10;

@@ -3,9 +3,9 @@
 
 use crate::raw::{Kind, Memory, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{SMALL, Session, fresh, verify};
 use cuda_um_sim::{Counters, Sim};
 use std::rc::Rc;
+use um_kernels::calibrate::{SMALL, Session, fresh, verify};
 
 /// Elements of a page.
 const PAGE: usize = 4096 / size_of::<f32>();

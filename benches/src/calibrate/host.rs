@@ -2,8 +2,8 @@
 
 use crate::raw::{Kind, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{SMALL, Session, fresh, verify};
 use std::rc::Rc;
+use um_kernels::calibrate::{SMALL, Session, fresh, verify};
 
 /// Large allocations consist of blocks of this size.
 const BLOCK: usize = 2 << 20;

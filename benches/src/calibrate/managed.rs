@@ -2,8 +2,8 @@
 
 use crate::raw::{Kind, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{SMALL, Session, fresh, slope, verify};
 use std::rc::Rc;
+use um_kernels::calibrate::{SMALL, Session, fresh, slope, verify};
 
 /// Size of the blocks that the driver checks one by one.
 const BLOCK: usize = 2 << 20;

@@ -35,8 +35,6 @@ pub struct Counters {
     pub evicted_bytes: u64,
     /// Bytes that a first touch or a prefetch populated in place, without a migration.
     pub populated_bytes: u64,
-    /// The most bytes of managed memory that a device had at a time, at the changes since then.
-    pub peak_managed_bytes: u64,
     /// Bytes that explicit copies moved from the host to a device.
     pub copied_to_device: u64,
     /// Bytes that explicit copies moved from a device to the host.

@@ -14,7 +14,7 @@ pub enum CostModelSource {
     /// The model that the device has: at first, the file that `CUDA_UM_COST_MODEL` names, otherwise the built-in values for such a device.
     #[default]
     BuiltIn,
-    /// The model of this machine: [`CostModel::of_this_machine`](cuda_um_calibrate::OfThisMachine::of_this_machine). The first call on a
+    /// The model of this machine: [`CostModel::of_this_machine`](um_kernels::calibrate::OfThisMachine::of_this_machine). The first call on a
     /// machine measures for less than a second.
     #[cfg(feature = "calibrate")]
     ThisMachine,
@@ -27,7 +27,7 @@ impl CostModelSource {
         let model = match self {
             Self::BuiltIn => return Ok(()),
             #[cfg(feature = "calibrate")]
-            Self::ThisMachine => cuda_um_calibrate::OfThisMachine::of_this_machine(device)?,
+            Self::ThisMachine => um_kernels::calibrate::OfThisMachine::of_this_machine(device)?,
             Self::Given(model) => *model,
         };
         Ok(device.set_cost_model(model)?)

@@ -102,7 +102,7 @@ pub enum CudaError {
     /// The cost model of this machine is not available.
     #[cfg(feature = "calibrate")]
     #[error(transparent)]
-    Calibrate(#[from] cuda_um_calibrate::CalibrateError),
+    Calibrate(#[from] um_kernels::calibrate::CalibrateError),
     /// An environment variable has a value that its documentation does not list.
     #[error("{name}={value}: expected {expected}")]
     InvalidSetting {

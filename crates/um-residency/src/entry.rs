@@ -19,8 +19,6 @@ pub(crate) struct Entry {
     pub(crate) home: SharedHome,
     /// Whether a transfer from or to the home needs the calling thread.
     pub(crate) in_file: bool,
-    /// The home is managed memory, whose pages the device gets.
-    pub(crate) migrates: bool,
     pub(crate) memory: Residence,
     /// The first slot, unless the buffer is away.
     pub(crate) first: usize,
@@ -93,15 +91,9 @@ impl Entry {
         self.is_held() || self.pins > 0
     }
 
-    /// Whether the device gets the pages of the home themselves: no memory but the device's has the contents then.
-    pub(crate) fn moves(&self) -> bool {
-        self.migrates && self.role != Role::ReadOnly
-    }
-
-    /// Whether a thread must wait before the buffer can leave: for the file that is written, or for the work that reads a copy of pages.
+    /// Whether a thread must write the file before the buffer can leave.
     pub(crate) fn needs_flush(&self) -> bool {
-        let waits = (self.migrates && !self.moves()) || (self.in_file && self.dirty);
-        waits && matches!(self.memory, Residence::Here(_)) && !self.stays()
+        self.in_file && self.dirty && matches!(self.memory, Residence::Here(_)) && !self.stays()
     }
 
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.
@@ -118,7 +110,7 @@ impl Entry {
     pub(crate) fn is_busy_for(&self, access: Access) -> bool {
         let is_busy = match access {
             Access::Read => matches!(self.memory, Residence::Taken),
-            Access::Write | Access::ReadWrite => self.is_held() || (self.migrates && self.pins > 0),
+            Access::Write | Access::ReadWrite => self.is_held(),
         };
         is_busy || self.lacks(access)
     }

@@ -81,17 +81,6 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
-    /// A buffer whose home does not suit the arena.
-    #[error(
-        "buffer {buffer} has its home in {home}: buffers of `Homed::from_unified` belong to an arena of `Arena::unified`, all others to \
-         one of `Arena::new`"
-    )]
-    OtherArena {
-        /// The buffer.
-        buffer: String,
-        /// The kind of its home.
-        home: &'static str,
-    },
     /// A pass is already recorded or run on this arena.
     #[error("{call}: a pass of this arena is being recorded or run: end it first")]
     PassActive {
@@ -120,10 +109,6 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn other_arena(buffer: String, home: &'static str) -> Self {
-        Self::OtherArena { buffer, home }
-    }
-
     pub(crate) fn not_in_place(buffer: String, [reason, advice]: [&'static str; 2]) -> Self {
         Self::NotInPlace {
             buffer,

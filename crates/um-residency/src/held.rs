@@ -8,8 +8,7 @@ use um_backend::cuda_um::{self, View, ViewMut};
 
 use crate::entries::Id;
 use crate::entry::{Memory, Residence};
-use crate::error::Result;
-use crate::host_memory::{HostMemory, claim_pages};
+use crate::host_memory::HostMemory;
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
 
@@ -44,9 +43,6 @@ impl Held {
                 entry.memory = Residence::Taken;
                 entry.was = (entry.gone, entry.blank);
                 (entry.gone, entry.blank) = (None, false);
-                if entry.migrates {
-                    entry.home.write().lend(None);
-                }
             }
             false => entry.readers += 1,
         }
@@ -106,27 +102,6 @@ impl Held {
             Memory::Home(home) => Arc::get_mut(home).expect(ONLY).view_mut(),
         }
     }
-
-    /// Brings the pages of a unified buffer of which a step writes everything, without their contents. They stay in the home until now, in
-    /// case that the step does not come.
-    pub(crate) fn populate(&mut self, state: &mut State) -> Result<()> {
-        let entry = state.entry(self.id);
-        let (_, is_blank) = entry.was;
-        if !(self.writes && entry.migrates && is_blank) {
-            return Ok(());
-        }
-        let slots = entry.slots();
-        let shared = Arc::clone(&self.shared);
-        let claims = shared.claims.stream();
-        state.departures.order(&slots, claims)?;
-        let mut pages = self.view_mut()?;
-        if !claim_pages(&mut pages, claims)? {
-            state.counters.stats.in_bytes += pages.len() as u64;
-        }
-        // From now on the home lacks the contents.
-        state.entry(self.id).was.1 = false;
-        Ok(())
-    }
 }
 
 impl Drop for Held {
@@ -144,9 +119,6 @@ impl Drop for Held {
         let entry = state.entry(self.id);
         match self.writes {
             true => {
-                if let Memory::Home(home) = &memory {
-                    entry.home.write().lend(Some(Arc::clone(home)));
-                }
                 entry.memory = Residence::Here(memory);
                 match self.is_cancelled {
                     false => entry.dirty = true,

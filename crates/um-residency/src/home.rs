@@ -9,7 +9,7 @@ use cuda_um_plan::Role;
 use um_backend::CudaError;
 use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, View, ViewMut};
 
-use crate::host_memory::{HostMemory, exclusive, settle_on_host};
+use crate::host_memory::{HostMemory, exclusive};
 
 type Result<T, E = CudaError> = um_backend::Result<T, E>;
 
@@ -19,15 +19,11 @@ pub(crate) enum Home {
     Nowhere,
     /// Guards of buffers that are read in place share it.
     Memory(Arc<dyn HostMemory>),
-    /// Managed memory, whose pages are on the device while the buffer is in the arena. The arena shares the handle then; a guard that writes has
-    /// the only one.
-    Managed(Option<Arc<dyn HostMemory>>),
     /// A file, from this byte on.
     File(Arc<File>, u64),
 }
 
-/// A home that several threads use: transfers, and the host. Pins keep uses apart, so this lock waits only where a thread may wait for the
-/// device: managed memory leaves, and the host reads it.
+/// A home that several threads use: transfers, and the host. Pins keep a write apart from all other uses, so this lock does not wait.
 pub(crate) type SharedHome = Arc<RwLock<Home>>;
 
 /// The bytes that a copy between a file and device memory has on the host at a time.
@@ -37,21 +33,6 @@ impl Home {
     /// Whether a transfer needs the calling thread until its end.
     pub(crate) fn is_file(&self) -> bool {
         matches!(self, Self::File(..))
-    }
-
-    /// Whether the home is managed memory.
-    pub(crate) fn is_managed(&self) -> bool {
-        matches!(self, Self::Managed(_))
-    }
-
-    /// The home in words.
-    pub(crate) fn in_words(&self) -> &'static str {
-        match self {
-            Self::Nowhere => "new pinned memory",
-            Self::Memory(_) => "pinned or registered memory",
-            Self::Managed(_) => "managed memory",
-            Self::File(..) => "a file",
-        }
     }
 
     /// Whether the contents are zeros, or in the arena.
@@ -64,8 +45,6 @@ impl Home {
         match self {
             Self::Nowhere => Ok(to.fill_on(0, stream)?),
             Self::Memory(memory) => Ok(stream.copy(&memory.view()?, to)?),
-            // Its pages move: no memory of the arena has the contents.
-            Self::Managed(_) => Ok(()),
             Self::File(..) => self.read_file(to.as_view_mut()),
         }
     }
@@ -74,7 +53,7 @@ impl Home {
     pub(crate) fn write_back(&mut self, from: &DeviceBuffer<u8>, stream: &Stream) -> Result<()> {
         self.exists(&stream.device(), from.len())?;
         match self {
-            Self::Nowhere | Self::Managed(_) => Ok(()),
+            Self::Nowhere => Ok(()),
             Self::Memory(memory) => Ok(stream.copy(from, &mut exclusive(memory)?.view_mut()?)?),
             Self::File(..) => self.write_file(from.as_view()),
         }
@@ -118,29 +97,6 @@ impl Home {
         Ok(())
     }
 
-    /// Managed memory that no guard writes.
-    pub(crate) fn managed(&self) -> Option<&Arc<dyn HostMemory>> {
-        match self {
-            Self::Managed(memory) => memory.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// Managed memory that the home alone has.
-    pub(crate) fn managed_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-        match self {
-            Self::Managed(Some(memory)) => Ok(exclusive(memory)?.view_mut()?),
-            _ => Err(lent()),
-        }
-    }
-
-    /// Gives managed memory to a guard that writes, or takes it back.
-    pub(crate) fn lend(&mut self, back: Option<Arc<dyn HostMemory>>) {
-        if let Self::Managed(memory) = self {
-            *memory = back;
-        }
-    }
-
     /// Makes a home of zeros if there is none.
     fn exists(&mut self, device: &Device, bytes: usize) -> Result<()> {
         if matches!(self, Self::Nowhere) {
@@ -155,12 +111,8 @@ impl Home {
         match self {
             Self::Memory(memory) if memory.is_mapped() => Ok(Arc::clone(memory)),
             Self::Memory(_) => Err([
-                "the device does not map its home",
+                "its home is not pinned memory that the device maps",
                 "leave `set_read_once` off: the contents are transferred",
-            ]),
-            Self::Managed(_) => Err([
-                "its home is managed memory",
-                "leave `set_read_once` off: the device gets a copy of the pages",
             ]),
             Self::File(..) => Err([
                 "its home is a file",
@@ -179,10 +131,9 @@ impl Home {
     pub(crate) fn get(&self, offset: usize, target: &mut [u8]) -> Result<()> {
         match self {
             Self::Nowhere => target.fill(0),
-            Self::Memory(memory) | Self::Managed(Some(memory)) => {
+            Self::Memory(memory) => {
                 memory.view()?.copy_to_host_at(offset, target)?;
             }
-            Self::Managed(None) => return Err(lent()),
             Self::File(file, start) => {
                 let total = target.len();
                 read_at(file, target, start + offset as u64)
@@ -192,10 +143,10 @@ impl Home {
         Ok(())
     }
 
-    /// Waits for transfers to the home; for managed memory, for all work that writes it.
+    /// Waits for transfers to the home.
     pub(crate) fn settle(&self) -> Result<()> {
         match self {
-            Self::Memory(memory) | Self::Managed(Some(memory)) if !memory.view()?.is_empty() => {
+            Self::Memory(memory) if !memory.view()?.is_empty() => {
                 Ok(memory.view()?.copy_to_host_at(0, &mut [0])?)
             }
             _ => Ok(()),
@@ -215,24 +166,11 @@ impl Home {
             Self::Memory(memory) => exclusive(memory)?
                 .view_mut()?
                 .copy_from_host_at(offset, source)?,
-            Self::Managed(_) => {
-                let mut memory = self.managed_mut()?;
-                memory.copy_from_host_at(offset, source)?;
-                settle_on_host(&mut memory, &device.default_stream()?)?;
-            }
             Self::File(file, start) => has_all(file, *start + bytes as u64)
                 .and_then(|()| write_at(file, source, *start + offset as u64))
                 .map_err(|error| failed("writing a home", source.len(), error))?,
         }
         Ok(())
-    }
-}
-
-/// The error for managed memory that a guard writes.
-fn lent() -> CudaError {
-    CudaError::StorageInUse {
-        call: "using a home",
-        held: "a guard that writes it".to_owned(),
     }
 }
 

@@ -24,7 +24,7 @@ use cuda_um_plan::Role;
 /// What to do about a role that is not read in place.
 const READ_ONLY: &str = "make it with `Role::ReadOnly`";
 
-/// A buffer whose contents have a home outside of the device: pinned or registered host memory, a file, or managed memory. A
+/// A buffer whose contents have a home outside of the device: pinned or registered host memory, a unified buffer, or a file. A
 /// [`working_set`](crate::working_set) brings it into the [`Arena`], and its guard is an argument of kernels.
 ///
 /// It is a [`Buffer`](um_backend::Buffer): access of the host uses the home, after a write back if the arena has newer contents. A drop loses
@@ -82,40 +82,52 @@ impl<T: Element> Homed<T> {
         home: PinnedBuffer<T>,
         role: Role,
     ) -> um_backend::Result<Self> {
-        let runtime = arena.device().as_cuda_um().runtime();
-        if !runtime.is_same(home.device().runtime()) {
-            let what = "the pinned memory";
-            return Err(um_backend::Error::RuntimeMismatch { what }.into());
-        }
+        arena.check_runtime(home.device().runtime(), "the pinned memory")?;
         let len = home.len();
         Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
     }
 
-    /// Makes a buffer of a unified buffer, for an arena of [`Arena::unified`]. The guards of its working sets refer to the unified buffer's own
-    /// address. The advice of the buffer becomes that of the arena: the host is the preferred location.
+    /// Makes a buffer whose home is this unified buffer, which may be larger than the arena. Its pages move to the host and stay there (the
+    /// host becomes their preferred location, and read-mostly advice ends): the arena gets copies of them.
+    ///
+    /// ```
+    /// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};
+    /// # let config = CudaBackendConfig::default().simulator(Sim::builder().build()?);
+    /// # let backend = CudaBackend::initialize_blocking(config)?;
+    /// # let device = backend.device();
+    /// use um_backend::cuda_um::UnifiedBuffer;
+    /// use um_residency::{Arena, Budget, Homed, Read, Role, working_set};
+    ///
+    /// let stream = device.as_cuda_um().stream()?;
+    /// let arena = Arena::new(device, Budget::Bytes(2 << 20))?;
+    /// for layer in 0..3 {
+    ///     let weights = UnifiedBuffer::from_slice(device.as_cuda_um(), &[layer; 1 << 19])?;
+    ///     let weights = Homed::from_unified(&arena, weights, Role::ReadOnly)?;
+    ///     let guard = working_set(&stream, Read(&weights))?; // launch kernels that read `&guard`
+    ///     assert_eq!(guard.to_vec()?[7], layer);
+    /// }
+    /// assert_eq!(arena.stats().peak_bytes, 2 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Ordering
-    /// Waits for the work on the buffer, and moves its pages to the host.
+    /// Waits for the work on the buffer, and for the move of its pages.
     ///
     /// # Errors
-    /// [`Error::OtherArena`] for an arena of [`Arena::new`]; [`NotSupported`](cuda_um::Error::NotSupported) for unified memory that is not
-    /// managed memory; errors of CUDA. The unified buffer is lost after an error.
+    /// [`RuntimeMismatch`](cuda_um::Error::RuntimeMismatch) for a buffer of another runtime than the arena's;
+    /// [`NotSupported`](cuda_um::Error::NotSupported) for managed memory of a device without concurrent managed access; errors of CUDA. The
+    /// unified buffer is lost after an error.
     #[doc(alias = "cudaMemAdvise")]
-    pub fn from_unified(arena: &Arena, mut home: UnifiedBuffer<T>, role: Role) -> Result<Self> {
+    pub fn from_unified(
+        arena: &Arena,
+        mut home: UnifiedBuffer<T>,
+        role: Role,
+    ) -> um_backend::Result<Self> {
         arena.shared.check_process("Homed::from_unified")?;
-        if arena.shared.memory.is_some() {
-            let name = home.name().unwrap_or("of a unified buffer").to_owned();
-            return Err(Error::other_arena(name, "managed memory"));
-        }
-        let stream = arena.shared.outbound.stream();
-        let settled = home
-            .as_view_mut()
-            .cast()
-            .and_then(|mut all| settle_on_host(&mut all, stream));
-        settled.map_err(CudaError::from)?;
+        arena.check_runtime(home.device().runtime(), "the unified buffer")?;
+        settle_on_host(&mut home, arena.shared.outbound.stream())?;
         let len = home.len();
-        let home = Home::Managed(Some(Arc::new(home)));
-        Ok(Self::at(arena, len, role, home))
+        Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
     }
 
     /// Makes a buffer of `len` elements whose home is a part of a regular file, from byte `start` on, in the byte order of this machine. The
@@ -189,7 +201,6 @@ impl<T: Element> Homed<T> {
             bytes: len * size_of::<T>(),
             role,
             in_file: home.is_file(),
-            migrates: home.is_managed(),
             home: Arc::new(RwLock::new(home)),
             memory: Residence::Away,
             first: 0,

@@ -2,14 +2,14 @@
 
 use std::any::Any;
 
-use um_backend::cuda_um::{UnifiedBuffer, range};
+use um_backend::cuda_um::range;
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, Element, Result};
 
 use crate::homed::Homed;
-use crate::host::{below, put_home, with_home};
+use crate::host::{put_home, with_home};
 
 impl<T: Element> Homed<T> {
-    /// Writes contents that only the arena has to the home. A unified buffer has them at its own address, wherever the pages are.
+    /// Writes contents that only the arena has to the home.
     ///
     /// # Ordering
     /// Waits for the work that writes the buffer, and for the transfer: the home has the contents when this returns.
@@ -52,15 +52,9 @@ impl<T: Element> Buffer<T> for Homed<T> {
         BufferMemoryMut::Opaque
     }
 
-    /// Makes a buffer of the same arena and role, with a home in pinned memory, or in managed memory if the arena is of unified buffers.
+    /// Makes a buffer of the same arena and role, with a home in pinned memory.
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        let arena = self.arena();
-        if self.shared.memory.is_some() {
-            return Ok(Box::new(Self::zeroed(&arena, len, self.role)?));
-        }
-        let home = UnifiedBuffer::zeroed(arena.device().as_cuda_um(), len)?;
-        let made = Self::from_unified(&arena, home, self.role);
-        Ok(Box::new(made.map_err(|error| below(error, "clone_empty"))?))
+        Ok(Box::new(Self::zeroed(&self.arena(), len, self.role)?))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -10,7 +10,7 @@ use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::state::{Guarded, Shared, State};
-use crate::transfer::{evict, flush, write_back};
+use crate::transfer::{flush, write_back};
 use crate::wait::Wait;
 
 /// Calls `read` with the home, which has the newest contents, without the lock. Waits while a guard of another thread writes the buffer.
@@ -56,10 +56,6 @@ fn clean(shared: &Shared, state: &mut Guarded<'_>, id: Id, call: &'static str) -
             return Err(Error::ContentsGone { buffer, last_step });
         }
         let is_taken = matches!(entry.memory, Residence::Taken);
-        if entry.moves() && !is_taken {
-            // The home itself has the contents, at any place.
-            return Ok(());
-        }
         if is_taken || (entry.dirty && entry.pins > 0) {
             wait.wait(shared, state)?;
         } else if entry.dirty && entry.in_file {
@@ -96,14 +92,7 @@ pub(crate) fn put_home(
         if keeps {
             clean(shared, &mut state, id, call).map_err(refused)?;
         }
-        let entry = state.entry(id);
-        if entry.migrates && !entry.is_away() {
-            let left = match entry.needs_flush() {
-                true => flush(shared, &mut state, id),
-                false => evict(shared, &mut state, id),
-            };
-            left.map_err(refused)?;
-        } else if !entry.stays() {
+        if !state.entry(id).stays() {
             break;
         }
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use um_backend::cuda_um::{
-    Advice, HintOutcome, Location, PinnedBuffer, RegisteredBuffer, Result, Stream, UnifiedBuffer,
-    View, ViewMut,
+    Advice, Error, Location, PinnedBuffer, RegisteredBuffer, Result, Stream, UnifiedBuffer, View,
+    ViewMut,
 };
 use um_backend::{CudaError, Element};
 
-/// Host memory that copy engines reach, or managed memory.
+/// Memory that copy engines reach: on the host, or managed.
 pub(crate) trait HostMemory: Send + Sync {
     fn view(&self) -> Result<View<'_, u8>>;
     fn view_mut(&mut self) -> Result<ViewMut<'_, u8>>;
@@ -50,55 +50,23 @@ pub(crate) fn exclusive(
     })
 }
 
-/// Moves the pages to the host, and waits for it. From then on, the host keeps them if copies end.
-pub(crate) fn settle_on_host(memory: &mut ViewMut<'_, u8>, stream: &Stream) -> Result<()> {
-    memory.advise(Advice::SetPreferredLocation(Location::Host))?;
-    memory.advise(Advice::UnsetReadMostly)?;
-    memory.prefetch_after_reads_on(Location::Host, stream)?;
-    wait(memory)
-}
-
-/// Waits for all work that uses the memory.
-fn wait(memory: &mut ViewMut<'_, u8>) -> Result<()> {
+/// Moves the pages of managed memory to the host, where they stay, and waits for all work on it. Without concurrent managed access they would
+/// not stay: every launch moves them to the device.
+pub(crate) fn settle_on_host<T: Element>(
+    memory: &mut UnifiedBuffer<T>,
+    stream: &Stream,
+) -> Result<()> {
+    if memory.is_managed() {
+        if !memory.device().capabilities().concurrent_managed_access {
+            return Err(Error::NotSupported {
+                what: "managed memory as the home of a buffer".to_owned(),
+                needs: "cudaDevAttrConcurrentManagedAccess".to_owned(),
+                have: memory.device().name().to_owned(),
+            });
+        }
+        memory.advise(Advice::SetPreferredLocation(Location::Host))?;
+        memory.advise(Advice::UnsetReadMostly)?;
+        memory.prefetch_on(Location::Host, stream)?;
+    }
     memory.host_mut().map(drop)
-}
-
-/// Enqueues a copy of the pages to the device. Those of the host stay.
-pub(crate) fn copy_pages(memory: View<'_, u8>, stream: &Stream) -> Result<()> {
-    memory.advise(Advice::SetReadMostly)?.require()?;
-    let copied = memory
-        .prefetch_on(Location::from(&stream.device()), stream)
-        .and_then(HintOutcome::require);
-    if copied.is_err() {
-        // A part may be on the device.
-        let _ = memory.advise(Advice::UnsetReadMostly);
-    }
-    copied
-}
-
-/// Enqueues the move of the pages to the device.
-pub(crate) fn move_pages(memory: View<'_, u8>, stream: &Stream) -> Result<()> {
-    let moved = memory
-        .prefetch_on(Location::from(&stream.device()), stream)
-        .and_then(HintOutcome::require);
-    if moved.is_err() {
-        // A part may be on the device.
-        let _ = memory.prefetch_on(Location::Host, stream);
-    }
-    moved
-}
-
-/// Enqueues the move of the pages to the device, without their contents. Returns false if CUDA transfers them nevertheless.
-pub(crate) fn claim_pages(memory: &mut ViewMut<'_, u8>, stream: &Stream) -> Result<bool> {
-    let claimed = memory.discard_and_prefetch_on(Location::from(&stream.device()), stream);
-    if claimed.is_err() {
-        let _ = memory.prefetch_on(Location::Host, stream);
-    }
-    claimed
-}
-
-/// Ends the copy of the pages on the device, after the work that reads it.
-pub(crate) fn drop_pages(memory: &mut ViewMut<'_, u8>) -> Result<()> {
-    wait(memory)?;
-    memory.advise(Advice::UnsetReadMostly)?.require()
 }

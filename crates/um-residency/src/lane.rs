@@ -1,6 +1,6 @@
 //! The transfers of one direction, one after another.
 
-use um_backend::cuda_um::{Device, Event, Stream};
+use um_backend::cuda_um::{Device, Stream};
 
 pub(crate) struct Lane(Stream);
 
@@ -9,14 +9,16 @@ impl Lane {
         Ok(Self(device.stream()?))
     }
 
-    /// Enqueues a transfer behind all earlier ones of the direction. Returns its end, if CUDA has an event for it.
+    /// Enqueues a transfer behind all earlier ones of the direction.
     pub(crate) fn enqueue(
         &self,
         transfer: impl FnOnce(&Stream) -> um_backend::Result<()>,
-    ) -> um_backend::Result<Option<Event>> {
+    ) -> um_backend::Result<()> {
         transfer(&self.0)?;
-        // Without the event, a step that needs this transfer also waits for those ahead of later steps, which costs only time.
-        Ok(self.0.record().ok())
+        // The event is the transfer's end. Without it, a step that needs this transfer also waits for those ahead of later steps, which costs
+        // only time.
+        let _ = self.0.record();
+        Ok(())
     }
 
     pub(crate) fn stream(&self) -> &Stream {

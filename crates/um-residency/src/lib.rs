@@ -3,7 +3,6 @@
 mod announce;
 mod arena;
 mod budget;
-mod departures;
 mod entries;
 mod entry;
 mod error;
@@ -29,7 +28,6 @@ mod stats;
 mod steer;
 mod thread;
 mod transfer;
-mod unified;
 mod wait;
 mod working_set;
 

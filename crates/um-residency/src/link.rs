@@ -1,14 +1,10 @@
 //! Measures the link between homes and the arena.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cuda_um_plan::{Access, FileLink, Link, Role};
 use um_backend::CudaError;
-use um_backend::cuda_um::{
-    self, Device, DeviceArena, Event, Location, Oversubscription, PinnedBuffer, Stream,
-    UnifiedBuffer, UnifiedOptions, ViewMut,
-};
+use um_backend::cuda_um::{self, DeviceArena, Event, PinnedBuffer, Stream};
 
 use crate::arena::Arena;
 use crate::entry::Entry;
@@ -16,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::home::{Home, SharedHome};
 use crate::homed::Homed;
-use crate::host_memory::{HostMemory, copy_pages, drop_pages, settle_on_host};
 use crate::set::{InPlace, List, acquire};
 
 /// The most bytes of a measured copy. A slot is the least.
@@ -47,10 +42,6 @@ impl Arena {
     /// buffers in them leave the arena, as for a working set. An arena with one slot never transfers in both directions at once, so
     /// [`Link::both_ways`] is 1. [`Link::in_place`] is that of the device's cost model.
     ///
-    /// For an arena of unified buffers, prefetches of a buffer of its own are measured. The values to the device have the time of advice for
-    /// read-only buffers, also that of their departure, during which no transfer begins: they are the mean over the buffers that the arena has
-    /// now. [`Link::both_ways`] is 1.
-    ///
     /// [`Link::file`] is measured with the first bytes, up to 16 MiB, of the largest buffer whose home is a file: they are read several times.
     /// Those of the largest one that is not read-only are also written several times, unchanged: no other program may write them meanwhile.
     /// The file system usually has them in the page cache then; plans do not know that later reads of a disk are slower.
@@ -64,9 +55,6 @@ impl Arena {
     pub fn measure_link(&self) -> Result<Link> {
         let shared = &self.shared;
         shared.check_process("measure_link")?;
-        if shared.memory.is_none() {
-            return self.measure_pages();
-        }
         let slots = shared.slots;
         let large = LARGE.min((slots / 2).max(1) * DeviceArena::SLOT_BYTES);
         let small = DeviceArena::SLOT_BYTES / 2;
@@ -158,67 +146,6 @@ impl Arena {
             busy,
         }))
     }
-
-    /// Measures prefetches of a buffer that has slots of the arena.
-    fn measure_pages(&self) -> Result<Link> {
-        let shared = &self.shared;
-        let device = shared.cuda.as_cuda_um();
-        let large = LARGE.min(shared.slots * DeviceArena::SLOT_BYTES);
-        let small = (large / 2).min(DeviceArena::SLOT_BYTES);
-        // It only takes the slots.
-        let slots = Homed::<u8>::unnumbered(self, large, Home::Managed(Some(nothing(device)?)));
-        let list = List::from_slice(&[(slots.id, Access::Write)]);
-        // Dropped after the pages.
-        let _held = acquire(shared, (&list, &InPlace::new()), "measure_link")?;
-        let (inbound, outbound) = (shared.inbound.stream(), shared.outbound.stream());
-        // What left may still be there.
-        outbound.synchronize()?;
-        shared.drops.stream().synchronize()?;
-        let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
-        let mut pages = UnifiedBuffer::<u8>::zeroed_with(device, large, options)?;
-        settle_on_host(&mut pages.as_view_mut(), outbound)?;
-        let state = shared.state.lock();
-        let homed = state.entries.iter().filter(|(id, _)| *id != slots.id);
-        let copied: Vec<_> = homed.map(|(_, entry)| !entry.moves()).collect();
-        drop(state);
-        // The share of buffers of which the device gets a copy.
-        let copies = match copied.len() {
-            0 => 1.0,
-            all => copied.iter().filter(|one| **one).count() as f64 / all as f64,
-        };
-        let there = |part: &mut ViewMut<'_, u8>| {
-            part.prefetch_on(Location::from(device), inbound)?.require()
-        };
-        let back =
-            |part: &mut ViewMut<'_, u8>| part.prefetch_on(Location::Host, outbound)?.require();
-        let copy = |part: &mut ViewMut<'_, u8>| {
-            copy_pages(part.as_view(), inbound)?;
-            drop_pages(part)
-        };
-        let mut of = |bytes: usize| {
-            let mut part = pages.view_mut(..bytes)?;
-            let out = fastest_on(outbound, &mut part, there, back)?;
-            let moved = fastest_on(inbound, &mut part, back, there)?;
-            let copied = fastest_on(inbound, &mut part, back, copy)?;
-            let into = copies * copied + (1.0 - copies) * moved;
-            Ok::<_, Error>(((bytes, into), (bytes, out)))
-        };
-        let (small, large) = (of(small)?, of(large)?);
-        let (latency_seconds, in_bytes_per_second) = line(small.0, large.0);
-        let (_, out_bytes_per_second) = line(small.1, large.1);
-        Ok(Link {
-            in_bytes_per_second,
-            out_bytes_per_second,
-            latency_seconds,
-            both_ways: 1.0,
-            in_place: 1.0,
-            file: None,
-        })
-    }
-}
-
-fn nothing(device: &Device) -> cuda_um::Result<Arc<dyn HostMemory>> {
-    Ok(Arc::new(UnifiedBuffer::<u8>::zeroed(device, 0)?))
 }
 
 /// The time of nothing, and the bytes in a second, for two sizes and their times.
@@ -237,26 +164,12 @@ fn fastest<E>(stream: &Stream, mut work: impl FnMut() -> Result<(), E>) -> Resul
 where
     Error: From<E>,
 {
-    fastest_on(stream, &mut (), |()| Ok(()), |()| work())
-}
-
-/// The time of work on a stream, in seconds, each time after `before`.
-fn fastest_on<M, E>(
-    stream: &Stream,
-    memory: &mut M,
-    mut before: impl FnMut(&mut M) -> Result<(), E>,
-    mut work: impl FnMut(&mut M) -> Result<(), E>,
-) -> Result<f64>
-where
-    Error: From<E>,
-{
     let mut best = Duration::MAX;
     // The first round warms up.
     for round in 0..=ROUNDS {
-        before(memory)?;
         stream.device().synchronize()?;
         let begin = Event::timed(stream)?;
-        work(memory)?;
+        work()?;
         let time = Event::timed(stream)?.elapsed_since(&begin)?;
         if round > 0 {
             best = best.min(time);

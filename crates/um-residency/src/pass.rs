@@ -129,17 +129,13 @@ impl Runner {
         }
     }
 
-    /// Whether the next step of the program uses exactly these buffers, with the accesses that plans know.
-    pub(crate) fn expects(
-        &self,
-        list: &[(Id, Access)],
-        planned: impl Fn(Id, Access) -> Access,
-    ) -> bool {
+    /// Whether the next step of the program uses exactly these buffers.
+    pub(crate) fn expects(&self, list: &[(Id, Access)]) -> bool {
         let Some(step) = self.program.steps.get(self.step) else {
             return false;
         };
         let fits = |one: &Use, &(id, access): &(Id, Access)| {
-            self.ids[one.buffer] == id && planned(id, one.access) == planned(id, access)
+            self.ids[one.buffer] == id && one.access == access
         };
         let has = |one: &Use| list.iter().any(|found| fits(one, found));
         let known = |found: &(Id, Access)| step.uses.iter().any(|one| fits(one, found));

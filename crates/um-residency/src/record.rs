@@ -18,8 +18,7 @@ impl Arena {
     /// Runs a pass, and records its working sets, with the time of each on the stream: from the end of its transfers to the next set. Sets of
     /// other threads are not part of the pass.
     ///
-    /// The program is cyclic, as for a loop of passes; set [`Program::repeat`] for a single one. A [`Read`](crate::Read) of a unified buffer that
-    /// is not read-only is `ReadWrite` there, because its pages leave by a transfer in any case.
+    /// The program is cyclic, as for a loop of passes; set [`Program::repeat`] for a single one.
     ///
     /// # Ordering
     /// Waits for the work of the pass.

@@ -61,9 +61,6 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
             continue;
         };
         let buffer = || entry.name.to_string();
-        if entry.migrates != shared.memory.is_none() {
-            return Err(Error::other_arena(buffer(), entry.home.read().in_words()));
-        }
         if entry.role == Role::ReadOnly && access != Access::Read {
             return Err(Error::ReadOnly { buffer: buffer() });
         }
@@ -137,12 +134,10 @@ pub(crate) fn acquire(
             None => Held::take(shared, &mut state, (id, writes)),
         });
     }
-    let mut taken = held.iter_mut().flatten();
-    let populated = taken.try_for_each(|one| one.populate(&mut state));
     // Its failures are those of buffers that other sets need: a later set meets them.
     let _ = look_ahead(shared, &mut state);
     drop(state);
-    let loaded = populated.and_then(|()| read_files(shared, list, (loads, &mut held)));
+    let loaded = read_files(shared, list, (loads, &mut held));
     let held = held.into_iter().flatten();
     match loaded {
         Ok(()) => Ok(held.collect()),

@@ -8,7 +8,6 @@ use cuda_um_locks::Condvar;
 use um_backend::cuda_um::{DeviceArena, Stream};
 use um_backend::{BufferDevice, CudaDevice};
 
-use crate::departures::Departures;
 use crate::entries::{Entries, Id};
 use crate::entry::{Entry, Residence};
 use crate::lane::Lane;
@@ -22,15 +21,13 @@ use cuda_um_plan::Access;
 pub(crate) struct Shared {
     pub(crate) device: BufferDevice,
     pub(crate) cuda: Arc<CudaDevice>,
-    /// `None` for unified buffers.
-    pub(crate) memory: Option<DeviceArena>,
+    pub(crate) memory: DeviceArena,
     pub(crate) slots: usize,
     /// Transfers to the arena, and from it.
     pub(crate) inbound: Lane,
     pub(crate) outbound: Lane,
-    /// Pages that come without their contents, and those that leave so. They do not need the link.
-    pub(crate) claims: Lane,
-    pub(crate) drops: Lane,
+    /// Zeros for scratch buffers, which do not need the link.
+    pub(crate) zeros: Lane,
     pub(crate) state: Lock<State>,
     /// A guard was dropped, or a pin ended.
     pub(crate) released: Condvar,
@@ -88,7 +85,6 @@ pub(crate) struct State {
     /// The pins of all buffers, and how many have ended.
     pub(crate) pins: usize,
     pub(crate) unpinned: u64,
-    pub(crate) departures: Departures,
     /// Counts uses.
     pub(crate) clock: u64,
     /// The announced uses, in order: number, buffer and access.

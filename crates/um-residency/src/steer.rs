@@ -6,7 +6,7 @@ use cuda_um_plan::{Access, Placed, Repeat, Role, Transfer, TransferKind};
 use um_backend::cuda_um::{Event, Stream};
 
 use crate::entries::Id;
-use crate::entry::{Entry, Memory, Residence};
+use crate::entry::{Memory, Residence};
 use crate::error::Result;
 use crate::pass::{Divergence, Kind, Pass, Runner};
 use crate::set::{Guards, InPlace, List, Loads, load_all};
@@ -43,8 +43,7 @@ fn begin_of(
     let Kind::Planned(runner) = &mut pass.kind else {
         return Ok(());
     };
-    if runner.divergence.is_none() && !runner.expects(list, |id, access| planned(state, id, access))
-    {
+    if runner.divergence.is_none() && !runner.expects(list) {
         let found = in_words(state, list);
         diverge(state, runner, found);
     }
@@ -54,15 +53,6 @@ fn begin_of(
         *in_place = read_in_place(shared, state, runner)?;
     }
     Ok(())
-}
-
-/// An access as plans know it. Pages that moved are on the device only, and leave by a transfer also if the step does not write.
-fn planned(state: &State, id: Id, access: Access) -> Access {
-    let moves = state.entries.get(id).is_some_and(Entry::moves);
-    match access {
-        Access::Read if moves => Access::ReadWrite,
-        access => access,
-    }
 }
 
 /// Begins the life of scratch buffers that the next step is the first to use, without writing all of them: the slots that the plan took for
@@ -81,7 +71,7 @@ fn begin_scratch(shared: &Shared, state: &mut State, runner: &Runner) -> Result<
             && let Some(memory) = Arc::get_mut(memory)
         {
             shared
-                .claims
+                .zeros
                 .enqueue(|stream| Ok(memory.fill_on(0, stream)?))?;
             (entry.blank, entry.dirty) = (false, true);
         }
@@ -127,10 +117,7 @@ pub(crate) fn granted(
     // A set that fails is no step: the caller may ask for it again.
     if measured.is_ok() {
         match &mut pass.kind {
-            Kind::Recorded(recorder) => {
-                let planned = |&(id, access): &(Id, Access)| (id, planned(&state, id, access));
-                recorder.step(&list.iter().map(planned).collect::<List>());
-            }
+            Kind::Recorded(recorder) => recorder.step(list),
             Kind::Planned(runner) => runner.step += 1,
         }
         note_in_place(&mut state, list, held);
@@ -318,13 +305,9 @@ fn finish(shared: &Shared, state: &mut Guarded<'_>, runner: &Runner, one: &Trans
     evict(shared, state, id)
 }
 
-/// Makes the home as new as the arena, if the buffer is not in use: pages that moved leave. Another thread may change the state meanwhile.
+/// Makes the home as new as the arena, if the buffer is not in use. Another thread may change the state meanwhile.
 fn go_home(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
     match state.entries.get(id) {
-        Some(entry) if entry.moves() => match entry.is_away() || entry.stays() {
-            true => Ok(()),
-            false => evict(shared, state, id),
-        },
         Some(entry) if entry.in_file && entry.dirty && entry.pins == 0 => flush(shared, state, id),
         _ => write_back(shared, state, id),
     }

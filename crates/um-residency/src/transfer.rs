@@ -12,7 +12,6 @@ use crate::home::SharedHome;
 use crate::place::{Urgency, choose};
 use crate::state::{Guarded, Shared, State};
 use crate::stats::Change;
-use crate::unified;
 use cuda_um_plan::Access;
 
 /// Makes the home as new as the arena: enqueues a copy. A file is [flushed](flush) before, unless the buffer is in use: then it stays dirty.
@@ -33,13 +32,9 @@ pub(crate) fn write_back(shared: &Shared, state: &mut State, id: Id) -> Result<(
     Ok(())
 }
 
-/// Writes contents that only the arena has to the file that is their home, or takes managed memory out of the arena, without the lock: the
-/// state may be another one afterwards.
+/// Writes contents that only the arena has to the file that is their home, without the lock: the state may be another one afterwards.
 pub(crate) fn flush(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
     let entry = state.entry(id);
-    if entry.migrates {
-        return unified::leave(shared, state, id);
-    }
     let Residence::Here(Memory::Slots(memory)) = &entry.memory else {
         return Ok(());
     };
@@ -82,9 +77,6 @@ pub(crate) fn flush_one(
 
 /// Takes a buffer out of the arena, which no guard has and which needs no flush. The next buffer in its slots comes after its work.
 pub(crate) fn evict(shared: &Shared, state: &mut State, id: Id) -> Result<()> {
-    if state.entry(id).moves() {
-        return unified::move_out(shared, state, id);
-    }
     write_back(shared, state, id)?;
     debug_assert!(!state.entry(id).dirty, "contents are lost");
     drop(state.left(id));
@@ -115,11 +107,7 @@ pub(crate) fn bring_in(
     access: Access,
 ) -> Result<Option<Load>> {
     let entry = state.entry(id);
-    let Some(arena) = &shared.memory else {
-        unified::bring_in(shared, state, (id, first), access)?;
-        return Ok(None);
-    };
-    let mut memory = arena.place::<u8>(first, entry.bytes)?;
+    let mut memory = shared.memory.place::<u8>(first, entry.bytes)?;
     memory.set_name(Arc::clone(&entry.name));
     let needs_contents = access != Access::Write;
     entry.blank = !needs_contents;

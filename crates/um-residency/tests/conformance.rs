@@ -38,22 +38,20 @@ fn of_type<T: Element>(arena: &Arena) {
     if arena.device().capabilities().host_register {
         check("registered", &registered);
     }
+    let unified = |len: usize| {
+        let home = UnifiedBuffer::zeroed(arena.device().as_cuda_um(), len)?;
+        let homed = Homed::from_unified(arena, home, Role::ReadWrite)?;
+        Ok(Box::new(homed) as Box<dyn Buffer<T>>)
+    };
+    if arena.device().capabilities().concurrent_managed_access {
+        check("unified", &unified);
+    }
     let in_file = |len: usize| {
         let file = zeros(len * size_of::<T>());
         let homed = Homed::from_file(arena, file, (3, len), Role::ReadWrite)?;
         Ok(Box::new(homed) as Box<dyn Buffer<T>>)
     };
     check("file", &in_file);
-}
-
-/// The arena is of unified buffers.
-fn of_unified(arena: &Arena, role: Role) {
-    let unified = |len: usize| {
-        let home = UnifiedBuffer::<f32>::zeroed(arena.device().as_cuda_um(), len)?;
-        let homed = Homed::from_unified(arena, home, role).unwrap();
-        Ok(Box::new(homed) as Box<dyn Buffer<f32>>)
-    };
-    check("unified", &unified);
 }
 
 /// A file of three bytes and zeros.
@@ -69,11 +67,5 @@ fn homed_buffers_keep_the_contract() {
         let arena = Arena::new(&machine.device, Budget::Bytes(4 * MIB)).unwrap();
         of_type::<f32>(&arena);
         of_type::<u8>(&arena);
-        if machine.device.capabilities().concurrent_managed_access {
-            let arena = Arena::unified(&machine.device, Budget::Bytes(4 * MIB)).unwrap();
-            for role in [Role::ReadOnly, Role::ReadWrite, Role::Scratch] {
-                of_unified(&arena, role);
-            }
-        }
     });
 }

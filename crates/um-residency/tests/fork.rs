@@ -23,8 +23,7 @@ struct Inherited {
     planned: Planned,
     plan: (Program, Plan),
     pinned: Option<PinnedBuffer<u32>>,
-    unified: Arena,
-    home: Option<UnifiedBuffer<u32>>,
+    unified: Option<UnifiedBuffer<u32>>,
     /// Dropped last, because it checks for leaks.
     machine: Machine,
 }
@@ -41,8 +40,7 @@ impl Inherited {
         let planned = Planned::new(&arena, program.clone(), plan.clone()).unwrap();
         let below = machine.device.as_cuda_um();
         let pinned = Some(PinnedBuffer::zeroed(below, 4).unwrap());
-        let home = Some(UnifiedBuffer::zeroed(below, 4).unwrap());
-        let unified = Arena::unified(&machine.device, Budget::Bytes(2 << 20)).unwrap();
+        let unified = Some(UnifiedBuffer::zeroed(below, 4).unwrap());
         let plan = (program, plan);
         Self {
             machine,
@@ -52,7 +50,6 @@ impl Inherited {
             plan,
             pinned,
             unified,
-            home,
         }
     }
 
@@ -63,7 +60,7 @@ impl Inherited {
         let file = || tempfile::tempfile().unwrap();
         let (program, plan) = self.plan.clone();
         let pinned = self.pinned.take().unwrap();
-        let unified = self.home.take().unwrap();
+        let unified = self.unified.take().unwrap();
         let mut pinned = Homed::from_pinned(arena, pinned, Role::ReadWrite).unwrap();
         pinned.set_name("pinned");
         let results = [
@@ -84,8 +81,7 @@ impl Inherited {
             of(self.buffer.copy_from_host_at(0, &[1])),
             of(self.buffer.fill(1)),
             self.buffer.set_read_once(true),
-            Arena::unified(&self.machine.device, Budget::Bytes(2 << 20)).map(drop),
-            Homed::from_unified(&self.unified, unified, Role::ReadOnly).map(drop),
+            of(Homed::from_unified(arena, unified, Role::ReadOnly).map(drop)),
             of(pinned.to_vec().map(drop)),
             working_set(stream, Update(&pinned)).map(drop),
         ];

@@ -13,11 +13,9 @@ use cuda_um_testkit::watchdog::watch;
 use support::{Machine, SLOT};
 use tracing::{Event, Metadata, Subscriber, span};
 use um_backend::Buffer;
-use um_backend::cuda_um::{DeviceBuffer, UnifiedBuffer};
+use um_backend::cuda_um::UnifiedBuffer;
 use um_backend::sim::Gpu;
-use um_residency::{
-    Arena, Budget, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set,
-};
+use um_residency::{Arena, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set};
 
 /// Runs at every event and span of the library, on any thread.
 type Hook = Arc<dyn Fn() + Send + Sync>;
@@ -91,12 +89,17 @@ fn in_file(arena: &Arena, value: u32, role: Role) -> Homed<u32> {
     Homed::from_file(arena, file, (0, SLOT), role).unwrap()
 }
 
-/// Two buffers in pinned memory and two in files, named.
+/// A buffer in pinned memory, a unified one, and two in files, named.
 fn buffers(arena: &Arena) -> Vec<Homed<u32>> {
     let pinned =
         |value: u32| Homed::from_slice(arena, &vec![value; SLOT], Role::ReadWrite).unwrap();
     let of_file = |value| in_file(arena, value, Role::ReadWrite);
-    let mut made = vec![pinned(0), of_file(1), pinned(2), of_file(3)];
+    let unified = |value| {
+        let below = arena.device().as_cuda_um();
+        let home = UnifiedBuffer::from_slice(below, &vec![value; SLOT]).unwrap();
+        Homed::from_unified(arena, home, Role::ReadWrite).unwrap()
+    };
+    let mut made = vec![pinned(0), of_file(1), unified(2), of_file(3)];
     for (number, buffer) in made.iter_mut().enumerate() {
         buffer.set_name(&format!("buffer {number}"));
     }
@@ -140,41 +143,6 @@ fn everything(machine: &Machine, begun: impl FnOnce(&Arena)) {
         buffer.fill(7).unwrap();
         buffer.write_back().unwrap();
     }
-}
-
-/// The same for an arena of unified buffers.
-fn everything_unified(machine: &Machine, begun: impl FnOnce(&Arena)) {
-    let stream = &machine.stream;
-    let arena = Arena::unified(&machine.device, Budget::Bytes(4 << 20)).unwrap();
-    begun(&arena);
-    let made = |value: u32| {
-        let below = machine.device.as_cuda_um();
-        let home = UnifiedBuffer::from_slice(below, &vec![value; SLOT]).unwrap();
-        Homed::from_unified(&arena, home, Role::ReadOnly).unwrap()
-    };
-    let mut all = [0, 1, 2, 3].map(made);
-    let mut target = DeviceBuffer::<u32>::zeroed(machine.device.as_cuda_um(), SLOT).unwrap();
-    let mut pass = || {
-        for buffer in &all {
-            let guard = working_set(stream, Read(buffer))?;
-            let copied = stream.copy(&guard.view(), &mut target);
-            copied.map_err(um_backend::CudaError::from)?;
-        }
-        Ok::<(), Error>(())
-    };
-    let (done, program) = arena.record(stream, &mut pass).unwrap();
-    done.unwrap();
-    let link = arena.measure_link().unwrap();
-    let plan = program.solve(arena.plan_budget(), link).unwrap();
-    let mut planned = Planned::new(&arena, program, plan).unwrap();
-    for _ in 0..3 {
-        planned.run(stream, &mut pass).unwrap().unwrap();
-    }
-    for buffer in &mut all {
-        buffer.copy_from_host_at(1, &[3]).unwrap();
-        buffer.fill(7).unwrap();
-    }
-    assert_eq!(target.to_vec().unwrap(), vec![3; SLOT]);
 }
 
 /// What a subscriber uses.
@@ -225,7 +193,6 @@ fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
         let (_, mine) = kept.lock().unwrap().take().unwrap();
         drop(mine);
         everything(&machine, |_| ());
-        everything_unified(&machine, |_| ());
     });
     assert!(seen.load(Ordering::Relaxed) > 100);
     // The transfers under the lock have their spans, too.
@@ -257,7 +224,6 @@ fn no_wait_is_under_the_lock() {
     });
     let begun = |arena: &Arena| *NEWEST.lock().unwrap() = Some(arena.clone());
     everything(&machine, begun);
-    everything_unified(&machine, begun);
     *NEWEST.lock().unwrap() = None;
     sim.on_wait(|_| ());
     assert!(waits.load(Ordering::Relaxed) > 10);

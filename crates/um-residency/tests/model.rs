@@ -7,14 +7,13 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use cuda_um_testkit::on_gpu;
 use support::{Machine, SLOT, each_machine};
 use um_backend::Buffer;
-use um_backend::cuda_um::{Oversubscription, Stream, UnifiedBuffer, UnifiedOptions, View};
-use um_backend::sim::{CudaVersion, Gpu};
+use um_backend::cuda_um::{Stream, UnifiedBuffer, View};
+use um_backend::sim::Gpu;
 use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
-    Access, Arena, Budget, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write,
+    Access, Arena, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write,
     working_set,
 };
 
@@ -63,25 +62,25 @@ impl Known {
         Self { buffer, value }
     }
 
-    /// In an arena of unified buffers.
+    /// In a unified buffer.
     fn unified(arena: &Arena, value: u32, len: usize, role: Role) -> Self {
         let below = arena.device().as_cuda_um();
-        // Not of a pool, whose memory keeps its pages.
-        let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
-        let home = UnifiedBuffer::from_slice_with(below, &vec![value; len], options).unwrap();
+        let home = UnifiedBuffer::from_slice(below, &vec![value; len]).unwrap();
         let buffer = Homed::from_unified(arena, home, role).unwrap();
         let value = AtomicU32::new(value);
         Self { buffer, value }
     }
 
-    /// With a home of a kind.
+    /// With a home of one of the kinds: a file, a unified buffer, or pinned memory.
     fn of_kind(kind: usize, arena: &Arena, value: u32, len: usize, role: Role) -> Self {
-        if kind == UNIFIED {
-            return Self::unified(arena, value, len, role);
+        let has_unified = arena.device().capabilities().concurrent_managed_access;
+        match kind {
+            0 => return Self::in_file(arena, value, len, role),
+            1 if has_unified => return Self::unified(arena, value, len, role),
+            _ => {}
         }
-        let make = if kind == 0 { Self::in_file } else { Self::new };
-        let mut known = make(arena, value, len, role);
-        if kind != 0 && role == Role::ReadOnly {
+        let mut known = Self::new(arena, value, len, role);
+        if role == Role::ReadOnly {
             known.buffer.set_read_once(true).unwrap();
         }
         known
@@ -100,16 +99,8 @@ impl Known {
     }
 }
 
-/// The kind of homes in an arena of unified buffers. Others are in files and in pinned memory.
-const UNIFIED: usize = 9;
-
-/// A thread's random calls, with buffers of these kinds. Returns the number of sets.
-fn play(
-    (arena, kinds): (&Arena, &[usize]),
-    shared: &[Known],
-    stream: &Stream,
-    (seed, turns): (u64, usize),
-) -> usize {
+/// A thread's random calls. Returns the number of sets.
+fn play(arena: &Arena, shared: &[Known], stream: &Stream, (seed, turns): (u64, usize)) -> usize {
     let mut dice = Dice::new(seed);
     let mut own: Vec<Known> = Vec::new();
     let mut sets = 0;
@@ -117,7 +108,7 @@ fn play(
         let new = seed as u32 * 1_000_000 + turn as u32;
         match dice.below(10) {
             0 => {
-                let (kind, len) = (kinds[dice.below(kinds.len())], 1 + dice.below(2 * SLOT));
+                let (kind, len) = (dice.below(3), 1 + dice.below(2 * SLOT));
                 own.push(Known::of_kind(kind, arena, new, len, Role::ReadWrite));
             }
             1 if !own.is_empty() => drop(own.swap_remove(dice.below(own.len()))),
@@ -169,28 +160,21 @@ fn play(
 
 #[test]
 fn threads_with_random_sets_see_the_right_bytes() {
-    each_machine(|machine| random_sets((machine, &machine.arena(7)), &[0, 1]));
+    each_machine(random_sets);
 }
 
-#[test]
-fn threads_with_random_sets_of_unified_buffers_see_the_right_bytes() {
-    let machine = Machine::new(Gpu::H200);
-    let arena = Arena::unified(&machine.device, Budget::Bytes(7 << 21)).unwrap();
-    random_sets((&machine, &arena), &[UNIFIED]);
-}
-
-fn random_sets((machine, arena): (&Machine, &Arena), kinds: &[usize]) {
+fn random_sets(machine: &Machine) {
+    let arena = &machine.arena(7);
     let role = |at: usize| [Role::ReadWrite, Role::ReadWrite, Role::ReadOnly][at % 3];
     let shared: Vec<_> = (0..9)
         .map(|at| {
             let len = 1 + (at * 7919 * 64) % (3 * SLOT);
-            let kind = if kinds == [UNIFIED] { UNIFIED } else { at % 4 };
-            Known::of_kind(kind, arena, at as u32, len, role(at))
+            Known::of_kind(at % 4, arena, at as u32, len, role(at))
         })
         .collect();
     let play = |seed| {
         let stream = machine.device.as_cuda_um().stream().unwrap();
-        play((arena, kinds), &shared, &stream, (seed, 80))
+        play(arena, &shared, &stream, (seed, 80))
     };
     let sets: usize = thread::scope(|scope| {
         let threads = [1, 2, 3, 4].map(|seed| scope.spawn(move || play(seed)));
@@ -383,127 +367,9 @@ fn random_passes_follow_their_plans_and_see_the_right_bytes() {
     assert!(in_place_bytes > 0);
 }
 
-/// The pages of all unified buffers on the device never exceed the budget. A read-only buffer stays where the plan drops it until another one
-/// needs the place, so there may be fewer bytes to the device than planned.
-#[test]
-fn random_passes_over_unified_buffers_keep_the_budget() {
-    let read_only = |_: &mut Dice| Role::ReadOnly;
-    unified_passes(CudaVersion::V13_0, read_only);
-    let any = |dice: &mut Dice| [Role::ReadOnly, Role::ReadWrite, Role::Scratch][dice.below(3)];
-    let written = |dice: &mut Dice| [Role::ReadWrite, Role::Scratch][dice.below(2)];
-    for cuda in [
-        CudaVersion::V11_8,
-        CudaVersion::V12_2,
-        CudaVersion::V13_0,
-        CudaVersion::V13_4,
-    ] {
-        unified_passes(cuda, any);
-        unified_passes(cuda, written);
-    }
-}
-
-fn unified_passes(cuda: CudaVersion, role: impl Fn(&mut Dice) -> Role) {
-    if on_gpu() && cuda != CudaVersion::V13_0 {
-        return;
-    }
-    let machine = Machine::with_cuda(cuda);
-    let discards = machine.device.as_cuda_um().runtime().version().major >= 13;
-    let (mut planned_bytes, mut bytes) = (0, 0);
-    let programs = match cuda {
-        CudaVersion::V13_0 => programs(),
-        _ => programs() / 4,
-    };
-    for seed in 0..programs {
-        let mut dice = Dice::new(seed + 3);
-        let budget = Budget::Bytes((6 + dice.below(4) as u64) << 21);
-        let arena = Arena::unified(&machine.device, budget).unwrap();
-        let roles: Vec<_> = (0..2 + dice.below(7)).map(|_| role(&mut dice)).collect();
-        let made = |role: &_| Known::unified(&arena, seed as u32, 1 + dice.below(2 * SLOT), *role);
-        let buffers: Vec<_> = roles.iter().map(made).collect();
-        let pass = random_pass(&mut dice, &roles);
-        let stream = &machine.stream;
-        machine.device.synchronize().unwrap();
-        let _ = machine.device.as_cuda_um().runtime().reclaim();
-        if let Some(sim) = &machine.sim {
-            sim.progress();
-            sim.clear_trace();
-            sim.reset_counters();
-        }
-        let (done, program) = arena
-            .record(stream, || run_pass(stream, &buffers, &pass, 1000))
-            .unwrap();
-        done.unwrap();
-        let plan = plan(&mut dice, &arena, &program);
-        let predicted = plan.prediction().clone();
-        let mut planned = Planned::new(&arena, program, plan).unwrap();
-        // One pass in some runs has another step at first.
-        let more = roles.iter().position(|role| *role != Role::Scratch);
-        let other = more.filter(|_| dice.below(3) == 0).map(|_| dice.below(4));
-        let mut is_gone = false;
-        for number in 0..5 {
-            let mut pass = pass.clone();
-            if other == Some(number) {
-                pass.insert(0, more.iter().map(|&at| (at, Access::Read)).collect());
-            }
-            let first = 2000 + 100 * number as u32;
-            let ran = planned.run(stream, || run_pass(stream, &buffers, &pass, first));
-            match ran.unwrap() {
-                Ok(()) => {}
-                // The pass reads contents that the plan dropped, because the recorded one overwrites them first.
-                Err(Error::ContentsGone { .. }) if other == Some(number) => is_gone = true,
-                Err(error) => panic!("{error}"),
-            }
-            if is_gone {
-                break;
-            }
-        }
-        let report = planned.report().unwrap();
-        for (number, found) in report.passes.iter().enumerate() {
-            let is_other = other == Some(number);
-            assert_eq!(found.divergence.is_some(), is_other, "program {seed}");
-            if number == 0 || is_other || other == Some(number - 1) || !discards {
-                continue;
-            }
-            let (came, left) = (found.in_bytes, found.out_bytes);
-            assert_eq!(left, predicted.out_bytes, "program {seed}: {report}");
-            assert!(came <= predicted.in_bytes, "program {seed}: {report}");
-            if !roles.contains(&Role::ReadOnly) {
-                assert_eq!(came, predicted.in_bytes, "program {seed}: {report}");
-            }
-            (planned_bytes, bytes) = (planned_bytes + predicted.in_bytes, bytes + came);
-        }
-        if is_gone {
-            continue;
-        }
-        for (known, role) in buffers.iter().zip(&roles) {
-            if *role != Role::Scratch {
-                let found = known.buffer.to_vec().unwrap();
-                let expected = known.value.load(Ordering::Relaxed);
-                assert!(
-                    found.iter().all(|&value| value == expected),
-                    "program {seed}"
-                );
-            }
-        }
-        assert!(arena.stats().peak_bytes <= arena.budget_bytes());
-        if let Some(sim) = &machine.sim {
-            let peak = sim.counters().peak_managed_bytes;
-            assert!(peak <= arena.budget_bytes(), "program {seed}: {peak}");
-            assert!(peak > 0);
-        }
-    }
-    println!("{bytes} bytes to the device, {planned_bytes} planned");
-    assert!(bytes > 0 || !discards);
-}
-
 /// Passes by a plan beside a thread with random sets in the same arena, which drops buffers of the program between passes.
 #[test]
 fn passes_beside_another_thread_see_the_right_bytes() {
-    beside_another_thread(false);
-    beside_another_thread(true);
-}
-
-fn beside_another_thread(is_unified: bool) {
     let machine = Machine::new(Gpu::H200);
     for seed in 0..programs() / 4 {
         if let Some(sim) = &machine.sim {
@@ -515,16 +381,9 @@ fn beside_another_thread(is_unified: bool) {
             .map(|_| [Role::ReadOnly, Role::ReadWrite][dice.below(2)])
             .collect();
         let slots = 8 + dice.below(4) as u64;
-        let (arena, kinds): (_, &[usize]) = match is_unified {
-            true => (
-                Arena::unified(&machine.device, Budget::Bytes(slots << 21)).unwrap(),
-                &[UNIFIED],
-            ),
-            false => (machine.arena(slots), &[0, 1]),
-        };
+        let arena = machine.arena(slots);
         let known = |dice: &mut Dice, role| {
             let (kind, len) = (dice.below(3), 1 + dice.below(2 * SLOT));
-            let kind = if is_unified { UNIFIED } else { kind };
             Known::of_kind(kind, &arena, seed as u32, len, role)
         };
         let buffers: Vec<_> = roles.iter().map(|&role| known(&mut dice, role)).collect();
@@ -547,7 +406,7 @@ fn beside_another_thread(is_unified: bool) {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let stream = machine.device.as_cuda_um().stream().unwrap();
-                play((&arena, kinds), &shared, &stream, (seed, 20));
+                play(&arena, &shared, &stream, (seed, 20));
                 drop(dropped);
             });
             for number in 0..4 {

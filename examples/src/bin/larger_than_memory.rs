@@ -196,7 +196,7 @@ fn row(
     let prediction = &planned.report.prediction;
     let link_ms = 1e3
         * match args.homes {
-            Homes::Pinned => planned.link.in_seconds(prediction.in_bytes),
+            Homes::Pinned | Homes::Unified => planned.link.in_seconds(prediction.in_bytes),
             Homes::File => prediction.in_seconds,
         };
     // With every layer on the device, the budget is not kept, unless all fit.

@@ -5,6 +5,7 @@ use crate::layers::Stack;
 use std::io::Write as _;
 use std::time::Duration;
 use um_backend::Buffer as _;
+use um_backend::cuda_um::{Oversubscription, UnifiedBuffer, UnifiedOptions};
 use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Report, Role, Update, working_set};
 
 /// Where the weights are while they are not in the arena.
@@ -12,6 +13,8 @@ use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Report, Role, Upda
 pub enum Homes {
     /// Pinned memory
     Pinned,
+    /// Unified buffers
+    Unified,
     /// Temporary files, which the thread of the passes reads
     File,
 }
@@ -53,6 +56,13 @@ impl<'s, 'b> Layers<'s, 'b> {
             let home = stack.weights(layer)?;
             let buffer = match homes {
                 Homes::Pinned => Homed::from_pinned(&arena, home, Role::ReadOnly)?,
+                Homes::Unified => {
+                    let device = stack.backend.device().as_cuda_um();
+                    let options =
+                        UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
+                    let unified = UnifiedBuffer::from_slice_with(device, &home.to_vec()?, options)?;
+                    Homed::from_unified(&arena, unified, Role::ReadOnly)?
+                }
                 Homes::File => {
                     let mut file = tempfile::tempfile()?;
                     file.write_all(bytemuck::cast_slice(&home.to_vec()?))?;

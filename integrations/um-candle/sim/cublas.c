@@ -1,5 +1,5 @@
 /* libcublas for tests over the simulator: handles, and products of f32 matrices. Each other function is "not supported". */
-#include "../../../crates/cuda-um-sim-lib/include/cuda_um_sim.h"
+#include "../../../crates/cuda-um-sim/libcuda/include/cuda_um_sim.h"
 #include <stdlib.h>
 #include <string.h>
 

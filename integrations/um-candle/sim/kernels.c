@@ -1,5 +1,5 @@
 /* What some f32 kernels of candle do, for the simulator: CUDA_UM_SIM_KERNELS names this library. */
-#include "../../../crates/cuda-um-sim-lib/include/cuda_um_sim.h"
+#include "../../../crates/cuda-um-sim/libcuda/include/cuda_um_sim.h"
 #include <math.h>
 #include <stdint.h>
 

@@ -165,7 +165,7 @@ impl Device {
     }
 
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names (`cargo xtask calibrate` writes one), otherwise
-    /// the built-in values for such a device ([`CostModel::of_gpu`]). The crate `cuda-um-calibrate` measures those of this machine.
+    /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
     ///
     /// In a child made by `fork` while another thread of its parent set the model, this returns the built-in values.
     pub fn cost_model(&self) -> Arc<CostModel> {

@@ -37,7 +37,10 @@ fn a_given_model_selects_the_memory() {
 fn this_machines_model_is_measured_and_kept() {
     if is_child() {
         let first = small_result(CostModelSource::ThisMachine).unwrap();
-        assert!(first.reason.contains("cuda-um-calibrate 2 on"), "{first}");
+        assert!(
+            first.reason.contains("um-kernels calibration 2 on"),
+            "{first}"
+        );
         // The same prices: the second backend reads the file.
         let second = small_result(CostModelSource::ThisMachine).unwrap();
         assert_eq!(second, first);

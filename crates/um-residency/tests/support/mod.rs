@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use cuda_um_testkit::{Checked, on_gpu};
 use um_backend::cuda_um::Stream;
-use um_backend::cuda_um::cost::CostModel;
-use um_backend::sim::{Builder, CudaVersion, Gpu, LaunchContext, ReferenceError, Sim};
+use um_backend::sim::{Builder, Gpu, LaunchContext, ReferenceError};
 use um_backend::{CudaBackend, CudaBackendConfig, CudaDevice};
 use um_residency::{Arena, Budget};
 
@@ -29,25 +28,6 @@ impl Machine {
         }
         let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
         Self::built(builder.gpu(gpu))
-    }
-
-    /// A machine with this version of CUDA, if it is simulated.
-    pub fn with_cuda(cuda: CudaVersion) -> Self {
-        if on_gpu() {
-            return Self::new(Gpu::H200);
-        }
-        Self::built(Sim::builder().gpu(Gpu::H200).cuda(cuda))
-    }
-
-    /// A machine on which a piece of advice takes this long, if it is simulated.
-    pub fn with_advice(time: Duration) -> Self {
-        if on_gpu() {
-            return Self::new(Gpu::H200);
-        }
-        let mut cost = CostModel::h200();
-        cost.advise = time;
-        let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
-        Self::built(builder.gpu(Gpu::H200).cost_model(cost))
     }
 
     /// A machine whose simulator has a kernel `reduce_sum_f32` that lasts this number of microseconds for more than a slot.

@@ -171,10 +171,7 @@ impl UvmDriver<'_> {
                     self.devices[ordinal].managed_bytes -= bytes;
                 }
                 for ordinal in page.resident.iter().filter_map(Processor::ordinal) {
-                    let has = &mut self.devices[ordinal].managed_bytes;
-                    *has += bytes;
-                    let peak = &mut self.records.counters.peak_managed_bytes;
-                    *peak = (*peak).max(*has);
+                    self.devices[ordinal].managed_bytes += bytes;
                 }
             }
         }
