@@ -15,7 +15,7 @@ use std::time::Duration;
 use cuda_um_testkit::{calls, watchdog::watch};
 use support::{MIB, Machine, SLOT, each_machine};
 use um_backend::cuda_um::PinnedBuffer;
-use um_backend::sim::Gpu;
+use um_backend::sim::{Builder, Gpu};
 use um_backend::{Buffer, CudaError, kernels::Saxpy};
 use um_residency::{Arena, Budget, Error, Homed, Read, Role, Update, Write, working_set};
 
@@ -618,7 +618,8 @@ fn an_empty_file_is_a_home() {
 #[test]
 fn pinned_memory_of_another_runtime_is_no_home() {
     each_machine(|machine| {
-        let other = Machine::new(Gpu::H200);
+        // A simulator also beside a GPU, whose runtime all machines share.
+        let other = Machine::built(Builder::from_env().unwrap().gpu(Gpu::H200));
         let home = PinnedBuffer::<u32>::zeroed(other.device.as_cuda_um(), 4).unwrap();
         let refused = Homed::from_pinned(&machine.arena(1), home, Role::ReadWrite);
         let error = refused.map(drop).unwrap_err().to_string();

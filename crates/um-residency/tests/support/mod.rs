@@ -43,7 +43,8 @@ impl Machine {
         Self::built(builder.gpu(Gpu::H200))
     }
 
-    fn built(builder: Builder) -> Self {
+    /// A machine with a simulator, also if the tests run on a GPU.
+    pub fn built(builder: Builder) -> Self {
         let sim = Checked::new(builder.devices(1).build().unwrap());
         Self::of(
             CudaBackendConfig::default().simulator((*sim).clone()),
