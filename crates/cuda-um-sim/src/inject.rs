@@ -82,6 +82,9 @@ impl Fail {
     }
 
     /// The failure poisons the context, also with an error that is not sticky: every later call returns the error.
+    ///
+    /// CUDA loses a device only with some errors, as `cudaErrorIllegalAddress`: name one by [`with`](Self::with). With another code the
+    /// library takes the device for live, so a failed wait for work on the caller's memory aborts the process.
     pub fn sticky(self) -> Fail {
         Fail {
             sticky: true,

@@ -36,7 +36,7 @@ use pools::Pools;
 ///     let backend = CudaBackend::initialize(CudaBackendConfig::default()).await?;
 ///     let mut buffer = backend.allocate_unified(3)?;
 ///     buffer.copy_from_host(&[1.0, 2.0, 3.0])?;
-///     buffer.prefetch_on(Location::Device(0), backend.device().stream())?;
+///     buffer.prefetch(Location::Device(0))?;
 ///     Ok(buffer.host()?.iter().sum())
 /// }
 ///

@@ -30,12 +30,10 @@ pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::
     let mut requests = Requests::default();
     set.request(&mut requests)?;
     let (shared, list) = (requests.shared()?, &requests.list);
+    shared.check_stream(stream)?;
     let has_pass = shared.has_pass.load(Ordering::Relaxed);
     let in_place = match has_pass {
-        true => {
-            shared.check_stream(stream)?;
-            steer::begin(shared, stream, list)?
-        }
+        true => steer::begin(shared, stream, list)?,
         false => InPlace::new(),
     };
     let mut held = acquire(shared, (list, &in_place), "working_set")?;

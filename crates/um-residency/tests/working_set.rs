@@ -616,6 +616,23 @@ fn an_empty_file_is_a_home() {
 }
 
 #[test]
+fn a_stream_of_another_runtime_is_refused() {
+    each_machine(|machine| {
+        let other = Machine::built(Builder::from_env().unwrap().gpu(Gpu::H200));
+        let data = Homed::from_slice(&machine.arena(1), &[1u32; 4], Role::ReadOnly).unwrap();
+        let error = working_set(&other.stream, Read(&data))
+            .map(drop)
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("the stream belongs to another runtime"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
 fn pinned_memory_of_another_runtime_is_no_home() {
     each_machine(|machine| {
         // A simulator also beside a GPU, whose runtime all machines share.
