@@ -143,6 +143,8 @@ impl World {
         };
         // From here on, objects that are created once exist: the chunks that stage copies, the events of waits, a retired pool of the driver.
         drop(DevicePool::new(&world.device, PoolOptions::default()).unwrap());
+        // The pool is retired by the thread that frees.
+        world.device.runtime().reclaim().unwrap();
         assert_eq!(world.on_device.to_vec().unwrap(), contents);
         for device in [&world.device, &world.second.0, &world.other.0] {
             device.synchronize().unwrap();
