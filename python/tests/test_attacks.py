@@ -3,6 +3,7 @@
 import gc
 import os
 import subprocess
+import signal
 import sys
 import threading
 import time
@@ -564,6 +565,29 @@ def test_a_dtype_that_is_no_number_is_refused(dtype):
     if isinstance(dtype, np.dtype):
         with pytest.raises(cuda_um.ArgumentError, match="fields"):
             cuda_um.from_numpy(np.zeros(3, dtype))
+
+
+def test_an_interrupt_that_comes_within_a_call_is_not_lost():
+    seen, caught = 0, 0
+
+    def interrupt(*_):
+        nonlocal seen
+        seen += 1
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(200):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                end, known = time.monotonic() + 5, seen
+                while seen == known and time.monotonic() < end:
+                    cuda_um.zeros((2, 3), kind="host")
+            except KeyboardInterrupt:
+                caught += 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert (seen, caught) == (200, 200)
 
 
 def test_an_array_that_was_exported_often_is_exported_as_fast():
