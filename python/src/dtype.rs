@@ -48,8 +48,12 @@ pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
             text(dtype)?
         )));
     }
-    let name: String = dtype.getattr("name")?.extract()?;
-    parse(&name)
+    // Not `name`, which is code in Python: a thread that the interpreter's end stops in such code ends the process if Rust called it.
+    let name = match dtype.getattr("isbuiltin")?.extract::<u8>()? {
+        1 => dtype.getattr("str")?,
+        _ => dtype.getattr("type")?.getattr("__name__")?,
+    };
+    parse(&name.extract::<String>()?)
 }
 
 /// The name in NumPy and `ml_dtypes`.

@@ -590,6 +590,36 @@ def test_an_interrupt_that_comes_within_a_call_is_not_lost():
     assert (seen, caught) == (200, 200)
 
 
+STOPPED = """
+import sys, threading, time
+import numpy as np
+import cuda_um
+
+sys.setswitchinterval(1e-6)
+array = cuda_um.zeros(10, kind="host")
+calls = [lambda: np.asarray(array), lambda: cuda_um.from_numpy(np.zeros(3)), lambda: cuda_um.zeros(3, np.float32)]
+
+class Slow:
+    def __del__(self):
+        for _ in range(100):
+            time.sleep(0.001)
+
+def loop(call):
+    while True:
+        call()
+
+for call in calls:
+    threading.Thread(target=loop, args=(call,), daemon=True).start()
+sys.slow = Slow()  # freed when the interpreter ends, which lets the threads run
+time.sleep(0.05)
+"""
+
+
+def test_the_end_of_the_interpreter_stops_threads_within_calls():
+    for _ in range(5):
+        run(STOPPED)
+
+
 def test_an_array_that_was_exported_often_is_exported_as_fast():
     old, new = cuda_um.zeros(4), cuda_um.zeros(4)
 
