@@ -1,12 +1,11 @@
 //! The array: storage with a shape.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
 use um_dlpack::DlpackBuffer;
 
-use crate::errors::{argument, refusal, without_lock};
+use crate::errors::{argument, is_refused, refusal, text, without_lock};
 
 /// An array in memory that the CPU and the GPU share, or in another kind of memory.
 ///
@@ -35,28 +34,31 @@ pub(crate) fn kind(name: &str) -> PyResult<(BufferKind, &'static str)> {
 
 /// The extents that a number or a sequence means.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    let refuse = || {
-        format!(
-            "shape cannot be {shape}: it is a number of elements or a sequence of at most {MOST_EXTENTS} extents, each at least 0"
-        )
+    let refuse = |error| {
+        refusal(error, |_| {
+            Ok(format!(
+                "shape cannot be {}: it is a number of elements or a sequence of at most {MOST_EXTENTS} extents, each at least 0",
+                text(shape)?
+            ))
+        })
     };
     let refused = match shape.extract::<usize>() {
         Ok(len) => return Ok(vec![len]),
-        Err(error) => refusal(error, |_| refuse()),
+        Err(error) => error,
     };
     let is_word_or_map = shape.is_instance_of::<PyString>() || shape.is_instance_of::<PyDict>();
     // An interrupt is no refused number.
-    if is_word_or_map || !refused.is_instance_of::<PyValueError>(shape.py()) {
-        return Err(refused);
+    if is_word_or_map || !is_refused(shape.py(), &refused) {
+        return Err(refuse(refused));
     }
-    let len = shape.len().map_err(|error| refusal(error, |_| refuse()))?;
+    let len = shape.len().map_err(refuse)?;
     if len > MOST_EXTENTS {
-        return Err(argument(refuse()));
+        return Err(refuse(refused));
     }
     // One by one: the sequence may say another length later.
     let extent = |index| shape.get_item(index)?.extract::<usize>();
     let extents: PyResult<Vec<usize>> = (0..len).map(extent).collect();
-    extents.map_err(|error| refusal(error, |_| refuse()))
+    extents.map_err(refuse)
 }
 
 /// The extents that an array of NumPy may have.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::dlpark::{Managed, ManagedTensorBase};
 
-use crate::errors::{Kind, error};
+use crate::errors::{Kind, error, text};
 
 /// A form of managed tensors, with the names of its capsules before and after it was consumed.
 pub(crate) trait Form: ManagedTensorBase + Sized + 'static {
@@ -74,7 +74,10 @@ pub(crate) fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     }
     Err(error(
         Kind::DLPack,
-        format!("{capsule} is no DLPack capsule: pass an array of a library that has `__dlpack__`"),
+        format!(
+            "{} is no DLPack capsule: pass an array of a library that has `__dlpack__`",
+            text(capsule)?
+        ),
     ))
 }
 

@@ -173,7 +173,12 @@ pub(crate) fn address(array: &Bound<'_, PyAny>, bytes: usize) -> PyResult<usize>
         && array.getattr("flags")?.getattr("c_contiguous")?.extract()?
         && has_bytes()?;
     let address = match is_whole {
-        true => array.getattr("ctypes")?.getattr("data")?.extract()?,
+        // Not `ctypes`, which is code in Python, as in `dtype::of_numpy`.
+        true => array
+            .getattr("__array_interface__")?
+            .get_item("data")?
+            .get_item(0)?
+            .extract()?,
         false => 0,
     };
     // Again: the garbage collector runs within the calls above, and code that it runs may resize the array. It does not run in this last one.

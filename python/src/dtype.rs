@@ -7,14 +7,14 @@ use pyo3::types::PyString;
 use um_backend::half::{bf16, f16};
 use um_backend::{Bool, Buffer, DType, Element, SharedWrite};
 
-use crate::errors::{OrRaise, argument, refusal};
+use crate::errors::{OrRaise, argument, refusal, text};
 
 /// The type that a name, a type of NumPy or PyTorch, or a type of Python means.
 pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
     let name = match value.cast::<PyString>() {
-        Ok(name) => name.to_string(),
+        Ok(name) => text(name)?,
         // PyTorch's types are no types of NumPy.
-        Err(_) if value.str()?.to_string().starts_with("torch.") => value.str()?.to_string(),
+        Err(_) if text(value)?.starts_with("torch.") => text(value)?,
         Err(_) => return of_numpy(&numpy_dtype(value)?),
     };
     match parse(name.trim_start_matches("torch."))? {
@@ -29,7 +29,7 @@ fn numpy_dtype<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let numpy = value.py().import("numpy")?;
     let converted = numpy.call_method1("dtype", (value,));
     converted.map_err(|error| {
-        refusal(error, |_| format!("a dtype cannot be {value}: give a name such as \"float32\", or a type of NumPy or PyTorch"))
+        refusal(error, |_| Ok(format!("a dtype cannot be {}: give a name such as \"float32\", or a type of NumPy or PyTorch", text(value)?)))
     })
 }
 
@@ -37,17 +37,23 @@ fn numpy_dtype<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     if !dtype.getattr("isnative")?.extract::<bool>()? {
         return Err(argument(format!(
-            "dtype {dtype} has another byte order than this machine: convert it with `astype(dtype.newbyteorder(\"=\"))`"
+            "dtype {} has another byte order than this machine: convert it with `astype(dtype.newbyteorder(\"=\"))`",
+            text(dtype)?
         )));
     }
     let has_objects: bool = dtype.getattr("hasobject")?.extract()?;
     if has_objects || !dtype.getattr("fields")?.is_none() {
         return Err(argument(format!(
-            "dtype {dtype} has fields or objects of Python, and an array has numbers: pass one field, or convert it with `astype`"
+            "dtype {} has fields or objects of Python, and an array has numbers: pass one field, or convert it with `astype`",
+            text(dtype)?
         )));
     }
-    let name: String = dtype.getattr("name")?.extract()?;
-    parse(&name)
+    // Not `name`, which is code in Python: a thread that the interpreter's end stops in such code ends the process if Rust called it.
+    let name = match dtype.getattr("isbuiltin")?.extract::<u8>()? {
+        1 => dtype.getattr("str")?,
+        _ => dtype.getattr("type")?.getattr("__name__")?,
+    };
+    parse(&name.extract::<String>()?)
 }
 
 /// The name in NumPy and `ml_dtypes`.
@@ -111,7 +117,11 @@ pub(crate) fn filler(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<Filler>
     }
     let refuse = |error: PyErr| {
         refusal(error, |reason| {
-            format!("{} cannot be {value}: {reason}", name(dtype))
+            Ok(format!(
+                "{} cannot be {}: {reason}",
+                name(dtype),
+                text(value)?
+            ))
         })
     };
     let float = || value.extract::<f64>().map_err(refuse);

@@ -1,6 +1,6 @@
 //! Errors as the exceptions of `cuda_um._errors`.
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -45,16 +45,31 @@ pub(crate) fn argument(message: impl Into<String>) -> PyErr {
 }
 
 /// A refused argument, if Python refused the value. Other errors, such as an interrupt, stay.
-pub(crate) fn refusal(error: PyErr, message: impl FnOnce(&str) -> String) -> PyErr {
-    Python::attach(|py| {
-        let is_refused = error.is_instance_of::<PyTypeError>(py)
-            || error.is_instance_of::<PyValueError>(py)
-            || error.is_instance_of::<PyOverflowError>(py);
-        match is_refused {
-            true => argument(message(&error.value(py).to_string())),
-            false => error,
-        }
+pub(crate) fn refusal(error: PyErr, message: impl FnOnce(&str) -> PyResult<String>) -> PyErr {
+    Python::attach(|py| match is_refused(py, &error) {
+        true => text(error.value(py).as_any())
+            .and_then(|reason| message(&reason))
+            .map_or_else(|interrupt| interrupt, argument),
+        false => error,
     })
+}
+
+/// Whether Python refused a value.
+pub(crate) fn is_refused(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyOverflowError>(py)
+}
+
+/// A value in a message. Python runs its signal handlers here, so that the error may be an interrupt, which must not be lost.
+pub(crate) fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    match value.str() {
+        Ok(text) => Ok(text.to_string_lossy().into_owned()),
+        Err(error) if error.is_instance_of::<PyException>(value.py()) => {
+            Ok(format!("<{} object>", value.get_type().name()?))
+        }
+        Err(interrupt) => Err(interrupt),
+    }
 }
 
 /// Errors of the library as exceptions with their messages.

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
-use crate::errors::argument;
+use crate::errors::{refusal, text};
 
 /// A number as an argument: one that is out of range is an `ArgumentError` with its value.
 #[derive(Clone, Copy)]
@@ -39,11 +39,13 @@ impl<'a, 'py, T: Allowed + FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a
     fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         value.extract::<T>().map(Self).map_err(|refused| {
             match refused.is_instance_of::<PyOverflowError>(value.py()) {
-                true => argument(format!(
-                    "a number cannot be {}: it is {}",
-                    value.as_any(),
-                    T::ALLOWED
-                )),
+                true => refusal(refused, |_| {
+                    Ok(format!(
+                        "a number cannot be {}: it is {}",
+                        text(&value)?,
+                        T::ALLOWED
+                    ))
+                }),
                 false => refused,
             }
         })

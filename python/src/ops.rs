@@ -8,7 +8,7 @@ use pyo3::types::PyString;
 use um_backend::{Advice, BufferMemory, ErasedBuffer, HintOutcome, HostBuffer, Location};
 
 use crate::array::Array;
-use crate::errors::{argument, refusal};
+use crate::errors::{argument, refusal, text};
 use crate::{create, dtype, stream};
 
 /// A place of memory, as Python writes it: "host", "device", or the ordinal of a device.
@@ -31,11 +31,11 @@ impl<'py> FromPyObject<'_, 'py> for Place {
                 let error = other
                     .err()
                     .unwrap_or_else(|| PyTypeError::new_err("a string"));
-                let value = value.repr()?;
                 Err(refusal(error, |_| {
-                    format!(
+                    let value = text(value.repr()?.as_any())?;
+                    Ok(format!(
                         "a place cannot be {value}: it is \"host\", \"device\" or the ordinal of a device"
-                    )
+                    ))
                 }))
             }
         }

@@ -3,8 +3,10 @@
 import gc
 import os
 import subprocess
+import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -563,3 +565,70 @@ def test_a_dtype_that_is_no_number_is_refused(dtype):
     if isinstance(dtype, np.dtype):
         with pytest.raises(cuda_um.ArgumentError, match="fields"):
             cuda_um.from_numpy(np.zeros(3, dtype))
+
+
+def test_an_interrupt_that_comes_within_a_call_is_not_lost():
+    seen, caught = 0, 0
+
+    def interrupt(*_):
+        nonlocal seen
+        seen += 1
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(200):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                end, known = time.monotonic() + 5, seen
+                while seen == known and time.monotonic() < end:
+                    cuda_um.zeros((2, 3), kind="host")
+            except KeyboardInterrupt:
+                caught += 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert (seen, caught) == (200, 200)
+
+
+STOPPED = """
+import sys, threading, time
+import numpy as np
+import cuda_um
+
+sys.setswitchinterval(1e-6)
+array = cuda_um.zeros(10, kind="host")
+calls = [lambda: np.asarray(array), lambda: cuda_um.from_numpy(np.zeros(3)), lambda: cuda_um.zeros(3, np.float32)]
+
+class Slow:
+    def __del__(self):
+        for _ in range(100):
+            time.sleep(0.001)
+
+def loop(call):
+    while True:
+        call()
+
+for call in calls:
+    threading.Thread(target=loop, args=(call,), daemon=True).start()
+sys.slow = Slow()  # freed when the interpreter ends, which lets the threads run
+time.sleep(0.05)
+"""
+
+
+def test_the_end_of_the_interpreter_stops_threads_within_calls():
+    for _ in range(5):
+        run(STOPPED)
+
+
+def test_an_array_that_was_exported_often_is_exported_as_fast():
+    old, new = cuda_um.zeros(4), cuda_um.zeros(4)
+
+    def seconds(array, times):
+        start = time.monotonic()
+        for _ in range(times):
+            array.__dlpack__()
+        return time.monotonic() - start
+
+    seconds(old, 8000)
+    samples = [(seconds(old, 100), seconds(new, 100)) for _ in range(5)]
+    assert min(old for old, _ in samples) < 4 * min(new for _, new in samples)

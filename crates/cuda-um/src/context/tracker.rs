@@ -93,20 +93,24 @@ impl InFlight {
         });
     }
 
-    /// Ends the use by another library: its work is over when work `seq` of `fence` is.
+    /// Ends the use by another library: its work is over when work `seq` of `fence` is. Returns uses that have ended, for the caller to drop: each
+    /// export adds a use, and those that were waited for must not stay.
     pub(crate) fn settle(
         &self,
         unknown: &Arc<StreamInner>,
         (fence, seq): (&Arc<StreamInner>, u64),
         access: Access,
-    ) -> Option<Use> {
+    ) -> Finished {
         let is_lent = |other: &Other| Arc::ptr_eq(&other.used.stream, unknown);
+        let mut finished = Finished::new();
         self.change(|state, _| {
             let at = state.others.iter().position(is_lent);
-            let ended = at.map(|at| state.others.remove(at).used);
+            finished.extend(at.map(|at| state.others.remove(at).used));
+            state.take_known(&mut finished);
             state.add(fence, seq, access);
-            (state.last_of_one(), ended)
-        })
+            (state.last_of_one(), ())
+        });
+        finished
     }
 
     /// Locks the uses, with the last one.

@@ -256,6 +256,16 @@ impl Uses {
         }
         done.extend(self.writer.take_if(|writer| is_done(writer)));
     }
+
+    /// Removes uses that are known to be done, without a call of CUDA.
+    pub(super) fn take_known(&mut self, done: &mut Finished) {
+        for at in (0..self.others.len()).rev() {
+            let used = &self.others[at].used;
+            if used.stream.is_known_done(used.seq) {
+                done.push(self.others.remove(at).used);
+            }
+        }
+    }
 }
 
 /// The number of streams of a buffer's uses above which the device is queried for finished uses.
