@@ -241,7 +241,7 @@ impl SharedBuffer {
     }
 
     /// The elements, for the host to read: a read guard without a lifetime that derefs to `[T]`, so that a tensor can return it. Memory that
-    /// the host cannot access, or that is not aligned for `T`, is copied.
+    /// the host cannot access, or that is not aligned for `T`, is copied. The guard keeps the access also then.
     ///
     /// # Ordering
     /// Waits for the lock as [`read`](Self::read) does, and for earlier writes of the memory.
