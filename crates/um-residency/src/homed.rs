@@ -87,8 +87,8 @@ impl<T: Element> Homed<T> {
         Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
     }
 
-    /// Makes a buffer whose home is this unified buffer, which may be larger than the arena. Its pages move to the host and stay there (the
-    /// host becomes their preferred location, and read-mostly advice ends): the arena gets copies of them.
+    /// Makes a buffer whose home is this unified buffer, which may be larger than the arena. Its pages move to the host and stay there: they get
+    /// accessed-by advice for the device, and other advice ends. The arena gets copies of them.
     ///
     /// ```
     /// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};

@@ -64,8 +64,12 @@ pub(crate) fn settle_on_host<T: Element>(
                 have: memory.device().name().to_owned(),
             });
         }
-        memory.advise(Advice::SetPreferredLocation(Location::Host))?;
         memory.advise(Advice::UnsetReadMostly)?;
+        // With the host as the preferred location, the driver stages copies as those of pageable memory: a fifth of the speed.
+        memory.advise(Advice::UnsetPreferredLocation)?;
+        // Copy engines then use the pages where they are. Without it, a copy moves them to the device.
+        let device = Location::from(&stream.device());
+        memory.advise(Advice::SetAccessedBy(device))?;
         memory.prefetch_on(Location::Host, stream)?;
     }
     memory.host_mut().map(drop)
