@@ -89,8 +89,12 @@ fn mean(bench: &Bench, name: &str, mut turn: impl FnMut() -> Result<Duration>) -
 /// Advice for what the host writes and the device reads, if it is given by hand.
 fn advise(bench: &Bench, name: &str, buffer: &UnifiedBuffer<f32>) -> cuda_um::Result<()> {
     if name == ADVISED {
-        buffer.advise(Advice::SetPreferredLocation(Location::Host))?;
-        buffer.advise(Advice::SetAccessedBy(Location::from(&bench.device)))?;
+        buffer
+            .advise(Advice::SetPreferredLocation(Location::Host))?
+            .require()?;
+        buffer
+            .advise(Advice::SetAccessedBy(Location::from(&bench.device)))?
+            .require()?;
     }
     Ok(())
 }
@@ -105,11 +109,11 @@ fn scaled(bench: &Bench, scale: &Scale, round: &mut Round<'_>, name: &str) -> Re
         clock.time(|| {
             input.host_mut()?.copy_from_slice(source);
             if name == PREFETCHED {
-                input.prefetch_on(device, stream)?;
+                input.prefetch_on(device, stream)?.require()?;
             }
             scale.launch(stream, &input, &mut output, FACTOR)?;
             if name == PREFETCHED {
-                input.prefetch_on(Location::Host, stream)?;
+                input.prefetch_on(Location::Host, stream)?.require()?;
             }
             Ok(stream.synchronize()?)
         })
@@ -139,7 +143,7 @@ fn recalled(
             advise(bench, name, &buffer)?;
             buffer.host_mut()?.copy_from_slice(vectors);
             if name == PREFETCHED {
-                buffer.prefetch_on(device, stream)?;
+                buffer.prefetch_on(device, stream)?.require()?;
             }
             Ok(buffer)
         };
@@ -154,8 +158,8 @@ fn recalled(
         };
         search.launch(stream, shape, Metric::Cosine, Filter::Auto, buffers)?;
         if name == PREFETCHED {
-            scores.prefetch_on(Location::Host, stream)?;
-            indices.prefetch_on(Location::Host, stream)?;
+            scores.prefetch_on(Location::Host, stream)?.require()?;
+            indices.prefetch_on(Location::Host, stream)?.require()?;
         }
         *results = (scores.host()?.to_vec(), indices.host()?.to_vec());
         Ok(())

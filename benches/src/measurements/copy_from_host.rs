@@ -92,7 +92,7 @@ impl<'a> Copies<'a> {
         if self.bytes <= LARGEST_MANAGED {
             let mut unified = UnifiedBuffer::<f32>::zeroed(device, self.len())?;
             case.ours(UNIFIED, move |round| {
-                unified.prefetch_on(device, stream)?;
+                unified.prefetch_on(device, stream)?.require()?;
                 stream.synchronize()?;
                 let source = round.source;
                 let time = round.clock.time_each(self.repeats, || {

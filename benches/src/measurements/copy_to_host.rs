@@ -58,7 +58,7 @@ fn ours<'a>(case: &mut Case<'a>, bench: &'a Bench, bytes: usize) -> Result<()> {
         let mut unified = UnifiedBuffer::<f32>::zeroed(device, len)?;
         case.ours(UNIFIED, move |round| {
             unified.copy_from_host(round.source)?;
-            unified.prefetch_on(device, stream)?;
+            unified.prefetch_on(device, stream)?.require()?;
             stream.synchronize()?;
             let back = &mut *round.back;
             let time = round

@@ -45,8 +45,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     case.ours(PAIRS[0].0, |round| {
         let (input, output) = &mut unified;
         input.copy_from_host(round.source)?;
-        input.prefetch_on(device, stream)?;
-        output.prefetch_on(device, stream)?;
+        input.prefetch_on(device, stream)?.require()?;
+        output.prefetch_on(device, stream)?.require()?;
         stream.synchronize()?;
         let time = round.clock.time(|| {
             (0..LAUNCHES)

@@ -44,10 +44,10 @@ fn must_move(bench: &Bench, bytes: usize) -> Result<CaseReport> {
     let mut managed = raw.allocate(Kind::Managed, bytes / 4)?;
     let mut case = Case::of_bytes(bytes);
     case.ours("cuda-um", |round| {
-        unified.prefetch_on(Location::Host, stream)?;
+        unified.prefetch_on(Location::Host, stream)?.require()?;
         unified.host_mut()?.copy_from_slice(round.source);
         let time = round.clock.time(|| {
-            unified.prefetch_on(device, stream)?;
+            unified.prefetch_on(device, stream)?.require()?;
             Ok(stream.synchronize()?)
         })?;
         unified.copy_to_host(round.back)?;
@@ -76,7 +76,7 @@ fn already_there(bench: &Bench, bytes: usize) -> Result<CaseReport> {
     let mut case = Case::of_bytes(bytes);
     case.ours("cuda-um", |round| {
         unified.copy_from_host(round.source)?;
-        unified.prefetch_on(device, stream)?;
+        unified.prefetch_on(device, stream)?.require()?;
         stream.synchronize()?;
         let time = round.clock.time(|| {
             (0..IDLE).try_for_each(|_| unified.prefetch_on(device, stream)?.require())?;

@@ -42,7 +42,7 @@ fn case(bench: &Bench) -> Result<CaseReport> {
     let mut case = Case::new("64 × 64 KiB", elements * 4, elements);
     case.ours("cuda-um, pool and one batch", |round| {
         for (tensor, source) in pooled.iter_mut().zip(round.source.chunks(TENSOR)) {
-            tensor.prefetch_on(Location::Host, stream)?;
+            tensor.prefetch_on(Location::Host, stream)?.require()?;
             tensor.host_mut()?.copy_from_slice(source);
         }
         let all: Vec<_> = pooled.iter().collect();

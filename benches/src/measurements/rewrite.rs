@@ -68,7 +68,7 @@ fn ours<'a>(
     for (name, replace) in replace {
         case.ours(name, move |round| {
             let (input, output) = &mut *buffers.borrow_mut();
-            input.prefetch_on(device, stream)?;
+            input.prefetch_on(device, stream)?.require()?;
             stream.synchronize()?;
             let source = round.source;
             let time = round.clock.time(|| {

@@ -106,10 +106,10 @@ impl<'a> Trip<'a> {
             let (source, back) = (round.source, &mut *round.back);
             let time = self.time_used(round.clock, || {
                 input.host_mut()?.copy_from_slice(source);
-                input.prefetch_on(device, stream)?;
-                output.prefetch_on(device, stream)?;
+                input.prefetch_on(device, stream)?.require()?;
+                output.prefetch_on(device, stream)?.require()?;
                 self.scale.launch(stream, &input, &mut output, FACTOR)?;
-                output.prefetch_on(Location::Host, stream)?;
+                output.prefetch_on(Location::Host, stream)?.require()?;
                 back.copy_from_slice(&output.host()?);
                 Ok(())
             })?;

@@ -58,7 +58,7 @@ impl Memory {
         if !mapped {
             for change in changes.of(&buffer.name) {
                 if let Change::Advise(advice) = change {
-                    memory.advise(*advice)?;
+                    memory.advise(*advice)?.require()?;
                 }
             }
         }

@@ -264,6 +264,14 @@ mod tests {
         assert!(!no_gpu(&none, true).contains("sim"));
         let forked = CudaError::from(cuda_um::Error::Forked { call: "cudaFree" });
         assert!(forked.is_sticky() && forked.to_string().contains("fork"));
+        let back = CudaError::from(cuda_um::Error::from(CudaError::NoSuchDevice {
+            ordinal: 7,
+            count: 2,
+        }));
+        assert!(
+            matches!(back, CudaError::NoSuchDevice { ordinal: 7, .. }),
+            "{back}"
+        );
         let length = cuda_um::Error::LengthMismatch {
             what: "copy_from_host",
             expected: 4,

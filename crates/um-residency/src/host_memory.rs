@@ -64,13 +64,13 @@ pub(crate) fn settle_on_host<T: Element>(
                 have: memory.device().name().to_owned(),
             });
         }
-        memory.advise(Advice::UnsetReadMostly)?;
+        memory.advise(Advice::UnsetReadMostly)?.require()?;
         // With the host as the preferred location, the driver stages copies as those of pageable memory: a fifth of the speed.
-        memory.advise(Advice::UnsetPreferredLocation)?;
+        memory.advise(Advice::UnsetPreferredLocation)?.require()?;
         // Copy engines then use the pages where they are. Without it, a copy moves them to the device.
         let device = Location::from(&stream.device());
-        memory.advise(Advice::SetAccessedBy(device))?;
-        memory.prefetch_on(Location::Host, stream)?;
+        memory.advise(Advice::SetAccessedBy(device))?.require()?;
+        memory.prefetch_on(Location::Host, stream)?.require()?;
     }
     memory.host_mut().map(drop)
 }

@@ -121,7 +121,9 @@ fn scale_round(
     let numbers = values(input.len(), round);
     input.host_mut()?.copy_from_slice(&numbers);
     if hints == Hints::Prefetch {
-        input.prefetch_on(Location::Device(stream.device().ordinal()), stream)?;
+        input
+            .prefetch_on(Location::Device(stream.device().ordinal()), stream)?
+            .require()?;
     }
     let before = Event::timed(stream)?;
     scale.launch(stream, &*input, &mut *output, 0.5)?;
@@ -158,11 +160,20 @@ impl Vectors {
         };
         if hints == Hints::ThreeRoles {
             let here = Location::Device(device.ordinal());
-            vectors.queries.advise(Advice::SetReadMostly)?;
-            vectors.targets.advise(Advice::SetPreferredLocation(here))?;
+            vectors.queries.advise(Advice::SetReadMostly)?.require()?;
+            vectors
+                .targets
+                .advise(Advice::SetPreferredLocation(here))?
+                .require()?;
             for location in [here, Location::Host] {
-                vectors.scores.advise(Advice::SetAccessedBy(location))?;
-                vectors.indices.advise(Advice::SetAccessedBy(location))?;
+                vectors
+                    .scores
+                    .advise(Advice::SetAccessedBy(location))?
+                    .require()?;
+                vectors
+                    .indices
+                    .advise(Advice::SetAccessedBy(location))?
+                    .require()?;
             }
         }
         Ok(vectors)
@@ -183,8 +194,8 @@ impl Vectors {
         self.targets.host_mut()?.copy_from_slice(&targets);
         if hints != Hints::None {
             let here = Location::Device(stream.device().ordinal());
-            self.queries.prefetch_on(here, stream)?;
-            self.targets.prefetch_on(here, stream)?;
+            self.queries.prefetch_on(here, stream)?.require()?;
+            self.targets.prefetch_on(here, stream)?.require()?;
         }
         let before = Event::timed(stream)?;
         search.launch(

@@ -205,14 +205,20 @@ impl Work {
         for buffer in [&weights, &activations] {
             match hint {
                 Hint::None | Hint::Prefetch | Hint::Patterns => {}
-                Hint::ReadMostly => drop(buffer.advise(Advice::SetReadMostly)?),
-                Hint::PreferDevice => drop(buffer.advise(Advice::SetPreferredLocation(here))?),
+                Hint::ReadMostly => buffer.advise(Advice::SetReadMostly)?.require()?,
+                Hint::PreferDevice => buffer
+                    .advise(Advice::SetPreferredLocation(here))?
+                    .require()?,
                 Hint::PreferHost => {
-                    buffer.advise(Advice::SetPreferredLocation(Location::Host))?;
+                    buffer
+                        .advise(Advice::SetPreferredLocation(Location::Host))?
+                        .require()?;
                 }
                 Hint::AccessedBy => {
-                    buffer.advise(Advice::SetAccessedBy(here))?;
-                    buffer.advise(Advice::SetAccessedBy(Location::Host))?;
+                    buffer.advise(Advice::SetAccessedBy(here))?.require()?;
+                    buffer
+                        .advise(Advice::SetAccessedBy(Location::Host))?
+                        .require()?;
                 }
             }
         }
@@ -249,8 +255,8 @@ impl Work {
     fn prefetch(&self, to: Location, stream: &Stream) -> Result<(), Failure> {
         // A pattern chooses the kind of memory; managed memory still needs prefetches.
         if matches!(self.hint, Hint::Prefetch | Hint::Patterns) {
-            self.weights.prefetch_on(to, stream)?;
-            self.activations.prefetch_on(to, stream)?;
+            self.weights.prefetch_on(to, stream)?.require()?;
+            self.activations.prefetch_on(to, stream)?.require()?;
         }
         Ok(())
     }

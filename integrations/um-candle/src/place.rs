@@ -21,12 +21,12 @@ impl UnifiedDevice {
     ///
     /// # Errors
     ///
-    /// [`Error::NotContiguous`], [`Error::OtherDevice`], [`Error::NotManaged`], and the errors of [`UnifiedBuffer::prefetch`].
+    /// [`Error::NotContiguous`], [`Error::OtherDevice`], [`Error::NotManaged`], and the errors of [`UnifiedBuffer::prefetch_on`] and of its outcome.
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, tensor: &Tensor, location: impl Into<Location>) -> Result<()> {
         let location = location.into();
         self.lent(tensor, |buffer, stream| {
-            buffer.prefetch_on(location, stream.ours())
+            buffer.prefetch_on(location, stream.ours())?.require()
         })
     }
 
@@ -35,11 +35,11 @@ impl UnifiedDevice {
     ///
     /// # Errors
     ///
-    /// As for [`prefetch`](Self::prefetch), and the errors of [`UnifiedBuffer::advise`]: tensors that own their memory have that of the driver's
+    /// As for [`prefetch`](Self::prefetch), and the errors of [`UnifiedBuffer::advise`] and of its outcome: tensors that own their memory have that of the driver's
     /// managed pool, for which CUDA takes no advice.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, tensor: &Tensor, advice: Advice) -> Result<()> {
-        self.lent(tensor, |buffer, _| buffer.advise(advice))
+        self.lent(tensor, |buffer, _| buffer.advise(advice)?.require())
     }
 
     /// The places of the tensor's parts. Only CUDA 13.4 and newer can tell them of memory that another library uses; otherwise see

@@ -68,7 +68,9 @@ fn managed_memory(session: &Session, elements: &[f32]) -> Outcome<UnifiedBuffer<
 
 fn settle(session: &Session, buffer: &UnifiedBuffer<f32>) -> Outcome<()> {
     if session.device.capabilities().concurrent_managed_access {
-        buffer.prefetch_on(Location::from(&session.device), &session.stream)?;
+        buffer
+            .prefetch_on(Location::from(&session.device), &session.stream)?
+            .require()?;
     }
     Ok(session.stream.synchronize()?)
 }

@@ -43,7 +43,7 @@ impl Targets {
         };
         let unified = if bytes <= MOST_UNIFIED {
             let unified = UnifiedBuffer::from_slice(device, vectors)?;
-            unified.prefetch_on(device, stream)?;
+            unified.prefetch_on(device, stream)?.require()?;
             Some(unified)
         } else {
             None

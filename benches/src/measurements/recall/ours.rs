@@ -52,9 +52,9 @@ impl Ours {
         let mut task = task.borrow_mut();
         task.at(round)?;
         self.asked.copy_from_host(&task.queries)?;
-        self.asked.prefetch_on(device, stream)?;
-        self.scores.prefetch_on(device, stream)?;
-        self.best.prefetch_on(device, stream)?;
+        self.asked.prefetch_on(device, stream)?.require()?;
+        self.scores.prefetch_on(device, stream)?.require()?;
+        self.best.prefetch_on(device, stream)?.require()?;
         stream.synchronize()?;
         let buffers = SearchBuffers {
             queries: self.asked.view(..)?,

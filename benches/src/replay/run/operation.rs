@@ -30,7 +30,7 @@ impl Run<'_> {
                 };
                 for access in self.without(&accesses, &Change::NoAdvice) {
                     if let Some(buffer) = self.memory[&access.buffer].managed() {
-                        buffer.view(range_of(&access))?.advise(advice)?;
+                        buffer.view(range_of(&access))?.advise(advice)?.require()?;
                     }
                 }
                 Ok(())
@@ -76,7 +76,8 @@ impl Run<'_> {
             if let Some(buffer) = self.memory[&access.buffer].managed() {
                 buffer
                     .view(range_of(access))?
-                    .prefetch_on(location, stream)?;
+                    .prefetch_on(location, stream)?
+                    .require()?;
             }
         }
         Ok(())

@@ -58,7 +58,7 @@ impl Marker {
         let device = self.page.device();
         let _calls = Calls::of(device.api().origin, "a marker of the profiler")?;
         let stream = device.default_stream()?;
-        self.page.prefetch_on(device, &stream)?;
+        self.page.prefetch_on(device, &stream)?.require()?;
         stream.synchronize()?;
         collection.forget_marks();
         std::hint::black_box(self.page.host()?[0]);
