@@ -1,5 +1,6 @@
 //! Children made by `fork`, for tests of their behaviour.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time limit of a child without an end.
@@ -34,5 +35,14 @@ pub fn in_child(body: impl FnOnce() -> i32) -> i32 {
             }
             found => panic!("waitpid gives {found}; the child ended with status {status:#x}"),
         }
+    }
+}
+
+/// Ends the other threads of a test, also after a panic.
+pub struct Over<'a>(pub &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -6,7 +6,7 @@ use cuda_um::{
     PoolOptions, RegisteredBuffer, Result, TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::child::in_child;
+use cuda_um_testkit::child::{Over, in_child};
 use cuda_um_testkit::{Add, again, calls, is_child, machine, on, simulated};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -209,6 +209,7 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                         .unwrap();
                     let _ = (unified.stats(), pinned.stats(), on_device.stats());
                     kept.forget_residency();
+                    let _ = stream.device();
                     // Otherwise work accumulates.
                     device.synchronize().unwrap();
                 }
@@ -229,6 +230,7 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                 assert_eq!(stats.map(|stats| stats.live_buffers), [0; 3]);
                 assert!(!device.cost_model().source.is_empty());
                 kept.forget_residency();
+                let _ = stream.device();
                 first_not_refused(&[
                     kept.residency().map(drop),
                     kept.prefetch_on(&device, &stream).map(drop),
@@ -244,15 +246,6 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
             assert_eq!((code, is_kept), (0, true), "round {round}");
         }
     });
-}
-
-/// Stops the other threads, also after a panic.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The parent's threads that work for futures do not exist in the child.

@@ -1,7 +1,7 @@
 //! Children made by `fork`: an inherited backend refuses work, opening another one fails, and no call waits.
 #![cfg(unix)]
 
-use cuda_um_testkit::child::in_child;
+use cuda_um_testkit::child::{Over, in_child};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use um_backend::{
@@ -149,15 +149,6 @@ fn locks_of_other_threads_hold_no_child_up() {
             assert_eq!(in_child(|| all_refused(&backend)), 0, "round {round}");
         }
     });
-}
-
-/// Ends the other threads, also after a panic.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Nothing was opened, so the child inherits nothing.

@@ -49,10 +49,10 @@ impl Shared {
         }
     }
 
-    /// Refuses a stream of another runtime, for calls that time a pass on it.
+    /// Refuses a stream of another runtime.
     pub(crate) fn check_stream(&self, stream: &Stream) -> um_backend::Result<()> {
         let runtime = self.cuda.as_cuda_um().runtime();
-        match runtime.is_same(stream.device().runtime()) {
+        match runtime.is_same(stream.runtime()) {
             true => Ok(()),
             false => Err(um_backend::Error::RuntimeMismatch { what: "the stream" }.into()),
         }

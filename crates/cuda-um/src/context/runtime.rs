@@ -215,9 +215,10 @@ impl Runtime {
         }
     }
 
-    /// The slot of a device's default pools.
+    /// The slot of a device's default pools. A child made by `fork` has none, and takes no lock that another thread may have had.
     pub(crate) fn pools(&self, ordinal: u32) -> Ref<Slot> {
         match &self.pools {
+            _ if self.is_inherited() => Ref::Knows(Weak::new()),
             Ref::Holds(slots) => Ref::Holds(slots.of(ordinal)),
             Ref::Knows(slots) => Ref::Knows(
                 slots

@@ -136,7 +136,9 @@ impl Stream {
         self.inner.raw()
     }
 
-    pub(crate) fn runtime(&self) -> &Runtime {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 

@@ -41,8 +41,8 @@ impl InFlight {
             })
         };
         while let Some(unknown) = order(&waited)? {
-            unknown.wait()?;
-            waited.push(unknown);
+            unknown.iter().try_for_each(Use::wait)?;
+            waited.extend(unknown);
         }
         Ok(())
     }

@@ -99,8 +99,8 @@ pub(crate) enum Ordered {
     All,
     /// It runs after those that it must not overlap.
     NotOthers,
-    /// The host must wait for this use first, and try again.
-    NotYet(Use),
+    /// The host must wait for these uses first, and try again.
+    NotYet(SmallVec<[Use; 1]>),
 }
 
 impl Uses {
@@ -116,15 +116,15 @@ impl Uses {
         waited: &[Use],
     ) -> Result<Ordered> {
         let mut follows_all = true;
-        let mut unknown = None;
+        let mut unknown = SmallVec::new();
         let mut order = |used: &Use| {
             if !used.must_wait() {
                 return used.order(stream);
             }
             // More such work may follow.
             follows_all = false;
-            if unknown.is_none() && !waited.iter().any(|waited| waited.is_same(used)) {
-                unknown = Some(used.clone());
+            if !waited.iter().any(|waited| waited.is_same(used)) {
+                unknown.push(used.clone());
             }
             Ok(())
         };
@@ -142,10 +142,10 @@ impl Uses {
             }
             has_reads_beside |= !Arc::ptr_eq(&other.used.stream, stream);
         }
-        Ok(match unknown {
-            Some(unknown) => Ordered::NotYet(unknown),
-            None if follows_all && !has_reads_beside => Ordered::All,
-            None => Ordered::NotOthers,
+        Ok(match follows_all && !has_reads_beside {
+            _ if !unknown.is_empty() => Ordered::NotYet(unknown),
+            true => Ordered::All,
+            false => Ordered::NotOthers,
         })
     }
 

@@ -1,12 +1,14 @@
 //! Guards of a part of shared storage.
 
+use std::io::Read;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, Range};
 
 use cuda_um::{Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
 
 use super::caller::OfThread;
 use super::part::Part;
+use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
@@ -26,8 +28,8 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 
-/// Read and write access to a part of shared storage: [`SharedBuffer::write`](crate::SharedBuffer::write). It derefs to an [`ErasedBuffer`] of the
-/// part.
+/// Read and write access to a part of shared storage: [`SharedBuffer::write`](crate::SharedBuffer::write). It has the methods of an
+/// [`ErasedBuffer`] of the part.
 ///
 /// `&mut guard` is an argument of a kernel, and so are disjoint parts of [`view_mut`](Self::view_mut).
 ///
@@ -55,6 +57,15 @@ pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 /// let guard = shared.write().unwrap();
 /// std::thread::spawn(move || drop(guard));
 /// ```
+///
+/// The buffer of a guard stays in it, so that the access of a thread stays with the thread:
+/// ```compile_fail,E0596
+/// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer};
+/// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
+/// # let new = || SharedBuffer::new(backend.create_erased(BufferKind::Host, DType::U8, 1).unwrap());
+/// let (first, second) = (new(), new());
+/// std::mem::swap(&mut *first.write().unwrap(), &mut *second.write().unwrap());
+/// ```
 #[derive(Debug)]
 pub struct SharedWrite<O = OfThread>(ErasedBuffer, PhantomData<O>);
 
@@ -68,12 +79,38 @@ impl<O> SharedWrite<O> {
         let bytes = self.0.bytes_mut().memory_mut().device_view_mut()?;
         Ok(bytes.cast()?)
     }
+
+    /// The part as a [`Buffer`] of `T`, without a copy.
+    ///
+    /// # Errors
+    /// As for [`ErasedBuffer::typed`].
+    pub fn typed_mut<T: Element>(&mut self) -> Result<&mut dyn Buffer<T>> {
+        Ok(self.0.typed_mut()?)
+    }
 }
 
-impl<O> DerefMut for SharedWrite<O> {
-    fn deref_mut(&mut self) -> &mut ErasedBuffer {
-        &mut self.0
-    }
+// Not `DerefMut`: `mem::swap` of two guards' buffers would move the access of a thread to another thread.
+macro_rules! methods_of_erased_buffer {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $result:ty;)*) => {
+        impl<O> SharedWrite<O> {
+            $(
+                #[doc = concat!("Does the same as [`ErasedBuffer::", stringify!($name), "`], with the same errors.")]
+                #[allow(clippy::missing_errors_doc, reason = "they are those of the method that is named")]
+                pub fn $name(&mut self, $($arg: $kind),*) -> $result {
+                    self.0.$name($($arg),*)
+                }
+            )*
+        }
+    };
+}
+methods_of_erased_buffer! {
+    fn bytes_mut() -> &mut dyn Buffer<u8>;
+    fn set_name(name: &str) -> ();
+    fn copy_from_bytes(source: &[u8]) -> Result<()>;
+    fn copy_from_bytes_at(offset: usize, source: &[u8]) -> Result<()>;
+    fn copy_from(source: &ErasedBuffer) -> Result<()>;
+    fn set_zero() -> Result<()>;
+    fn read_from(source: &mut dyn Read, range: Range<usize>) -> Result<()>;
 }
 
 macro_rules! guards {

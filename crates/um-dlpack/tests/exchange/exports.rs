@@ -1,7 +1,7 @@
 //! Exports.
 
+use um_backend::BufferKind;
 use um_backend::BufferKind::{Cuda, Host, Pinned, Unified};
-use um_backend::{Buffer, BufferKind};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 use um_dlpack::{Error, Ordering, Target};
