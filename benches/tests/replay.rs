@@ -1,7 +1,7 @@
 //! Replays of traces of a simulated program: unchanged, and with changes.
 
 use cuda_um::profile::Trace;
-use cuda_um::{Advice, Location, Runtime, UnifiedBuffer, UnifiedPool};
+use cuda_um::{Advice, Location, MemoryKind, Pool, Runtime, UnifiedBuffer};
 use cuda_um_sim::{Gpu, LaunchContext, ReferenceError, Sim};
 use cuda_um_trace::{Access, Operation, OperationKind, Place, RecordKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,8 +38,8 @@ fn three_rounds(prefetch: bool) -> Trace {
         .profile(|| {
             let mut data = UnifiedBuffer::<f32>::zeroed(&device, LEN).unwrap();
             data.set_name("data");
-            let pool = UnifiedPool::new(&device, Default::default()).unwrap();
-            let mut small = pool.zeroed::<f32>(100).unwrap();
+            let pool = Pool::new(&device, MemoryKind::Managed, Default::default()).unwrap();
+            let mut small = UnifiedBuffer::<f32>::zeroed_in(&pool, 100).unwrap();
             small.set_name("small");
             for round in 0..3 {
                 data.host_mut().unwrap().fill(round as f32);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use um_backend::{DType, ErasedBuffer, HostBuffer, HostOwned, HostOwnedMut, Typed};
+use um_backend::{
+    DType, ErasedBuffer, HostBuffer, HostOwned, HostOwnedMut, SharedRead, SharedWrite,
+};
 
 use crate::array::Array;
 use crate::errors::{argument, without_lock};
@@ -48,8 +50,12 @@ enum Access {
 
 /// A guard of the host. Only its drop is used.
 enum Guard {
-    Read { _guard: HostOwned<u8, Typed<u8>> },
-    Write { _guard: HostOwnedMut<u8, Typed<u8>> },
+    Read {
+        _guard: HostOwned<u8, SharedRead>,
+    },
+    Write {
+        _guard: HostOwnedMut<u8, SharedWrite>,
+    },
 }
 
 // SAFETY: a guard stays on its thread so that the gate of a device without concurrent managed access knows the thread's own guards, as it still

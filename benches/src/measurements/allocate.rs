@@ -11,7 +11,7 @@ use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, RMM, TORCH};
 use crate::raw::{Kind, ManagedPool, Raw};
 use crate::report::CaseReport;
 use anyhow::{Result, bail, ensure};
-use cuda_um::{PoolOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool};
+use cuda_um::{MemoryKind, Pool, PoolOptions, UnifiedBuffer, UnifiedOptions};
 use serde_json::json;
 use std::rc::Rc;
 use std::time::Duration;
@@ -148,9 +148,11 @@ fn add_pools<'a>(bench: &'a Bench, len: usize, case: &mut Case<'a>) -> Result<()
         return Ok(());
     }
     for (name, threads) in POOLS {
-        let pool = UnifiedPool::new(&bench.device, PoolOptions::default())?;
+        let pool = Pool::new(&bench.device, MemoryKind::Managed, PoolOptions::default())?;
         case.ours(name, move |round| {
-            let work = || (0..POOLED).try_for_each(|_| pool.uninit::<f32>(len).map(drop));
+            let work = || {
+                (0..POOLED).try_for_each(|_| UnifiedBuffer::<f32>::uninit_in(&pool, len).map(drop))
+            };
             let time = round.clock.time(|| match threads {
                 1 => Ok(work()?),
                 _ => std::thread::scope(|scope| {
@@ -161,7 +163,7 @@ fn add_pools<'a>(bench: &'a Bench, len: usize, case: &mut Case<'a>) -> Result<()
                     })
                 }),
             })?;
-            let mut buffer = pool.zeroed::<f32>(len)?;
+            let mut buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, len)?;
             let mut found = [f32::NAN];
             buffer.copy_from_host_at(len - 1, &round.source[..1])?;
             buffer.copy_to_host_at(len - 1, &mut found)?;

@@ -9,7 +9,7 @@ use crate::Bench;
 use crate::measure::{Case, Round};
 use crate::report::CaseReport;
 use anyhow::Result;
-use cuda_um::{PoolOptions, UnifiedPool};
+use cuda_um::{MemoryKind, Pool, PoolOptions, UnifiedBuffer};
 use std::cell::RefCell;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
@@ -38,9 +38,9 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     let sizes = bench.settings.sizes(&ALIVE.map(|alive| alive * BYTES));
     for alive in sizes.into_iter().map(|bytes| bytes / BYTES) {
         let raw = &bench.raw;
-        let pool = UnifiedPool::new(&bench.device, PoolOptions::default())?;
+        let pool = Pool::new(&bench.device, MemoryKind::Managed, PoolOptions::default())?;
         let held = (0..alive)
-            .map(|_| pool.uninit::<f32>(LEN).map(Some))
+            .map(|_| UnifiedBuffer::<f32>::uninit_in(&pool, LEN).map(Some))
             .collect::<Result<Vec<_>, _>>()?;
         let held = RefCell::new(held);
         let raw_held = raw.hold_in_order(BYTES, alive)?;
@@ -49,7 +49,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         let mut case = Case::new(label, alive * BYTES, 1);
         case.ours(OURS[0], |round| {
             let time = round.clock.time_each(TIMES, || {
-                drop(pool.uninit::<f32>(LEN)?);
+                drop(UnifiedBuffer::<f32>::uninit_in(&pool, LEN)?);
                 Ok(())
             })?;
             verify(&pool, round)?;
@@ -61,7 +61,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             let time = round.clock.time_each(TIMES, || {
                 place = (place + STRIDE) % alive;
                 held[place] = None;
-                held[place] = Some(pool.uninit::<f32>(LEN)?);
+                held[place] = Some(UnifiedBuffer::<f32>::uninit_in(&pool, LEN)?);
                 Ok(())
             })?;
             verify(&pool, round)?;
@@ -84,9 +84,9 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
 }
 
 /// Checks that the next buffer keeps the written value.
-fn verify(pool: &UnifiedPool, round: &mut Round<'_>) -> Result<()> {
+fn verify(pool: &Pool, round: &mut Round<'_>) -> Result<()> {
     // SAFETY: only the last element is read below, and it is written before.
-    let mut buffer = unsafe { pool.uninit::<f32>(LEN)?.assume_init() };
+    let mut buffer = unsafe { UnifiedBuffer::<f32>::uninit_in(pool, LEN)?.assume_init() };
     let mut found = [f32::NAN];
     buffer.copy_from_host_at(LEN - 1, &round.source[..1])?;
     buffer.copy_to_host_at(LEN - 1, &mut found)?;

@@ -6,7 +6,7 @@ use crate::measure::{Case, Round};
 use crate::raw::{Kind, Memory, Raw};
 use crate::report::{CaseReport, Kind as Who};
 use anyhow::Result;
-use cuda_um::{Location, PoolOptions, PrefetchBatch, UnifiedPool};
+use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
 use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
@@ -27,9 +27,9 @@ const TENSOR: usize = 16 << 10;
 
 fn case(bench: &Bench) -> Result<CaseReport> {
     let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
-    let pool = UnifiedPool::new(device, PoolOptions::default())?;
+    let pool = Pool::new(device, MemoryKind::Managed, PoolOptions::default())?;
     let mut pooled = (0..TENSORS)
-        .map(|_| pool.zeroed::<f32>(TENSOR))
+        .map(|_| UnifiedBuffer::<f32>::zeroed_in(&pool, TENSOR))
         .collect::<Result<Vec<_>, _>>()?;
     let own = || {
         (0..TENSORS)

@@ -21,7 +21,6 @@ pub(crate) mod overwrite;
 pub(crate) mod owned;
 pub(crate) mod pinned;
 pub(crate) mod placement;
-mod pools;
 pub(crate) mod registered;
 pub(crate) mod transfer;
 pub(crate) mod unified;

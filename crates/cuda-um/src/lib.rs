@@ -24,7 +24,7 @@
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
 //! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers; [`InPlace`]. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
-//! - [`UnifiedPool`], [`PinnedPool`], [`DevicePool`]: buffers of each kind without a CUDA call for each allocation.
+//! - [`Pool`]: buffers of each kind without a CUDA call for each allocation.
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
@@ -127,9 +127,7 @@ pub use resource::managed::ManagedMemory;
 pub use resource::memory_resource::MemoryResource;
 pub use resource::pinned::PinnedMemory;
 pub use resource::placement::{AccessPattern, Placed, Placement};
-pub use resource::pool::{
-    DevicePool, ManagedPool, PinnedPool, PoolOptions, PoolStats, UnifiedPool,
-};
+pub use resource::pool::{DriverPool, Pool, PoolOptions, PoolStats};
 #[doc(hidden)]
 pub use sync::EventsLater;
 #[doc(hidden)]

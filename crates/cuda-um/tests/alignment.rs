@@ -3,8 +3,8 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, Element, PinnedBuffer, PinnedPool, PoolOptions,
-    RegisteredBuffer, Stream, TransferOptions, UnifiedBuffer, UnifiedPool,
+    Device, DeviceBuffer, Element, MemoryKind, PinnedBuffer, Pool, PoolOptions, RegisteredBuffer,
+    Stream, TransferOptions, UnifiedBuffer,
 };
 use cuda_um_testkit::device;
 use proptest::prelude::*;
@@ -154,9 +154,9 @@ macro_rules! host_ways {
 struct Bed {
     device: Device,
     stream: Stream,
-    unified: UnifiedPool,
-    pinned: PinnedPool,
-    on_device: DevicePool,
+    unified: Pool,
+    pinned: Pool,
+    on_device: Pool,
 }
 
 impl Bed {
@@ -165,9 +165,9 @@ impl Bed {
         Self {
             device: device.clone(),
             stream,
-            unified: UnifiedPool::new(device, options).unwrap(),
-            pinned: PinnedPool::new(device, options).unwrap(),
-            on_device: DevicePool::new(device, options).unwrap(),
+            unified: Pool::new(device, MemoryKind::Managed, options).unwrap(),
+            pinned: Pool::new(device, MemoryKind::Pinned, options).unwrap(),
+            on_device: Pool::new(device, MemoryKind::Device, options).unwrap(),
         }
     }
 
@@ -200,13 +200,13 @@ impl Bed {
             self
         );
         host_ways!(
-            self.unified.from_slice(&elements).unwrap(),
+            UnifiedBuffer::from_slice_in(&self.unified, &elements).unwrap(),
             elements.clone(),
             round,
             self
         );
         host_ways!(
-            self.pinned.from_slice(&elements).unwrap(),
+            PinnedBuffer::from_slice_in(&self.pinned, &elements).unwrap(),
             elements.clone(),
             round,
             self
@@ -214,7 +214,7 @@ impl Bed {
         let mut on_device = DeviceBuffer::from_slice(device, &elements).unwrap();
         assert!(on_device.as_device_ptr().is_aligned());
         ways!(on_device, elements.clone(), round, self);
-        let mut pooled = self.on_device.from_slice(&elements).unwrap();
+        let mut pooled = DeviceBuffer::from_slice_in(&self.on_device, &elements).unwrap();
         assert!(pooled.as_device_ptr().is_aligned());
         ways!(pooled, elements.clone(), round, self);
         self.play_registered::<T>(round, &elements);

@@ -1,8 +1,8 @@
 //! The thread's current device belongs to the caller: it is the same after every call, for any device.
 
 use cuda_um::{
-    Advice, Device, DeviceBuffer, Error, Location, PinnedBuffer, PoolOptions, PrefetchBatch,
-    RegisteredBuffer, UnifiedBuffer, UnifiedPool,
+    Advice, Device, DeviceBuffer, Error, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions,
+    PrefetchBatch, RegisteredBuffer, UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Sim};
 use cuda_um_sys::cudaError;
@@ -37,8 +37,8 @@ fn every_kind_of_call(device: &Device, after: impl Fn(&str)) {
     after("device memory");
     let mut pinned = PinnedBuffer::<u32>::zeroed(device, 5000).unwrap();
     after("pinned memory");
-    let pool = UnifiedPool::new(device, PoolOptions::default()).unwrap();
-    let pooled = pool.zeroed::<u32>(5000).unwrap();
+    let pool = Pool::new(device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+    let pooled = UnifiedBuffer::<u32>::zeroed_in(&pool, 5000).unwrap();
     after("a pool");
     unified.advise(Advice::SetReadMostly).unwrap();
     after("advice");

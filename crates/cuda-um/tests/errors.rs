@@ -1,8 +1,8 @@
 //! Failures of CUDA, injected in the simulator: the text of the errors, and that nothing is lost.
 
 use cuda_um::{
-    DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, PoolOptions, RegisteredBuffer,
-    TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    DeviceBuffer, Error, ErrorKind, MemoryKind, Oversubscription, PinnedBuffer, Pool, PoolOptions,
+    RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;
@@ -473,9 +473,9 @@ fn what_is_leaked_does_not_keep_the_runtime() {
         });
         let table = std::sync::Arc::downgrade(&sim.table());
         let add = Add::load(&device);
-        let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
         let mut own = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
-        let mut pooled = pool.zeroed::<u32>(10).unwrap();
+        let mut pooled = UnifiedBuffer::<u32>::zeroed_in(&pool, 10).unwrap();
         add.launch(&stream, 100_000, (&mut own, 100_000u32, 1u32))
             .unwrap();
         let _ = add.launch(&stream, 10, (&mut pooled, 10u32, 1u32));

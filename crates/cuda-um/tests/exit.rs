@@ -4,9 +4,9 @@
 
 use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, ErrorKind, Location, Module, NonConcurrentAccess,
-    PinnedBuffer, PinnedPool, PoolOptions, RegisteredBuffer, Stream, TransferOptions,
-    UnifiedBuffer, UnifiedPool, process_end,
+    Device, DeviceBuffer, DriverPool, ErrorKind, Location, MemoryKind, MemoryResource, Module,
+    NonConcurrentAccess, PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream,
+    TransferOptions, UnifiedBuffer, process_end,
 };
 use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_testkit::{ADD_PTX, Add, again, is_child, on, unwatched, without_pools};
@@ -66,7 +66,7 @@ type Buffers = (UnifiedBuffer<u32>, DeviceBuffer<u32>, PinnedBuffer<u32>);
 struct All {
     _buffers: Buffers,
     _pooled: Buffers,
-    _pools: (UnifiedPool, PinnedPool, DevicePool),
+    _pools: (Pool, Pool, Box<dyn MemoryResource>),
     _add: Add,
 }
 
@@ -74,9 +74,12 @@ fn all(device: &Device, stream: &Stream) -> All {
     const LEN: usize = 100_000;
     let options = PoolOptions::default().slab_bytes(4 << 20);
     let pools = (
-        UnifiedPool::new(device, options).unwrap(),
-        PinnedPool::new(device, options).unwrap(),
-        DevicePool::new(device, options).unwrap(),
+        Pool::new(device, MemoryKind::Managed, options).unwrap(),
+        Pool::new(device, MemoryKind::Pinned, options).unwrap(),
+        match DriverPool::new(device, MemoryKind::Device, options) {
+            Ok(pool) => Box::new(pool) as Box<dyn MemoryResource>,
+            Err(_) => Box::new(Pool::new(device, MemoryKind::Device, options).unwrap()),
+        },
     );
     let mut buffers = (
         UnifiedBuffer::zeroed(device, LEN).unwrap(),
@@ -84,9 +87,9 @@ fn all(device: &Device, stream: &Stream) -> All {
         PinnedBuffer::zeroed(device, LEN).unwrap(),
     );
     let mut pooled = (
-        pools.0.zeroed(LEN).unwrap(),
-        pools.2.zeroed(LEN).unwrap(),
-        pools.1.zeroed(LEN).unwrap(),
+        UnifiedBuffer::zeroed_in(&pools.0, LEN).unwrap(),
+        DeviceBuffer::zeroed_in(&*pools.2, LEN).unwrap(),
+        PinnedBuffer::zeroed_in(&pools.1, LEN).unwrap(),
     );
     let add = Add::load(device);
     macro_rules! launch {

@@ -2,20 +2,20 @@
 #![cfg(unix)]
 
 use cuda_um::{
-    Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool,
-    PoolOptions, RegisteredBuffer, Result, TransferOptions, UnifiedBuffer, UnifiedPool,
+    Advice, Device, DeviceBuffer, ErrorKind, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions,
+    RegisteredBuffer, Result, TransferOptions, UnifiedBuffer,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::child::{Over, in_child};
 use cuda_um_testkit::{Add, again, calls, is_child, machine, on, simulated};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-fn pools(device: &Device) -> (UnifiedPool, PinnedPool, DevicePool) {
+fn pools(device: &Device) -> (Pool, Pool, Pool) {
     let options = PoolOptions::default().slab_bytes(4 << 20);
     (
-        UnifiedPool::new(device, options).unwrap(),
-        PinnedPool::new(device, options).unwrap(),
-        DevicePool::new(device, options).unwrap(),
+        Pool::new(device, MemoryKind::Managed, options).unwrap(),
+        Pool::new(device, MemoryKind::Pinned, options).unwrap(),
+        Pool::new(device, MemoryKind::Device, options).unwrap(),
     )
 }
 
@@ -69,10 +69,10 @@ fn a_child_is_refused_all_work_and_told_why() {
             managed.prefetch_on(Location::Host, &stream).map(drop),
             add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32)),
             stream.copy(&page_locked, &mut memory),
-            unified.zeroed::<u32>(10).map(drop),
-            unified.uninit::<u32>(10).map(drop),
-            pinned.zeroed::<u32>(10).map(drop),
-            on_device.uninit::<u32>(10).map(drop),
+            UnifiedBuffer::<u32>::zeroed_in(&unified, 10).map(drop),
+            UnifiedBuffer::<u32>::uninit_in(&unified, 10).map(drop),
+            PinnedBuffer::<u32>::zeroed_in(&pinned, 10).map(drop),
+            DeviceBuffer::<u32>::uninit_in(&on_device, 10).map(drop),
             UnifiedBuffer::<u32>::zeroed(&device, 10).map(drop),
             RegisteredBuffer::from_vec(&device, vec![1u32; 100]).map(drop),
             RegisteredBuffer::scope(&device, &mut [1u32; 100], |_| {}),
@@ -98,10 +98,10 @@ fn everything(device: &Device) -> impl Sized + use<> {
     let add = Add::load(device);
     let pools = pools(device);
     let mut managed = UnifiedBuffer::<u32>::zeroed(device, 5000).unwrap();
-    let mut pooled = pools.0.zeroed::<u32>(5000).unwrap();
-    let mut whole = pools.0.zeroed::<u8>(3 << 20).unwrap();
-    let mut page_locked = pools.1.zeroed::<u32>(5000).unwrap();
-    let mut on_device = pools.2.zeroed::<u32>(5000).unwrap();
+    let mut pooled = UnifiedBuffer::<u32>::zeroed_in(&pools.0, 5000).unwrap();
+    let mut whole = UnifiedBuffer::<u8>::zeroed_in(&pools.0, 3 << 20).unwrap();
+    let mut page_locked = PinnedBuffer::<u32>::zeroed_in(&pools.1, 5000).unwrap();
+    let mut on_device = DeviceBuffer::<u32>::zeroed_in(&pools.2, 5000).unwrap();
     let mut registered = RegisteredBuffer::from_vec(device, vec![0u32; 5000]).unwrap();
     whole.fill_on(3, &stream).unwrap();
     for stream in [&stream, &other] {
@@ -194,10 +194,10 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
             scope.spawn(|| {
                 let stream = device.stream().unwrap();
                 while goes_on() {
-                    let mut buffer = unified.zeroed::<u32>(3000).unwrap();
+                    let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&unified, 3000).unwrap();
                     buffer.fill_on(1, &stream).unwrap();
-                    drop(pinned.from_slice(&[1u32; 3000]).unwrap());
-                    drop(on_device.zeroed::<u32>(3000).unwrap());
+                    drop(PinnedBuffer::from_slice_in(&pinned, &[1u32; 3000]).unwrap());
+                    drop(DeviceBuffer::<u32>::zeroed_in(&on_device, 3000).unwrap());
                     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 3000).unwrap();
                     buffer.fill_on(1, &stream).unwrap();
                     drop(buffer);
@@ -218,9 +218,9 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
         let _over = Over(&is_over);
         for round in 0..30 {
             let of_pools = (
-                unified.from_slice(&[round; 3000]).unwrap(),
-                pinned.from_slice(&[round; 3000]).unwrap(),
-                on_device.from_slice(&[round; 3000]).unwrap(),
+                UnifiedBuffer::from_slice_in(&unified, &[round; 3000]).unwrap(),
+                PinnedBuffer::from_slice_in(&pinned, &[round; 3000]).unwrap(),
+                DeviceBuffer::from_slice_in(&on_device, &[round; 3000]).unwrap(),
             );
             let mut buffers = Some((of_pools, PinnedBuffer::<u32>::zeroed(&device, 30).unwrap()));
             let code = in_child(|| {
@@ -236,7 +236,7 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                     kept.prefetch_on(&device, &stream).map(drop),
                     kept.advise(Advice::SetReadMostly).map(drop),
                     device.set_cost_model((*device.cost_model()).clone()),
-                    unified.zeroed::<u32>(30).map(drop),
+                    UnifiedBuffer::<u32>::zeroed_in(&unified, 30).map(drop),
                     stream.synchronize(),
                     runtime.reclaim(),
                 ])

@@ -1,8 +1,8 @@
 //! A device without concurrent managed access: host accesses and device work exclude each other.
 
 use cuda_um::{
-    Advice, DeviceBuffer, DevicePool, Error, Location, NonConcurrentAccess, PinnedBuffer,
-    Placement, PoolOptions, UnifiedBuffer, UnifiedOptions,
+    Advice, DeviceBuffer, Error, Location, MemoryKind, NonConcurrentAccess, PinnedBuffer,
+    Placement, Pool, PoolOptions, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_testkit::watchdog::watch;
@@ -249,8 +249,8 @@ fn nothing_that_must_not_wait_waits_for_a_copy_of_another_thread() {
     let _watchdog = watch();
     let source = UnifiedBuffer::from_slice(&device, &vec![1u8; 1 << 20]).unwrap();
     let managed = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
-    let pool = DevicePool::new(&device, PoolOptions::default()).unwrap();
-    let pooled = pool.zeroed::<u32>(1000).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap();
+    let pooled = DeviceBuffer::<u32>::zeroed_in(&pool, 1000).unwrap();
     let (own, stream) = (device.stream().unwrap(), device.stream().unwrap());
     let mut other = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
     device.synchronize().unwrap();

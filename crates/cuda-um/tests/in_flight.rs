@@ -337,11 +337,7 @@ fn handles_may_be_used_on_any_thread() {
         cuda_um::RegisteredBuffer<'_, u32>,
     )>();
     shared::<(cuda_um::View<'_, u32>, cuda_um::ViewMut<'_, u32>)>();
-    shared::<(
-        cuda_um::UnifiedPool,
-        cuda_um::PinnedPool,
-        cuda_um::DevicePool,
-    )>();
+    shared::<(cuda_um::Pool, cuda_um::DriverPool)>();
 }
 
 #[test]

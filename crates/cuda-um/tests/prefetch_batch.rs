@@ -1,6 +1,8 @@
 //! Many prefetches in few calls.
 
-use cuda_um::{Error, ErrorKind, Location, PoolOptions, PrefetchBatch, UnifiedBuffer, UnifiedPool};
+use cuda_um::{
+    Error, ErrorKind, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer,
+};
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, calls, checked, device, simulated, simulated_with};
@@ -20,9 +22,9 @@ fn prefetches(sim: &Sim) -> usize {
 #[test]
 fn sixty_four_buffers_of_a_pool_take_one_call() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
     let mut buffers: Vec<_> = (0..64u32)
-        .map(|index| pool.from_slice(&[index; 16 * KIB]).unwrap())
+        .map(|index| UnifiedBuffer::from_slice_in(&pool, &[index; 16 * KIB]).unwrap())
         .collect();
     for (index, buffer) in buffers.iter_mut().enumerate() {
         buffer.host_mut().unwrap()[0] += index as u32;
@@ -59,9 +61,9 @@ fn what_does_not_touch_goes_apart() {
         (CudaVersion::V13_0, 1),
     ] {
         let (sim, device, stream) = simulated_with(|builder| builder.cuda(cuda));
-        let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
         let pooled: Vec<_> = (0..4)
-            .map(|_| pool.zeroed::<u8>(64 * KIB).unwrap())
+            .map(|_| UnifiedBuffer::<u8>::zeroed_in(&pool, 64 * KIB).unwrap())
             .collect();
         let own = UnifiedBuffer::<f64>::zeroed(&device, 1000).unwrap();
         sim.clear_trace();
@@ -98,9 +100,9 @@ fn what_does_not_touch_goes_apart() {
 #[test]
 fn every_buffer_notes_it() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
     let (a, b) = (
-        pool.from_slice(&[1u8; 5000]).unwrap(),
+        UnifiedBuffer::from_slice_in(&pool, &[1u8; 5000]).unwrap(),
         UnifiedBuffer::from_slice(&device, &[2u32; 5000]).unwrap(),
     );
     device.synchronize().unwrap();
@@ -157,11 +159,10 @@ fn contents_survive() {
     if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
     let buffers: Vec<_> = (0..40u32)
         .map(|index| {
-            pool.from_slice(&vec![index; 100 + 997 * index as usize])
-                .unwrap()
+            UnifiedBuffer::from_slice_in(&pool, &vec![index; 100 + 997 * index as usize]).unwrap()
         })
         .collect();
     let batch = PrefetchBatch::from_iter(&buffers);

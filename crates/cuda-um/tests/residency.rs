@@ -1,7 +1,7 @@
 //! The residency cache: prefetches that would move nothing are elided, and no others.
 
 use cuda_um::{
-    Advice, Device, Location, PoolOptions, PrefetchBatch, Stream, UnifiedBuffer, UnifiedPool,
+    Advice, Device, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, Stream, UnifiedBuffer,
 };
 use cuda_um_sim::{CudaVersion, Fail, Gpu};
 use cuda_um_sys::cudaError;
@@ -40,9 +40,9 @@ fn a_prefetch_of_what_is_there_calls_nobody() {
 fn a_prefetch_of_a_shared_block_is_enqueued() {
     // From CUDA 13.4 on the driver tells the location.
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
-    let small = pool.from_slice(&[1u8; 1000]).unwrap();
-    let large = pool.from_slice(&vec![1u8; 3 * MIB]).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+    let small = UnifiedBuffer::from_slice_in(&pool, &[1u8; 1000]).unwrap();
+    let large = UnifiedBuffer::from_slice_in(&pool, &vec![1u8; 3 * MIB]).unwrap();
     sim.clear_trace();
     small.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
@@ -161,13 +161,13 @@ impl Random {
 fn no_prefetch_is_left_out_that_would_have_moved_something() {
     for seed in 0..60 {
         let (sim, device, stream) = simulated(Gpu::H200);
-        let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
         let mut buffers = vec![
             // Several buffers in one block of 2 MiB, two of them on one page.
-            pool.zeroed::<u8>(1000).unwrap(),
-            pool.zeroed::<u8>(1000).unwrap(),
-            pool.zeroed::<u8>(100_000).unwrap(),
-            pool.zeroed::<u8>(3 * MIB).unwrap(),
+            UnifiedBuffer::<u8>::zeroed_in(&pool, 1000).unwrap(),
+            UnifiedBuffer::<u8>::zeroed_in(&pool, 1000).unwrap(),
+            UnifiedBuffer::<u8>::zeroed_in(&pool, 100_000).unwrap(),
+            UnifiedBuffer::<u8>::zeroed_in(&pool, 3 * MIB).unwrap(),
             UnifiedBuffer::zeroed(&device, 5 * MIB + 77).unwrap(),
         ];
         let mut random = Random(seed);
@@ -275,10 +275,10 @@ fn where_the_driver_can_tell_it_corrects_what_is_remembered() {
 #[test]
 fn a_guard_that_lives_may_take_pages_back_at_any_time() {
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
     let own = UnifiedBuffer::<u8>::zeroed(&device, 6 * MIB).unwrap();
     let on_device = Some(Location::Device(0));
-    let [one, neighbour] = [(); 2].map(|()| pool.zeroed::<u8>(1000).unwrap());
+    let [one, neighbour] = [(); 2].map(|()| UnifiedBuffer::<u8>::zeroed_in(&pool, 1000).unwrap());
     // The guard's own buffer, and another one on the same page.
     for (buffer, held, then) in [(&own, &own, on_device), (&one, &neighbour, None)] {
         let guard = held.host().unwrap();
@@ -309,8 +309,9 @@ fn what_the_driver_says_now_is_not_known_while_a_kernel_may_take_it_elsewhere() 
         simulated_with(|builder| builder.cuda(CudaVersion::V13_4).devices(2));
     let other = device.runtime().device(1).unwrap();
     let elsewhere = other.stream().unwrap();
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
-    let [one, mut neighbour] = [(); 2].map(|()| pool.zeroed::<u8>(1000).unwrap());
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+    let [one, mut neighbour] =
+        [(); 2].map(|()| UnifiedBuffer::<u8>::zeroed_in(&pool, 1000).unwrap());
     device.synchronize().unwrap();
     let _held = sim.hold(0);
     neighbour.fill_on(1, &elsewhere).unwrap();
@@ -362,14 +363,15 @@ fn contents_that_are_discarded_are_not_transferred() {
 #[test]
 fn a_discard_leaves_the_bytes_beside_a_view() {
     let (_sim, device, stream) = simulated(Gpu::H200);
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
     for (start, end) in [
         (1, 2),
         (4096, 8192),
         (1, 3 * MIB),
         (MIB + 7, MIB + (200 << 10)),
     ] {
-        let mut all = [(); 3].map(|()| pool.from_slice(&vec![5u8; 3 * MIB]).unwrap());
+        let mut all =
+            [(); 3].map(|()| UnifiedBuffer::from_slice_in(&pool, &vec![5u8; 3 * MIB]).unwrap());
         for place in [Location::Host, Location::from(&device)] {
             let mut view = all[1].view_mut(start..end).unwrap();
             view.discard_and_prefetch_on(place, &stream).unwrap();

@@ -2,9 +2,9 @@
 
 use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceArena, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, LimitedMemory,
-    ManagedMemory, MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions,
-    Result, Stream, UnifiedBuffer, UnifiedPool,
+    Device, DeviceArena, DeviceBuffer, DeviceMemory, ErrorKind, LimitedMemory, ManagedMemory,
+    MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, Pool, PoolOptions, Result, Stream,
+    UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Gpu};
 use cuda_um_testkit::simulated;
@@ -32,7 +32,7 @@ elements! { UnifiedBuffer DeviceBuffer PinnedBuffer }
 
 fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
     let options = PoolOptions::default();
-    let pool = || DevicePool::new(device, options).unwrap();
+    let pool = || Pool::new(device, MemoryKind::Device, options).unwrap();
     vec![
         (
             "counted managed",
@@ -51,12 +51,12 @@ fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
         ("pinned", Box::new(PinnedMemory::new(device))),
         (
             "unified pool",
-            Box::new(UnifiedPool::new(device, options).unwrap()),
+            Box::new(Pool::new(device, MemoryKind::Managed, options).unwrap()),
         ),
         ("device pool", Box::new(pool())),
         (
             "pinned pool",
-            Box::new(PinnedPool::new(device, options).unwrap()),
+            Box::new(Pool::new(device, MemoryKind::Pinned, options).unwrap()),
         ),
     ]
 }

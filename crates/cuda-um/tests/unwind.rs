@@ -2,8 +2,8 @@
 //! `tracing` subscriber have no effect.
 
 use cuda_um::{
-    AutoPrefetch, DeviceBuffer, DevicePool, Error, PinnedBuffer, PinnedPool, PoolOptions,
-    RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedPool,
+    AutoPrefetch, DeviceBuffer, Error, HostMut, HostOwnedMut, MemoryKind, PinnedBuffer, Pool,
+    PoolOptions, RegisteredBuffer, Result, TransferOptions, UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
@@ -30,9 +30,9 @@ fn a_panic_drops_guards_buffers_streams_and_pools() {
         let mut kept = UnifiedBuffer::from_slice(&device, &[3u32; 1000]).unwrap();
         unwinds(|| {
             let stream = device.stream().unwrap();
-            let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+            let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
             let add = Add::load(&device);
-            let mut pooled = pool.zeroed::<u32>(1000).unwrap();
+            let mut pooled = UnifiedBuffer::<u32>::zeroed_in(&pool, 1000).unwrap();
             let mut in_use = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
             let paused = sim.pause();
             add.launch(&stream, 1000, (&mut pooled, 1000u32, 1u32))
@@ -50,6 +50,25 @@ fn a_panic_drops_guards_buffers_streams_and_pools() {
         drop((kept, stream, device));
         runtime.reclaim().unwrap();
     }
+}
+
+/// The machine checks that the owner of each guard is freed.
+#[test]
+fn a_panic_in_the_closures_of_an_owned_guard_drops_its_owner() {
+    let (_sim, device, _stream) = simulated(Gpu::H200);
+    let owner = || Box::new(DeviceBuffer::<u32>::zeroed(&device, 4).unwrap());
+    unwinds(|| {
+        drop(HostOwnedMut::<u32, _>::new(owner(), |_| -> Result<_> {
+            panic_any(OnPurpose)
+        }))
+    });
+    let guard = || {
+        let copy = || HostMut::of_copy(vec![1u32; 4], |_| panic_any(OnPurpose));
+        HostOwnedMut::new(owner(), |_| -> Result<_> { Ok(copy()) }).unwrap()
+    };
+    unwinds(|| drop(guard()));
+    unwinds(|| guard().close().unwrap());
+    unwinds(|| drop(guard().into_owner()));
 }
 
 /// A clock, and a value in its closure, that panic always.
@@ -121,11 +140,11 @@ fn a_drop_on_another_thread_while_work_is_in_flight() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let runtime = device.runtime().clone();
     let add = Add::load(&device);
-    let pool = PinnedPool::new(&device, PoolOptions::default()).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Pinned, PoolOptions::default()).unwrap();
     let mut buffers = (
         UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap(),
         DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap(),
-        pool.zeroed::<u32>(1000).unwrap(),
+        PinnedBuffer::<u32>::zeroed_in(&pool, 1000).unwrap(),
     );
     let paused = sim.pause();
     add.launch(&stream, 1000, (&mut buffers.0, 1000u32, 1u32))
@@ -166,13 +185,13 @@ fn handles_go_in_every_order() {
         let (sim, device, stream) = simulated(Gpu::H200);
         let runtime = device.runtime().clone();
         let (unified, on_device) = (
-            UnifiedPool::new(&device, PoolOptions::default()).unwrap(),
-            DevicePool::new(&device, PoolOptions::default()).unwrap(),
+            Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap(),
+            Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap(),
         );
         let mut own = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
         let mut pooled = (
-            unified.zeroed::<u32>(1000).unwrap(),
-            on_device.zeroed::<u32>(1000).unwrap(),
+            UnifiedBuffer::<u32>::zeroed_in(&unified, 1000).unwrap(),
+            DeviceBuffer::<u32>::zeroed_in(&on_device, 1000).unwrap(),
         );
         own.fill_on(1, &stream).unwrap();
         pooled.0.fill_on(1, &stream).unwrap();
@@ -311,9 +330,9 @@ fn a_subscriber_that_always_panics_changes_nothing() {
         let runtime = device.runtime().clone();
         let before = bomb::panics();
         let work = || {
-            let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+            let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
             let add = Add::load(&device);
-            let mut managed = pool.from_slice(&[1u32; 5000]).unwrap();
+            let mut managed = UnifiedBuffer::from_slice_in(&pool, &[1u32; 5000]).unwrap();
             let mut memory = DeviceBuffer::<u32>::zeroed(&device, 5000).unwrap();
             add.launch(&stream, 5000, (&mut managed, 5000u32, 1u32))
                 .unwrap();

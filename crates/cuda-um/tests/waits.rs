@@ -2,8 +2,8 @@
 //! the thread's own lock if a `tracing` subscriber calls the library.
 
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, Error, Location, PinnedPool, PoolOptions, Stream,
-    TransferOptions, UnifiedBuffer, UnifiedPool,
+    Device, DeviceBuffer, Error, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, Stream,
+    TransferOptions, UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
@@ -149,11 +149,11 @@ fn an_allocation_that_cannot_be_is_refused_while_others_drop_what_is_in_use() {
         let refused = DeviceBuffer::<u8>::uninit(&device, total * 2).map(drop);
         assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
         let options = PoolOptions::default().limit_bytes(4 << 20);
-        let pool = UnifiedPool::new(&device, options).unwrap();
-        let refused = pool.uninit::<u8>(8 << 20).map(drop);
+        let pool = Pool::new(&device, MemoryKind::Managed, options).unwrap();
+        let refused = UnifiedBuffer::<u8>::uninit_in(&pool, 8 << 20).map(drop);
         assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
-        let pool = DevicePool::new(&device, PoolOptions::default()).unwrap();
-        let refused = pool.uninit::<u8>(total * 2).map(drop);
+        let pool = Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap();
+        let refused = DeviceBuffer::<u8>::uninit_in(&pool, total * 2).map(drop);
         assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
     });
 }
@@ -218,7 +218,7 @@ fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
 struct Tools {
     device: Device,
     stream: Stream,
-    pools: (UnifiedPool, PinnedPool, DevicePool),
+    pools: (Pool, Pool, Pool),
 }
 
 impl Tools {
@@ -228,9 +228,9 @@ impl Tools {
             device: device.clone(),
             stream: device.stream().unwrap(),
             pools: (
-                UnifiedPool::new(device, options).unwrap(),
-                PinnedPool::new(device, options).unwrap(),
-                DevicePool::new(device, options).unwrap(),
+                Pool::new(device, MemoryKind::Managed, options).unwrap(),
+                Pool::new(device, MemoryKind::Pinned, options).unwrap(),
+                Pool::new(device, MemoryKind::Device, options).unwrap(),
             ),
         }
     }
@@ -242,13 +242,13 @@ impl Tools {
         let _stats = [unified.stats(), pinned.stats(), on_device.stats()];
         // Larger than a slab: the pools grow.
         let buffers = (
-            unified.uninit::<u8>(3 << 20)?,
-            pinned.zeroed::<u8>(3 << 20)?,
-            unified.uninit::<u8>(100)?,
+            UnifiedBuffer::<u8>::uninit_in(unified, 3 << 20)?,
+            PinnedBuffer::<u8>::zeroed_in(pinned, 3 << 20)?,
+            UnifiedBuffer::<u8>::uninit_in(unified, 100)?,
         );
         self.device.set_transfer_options(TransferOptions::default());
         drop(buffers);
-        let mut used = on_device.zeroed::<u32>(1000)?;
+        let mut used = DeviceBuffer::<u32>::zeroed_in(on_device, 1000)?;
         used.fill_on(2, &self.stream)?;
         used.copy_to_host(&mut [0; 1000])?;
         let mut own = UnifiedBuffer::<u32>::zeroed(&self.device, 1000)?;
@@ -265,9 +265,9 @@ fn work(device: &Device) {
     let (unified, pinned, on_device) = &tools.pools;
     let stream = device.stream().unwrap();
     let numbers = vec![1u32; 1 << 20];
-    let mut buffer = unified.zeroed::<u32>(1 << 20).unwrap();
-    let mut target = pinned.zeroed::<u32>(1 << 20).unwrap();
-    let mut there = on_device.zeroed::<u32>(1 << 20).unwrap();
+    let mut buffer = UnifiedBuffer::<u32>::zeroed_in(unified, 1 << 20).unwrap();
+    let mut target = PinnedBuffer::<u32>::zeroed_in(pinned, 1 << 20).unwrap();
+    let mut there = DeviceBuffer::<u32>::zeroed_in(on_device, 1 << 20).unwrap();
     buffer.copy_from_host(&numbers).unwrap();
     there
         .host_overwrite(.., |_, slots| slots.fill_with(|at| at as u32))

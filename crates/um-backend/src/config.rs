@@ -28,17 +28,17 @@ pub struct CudaBackendConfig {
     /// every process on it.
     pub oversubscription: Oversubscription,
     /// A pool for [`CudaBackend::allocate_unified`](crate::CudaBackend::allocate_unified) alone. Default: none, so the buffers come from the
-    /// device's [default pool](cuda_um::Device::unified_pool). The pool may oversubscribe if
+    /// device's [default pool](cuda_um::Device::pool). The pool may oversubscribe if
     /// its options or [`oversubscription`](Self::oversubscription) allow it. On a device whose managed memory is poor there is no pool.
     pub unified_pool: Option<PoolOptions>,
     /// How the host shares managed memory with a device without concurrent managed access (Windows, WSL, most Jetsons), for all users of
     /// the device. Default: the choice that the device has, which is [`NonConcurrentAccess::Refuse`] unless it was changed.
     pub non_concurrent_access: Option<NonConcurrentAccess>,
     /// A pool for the backend's [`CudaBuffer`](crate::CudaBuffer)s alone. Default: none, so they come from the device's
-    /// [default pool](cuda_um::Device::device_pool).
+    /// [default pool](cuda_um::Device::pool).
     pub device_pool: Option<PoolOptions>,
     /// A pool for the backend's [`PinnedBuffer`](crate::PinnedBuffer)s alone. Default: none, so they come from the device's
-    /// [default pool](cuda_um::Device::pinned_pool).
+    /// [default pool](cuda_um::Device::pool).
     pub pinned_pool: Option<PoolOptions>,
     /// The cost model of the device. Default: the model that the device has.
     pub cost_model: CostModelSource,

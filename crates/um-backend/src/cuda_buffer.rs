@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use cuda_um::DevicePool;
+use cuda_um::{DeviceBuffer, Pool};
 
 use crate::buffer::Buffer;
 use crate::device::{BufferDevice, CudaDevice};
@@ -31,7 +31,7 @@ pub struct CudaBuffer<T> {
     device: Arc<CudaDevice>,
     place: BufferDevice,
     /// The backend's pool, if the memory comes from it. [`Buffer::clone_empty`] allocates from it, too.
-    pool: Option<DevicePool>,
+    pool: Option<Pool>,
 }
 
 impl<T: Element> CudaBuffer<T> {
@@ -85,10 +85,10 @@ impl<T: Element> CudaBuffer<T> {
     pub(crate) fn allocate(
         device: Arc<CudaDevice>,
         len: usize,
-        pool: Option<DevicePool>,
+        pool: Option<Pool>,
     ) -> Result<Self> {
         let memory = match &pool {
-            Some(pool) => pool.zeroed(len)?,
+            Some(pool) => DeviceBuffer::zeroed_in(pool, len)?,
             None => cuda_um::DeviceBuffer::zeroed(device.as_cuda_um(), len)?,
         };
         Ok(Self::of(memory, device, pool))
@@ -101,21 +101,17 @@ impl<T: Element> CudaBuffer<T> {
     pub(crate) unsafe fn allocate_uninit(
         device: Arc<CudaDevice>,
         len: usize,
-        pool: Option<DevicePool>,
+        pool: Option<Pool>,
     ) -> Result<Self> {
         let memory = match &pool {
-            Some(pool) => pool.uninit(len)?,
+            Some(pool) => DeviceBuffer::uninit_in(pool, len)?,
             None => cuda_um::DeviceBuffer::uninit(device.as_cuda_um(), len)?,
         };
         // SAFETY: guaranteed by the caller.
         Ok(Self::of(unsafe { memory.assume_init() }, device, pool))
     }
 
-    fn of(
-        memory: cuda_um::DeviceBuffer<T>,
-        device: Arc<CudaDevice>,
-        pool: Option<DevicePool>,
-    ) -> Self {
+    fn of(memory: cuda_um::DeviceBuffer<T>, device: Arc<CudaDevice>, pool: Option<Pool>) -> Self {
         const { dtype_of::<T>() };
         Self {
             memory,

@@ -100,9 +100,9 @@ pub use cuda_um;
 pub use cuda_um::profile;
 pub use cuda_um::{
     AccessPattern, Advice, Arguments, AutoPrefetch, AutoPrefetchReport, AutoPrefetchStop, ByValue,
-    Capabilities, Error, ErrorKind, Event, Exported, ForeignWork, HintOutcome, HostMut, HostOwned,
-    HostOwnedMut, HostRef, InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig, Location,
-    ManagedPool, MemoryInfo, MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed,
+    Capabilities, DriverPool, Error, ErrorKind, Event, Exported, ForeignWork, HintOutcome, HostMut,
+    HostOwned, HostOwnedMut, HostRef, InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig,
+    Location, MemoryInfo, MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed,
     Placement, PoolOptions, PoolStats, ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View,
     ViewMut, WriteArg,
 };

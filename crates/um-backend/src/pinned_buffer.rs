@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use cuda_um::{HostMut, HostRef, PinnedPool};
+use cuda_um::{HostMut, HostRef, Pool};
 
 use crate::buffer::Buffer;
 use crate::device::{BufferDevice, CudaDevice};
@@ -29,7 +29,7 @@ pub struct PinnedBuffer<T> {
     device: Arc<CudaDevice>,
     place: BufferDevice,
     /// The backend's pool, if the memory comes from it. [`Buffer::clone_empty`] allocates from it, too.
-    pool: Option<PinnedPool>,
+    pool: Option<Pool>,
 }
 
 impl<T: Element> PinnedBuffer<T> {
@@ -67,20 +67,16 @@ impl<T: Element> PinnedBuffer<T> {
     pub(crate) fn allocate(
         device: Arc<CudaDevice>,
         len: usize,
-        pool: Option<PinnedPool>,
+        pool: Option<Pool>,
     ) -> Result<Self> {
         let memory = match &pool {
-            Some(pool) => pool.zeroed(len)?,
+            Some(pool) => cuda_um::PinnedBuffer::zeroed_in(pool, len)?,
             None => cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?,
         };
         Ok(Self::of(memory, device, pool))
     }
 
-    fn of(
-        memory: cuda_um::PinnedBuffer<T>,
-        device: Arc<CudaDevice>,
-        pool: Option<PinnedPool>,
-    ) -> Self {
+    fn of(memory: cuda_um::PinnedBuffer<T>, device: Arc<CudaDevice>, pool: Option<Pool>) -> Self {
         const { dtype_of::<T>() };
         Self {
             memory,

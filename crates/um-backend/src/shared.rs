@@ -18,7 +18,6 @@ use crate::erased::{ErasedBuffer, size_bytes};
 #[cfg(doc)]
 use crate::error::CudaError;
 use crate::error::Result;
-use crate::typed::Typed;
 pub use caller::{OfTask, OfThread};
 pub use guard::{SharedRead, SharedWrite};
 use part::Part;
@@ -246,10 +245,19 @@ impl SharedBuffer {
     ///
     /// # Errors
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::host`].
-    pub fn host<T: Element>(&self) -> Result<HostOwned<T, Typed<T>>> {
+    ///
+    /// The guard and its owner stay on this thread:
+    /// ```compile_fail,E0277
+    /// # let backend = um_backend::CudaBackend::initialize_blocking(Default::default()).unwrap();
+    /// # use um_backend::{BufferKind, DType, SharedBuffer};
+    /// let shared = SharedBuffer::new(backend.create_erased(BufferKind::Host, DType::U8, 1).unwrap());
+    /// let owner = std::sync::Arc::clone(shared.host::<u8>().unwrap().owner());
+    /// std::thread::spawn(move || drop(owner));
+    /// ```
+    pub fn host<T: Element>(&self) -> Result<HostOwned<T, SharedRead>> {
         self.check_type::<T>()?;
-        let elements = self.reading("SharedBuffer::host", true)?.into_part();
-        HostOwned::new(Arc::new(elements.into_typed::<T>()?), Typed::host)
+        let guard = Arc::new(self.reading("SharedBuffer::host", true)?);
+        HostOwned::new(guard, |guard| guard.typed()?.host())
     }
 
     /// The elements, for the host to read and write: a write guard without a lifetime that derefs to `[T]`. Memory that the host cannot
@@ -260,10 +268,10 @@ impl SharedBuffer {
     ///
     /// # Errors
     /// As for [`write`](Self::write), [`ErasedBuffer::typed`] and [`Buffer::host`].
-    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T, Typed<T>>> {
+    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T, SharedWrite>> {
         self.check_type::<T>()?;
-        let elements = self.writing("SharedBuffer::host_mut", true)?.into_part();
-        HostOwnedMut::new(Box::new(elements.into_typed::<T>()?), Typed::host_mut)
+        let guard = Box::new(self.writing("SharedBuffer::host_mut", true)?);
+        HostOwnedMut::new(guard, |guard| guard.typed_mut()?.host_mut())
     }
 
     /// Whether no other handle or guard has the storage.

@@ -24,6 +24,12 @@ pub struct Typed<T> {
     _elements: PhantomData<T>,
 }
 
+/// The type that a downcast finds. It is private: a write guard gives its buffer as a `dyn Buffer`, and `mem::swap` of what a downcast found
+/// would move the guard's access.
+#[derive(TransparentWrapper)]
+#[repr(transparent)]
+struct Opaque<T>(Typed<T>);
+
 impl<T: Element> Typed<T> {
     fn part(&self, offset: usize, count: usize) -> Result<Range<usize>> {
         Ok(range::check_at(offset, count, self.len())?)
@@ -62,11 +68,11 @@ impl<T: Element> Buffer<T> for Typed<T> {
     }
 
     fn as_any(&self) -> &dyn Any {
-        self
+        Opaque::wrap_ref(self)
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
+        Opaque::wrap_mut(self)
     }
 
     fn set_name(&mut self, name: &str) {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use cuda_um::{
-    Advice, HintOutcome, HostMut, HostRef, Location, Placed, Stream, UnifiedOptions, UnifiedPool,
+    Advice, HintOutcome, HostMut, HostRef, Location, Placed, Pool, Stream, UnifiedOptions,
 };
 
 use crate::buffer::Buffer;
@@ -45,7 +45,7 @@ pub struct UnifiedBuffer<T> {
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
     Own(UnifiedOptions),
-    Pool(UnifiedPool),
+    Pool(Pool),
 }
 
 impl<T: Element> UnifiedBuffer<T> {
@@ -139,7 +139,7 @@ impl<T: Element> UnifiedBuffer<T> {
     #[track_caller]
     pub(crate) fn allocate(device: Arc<CudaDevice>, len: usize, origin: Origin) -> Result<Self> {
         let memory = match &origin {
-            Origin::Pool(pool) => pool.zeroed(len)?,
+            Origin::Pool(pool) => cuda_um::UnifiedBuffer::zeroed_in(pool, len)?,
             Origin::Own(options) => {
                 cuda_um::UnifiedBuffer::zeroed_with(device.as_cuda_um(), len, *options)?
             }
@@ -157,7 +157,7 @@ impl<T: Element> UnifiedBuffer<T> {
         origin: Origin,
     ) -> Result<Self> {
         let memory = match &origin {
-            Origin::Pool(pool) => pool.uninit(len)?,
+            Origin::Pool(pool) => cuda_um::UnifiedBuffer::uninit_in(pool, len)?,
             Origin::Own(options) => {
                 cuda_um::UnifiedBuffer::uninit(device.as_cuda_um(), len, *options)?
             }

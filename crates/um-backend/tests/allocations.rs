@@ -5,7 +5,9 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use cuda_um::{Advice, DeviceBuffer, DevicePool, Location, PinnedPool, PoolOptions, UnifiedPool};
+use cuda_um::{
+    Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, UnifiedBuffer,
+};
 use support::kernel::Double;
 use um_backend::sim::{Gpu, Sim, is_in_call};
 use um_backend::{Buffer, BufferKind, CudaBackend, DType};
@@ -72,9 +74,9 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
         .unwrap();
     let (mut host, source) = (vec![0.0f32; KIB], vec![1.0f32; KIB]);
     let options = PoolOptions::default();
-    let unified_pool = UnifiedPool::new(inner, options).unwrap();
-    let device_pool = DevicePool::new(inner, options).unwrap();
-    let pinned_pool = PinnedPool::new(inner, options).unwrap();
+    let unified_pool = Pool::new(inner, MemoryKind::Managed, options).unwrap();
+    let device_pool = Pool::new(inner, MemoryKind::Device, options).unwrap();
+    let pinned_pool = Pool::new(inner, MemoryKind::Pinned, options).unwrap();
     vec![
         (
             "launch",
@@ -142,15 +144,15 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
         ),
         (
             "managed memory of a pool",
-            allocations(|_| drop(unified_pool.uninit::<f32>(KIB).unwrap())),
+            allocations(|_| drop(UnifiedBuffer::<f32>::uninit_in(&unified_pool, KIB).unwrap())),
         ),
         (
             "device memory of a pool",
-            allocations(|_| drop(device_pool.uninit::<f32>(KIB).unwrap())),
+            allocations(|_| drop(DeviceBuffer::<f32>::uninit_in(&device_pool, KIB).unwrap())),
         ),
         (
             "pinned memory of a pool",
-            allocations(|_| drop(pinned_pool.zeroed::<f32>(KIB).unwrap())),
+            allocations(|_| drop(PinnedBuffer::<f32>::zeroed_in(&pinned_pool, KIB).unwrap())),
         ),
     ]
 }

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "calls cuBLAS and launches a kernel")]
 
 use cuda_um::profile::MigrationCounter;
-use cuda_um::{Location, ManagedPool, PoolOptions, Runtime, UnifiedBuffer};
+use cuda_um::{DriverPool, Location, MemoryKind, PoolOptions, Runtime, UnifiedBuffer};
 use cudarc::cublas::sys::cublasOperation_t::CUBLAS_OP_N;
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig};
 use cudarc::driver::{
@@ -123,7 +123,7 @@ fn products_are_equal(stream: &SharedStream, blas: &CudaBlas) -> Outcome {
             multiply(blas, n, &a, &b, &mut c)?;
             c.into_buffer()?.to_vec()?
         };
-        let pool = ManagedPool::new(device, PoolOptions::default())?;
+        let pool = DriverPool::new(device, MemoryKind::Managed, PoolOptions::default())?;
         let given = |elements: &[f32]| -> Outcome<CudaSlice<f32>> {
             let buffer = UnifiedBuffer::from_slice_in(&pool, elements)?;
             Ok(stream.give(buffer).map_err(|(_, error)| error)?)
@@ -288,7 +288,7 @@ fn drops(shared: &SharedDevice, stream: &SharedStream) -> Outcome {
     const TENSORS: usize = 100_000;
     const LEN: usize = 1024;
     let (device, theirs) = (shared.device(), stream.theirs());
-    let pool = ManagedPool::new(device, PoolOptions::default())?;
+    let pool = DriverPool::new(device, MemoryKind::Managed, PoolOptions::default())?;
     let start = Instant::now();
     for _ in 0..TENSORS {
         let buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, LEN)?;

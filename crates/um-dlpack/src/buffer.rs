@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use um_backend::{
-    Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite, Typed,
-};
+use um_backend::{Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite};
 
 use crate::error::Error;
 use crate::loans::Loans;
@@ -81,7 +79,7 @@ impl DlpackBuffer {
     ///
     /// # Errors
     /// As for both.
-    pub fn host<T: Element>(&self) -> Result<HostOwned<T, Typed<T>>> {
+    pub fn host<T: Element>(&self) -> Result<HostOwned<T, SharedRead>> {
         self.settle()?;
         self.storage().host()
     }
@@ -90,7 +88,7 @@ impl DlpackBuffer {
     ///
     /// # Errors
     /// As for both.
-    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T, Typed<T>>> {
+    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T, SharedWrite>> {
         self.settle()?;
         self.storage().host_mut()
     }

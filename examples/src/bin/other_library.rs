@@ -1,7 +1,7 @@
 //! Another library (its side is in `mod theirs`: plain CUDA calls) shares streams and memory with buffers of `cuda_um`.
 #![allow(unsafe_code, reason = "the promises of imports and exports")]
 
-use cuda_um::{DeviceBuffer, ErrorKind, ManagedPool, PoolOptions, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, DriverPool, ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer};
 use std::process::ExitCode;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn an_export(machine: &Machine) -> Result<(), Failure> {
 /// They free managed memory, in the order of a stream.
 fn they_free(machine: &Machine) -> Result<String, Failure> {
     let device = machine.device();
-    let pool = match ManagedPool::new(device, PoolOptions::default()) {
+    let pool = match DriverPool::new(device, MemoryKind::Managed, PoolOptions::default()) {
         Ok(pool) => pool,
         Err(error) if error.kind() == ErrorKind::NotSupported => return Ok(error.to_string()),
         Err(error) => return Err(error.into()),

@@ -4,7 +4,7 @@ use crate::element::{Element, check_shape, on_cuda, part};
 use crate::error::{Error, Result};
 use candle_core::op::BackpropOp;
 use candle_core::{CpuStorage, CudaDevice, CudaStorage, DType, Device, Shape, Storage, Tensor};
-use cuda_um::{ManagedPool, PoolOptions, Runtime, UnifiedBuffer};
+use cuda_um::{DriverPool, MemoryKind, PoolOptions, Runtime, UnifiedBuffer};
 use half::{bf16, f16};
 use um_cudarc::{SharedDevice, SharedStream};
 
@@ -16,7 +16,7 @@ pub struct UnifiedDevice {
     candle: CudaDevice,
     shared: SharedDevice,
     /// Before CUDA 13.0 there is none.
-    pool: Option<ManagedPool>,
+    pool: Option<DriverPool>,
 }
 
 impl UnifiedDevice {
@@ -25,7 +25,7 @@ impl UnifiedDevice {
     /// # Errors
     ///
     /// [`Error::NotCuda`]; `NotSupported` of cuda-um without concurrent managed access, because candle's kernels are not known; and the
-    /// errors of [`SharedDevice::new`] and [`ManagedPool::new`].
+    /// errors of [`SharedDevice::new`] and [`DriverPool::new`].
     pub fn new(device: &Device, runtime: &Runtime) -> Result<Self> {
         let Device::Cuda(candle) = device else {
             return Err(Error::NotCuda {
@@ -47,7 +47,7 @@ impl UnifiedDevice {
             }
             .into());
         }
-        let pool = match ManagedPool::new(ours, PoolOptions::default()) {
+        let pool = match DriverPool::new(ours, MemoryKind::Managed, PoolOptions::default()) {
             Ok(pool) => Some(pool),
             Err(error) if error.kind() == cuda_um::ErrorKind::NotSupported => None,
             Err(error) => return Err(error.into()),
@@ -74,9 +74,9 @@ impl UnifiedDevice {
     /// # Errors
     ///
     /// `NotSupported` of cuda-um, with the reason.
-    pub fn pool(&self) -> Result<&ManagedPool> {
+    pub fn pool(&self) -> Result<&DriverPool> {
         if self.pool.is_none() {
-            ManagedPool::new(self.ours(), PoolOptions::default())?;
+            DriverPool::new(self.ours(), MemoryKind::Managed, PoolOptions::default())?;
         }
         self.pool.as_ref().ok_or_else(|| {
             cuda_um::Error::NotSupported {

@@ -252,7 +252,7 @@ impl Stream {
     ///
     /// [`Error::LengthMismatch`](crate::Error::LengthMismatch); [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch);
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) if the stream's device cannot reach the memory: memory of a stream-ordered
-    /// [`DevicePool`](crate::DevicePool) is accessible only to its own device, but a copy between device memory of two devices may use a
+    /// [`Pool`](crate::Pool) is accessible only to its own device, but a copy between device memory of two devices may use a
     /// stream of either; [`Error::Busy`](crate::Error::Busy) for managed memory on a device without concurrent managed access while host guards live
     /// ([`NonConcurrentAccess`](crate::NonConcurrentAccess)); and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.

@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 use std::ptr::NonNull;
 
 impl<T: Element> UnifiedBuffer<T> {
-    /// Gives the memory of a buffer of a [`ManagedPool`](crate::ManagedPool) to another owner, and returns its address. The owner frees it in
+    /// Gives the memory of a buffer of a [`DriverPool`](crate::DriverPool) to another owner, and returns its address. The owner frees it in
     /// stream order, with `cudaFreeAsync`, on `stream` or on a stream that is ordered after it.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{ManagedPool, PoolOptions, UnifiedBuffer};
+    /// use cuda_um::{DriverPool, MemoryKind, PoolOptions, UnifiedBuffer};
     ///
-    /// # let Ok(pool) = ManagedPool::new(&device, PoolOptions::default()) else { return Ok(()) };
+    /// # let Ok(pool) = DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) else { return Ok(()) };
     /// let stream = device.stream()?;
     /// let buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000)?;
     /// let address = buffer.into_raw(&stream).map_err(|(_, error)| error)?;
@@ -31,7 +31,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// The buffer comes back with the error: [`Error::NotSupported`] if the memory is not of a [`ManagedPool`](crate::ManagedPool), and for a
+    /// The buffer comes back with the error: [`Error::NotSupported`] if the memory is not of a [`DriverPool`](crate::DriverPool), and for a
     /// buffer without elements; [`Error::RuntimeMismatch`]; and the errors of `cudaStreamWaitEvent`.
     #[doc(alias = "cudaFreeAsync")]
     #[allow(clippy::result_large_err, reason = "the buffer comes back")]
@@ -39,7 +39,7 @@ impl<T: Element> UnifiedBuffer<T> {
         if !self.raw.can_give() {
             let error = Error::NotSupported {
                 what: format!("giving the memory of buffer {} to another owner", self.id()),
-                needs: "a buffer with elements in memory of a ManagedPool".to_owned(),
+                needs: "a buffer with elements in memory of a DriverPool".to_owned(),
                 have: self.raw.name_of_kind().to_owned() + " memory",
             };
             return Err((self, error));

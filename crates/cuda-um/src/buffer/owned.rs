@@ -129,8 +129,25 @@ impl<T: fmt::Debug + 'static, B: ?Sized + 'static> fmt::Debug for HostOwned<T, B
 pub struct HostOwnedMut<T: 'static, B: 'static> {
     /// As in [`HostOwned`]; dropped before the owner.
     guard: MaybeUninit<HostMut<'static, T>>,
-    /// From a `Box`, and not one, because a move of a `Box` would end the borrow.
-    owner: NonNull<B>,
+    owner: Owner<B>,
+}
+
+/// A `Box`, and not one, because a move of a `Box` would end the borrow.
+struct Owner<B>(NonNull<B>);
+
+impl<B> Owner<B> {
+    fn into_box(self) -> Box<B> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the pointer is that of a box. The guard, which borrows from it, is dropped or lost before each call.
+        unsafe { Box::from_raw(this.0.as_ptr()) }
+    }
+}
+
+impl<B> Drop for Owner<B> {
+    fn drop(&mut self) {
+        // SAFETY: as in `into_box`.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
@@ -143,22 +160,14 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
         owner: Box<B>,
         borrow: impl for<'b> FnOnce(&'b mut B) -> Result<HostMut<'b, T>, E>,
     ) -> Result<Self, E> {
-        let mut owner = NonNull::from(Box::leak(owner));
-        // SAFETY: the object lives until this value is dropped, and only the guard borrows it until then.
-        match borrow(unsafe { owner.as_mut() }) {
-            Ok(guard) => {
-                // SAFETY: as above; the guard leaves this value only as a borrow of it.
-                let guard =
-                    unsafe { std::mem::transmute::<HostMut<'_, T>, HostMut<'static, T>>(guard) };
-                let guard = MaybeUninit::new(guard);
-                Ok(Self { guard, owner })
-            }
-            Err(error) => {
-                // SAFETY: the pointer is that of the box, and an error of any type `E` cannot borrow from it.
-                drop(unsafe { Box::from_raw(owner.as_ptr()) });
-                Err(error)
-            }
-        }
+        let mut owner = Owner(NonNull::from(Box::leak(owner)));
+        // SAFETY: the object lives until this value is dropped, and only the guard borrows it until then: an error of any type `E`, or the
+        // payload of a panic, cannot.
+        let guard = borrow(unsafe { owner.0.as_mut() })?;
+        // SAFETY: as above; the guard leaves this value only as a borrow of it.
+        let guard = unsafe { std::mem::transmute::<HostMut<'_, T>, HostMut<'static, T>>(guard) };
+        let guard = MaybeUninit::new(guard);
+        Ok(Self { guard, owner })
     }
 
     /// Ends the access, and returns the owner of the buffer. The error of a copy that is written back is lost: [`close`](Self::close)
@@ -178,10 +187,11 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
 
     fn end(self) -> (Result<()>, Box<B>) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the guard is not used again, and borrows from the owner, which lives on. If this panics, the owner is leaked.
-        let closed = unsafe { this.guard.assume_init_read() }.close();
-        // SAFETY: the pointer is that of the box, and nothing borrows from it any longer.
-        (closed, unsafe { Box::from_raw(this.owner.as_ptr()) })
+        // SAFETY: neither is used again through `this`. A panic of the guard's write back drops the owner after the guard.
+        let (owner, guard) =
+            unsafe { (std::ptr::read(&this.owner), this.guard.assume_init_read()) };
+        let closed = guard.close();
+        (closed, owner.into_box())
     }
 
     /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
@@ -193,11 +203,8 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
 
 impl<T: 'static, B: 'static> Drop for HostOwnedMut<T, B> {
     fn drop(&mut self) {
-        // SAFETY: neither is used again, and the guard is dropped before the owner from which it borrows.
-        unsafe {
-            self.guard.assume_init_drop();
-            drop(Box::from_raw(self.owner.as_ptr()));
-        }
+        // SAFETY: it is not used again, and is dropped before the owner from which it borrows, also if it panics.
+        unsafe { self.guard.assume_init_drop() };
     }
 }
 

@@ -11,7 +11,7 @@ use crate::managed::hint::HintOutcome;
 use crate::resource::cache::By;
 
 /// What CUDA refuses advice for: memory of its managed pools, which is not of `cudaMallocManaged`.
-const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and UnifiedPool have it (memory of a ManagedPool takes prefetches)";
+const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and Pool have it (memory of a DriverPool takes prefetches)";
 
 impl<T> UnifiedBuffer<T> {
     /// Sets or unsets advice for the whole buffer
@@ -26,7 +26,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// [`Error::DeviceOutOfRange`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`. The
     /// outcome is [`HintOutcome::NotApplied`], which is no error, for memory that is not managed or that a pool of the driver has
-    /// ([`ManagedPool`](crate::ManagedPool)), for a device without concurrent managed access, or if the runtime is too old for the location.
+    /// ([`DriverPool`](crate::DriverPool)), for a device without concurrent managed access, or if the runtime is too old for the location.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
         self.as_view().advise(advice)

@@ -21,13 +21,13 @@ use std::ops::{Range, RangeBounds};
 /// Ranges of buffers that are prefetched together.
 ///
 /// A driver call takes longer than most small migrations. So ranges that are adjacent in one allocation, as buffers of a
-/// [`UnifiedPool`](crate::UnifiedPool) often are, are prefetched as one.
+/// [`Pool`](crate::Pool) often are, are prefetched as one.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Location, PoolOptions, PrefetchBatch, UnifiedPool};
+/// use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch};
 ///
-/// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
+/// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
 /// let stream = device.stream()?;
 /// let weights = pool.from_slice(&vec![0.5f32; 1 << 20])?;
 /// let bias = pool.from_slice(&vec![1u64; 256 << 10])?;

@@ -19,9 +19,9 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{ErrorKind, LimitedMemory, PoolOptions, UnifiedBuffer, UnifiedPool};
+/// use cuda_um::{ErrorKind, LimitedMemory, Pool, PoolOptions, UnifiedBuffer};
 ///
-/// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
+/// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
 /// let cache = LimitedMemory::new(pool.clone(), 1 << 20); // a part of the program that may use 1 MiB of the pool
 /// let entry = UnifiedBuffer::<u8>::zeroed_in(&cache, 700_000)?;
 /// let refused = UnifiedBuffer::<u8>::zeroed_in(&cache, 700_000).unwrap_err();

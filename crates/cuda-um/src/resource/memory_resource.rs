@@ -7,20 +7,19 @@ use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 
 /// A source of memory for buffers: [`ManagedMemory`](crate::ManagedMemory), [`DeviceMemory`](crate::DeviceMemory),
-/// [`PinnedMemory`](crate::PinnedMemory), the pools [`UnifiedPool`](crate::UnifiedPool), [`DevicePool`](crate::DevicePool) and
-/// [`PinnedPool`](crate::PinnedPool), and [`LimitedMemory`](crate::LimitedMemory) over any of them.
+/// [`PinnedMemory`](crate::PinnedMemory), the pools [`Pool`](crate::Pool) and [`DriverPool`](crate::DriverPool), and [`LimitedMemory`](crate::LimitedMemory) over any of them.
 ///
 /// Each buffer type has constructors that take a resource of its kind. A function that takes `&dyn MemoryResource` leaves the choice to
 /// its caller:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{ManagedMemory, MemoryResource, PoolOptions, Result, UnifiedBuffer, UnifiedPool};
+/// use cuda_um::{ManagedMemory, MemoryResource, Pool, PoolOptions, Result, UnifiedBuffer};
 ///
 /// fn load(memory: &dyn MemoryResource, weights: &[f32]) -> Result<UnifiedBuffer<f32>> {
 ///     UnifiedBuffer::from_slice_in(memory, weights)
 /// }
-/// let pooled = load(&UnifiedPool::new(&device, PoolOptions::default())?, &[0.5; 1000])?;
+/// let pooled = load(&Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?, &[0.5; 1000])?;
 /// let plain = load(&ManagedMemory::new(&device), &[0.5; 1000])?;
 /// assert_eq!(*pooled.host()?, *plain.host()?);
 /// # Ok::<(), cuda_um::Error>(())

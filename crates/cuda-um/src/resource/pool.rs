@@ -5,33 +5,28 @@ mod methods;
 pub(crate) mod advised;
 mod class;
 pub(crate) mod default;
-mod device;
 mod driver;
+mod driver_pool;
 mod free_block;
 mod heap;
 #[cfg(all(test, not(cuda_um_loom)))]
 mod heap_properties;
-mod managed;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/pool/mod.rs"]
 mod models;
-mod pinned;
 pub(crate) mod shard;
 mod shared;
 mod slabs;
-mod unified;
 
-pub use crate::resource::pool::device::DevicePool;
-pub use crate::resource::pool::managed::ManagedPool;
-pub use crate::resource::pool::pinned::PinnedPool;
-pub use crate::resource::pool::unified::UnifiedPool;
+pub use crate::resource::pool::driver_pool::DriverPool;
+pub use crate::resource::pool::slabs::Pool;
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::kind::Oversubscription;
 use crate::resource::pool::class::CHUNK;
 
-/// Options of a pool: [`UnifiedPool`], [`PinnedPool`], [`DevicePool`].
+/// Options of a [`Pool`] or a [`DriverPool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
     slab_bytes: usize,

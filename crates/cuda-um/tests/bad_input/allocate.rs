@@ -34,15 +34,15 @@ fn more_than_can_be_addressed() {
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
         "RegisteredBuffer::zeroed", "all that can be addressed": |w| RegisteredBuffer::<u32>::zeroed(&w.device, MOST)
             => OutOfMemory, ["zeroed", "host memory for 2305843009213693951 elements"];
-        "UnifiedPool::zeroed", "usize::MAX": |w| w.unified_pool.zeroed::<u32>(usize::MAX)
+        "UnifiedBuffer::zeroed_in", "usize::MAX": |w| UnifiedBuffer::<u32>::zeroed_in(&w.unified_pool, usize::MAX)
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
-        "UnifiedPool::uninit", "one too many": |w| w.unified_pool.uninit::<u32>(TOO_MANY)
+        "UnifiedBuffer::uninit_in", "one too many": |w| UnifiedBuffer::<u32>::uninit_in(&w.unified_pool, TOO_MANY)
             => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
-        "PinnedPool::zeroed", "usize::MAX": |w| w.pinned_pool.zeroed::<u32>(usize::MAX)
+        "PinnedBuffer::zeroed_in", "usize::MAX": |w| PinnedBuffer::<u32>::zeroed_in(&w.pinned_pool, usize::MAX)
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
-        "DevicePool::zeroed", "usize::MAX": |w| w.device_pool.zeroed::<u32>(usize::MAX)
+        "DeviceBuffer::zeroed_in", "usize::MAX": |w| DeviceBuffer::<u32>::zeroed_in(&w.device_pool, usize::MAX)
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
-        "DevicePool::uninit", "one too many": |w| w.device_pool.uninit::<u32>(TOO_MANY)
+        "DeviceBuffer::uninit_in", "one too many": |w| DeviceBuffer::<u32>::uninit_in(&w.device_pool, TOO_MANY)
             => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
     });
 }
@@ -70,20 +70,20 @@ fn more_than_there_is() {
             => OutOfMemory, ["68157440 bytes requested", "67108864"];
         "PinnedBuffer::zeroed", "all that can be addressed": |w| PinnedBuffer::<u32>::zeroed(&w.device, MOST)
             => OutOfMemory, ["cudaHostAlloc", "9223372036854775804 bytes requested"];
-        "UnifiedPool::zeroed", "more than the device has": |w| w.unified_pool.zeroed::<u32>(BEYOND)
+        "UnifiedBuffer::zeroed_in", "more than the device has": |w| UnifiedBuffer::<u32>::zeroed_in(&w.unified_pool, BEYOND)
             => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
-        "UnifiedPool::from_slice", "more than the device has": |w| w.unified_pool.from_slice(&vec![0u32; BEYOND])
+        "UnifiedBuffer::from_slice_in", "more than the device has": |w| UnifiedBuffer::from_slice_in(&w.unified_pool, &vec![0u32; BEYOND])
             => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
-        "UnifiedPool::uninit", "all that can be addressed": |w| w.unified_pool.uninit::<u32>(MOST)
+        "UnifiedBuffer::uninit_in", "all that can be addressed": |w| UnifiedBuffer::<u32>::uninit_in(&w.unified_pool, MOST)
             => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
-        "PinnedPool::zeroed", "all that can be addressed": |w| w.pinned_pool.zeroed::<u32>(MOST)
+        "PinnedBuffer::zeroed_in", "all that can be addressed": |w| PinnedBuffer::<u32>::zeroed_in(&w.pinned_pool, MOST)
             => OutOfMemory, ["cudaHostAlloc", "bytes requested"];
-        "DevicePool::zeroed", "all that can be addressed": |w| w.device_pool.zeroed::<u32>(MOST)
-            => OutOfMemory, ["9223372036854775804 bytes requested", "67108864"];
-        "DevicePool::from_slice", "more than the device has": |w| w.device_pool.from_slice(&vec![0u32; BEYOND])
-            => OutOfMemory, ["68157440 bytes requested", "67108864"];
-        "DevicePool::uninit", "more than the device has": |w| w.device_pool.uninit::<u32>(BEYOND)
-            => OutOfMemory, ["68157440 bytes requested", "67108864"];
+        "DeviceBuffer::zeroed_in", "all that can be addressed": |w| DeviceBuffer::<u32>::zeroed_in(&w.device_pool, MOST)
+            => OutOfMemory, ["9223372036854775808 bytes requested", "67108864"];
+        "DeviceBuffer::from_slice_in", "more than the device has": |w| DeviceBuffer::from_slice_in(&w.device_pool, &vec![0u32; BEYOND])
+            => OutOfMemory, ["69206016 bytes requested", "67108864"];
+        "DeviceBuffer::uninit_in", "more than the device has": |w| DeviceBuffer::<u32>::uninit_in(&w.device_pool, BEYOND)
+            => OutOfMemory, ["69206016 bytes requested", "67108864"];
     });
 }
 

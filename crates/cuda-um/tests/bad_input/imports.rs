@@ -3,7 +3,8 @@
 
 use crate::world::{World, cases, run};
 use cuda_um::{
-    DeviceBuffer, Exported, ManagedPool, PinnedBuffer, PoolOptions, Result, UnifiedBuffer,
+    DeviceBuffer, DriverPool, Exported, MemoryKind, PinnedBuffer, PoolOptions, Result,
+    UnifiedBuffer,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -91,11 +92,11 @@ fn work_and_exports() {
 #[test]
 fn managed_pools() {
     run(cases! {
-        "ManagedPool::new", "slabs of 3 MiB": |w| ManagedPool::new(&w.device, PoolOptions::default().slab_bytes(3 << 20))
+        "DriverPool::new", "slabs of 3 MiB": |w| DriverPool::new(&w.device, MemoryKind::Managed, PoolOptions::default().slab_bytes(3 << 20))
             => InvalidArgument, ["multiple of 2 MiB"];
         "UnifiedBuffer::into_raw", "a buffer without elements": |w| {
             let buffer = UnifiedBuffer::<u8>::zeroed_in(&w.unified_pool, 0)?;
             buffer.into_raw(&w.stream).map_err(|(_, error)| error)
-        } => NotSupported, ["a buffer with elements in memory of a ManagedPool"];
+        } => NotSupported, ["a buffer with elements in memory of a DriverPool"];
     });
 }

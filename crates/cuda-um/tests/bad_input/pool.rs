@@ -2,8 +2,8 @@
 
 use crate::world::{cases, run};
 use cuda_um::{
-    DeviceArena, DeviceBuffer, DeviceMemory, DevicePool, ManagedMemory, PinnedBuffer, PinnedMemory,
-    PinnedPool, PoolOptions, UnifiedBuffer, UnifiedPool,
+    DeviceArena, DeviceBuffer, DeviceMemory, ManagedMemory, MemoryKind, PinnedBuffer, PinnedMemory,
+    Pool, PoolOptions, UnifiedBuffer,
 };
 
 const MIB: usize = 1 << 20;
@@ -19,17 +19,17 @@ fn limit(bytes: usize) -> PoolOptions {
 #[test]
 fn slabs_that_cannot_be() {
     run(cases! {
-        "UnifiedPool::new", "slabs of 0 bytes": |w| UnifiedPool::new(&w.device, slabs(0))
+        "Pool::new", "Unified: slabs of 0 bytes": |w| Pool::new(&w.device, MemoryKind::Managed, slabs(0))
             => InvalidArgument, ["pool's slabs cannot be 0 bytes", "multiple of 2 MiB"];
-        "UnifiedPool::new", "slabs of 3 MiB": |w| UnifiedPool::new(&w.device, slabs(3 * MIB))
+        "Pool::new", "Unified: slabs of 3 MiB": |w| Pool::new(&w.device, MemoryKind::Managed, slabs(3 * MIB))
             => InvalidArgument, ["cannot be 3145728 bytes", "multiple of 2 MiB"];
-        "UnifiedPool::new", "slabs of usize::MAX": |w| UnifiedPool::new(&w.device, slabs(usize::MAX))
+        "Pool::new", "Unified: slabs of usize::MAX": |w| Pool::new(&w.device, MemoryKind::Managed, slabs(usize::MAX))
             => InvalidArgument, ["cannot be 18446744073709551615 bytes"];
-        "UnifiedPool::new", "slabs beyond isize::MAX": |w| UnifiedPool::new(&w.device, slabs(1 << 63))
+        "Pool::new", "Unified: slabs beyond isize::MAX": |w| Pool::new(&w.device, MemoryKind::Managed, slabs(1 << 63))
             => InvalidArgument, ["cannot be 9223372036854775808 bytes", "9223372036854775807"];
-        "PinnedPool::new", "slabs of 1 byte": |w| PinnedPool::new(&w.device, slabs(1))
+        "Pool::new", "Pinned: slabs of 1 byte": |w| Pool::new(&w.device, MemoryKind::Pinned, slabs(1))
             => InvalidArgument, ["cannot be 1 bytes", "multiple of 2 MiB"];
-        "DevicePool::new", "slabs of usize::MAX": |w| DevicePool::new(&w.device, slabs(usize::MAX))
+        "Pool::new", "Device: slabs of usize::MAX": |w| Pool::new(&w.device, MemoryKind::Device, slabs(usize::MAX))
             => InvalidArgument, ["cannot be 18446744073709551615 bytes"];
     });
 }
@@ -37,14 +37,14 @@ fn slabs_that_cannot_be() {
 #[test]
 fn limits() {
     run(cases! {
-        "UnifiedPool::zeroed", "a limit of 0": |w| UnifiedPool::new(&w.device, limit(0))?.zeroed::<u8>(1)
+        "UnifiedBuffer::zeroed_in", "a limit of 0": |w| UnifiedBuffer::<u8>::zeroed_in(&Pool::new(&w.device, MemoryKind::Managed, limit(0))?, 1)
             => OutOfMemory, ["the pool's limit of 0 bytes (PoolOptions::limit_bytes) leaves 0"];
-        "PinnedPool::zeroed", "a limit of 0": |w| PinnedPool::new(&w.device, limit(0))?.zeroed::<u8>(1)
+        "PinnedBuffer::zeroed_in", "a limit of 0": |w| PinnedBuffer::<u8>::zeroed_in(&Pool::new(&w.device, MemoryKind::Pinned, limit(0))?, 1)
             => OutOfMemory, ["the pool's limit of 0 bytes"];
-        "PinnedPool::from_slice", "more than the limit": |w| PinnedPool::new(&w.device, limit(2 * MIB))?.from_slice(&vec![1u8; 3 * MIB])
+        "PinnedBuffer::from_slice_in", "more than the limit": |w| PinnedBuffer::from_slice_in(&Pool::new(&w.device, MemoryKind::Pinned, limit(2 * MIB))?, &vec![1u8; 3 * MIB])
             => OutOfMemory, ["the pool's limit of 2097152 bytes", "leaves 2097152", "4194304 bytes requested"];
-        "DevicePool::zeroed", "more than the limit": |w| DevicePool::new(&w.device, limit(2 * MIB))?.zeroed::<u8>(2 * MIB + 1)
-            => OutOfMemory, ["the pool's limit of 2097152 bytes", "leaves 2097152", "2097408 bytes requested"];
+        "DeviceBuffer::zeroed_in", "more than the limit": |w| DeviceBuffer::<u8>::zeroed_in(&Pool::new(&w.device, MemoryKind::Device, limit(2 * MIB))?, 2 * MIB + 1)
+            => OutOfMemory, ["the pool's limit of 2097152 bytes", "leaves 2097152", "4194304 bytes requested"];
     });
 }
 
@@ -92,8 +92,8 @@ fn resources_of_another_kind() {
 #[test]
 fn huge_slabs_that_no_device_has() {
     let world = crate::world::World::new();
-    let pool = UnifiedPool::new(&world.device, slabs(1 << 62)).unwrap();
-    let buffer = pool.from_slice(&[3u8; 5000]).unwrap();
+    let pool = Pool::new(&world.device, MemoryKind::Managed, slabs(1 << 62)).unwrap();
+    let buffer = UnifiedBuffer::from_slice_in(&pool, &[3u8; 5000]).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [3; 5000]);
     assert!(pool.stats().reserved_bytes <= 2 * MIB, "{:?}", pool.stats());
 }

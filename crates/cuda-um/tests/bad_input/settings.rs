@@ -28,7 +28,7 @@ fn default_pools() {
         "Device::set_pool_options", "slabs of 1 byte": |w| w.device.set_pool_options(MemoryKind::Pinned, PoolOptions::default().slab_bytes(1))
             => InvalidArgument, ["the size of a pool's slabs cannot be 1 bytes", "multiple of 2 MiB"];
         "Device::set_pool_options", "a pool in use": |w| {
-            w.device.unified_pool()?;
+            w.device.pool(MemoryKind::Managed)?;
             w.device.set_pool_options(MemoryKind::Managed, None)
         } => InvalidArgument, ["the options of a default pool cannot be None", "before the first use of managed memory on device 0"];
     });

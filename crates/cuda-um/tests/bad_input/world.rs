@@ -1,9 +1,9 @@
 //! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has not changed any of them.
 
 use cuda_um::{
-    Device, DeviceArena, DeviceBuffer, DevicePool, Error, ErrorKind, Event, MemoryInfo,
-    PinnedBuffer, PinnedPool, Placement, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer,
-    Residency, Result, Stream, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    Device, DeviceArena, DeviceBuffer, Error, ErrorKind, Event, MemoryInfo, MemoryKind,
+    PinnedBuffer, Placement, Pool, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer,
+    Residency, Result, Stream, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::cudaError;
@@ -35,10 +35,10 @@ pub struct World {
     pub shorter: DeviceBuffer<u32>,
     pub on_second: DeviceBuffer<u32>,
     pub of_other: UnifiedBuffer<u32>,
-    pub unified_pool: UnifiedPool,
-    pub pinned_pool: PinnedPool,
+    pub unified_pool: Pool,
+    pub pinned_pool: Pool,
     pub arena: DeviceArena,
-    pub device_pool: DevicePool,
+    pub device_pool: Pool,
     pub add: Add,
     /// Declared last, so that it is dropped after all objects; its drop checks that nothing is left.
     sim: Checked,
@@ -115,8 +115,8 @@ impl World {
         let other = (other, its_stream);
         let contents = contents();
         let mapped = UnifiedOptions::default().placement(Placement::Mapped);
-        let unified_pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
-        let mut pooled = unified_pool.zeroed(LEN).unwrap();
+        let unified_pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+        let mut pooled = UnifiedBuffer::zeroed_in(&unified_pool, LEN).unwrap();
         pooled.copy_from_host(&contents).unwrap();
         let world = Self {
             untimed: stream.record().unwrap(),
@@ -128,9 +128,9 @@ impl World {
             shorter: DeviceBuffer::zeroed(&device, LEN - 1).unwrap(),
             on_second: DeviceBuffer::zeroed(&second.0, LEN).unwrap(),
             of_other: UnifiedBuffer::zeroed(&other.0, LEN).unwrap(),
-            pinned_pool: PinnedPool::new(&device, PoolOptions::default()).unwrap(),
+            pinned_pool: Pool::new(&device, MemoryKind::Pinned, PoolOptions::default()).unwrap(),
             arena: DeviceArena::new(&device, 4 << 20).unwrap(),
-            device_pool: DevicePool::new(&device, PoolOptions::default()).unwrap(),
+            device_pool: Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap(),
             add: Add::load(&device),
             unified_pool,
             pooled,
@@ -142,7 +142,7 @@ impl World {
             _sim_of_other,
         };
         // From here on, objects that are created once exist: the chunks that stage copies, the events of waits, a retired pool of the driver.
-        drop(DevicePool::new(&world.device, PoolOptions::default()).unwrap());
+        drop(Pool::new(&world.device, MemoryKind::Device, PoolOptions::default()).unwrap());
         // The pool is retired by the thread that frees.
         world.device.runtime().reclaim().unwrap();
         assert_eq!(world.on_device.to_vec().unwrap(), contents);

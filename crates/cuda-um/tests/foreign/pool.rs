@@ -1,7 +1,7 @@
 //! Managed memory of the driver's pool.
 
 use cuda_um::{
-    Advice, Device, Error, ErrorKind, LimitedMemory, Location, ManagedPool, MemoryKind,
+    Advice, Device, DriverPool, Error, ErrorKind, LimitedMemory, Location, MemoryKind,
     MemoryResource, PoolOptions, UnifiedBuffer, sys,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
@@ -11,8 +11,8 @@ fn machine() -> (Checked, Device, cuda_um::Stream) {
     simulated_with(|builder| builder.gpu(Gpu::H200).cuda(CudaVersion::V13_0))
 }
 
-fn pool(device: &Device) -> ManagedPool {
-    ManagedPool::new(device, PoolOptions::default()).unwrap()
+fn pool(device: &Device) -> DriverPool {
+    DriverPool::new(device, MemoryKind::Managed, PoolOptions::default()).unwrap()
 }
 
 /// Another library's `cudaFreeAsync`.
@@ -26,7 +26,7 @@ fn their_free(sim: &Sim, address: *mut u8, stream: &cuda_um::Stream) {
 fn it_is_there_from_13_0_on_and_an_error_tells_why_not() {
     let (_sim, device, _) = device();
     let version = device.runtime().version();
-    let outcome = ManagedPool::new(&device, PoolOptions::default());
+    let outcome = DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default());
     if (version.major, version.minor) >= (13, 0) && is_concurrent(&device) {
         let pool = outcome.unwrap();
         assert_eq!(pool.kind(), MemoryKind::Managed);
@@ -35,7 +35,7 @@ fn it_is_there_from_13_0_on_and_an_error_tells_why_not() {
         assert_eq!(pool.stats().live_buffers, 1);
         drop(buffer);
         assert_eq!(pool.stats().live_buffers, 0);
-        assert!(format!("{pool:?}").contains("managed memory of the driver's pool"));
+        assert!(format!("{pool:?}").contains("DriverPool { device: 0, kind: Managed"));
     } else {
         let error = outcome.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotSupported);
@@ -53,7 +53,7 @@ fn it_is_there_from_13_0_on_and_an_error_tells_why_not() {
 fn an_old_version_is_named() {
     let (_sim, device, _) =
         simulated_with(|builder| builder.gpu(Gpu::H200).cuda(CudaVersion::V12_9));
-    let error = ManagedPool::new(&device, PoolOptions::default()).unwrap_err();
+    let error = DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap_err();
     assert!(
         error.to_string().ends_with("and there is CUDA 12.9"),
         "{error}"
@@ -123,7 +123,7 @@ fn other_memory_comes_back_with_the_error() {
     let buffer = UnifiedBuffer::from_slice(&device, &[1u32, 2]).unwrap();
     let (buffer, error) = buffer.into_raw(&stream).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotSupported);
-    assert!(error.to_string().contains("ManagedPool"), "{error}");
+    assert!(error.to_string().contains("DriverPool"), "{error}");
     assert_eq!(buffer.to_vec().unwrap(), [1, 2]);
     let empty = UnifiedBuffer::<u32>::zeroed(&device, 0).unwrap();
     assert!(empty.into_raw(&stream).is_err());
@@ -143,7 +143,12 @@ fn limits_hold_for_given_memory() {
     assert_eq!(limited.stats().live_bytes, 0);
     their_free(&sim, address.as_ptr(), &stream);
     stream.synchronize().unwrap();
-    let bounded = ManagedPool::new(&device, PoolOptions::default().limit_bytes(1 << 20)).unwrap();
+    let bounded = DriverPool::new(
+        &device,
+        MemoryKind::Managed,
+        PoolOptions::default().limit_bytes(1 << 20),
+    )
+    .unwrap();
     let error = UnifiedBuffer::<u8>::zeroed_in(&bounded, (1 << 20) + 1).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
     let total = device.memory_info().unwrap().total_bytes;

@@ -5,16 +5,16 @@ use crate::model::numbers;
 use crate::operation::{Kind, Start};
 use crate::world::Side;
 use cuda_um::{
-    DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, Placement, PoolOptions, Result,
-    UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    DeviceBuffer, MemoryKind, PinnedBuffer, Placement, Pool, PoolOptions, Result, UnifiedBuffer,
+    UnifiedOptions,
 };
 
 /// The pools of one device, created when they are needed.
 #[derive(Default)]
 pub struct Pools {
-    unified: Option<UnifiedPool>,
-    device: Option<DevicePool>,
-    pinned: Option<PinnedPool>,
+    unified: Option<Pool>,
+    device: Option<Pool>,
+    pinned: Option<Pool>,
 }
 
 /// Small slabs, so that some buffers have dedicated slabs.
@@ -64,13 +64,21 @@ impl Pools {
         };
         Ok(match kind {
             Kind::UnifiedPool => {
-                let pool = ready(&mut self.unified, || UnifiedPool::new(device, options()))?;
+                let pool = ready(&mut self.unified, || {
+                    Pool::new(device, MemoryKind::Managed, options())
+                })?;
                 Buffer::Unified(match (stored, from) {
                     (Some((seed, stream)), _) => {
-                        stored!(pool.uninit::<u32>(len), side, len, seed, stream)
+                        stored!(
+                            UnifiedBuffer::<u32>::uninit_in(pool, len),
+                            side,
+                            len,
+                            seed,
+                            stream
+                        )
                     }
-                    (None, Some(from)) => pool.from_slice(&from)?,
-                    (None, None) => pool.zeroed(len)?,
+                    (None, Some(from)) => UnifiedBuffer::from_slice_in(pool, &from)?,
+                    (None, None) => UnifiedBuffer::zeroed_in(pool, len)?,
                 })
             }
             Kind::Device => Buffer::Device(match (stored, from) {
@@ -85,13 +93,21 @@ impl Pools {
                 (None, None) => DeviceBuffer::zeroed(device, len)?,
             }),
             Kind::DevicePool => {
-                let pool = ready(&mut self.device, || DevicePool::new(device, options()))?;
+                let pool = ready(&mut self.device, || {
+                    Pool::new(device, MemoryKind::Device, options())
+                })?;
                 Buffer::Device(match (stored, from) {
                     (Some((seed, stream)), _) => {
-                        stored!(pool.uninit::<u32>(len), side, len, seed, stream)
+                        stored!(
+                            DeviceBuffer::<u32>::uninit_in(pool, len),
+                            side,
+                            len,
+                            seed,
+                            stream
+                        )
                     }
-                    (None, Some(from)) => pool.from_slice(&from)?,
-                    (None, None) => pool.zeroed(len)?,
+                    (None, Some(from)) => DeviceBuffer::from_slice_in(pool, &from)?,
+                    (None, None) => DeviceBuffer::zeroed_in(pool, len)?,
                 })
             }
             Kind::Pinned => Buffer::Pinned(match from {
@@ -99,10 +115,12 @@ impl Pools {
                 None => PinnedBuffer::zeroed(device, len)?,
             }),
             Kind::PinnedPool => {
-                let pool = ready(&mut self.pinned, || PinnedPool::new(device, options()))?;
+                let pool = ready(&mut self.pinned, || {
+                    Pool::new(device, MemoryKind::Pinned, options())
+                })?;
                 Buffer::Pinned(match from {
-                    Some(from) => pool.from_slice(&from)?,
-                    None => pool.zeroed(len)?,
+                    Some(from) => PinnedBuffer::from_slice_in(pool, &from)?,
+                    None => PinnedBuffer::zeroed_in(pool, len)?,
                 })
             }
             unified => {
@@ -136,9 +154,9 @@ impl Pools {
     /// Number of live buffers of this kind.
     pub fn live_buffers(&self, kind: Kind) -> usize {
         let stats = match kind {
-            Kind::UnifiedPool => self.unified.as_ref().map(UnifiedPool::stats),
-            Kind::DevicePool => self.device.as_ref().map(DevicePool::stats),
-            Kind::PinnedPool => self.pinned.as_ref().map(PinnedPool::stats),
+            Kind::UnifiedPool => self.unified.as_ref().map(Pool::stats),
+            Kind::DevicePool => self.device.as_ref().map(Pool::stats),
+            Kind::PinnedPool => self.pinned.as_ref().map(Pool::stats),
             _ => None,
         };
         stats.map_or(0, |stats| stats.live_buffers)

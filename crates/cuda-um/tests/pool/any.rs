@@ -1,70 +1,92 @@
 //! A pool of any kind, and a buffer of any type.
 
 use cuda_um::{
-    DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolStats, Result, Stream, UnifiedBuffer,
-    UnifiedPool, ViewMut,
+    DeviceBuffer, DriverPool, MemoryKind, MemoryResource, PinnedBuffer, Pool, PoolStats, Result,
+    Stream, UnifiedBuffer, ViewMut,
 };
 
 #[derive(Clone, Debug)]
-pub enum Any<U, D, P> {
-    Unified(U),
-    Device(D),
-    Pinned(P),
+pub enum AnyPool {
+    Slabs(Pool),
+    Driver(DriverPool),
 }
 
-pub type Pool = Any<UnifiedPool, DevicePool, PinnedPool>;
-pub type Buffer = Any<UnifiedBuffer<u32>, DeviceBuffer<u32>, PinnedBuffer<u32>>;
+#[derive(Debug)]
+pub enum Buffer {
+    Unified(UnifiedBuffer<u32>),
+    Device(DeviceBuffer<u32>),
+    Pinned(PinnedBuffer<u32>),
+}
 
 /// Calls the same method of each.
 macro_rules! each {
     ($this:expr, $it:ident => $call:expr) => {
         match $this {
-            Any::Unified($it) => $call,
-            Any::Device($it) => $call,
-            Any::Pinned($it) => $call,
+            Buffer::Unified($it) => $call,
+            Buffer::Device($it) => $call,
+            Buffer::Pinned($it) => $call,
         }
     };
 }
 
-/// The same, with a result of the same kind.
-macro_rules! map {
-    ($this:expr, $it:ident => $call:expr) => {
-        match $this {
-            Any::Unified($it) => Any::Unified($call),
-            Any::Device($it) => Any::Device($call),
-            Any::Pinned($it) => Any::Pinned($call),
-        }
-    };
+/// A buffer of the pool's kind.
+macro_rules! make {
+    ($pool:expr, $make:ident, $($argument:expr),*) => {{
+        let resource = $pool.resource();
+        Ok(match resource.kind() {
+            MemoryKind::Managed => Buffer::Unified(UnifiedBuffer::$make(resource, $($argument),*)?),
+            MemoryKind::Device => Buffer::Device(DeviceBuffer::$make(resource, $($argument),*)?),
+            _ => Buffer::Pinned(PinnedBuffer::$make(resource, $($argument),*)?),
+        })
+    }};
 }
 
-impl Pool {
+impl AnyPool {
+    pub fn resource(&self) -> &dyn MemoryResource {
+        match self {
+            Self::Slabs(pool) => pool,
+            Self::Driver(pool) => pool,
+        }
+    }
+
     pub fn zeroed(&self, len: usize) -> Result<Buffer> {
-        Ok(map!(self, pool => pool.zeroed(len)?))
+        make!(self, zeroed_in, len)
     }
 
     pub fn copy_of(&self, elements: &[u32]) -> Result<Buffer> {
-        Ok(map!(self, pool => pool.from_slice(elements)?))
+        make!(self, from_slice_in, elements)
     }
 
     /// Memory with the contents of its former owner; in pinned memory zeros.
     pub fn uninit(&self, len: usize) -> Result<Buffer> {
+        let resource = self.resource();
         // SAFETY: the tests write it first, or read data of the former owner; any bytes are a valid element.
         #[allow(unsafe_code, reason = "the tests check what an allocation does")]
         unsafe {
-            Ok(match self {
-                Self::Unified(pool) => Any::Unified(pool.uninit(len)?.assume_init()),
-                Self::Device(pool) => Any::Device(pool.uninit(len)?.assume_init()),
-                Self::Pinned(pool) => Any::Pinned(pool.zeroed(len)?),
+            Ok(match resource.kind() {
+                MemoryKind::Managed => {
+                    Buffer::Unified(UnifiedBuffer::uninit_in(resource, len)?.assume_init())
+                }
+                MemoryKind::Device => {
+                    Buffer::Device(DeviceBuffer::uninit_in(resource, len)?.assume_init())
+                }
+                _ => Buffer::Pinned(PinnedBuffer::zeroed_in(resource, len)?),
             })
         }
     }
 
     pub fn stats(&self) -> PoolStats {
-        each!(self, pool => pool.stats())
+        match self {
+            Self::Slabs(pool) => pool.stats(),
+            Self::Driver(pool) => pool.stats(),
+        }
     }
 
     pub fn trim(&self) -> usize {
-        each!(self, pool => pool.trim())
+        match self {
+            Self::Slabs(pool) => pool.trim(),
+            Self::Driver(pool) => pool.trim(),
+        }
     }
 }
 

@@ -73,7 +73,7 @@ fn pages_that_stayed_on_the_device_are_not_prefetched_again() {
 #[test]
 fn pages_that_neighbours_or_advice_may_have_moved_are_prefetched_again() {
     let (sim, device, _stream) = simulated(Gpu::H200);
-    let pool = device.unified_pool().unwrap().unwrap();
+    let pool = device.pool(MemoryKind::Managed).unwrap().unwrap();
     let limited = LimitedMemory::new(pool.clone(), None);
     for memory in [&pool as &dyn MemoryResource, &limited] {
         let make = || UnifiedBuffer::<u32>::zeroed_in(memory, 1000).unwrap();
@@ -164,13 +164,13 @@ fn buffers_do_not_keep_the_pools() {
     let first = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let second = UnifiedBuffer::<u32>::zeroed(first.device(), 100).unwrap();
     assert_eq!(calls(&sim, "cudaMallocManaged"), 1);
-    let pool = device.unified_pool().unwrap().unwrap();
+    let pool = device.pool(MemoryKind::Managed).unwrap().unwrap();
     assert_eq!(pool.device().ordinal(), 0);
     assert_eq!(pool.stats().live_buffers, 2);
     drop((device, stream, pool));
     let alone = UnifiedBuffer::<u32>::zeroed(second.device(), 100).unwrap();
     assert_eq!(calls(&sim, "cudaMallocManaged"), 2, "no pool is left");
-    assert!(second.device().unified_pool().unwrap().is_none());
+    assert!(second.device().pool(MemoryKind::Managed).unwrap().is_none());
     assert_eq!(alone.to_vec().unwrap(), first.to_vec().unwrap());
     drop((first, second));
     assert_eq!(live(&sim, "cudaMallocManaged"), 1, "the slab is free");
@@ -199,7 +199,7 @@ fn a_variable_turns_the_pools_off() {
                 drop(DeviceBuffer::<u8>::zeroed(&device, 100).unwrap());
                 device.runtime().reclaim().unwrap();
                 assert_eq!(live(&sim, "cudaMalloc"), 0);
-                assert!(device.device_pool().unwrap().is_none());
+                assert!(device.pool(MemoryKind::Device).unwrap().is_none());
             }
             wrong => {
                 let error = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap_err();

@@ -1,37 +1,34 @@
 //! The driver's pools of device memory: order, other devices, frees that fail.
 
 use crate::{Driver, on_each, small_slabs};
-use cuda_um::{Device, DeviceBuffer, DevicePool, Error, PinnedBuffer, PoolOptions, UnifiedBuffer};
+use cuda_um::{
+    Device, DeviceBuffer, DriverPool, Error, ErrorKind, MemoryKind, PinnedBuffer, UnifiedBuffer,
+};
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{calls, no_memory_left, simulated, simulated_with};
 
-fn pool(device: &Device) -> DevicePool {
-    DevicePool::new(device, small_slabs()).unwrap()
+fn pool(device: &Device) -> DriverPool {
+    DriverPool::new(device, MemoryKind::Device, small_slabs()).unwrap()
 }
 
 #[test]
-fn the_device_decides_where_the_memory_is() {
-    for (gpu, ordered) in [(Gpu::H200, true), (Gpu::Maxwell, false)] {
-        let (sim, device, _) = simulated(gpu);
-        let pool = pool(&device);
-        assert_eq!(device.capabilities().memory_pools, ordered);
-        assert_eq!(pool.is_stream_ordered(), ordered);
-        assert_eq!(format!("{pool:?}").contains("driver's pool"), ordered);
-        drop(pool.from_slice(&[1u8; 100]).unwrap());
-        assert_eq!(calls(&sim, "cudaMallocFromPoolAsync"), usize::from(ordered));
-        assert_eq!(calls(&sim, "cudaMalloc"), usize::from(!ordered));
-    }
-    // A device that reports pools, but cannot create any.
+fn what_a_device_or_the_driver_lacks_is_named() {
+    let (_sim, device, _) = simulated(Gpu::Maxwell);
+    let new = |device: &Device, kind| DriverPool::new(device, kind, small_slabs());
+    let error = new(&device, MemoryKind::Device).unwrap_err().to_string();
+    assert!(error.contains("has no memory pools"), "{error}");
     let (sim, device, _) = simulated(Gpu::H200);
+    let error = new(&device, MemoryKind::Pinned).unwrap_err().to_string();
+    assert!(error.contains("managed memory or device memory"), "{error}");
+    // A device that reports pools, but cannot create any.
     sim.fail(Fail::call("cudaMemPoolCreate").with(cudaError::cudaErrorNotSupported));
-    let slabs = pool(&device);
-    assert!(!slabs.is_stream_ordered());
-    assert_eq!(slabs.from_slice(&[5; 3]).unwrap().to_vec().unwrap(), [5; 3]);
-    // Any other failure is returned, and nothing is left of the attempt.
+    let error = new(&device, MemoryKind::Device).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    // Nothing is left of an attempt that fails.
     for call in ["cudaMemPoolCreate", "cudaMemPoolSetAttribute"] {
         sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
-        let error = DevicePool::new(&device, PoolOptions::default()).unwrap_err();
+        let error = new(&device, MemoryKind::Device).unwrap_err();
         assert!(
             matches!(&error, Error::Call { call: found, .. } if *found == call),
             "{error}"
@@ -39,7 +36,7 @@ fn the_device_decides_where_the_memory_is() {
     }
     // The pool of the failed attempt has no memory, and serves the next owner.
     let before = calls(&sim, "cudaMemPoolCreate");
-    assert!(pool(&device).is_stream_ordered());
+    drop(pool(&device));
     assert_eq!(calls(&sim, "cudaMemPoolCreate"), before);
 }
 
@@ -52,7 +49,7 @@ fn pools_of_the_driver_are_not_destroyed_while_the_runtime_lives() {
     for round in 1..=3 {
         let pool = pool(&device);
         let data = vec![round; 1 << 20];
-        let buffer = pool.from_slice(&data).unwrap();
+        let buffer = DeviceBuffer::from_slice_in(&pool, &data).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), data);
         drop((buffer, pool));
         device.runtime().reclaim().unwrap();
@@ -78,8 +75,8 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
         (second.stream().unwrap(), third.stream().unwrap())
     };
     let (pool_here, pool_there) = (pool(&first), pool(&second));
-    let mut here = pool_here.from_slice(&[1u32, 2, 3]).unwrap();
-    let mut there = pool_there.zeroed::<u32>(3).unwrap();
+    let mut here = DeviceBuffer::from_slice_in(&pool_here, &[1u32, 2, 3]).unwrap();
+    let mut there = DeviceBuffer::<u32>::zeroed_in(&pool_there, 3).unwrap();
     let mut plain = DeviceBuffer::<u32>::zeroed(&second, 3).unwrap();
     let mut managed = UnifiedBuffer::<u32>::zeroed(&second, 3).unwrap();
     let mut pinned = PinnedBuffer::<u32>::zeroed(&second, 3).unwrap();
@@ -107,7 +104,10 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
         on_second.copy(&here, &mut managed),
         on_second.copy(&pinned, &mut here),
         on_third.copy(&here, &mut there),
-        on_second.copy(&pool_here.from_slice(&[5u32; 3]).unwrap(), &mut here),
+        on_second.copy(
+            &DeviceBuffer::from_slice_in(&pool_here, &[5u32; 3]).unwrap(),
+            &mut here,
+        ),
         here.fill_on(1, &on_second),
     ] {
         let Err(Error::DeviceMismatch {
@@ -200,8 +200,8 @@ fn what_cannot_be_freed_is_leaked_and_counted() {
     );
     let pool = pool(&device);
     let (lost, closed) = (
-        pool.uninit::<u8>(100).unwrap(),
-        pool.uninit::<u8>(100).unwrap(),
+        DeviceBuffer::<u8>::uninit_in(&pool, 100).unwrap(),
+        DeviceBuffer::<u8>::uninit_in(&pool, 100).unwrap(),
     );
     sim.fail(Fail::call("cudaFreeAsync"));
     drop(lost);
@@ -215,7 +215,13 @@ fn what_cannot_be_freed_is_leaked_and_counted() {
         })
     ));
     assert_eq!(pool.stats().live_bytes, 512);
-    assert_eq!(pool.from_slice(&[1; 9]).unwrap().to_vec().unwrap(), [1; 9]);
+    assert_eq!(
+        DeviceBuffer::from_slice_in(&pool, &[1; 9])
+            .unwrap()
+            .to_vec()
+            .unwrap(),
+        [1; 9]
+    );
     drop(pool);
 }
 
@@ -223,12 +229,11 @@ fn what_cannot_be_freed_is_leaked_and_counted() {
 fn beside_a_host_guard_without_concurrent_access() {
     let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let pool = pool(&device);
-    assert!(pool.is_stream_ordered());
     let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let mut buffer = pool.zeroed::<u32>(100).unwrap();
+    let mut buffer = DeviceBuffer::<u32>::zeroed_in(&pool, 100).unwrap();
     buffer.fill_on(1, &stream).unwrap();
     let guard = managed.host_mut().unwrap();
-    drop(pool.uninit::<u8>(1).unwrap());
+    drop(DeviceBuffer::<u8>::uninit_in(&pool, 1).unwrap());
     assert_eq!(pool.stats().live_buffers, 1);
     sim.clear_trace();
     drop(buffer);
@@ -239,7 +244,7 @@ fn beside_a_host_guard_without_concurrent_access() {
         "a guard holds only kernels and managed memory"
     );
     drop(guard);
-    drop(pool.uninit::<u8>(1).unwrap());
+    drop(DeviceBuffer::<u8>::uninit_in(&pool, 1).unwrap());
     drop((pool, managed));
     no_memory_left(&sim, device.runtime());
 }

@@ -10,8 +10,8 @@ mod reuse;
 mod threads;
 mod unified;
 
-use any::{Any, Buffer, Pool};
-use cuda_um::{Device, DevicePool, PinnedPool, PoolOptions, Result, Stream, UnifiedPool};
+use any::{AnyPool, Buffer};
+use cuda_um::{Device, DriverPool, MemoryKind, Pool, PoolOptions, Result, Stream};
 use cuda_um_sim::{Builder, Fail, Gpu};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, Checked, device, no_memory_left, simulated_with};
@@ -53,15 +53,8 @@ struct Setup {
 impl Setup {
     /// `None` if the machine has no such pool.
     fn new((sim, device, stream): (Option<Checked>, Device, Stream), kind: Kind) -> Option<Self> {
-        match (kind, device.capabilities().memory_pools, &sim) {
-            // Without such pools all device memory is in slabs, and with them none.
-            (Driver, false, _) | (Slabs, true, None) => return None,
-            (Slabs, true, Some(sim)) => {
-                let refused = Fail::call("cudaMemPoolCreate");
-                let refused = refused.with(cudaError::cudaErrorNotSupported);
-                sim.fail(refused.from_then_on());
-            }
-            _ => {}
+        if kind == Driver && !device.capabilities().memory_pools {
+            return None;
         }
         let add = Add::load(&device);
         Some(Self {
@@ -103,15 +96,19 @@ impl Setup {
         self.sim().breaks("an injected error breaks it");
     }
 
-    fn open(&self, options: PoolOptions) -> Result<Pool> {
-        Ok(match self.kind {
-            Unified => Any::Unified(UnifiedPool::new(&self.device, options)?),
-            Driver | Slabs => Any::Device(DevicePool::new(&self.device, options)?),
-            Pinned => Any::Pinned(PinnedPool::new(&self.device, options)?),
-        })
+    fn open(&self, options: PoolOptions) -> Result<AnyPool> {
+        let slabs = |kind| Pool::new(&self.device, kind, options).map(AnyPool::Slabs);
+        match self.kind {
+            Unified => slabs(MemoryKind::Managed),
+            Slabs => slabs(MemoryKind::Device),
+            Pinned => slabs(MemoryKind::Pinned),
+            Driver => {
+                DriverPool::new(&self.device, MemoryKind::Device, options).map(AnyPool::Driver)
+            }
+        }
     }
 
-    fn pool(&self) -> Pool {
+    fn pool(&self) -> AnyPool {
         self.open(small_slabs()).unwrap()
     }
 
@@ -122,7 +119,7 @@ impl Setup {
     }
 
     /// Drops a buffer of 100 elements with a kernel in progress; a pool in slabs reuses its memory, at this address, next.
-    fn leave_in_use(&self, pool: &Pool, stream: &Stream) -> usize {
+    fn leave_in_use(&self, pool: &AnyPool, stream: &Stream) -> usize {
         let mut buffer = pool.zeroed(100).unwrap();
         self.add(100, 1, &mut buffer, stream);
         buffer.address()

@@ -1,14 +1,14 @@
 //! Pools of pinned memory: addresses for kernels, and waits of the host.
 
-use crate::any::Pool;
+use crate::any::AnyPool;
 use crate::{Pinned, Setup, on_each, on_each_with, small_slabs};
-use cuda_um::{DeviceBuffer, PinnedBuffer, PinnedPool};
+use cuda_um::{DeviceBuffer, MemoryKind, PinnedBuffer, Pool};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::device;
 use std::time::Duration;
 
 /// A dropped buffer that a paused stream still copies from; this block is reused next.
-fn leave_in_use(it: &Setup, pool: &Pool, to: &mut DeviceBuffer<u32>) -> usize {
+fn leave_in_use(it: &Setup, pool: &AnyPool, to: &mut DeviceBuffer<u32>) -> usize {
     let source = pool.copy_of(&[4; 100]).unwrap();
     source.copy_to(to, &it.stream);
     source.address()
@@ -17,8 +17,10 @@ fn leave_in_use(it: &Setup, pool: &Pool, to: &mut DeviceBuffer<u32>) -> usize {
 #[test]
 fn kernels_get_the_blocks_own_address() {
     let (_sim, device, _) = device();
-    let pool = PinnedPool::new(&device, small_slabs()).unwrap();
-    let buffers: Vec<PinnedBuffer<u32>> = (0..3).map(|_| pool.zeroed(100).unwrap()).collect();
+    let pool = Pool::new(&device, MemoryKind::Pinned, small_slabs()).unwrap();
+    let buffers: Vec<PinnedBuffer<u32>> = (0..3)
+        .map(|_| PinnedBuffer::zeroed_in(&pool, 100).unwrap())
+        .collect();
     // The difference between the device address and the host address of a slab.
     let distance = |buffer: &PinnedBuffer<u32>| {
         buffer.device_ptr().unwrap().addr() as isize - buffer.as_ptr().addr() as isize

@@ -1,6 +1,6 @@
 //! Pools of managed memory: host access, advice, devices without concurrent managed access.
 
-use crate::any::{Any, Buffer};
+use crate::any::Buffer;
 use crate::{KIB, Unified, on_each, on_each_here, on_each_with};
 use cuda_um::{Advice, ErrorKind, Location, Result, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu};
@@ -12,7 +12,7 @@ const LEN: usize = 16 * KIB;
 
 fn unified(buffer: Result<Buffer>) -> UnifiedBuffer<u32> {
     match buffer.unwrap() {
-        Any::Unified(buffer) => buffer,
+        Buffer::Unified(buffer) => buffer,
         other => panic!("{other:?}"),
     }
 }

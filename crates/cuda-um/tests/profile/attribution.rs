@@ -4,8 +4,8 @@ use crate::alone::{alone, operations};
 use cuda_um::profile::Profiler;
 use cuda_um::profile::trace::{Operation, OperationKind, Place, Trace};
 use cuda_um::{
-    Advice, DeviceBuffer, Location, PinnedBuffer, PoolOptions, PrefetchBatch, UnifiedBuffer,
-    UnifiedPool,
+    Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, PrefetchBatch,
+    UnifiedBuffer,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, device, simulated, without_pools};
@@ -56,15 +56,15 @@ fn buffers_have_names_sites_and_lives() {
 fn buffers_of_a_pool_lie_in_their_slab() {
     let _alone = alone();
     let (_sim, device, stream) = device();
-    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
-    let mut old = pool.zeroed::<f32>(1000).unwrap();
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+    let mut old = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000).unwrap();
     old.set_name("old");
     for started_before in [true, false] {
-        let fresh = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let fresh = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
         let profiler = Profiler::start(device.runtime()).unwrap();
         let pool = if started_before { &pool } else { &fresh };
         old.fill_on(1.0, &stream).unwrap();
-        let mut new = pool.zeroed::<u64>(3000).unwrap();
+        let mut new = UnifiedBuffer::<u64>::zeroed_in(pool, 3000).unwrap();
         new.set_name(String::from("new"));
         let trace = profiler.stop().unwrap();
         let slabs: Vec<_> = trace

@@ -10,7 +10,7 @@ mod progress;
 mod worker;
 
 use budget::{Budget, CAP_BYTES, POOL_BYTES, RING_BYTES};
-use cuda_um::{Device, DevicePool, PinnedPool, PoolOptions, TransferOptions, UnifiedPool};
+use cuda_um::{Device, MemoryKind, Pool, PoolOptions, TransferOptions};
 use cuda_um_sim::Leak;
 use cuda_um_testkit::watchdog::say;
 use fastrand::Rng;
@@ -45,9 +45,9 @@ impl Shared {
         Self {
             device: device.clone(),
             streams: (0..STREAMS).map(|_| device.stream().unwrap()).collect(),
-            unified: UnifiedPool::new(device, options).unwrap(),
-            pinned: PinnedPool::new(device, options).unwrap(),
-            on_device: DevicePool::new(device, options).unwrap(),
+            unified: Pool::new(device, MemoryKind::Managed, options).unwrap(),
+            pinned: Pool::new(device, MemoryKind::Pinned, options).unwrap(),
+            on_device: Pool::new(device, MemoryKind::Device, options).unwrap(),
             kernels: Kernels::load(device),
         }
     }

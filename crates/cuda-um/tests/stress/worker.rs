@@ -5,8 +5,7 @@ use super::item::{Buffer, Content, Item};
 use super::kernels::{Affine, Kernels};
 use super::progress::Progress;
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool, Result,
-    Stream, UnifiedBuffer, UnifiedPool,
+    Device, DeviceBuffer, ErrorKind, Location, PinnedBuffer, Pool, Result, Stream, UnifiedBuffer,
 };
 use cuda_um_testkit::watchdog::say;
 use fastrand::Rng;
@@ -19,9 +18,9 @@ use std::time::Instant;
 pub struct Shared {
     pub device: Device,
     pub streams: Vec<Stream>,
-    pub unified: UnifiedPool,
-    pub pinned: PinnedPool,
-    pub on_device: DevicePool,
+    pub unified: Pool,
+    pub pinned: Pool,
+    pub on_device: Pool,
     pub kernels: Kernels,
 }
 
@@ -206,11 +205,11 @@ impl<'a> Worker<'a> {
         let kind = self.random.u8(..4);
         let buffer = match (kind, &charge) {
             (0, Some(_)) => Buffer::Device(DeviceBuffer::from_slice(device, &elements)?),
-            (0, None) => Buffer::Device(shared.on_device.from_slice(&elements)?),
+            (0, None) => Buffer::Device(DeviceBuffer::from_slice_in(&shared.on_device, &elements)?),
             (1, Some(_)) => Buffer::Pinned(PinnedBuffer::from_slice(device, &elements)?),
-            (1, None) => Buffer::Pinned(shared.pinned.from_slice(&elements)?),
+            (1, None) => Buffer::Pinned(PinnedBuffer::from_slice_in(&shared.pinned, &elements)?),
             (_, Some(_)) => Buffer::Unified(UnifiedBuffer::from_slice(device, &elements)?),
-            (_, None) => Buffer::Unified(shared.unified.from_slice(&elements)?),
+            (_, None) => Buffer::Unified(UnifiedBuffer::from_slice_in(&shared.unified, &elements)?),
         };
         let mut item = Item {
             buffer,

@@ -1,8 +1,6 @@
 //! The pools of a backend.
 
-use cuda_um::{
-    DevicePool, MemoryKind, Oversubscription, PinnedPool, PoolOptions, PoolStats, UnifiedPool,
-};
+use cuda_um::{MemoryKind, Oversubscription, Pool, PoolOptions, PoolStats};
 
 use crate::config::CudaBackendConfig;
 use crate::device::CudaDevice;
@@ -11,9 +9,9 @@ use crate::error::Result;
 /// A pool for each kind of memory for which the configuration has options.
 #[derive(Debug, Clone)]
 pub(super) struct Pools {
-    pub(super) unified: Option<UnifiedPool>,
-    pub(super) device: Option<DevicePool>,
-    pub(super) pinned: Option<PinnedPool>,
+    pub(super) unified: Option<Pool>,
+    pub(super) device: Option<Pool>,
+    pub(super) pinned: Option<Pool>,
 }
 
 impl Pools {
@@ -28,31 +26,31 @@ impl Pools {
         let device = device.as_cuda_um();
         Ok(Self {
             unified: unified
-                .map(|options| UnifiedPool::new(device, options))
+                .map(|options| Pool::new(device, MemoryKind::Managed, options))
                 .transpose()?,
             device: config
                 .device_pool
-                .map(|options| DevicePool::new(device, options))
+                .map(|options| Pool::new(device, MemoryKind::Device, options))
                 .transpose()?,
             pinned: config
                 .pinned_pool
-                .map(|options| PinnedPool::new(device, options))
+                .map(|options| Pool::new(device, MemoryKind::Pinned, options))
                 .transpose()?,
         })
     }
 
     pub(super) fn stats(&self, kind: MemoryKind) -> Option<PoolStats> {
         match kind {
-            MemoryKind::Managed => self.unified.as_ref().map(UnifiedPool::stats),
-            MemoryKind::Device => self.device.as_ref().map(DevicePool::stats),
-            MemoryKind::Pinned => self.pinned.as_ref().map(PinnedPool::stats),
+            MemoryKind::Managed => self.unified.as_ref().map(Pool::stats),
+            MemoryKind::Device => self.device.as_ref().map(Pool::stats),
+            MemoryKind::Pinned => self.pinned.as_ref().map(Pool::stats),
             _ => None,
         }
     }
 
     pub(super) fn trim(&self) -> usize {
-        self.unified.as_ref().map_or(0, UnifiedPool::trim)
-            + self.device.as_ref().map_or(0, DevicePool::trim)
-            + self.pinned.as_ref().map_or(0, PinnedPool::trim)
+        self.unified.as_ref().map_or(0, Pool::trim)
+            + self.device.as_ref().map_or(0, Pool::trim)
+            + self.pinned.as_ref().map_or(0, Pool::trim)
     }
 }

@@ -66,6 +66,13 @@ pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 /// let (first, second) = (new(), new());
 /// std::mem::swap(&mut *first.write().unwrap(), &mut *second.write().unwrap());
 /// ```
+/// ```
+/// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer, Typed};
+/// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
+/// let shared = SharedBuffer::new(backend.create_erased(BufferKind::Host, DType::U8, 1)?);
+/// assert!(shared.write()?.typed_mut::<u8>()?.as_any_mut().downcast_mut::<Typed<u8>>().is_none());
+/// # Ok::<(), um_backend::CudaError>(())
+/// ```
 #[derive(Debug)]
 pub struct SharedWrite<O = OfThread>(ErasedBuffer, PhantomData<O>);
 

@@ -65,7 +65,7 @@ fn memory() {
             import.set_name("their weights");
             UnifiedBuffer::from_cuda_um(device.clone(), import)?.fill(1.0)
         };
-        "`into_raw` of memory that is not of a `ManagedPool`" => |w| {
+        "`into_raw` of memory that is not of a `DriverPool`" => |w| {
             let buffer = cuda_um::UnifiedBuffer::<f32>::zeroed(w.backend.device().as_cuda_um(), 10).map_err(CudaError::from)?;
             buffer.into_raw(w.backend.device().stream()).map_err(|(_, error)| CudaError::from(error))
         };

@@ -1,7 +1,7 @@
 //! The order between the work of both libraries: each test with one stream of cudarc, with several, and without its event tracking.
 
 use crate::support::{LEN, World, delay, scale, world};
-use cuda_um::{PoolOptions, UnifiedBuffer, UnifiedPool};
+use cuda_um::{MemoryKind, Pool, PoolOptions, UnifiedBuffer};
 use cudarc::driver::{CudaStream, PushKernelArg};
 use std::sync::Arc;
 use um_cudarc::SharedStream;
@@ -87,7 +87,12 @@ fn memory_is_freed_after_cudarcs_work() {
         // A buffer that comes back has the order with it.
         assert_eq!(b.into_buffer().unwrap().host().unwrap()[0], 2.0);
         // The next owner of the memory writes it after the kernel.
-        let pool = UnifiedPool::new(world.shared().device(), PoolOptions::default()).unwrap();
+        let pool = Pool::new(
+            world.shared().device(),
+            MemoryKind::Managed,
+            PoolOptions::default(),
+        )
+        .unwrap();
         let buffer = |value| UnifiedBuffer::from_slice_in(&pool, &[value; LEN]).unwrap();
         let (a, mut b) = (world.slice(home, 1.0), home.share(buffer(0.0)).unwrap());
         let address = b.host().unwrap().as_ptr();

@@ -1,12 +1,16 @@
 //! Plain slices of cudarc: in managed memory, as buffers, and as targets of staged copies.
 
 use crate::support::{LEN, delay, scale, world};
-use cuda_um::{ErrorKind, Location, ManagedPool, PoolOptions, UnifiedBuffer};
+use cuda_um::{DriverPool, ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer};
 use cudarc::driver::PushKernelArg;
 
 /// A managed pool; none before CUDA 13.0, with a typed reason.
-fn pool(world: &crate::support::World) -> Option<ManagedPool> {
-    match ManagedPool::new(world.shared().device(), PoolOptions::default()) {
+fn pool(world: &crate::support::World) -> Option<DriverPool> {
+    match DriverPool::new(
+        world.shared().device(),
+        MemoryKind::Managed,
+        PoolOptions::default(),
+    ) {
         Ok(pool) => Some(pool),
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");

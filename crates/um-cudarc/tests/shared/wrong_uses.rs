@@ -116,7 +116,7 @@ fn memory_of_another_kind() {
         matches!(&error, Error::Um(error) if error.kind() == ErrorKind::NotSupported),
         "{error}"
     );
-    says(&error, &["ManagedPool"]);
+    says(&error, &["DriverPool"]);
     assert_eq!(buffer.host().unwrap()[0], 5.0);
 }
 

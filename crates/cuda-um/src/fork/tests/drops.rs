@@ -5,9 +5,9 @@ use crate::context::tracker::Access;
 use crate::fork::tests::{gone_without_a_trace, simulated, without_cuda};
 use crate::resource::allocation::Allocation;
 use crate::{
-    AutoPrefetch, Device, DeviceArena, DeviceBuffer, DevicePool, ErrorKind, Event, Module,
-    PinnedBuffer, PinnedPool, Placement, PoolOptions, RegisteredBuffer, TransferOptions,
-    UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    AutoPrefetch, Device, DeviceArena, DeviceBuffer, DriverPool, ErrorKind, Event, MemoryKind,
+    Module, PinnedBuffer, Placement, Pool, PoolOptions, RegisteredBuffer, TransferOptions,
+    UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ context/drain.rs ToItsEnd: - lives for the time of one wait, which a child does 
 kernel/module.rs Loaded: modules
 context/observer.rs HostUse: profiles::a_profiler_and_a_counter
 resource/arena.rs Memory: arenas
-resource/pool/driver.rs DriverPool: a_pool_of_the_driver
+resource/pool/driver.rs Driver: a_pool_of_the_driver
 resource/pool/heap.rs Heap: - leaks
 resource/pool/shared.rs Shared: pools_of_slabs
 profile.rs Profiler: profiles::a_profiler_and_a_counter
@@ -126,9 +126,9 @@ fn an_automatic_prefetch() {
 fn buffers_of_every_kind() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mapped = UnifiedOptions::default().placement(Placement::Mapped);
-    let pinned = PinnedPool::new(&device, options()).unwrap();
-    let unified = UnifiedPool::new(&device, options()).unwrap();
-    let on_device = DevicePool::new(&device, options()).unwrap();
+    let pinned = Pool::new(&device, MemoryKind::Pinned, options()).unwrap();
+    let unified = Pool::new(&device, MemoryKind::Managed, options()).unwrap();
+    let on_device = Pool::new(&device, MemoryKind::Device, options()).unwrap();
     // Register both first: memory that the child frees stays registered, and the allocator may return its address again.
     let vectors = [(); 2].map(|()| RegisteredBuffer::from_vec(&device, vec![0u32; 1000]).unwrap());
     for (in_flight, registered) in [false, true].into_iter().zip(vectors) {
@@ -136,10 +136,10 @@ fn buffers_of_every_kind() {
         let mut of_host = UnifiedBuffer::<u32>::zeroed_with(&device, 1000, mapped).unwrap();
         let mut memory = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
         let mut page_locked = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-        let mut pooled = unified.zeroed::<u32>(1000).unwrap();
-        let mut whole = unified.zeroed::<u32>(1 << 20).unwrap();
-        let mut of_pinned = pinned.zeroed::<u32>(1000).unwrap();
-        let mut of_device = on_device.zeroed::<u32>(1000).unwrap();
+        let mut pooled = UnifiedBuffer::<u32>::zeroed_in(&unified, 1000).unwrap();
+        let mut whole = UnifiedBuffer::<u32>::zeroed_in(&unified, 1 << 20).unwrap();
+        let mut of_pinned = PinnedBuffer::<u32>::zeroed_in(&pinned, 1000).unwrap();
+        let mut of_device = DeviceBuffer::<u32>::zeroed_in(&on_device, 1000).unwrap();
         device.synchronize().unwrap();
         let _paused = in_flight.then(|| sim.pause());
         if in_flight {
@@ -228,11 +228,11 @@ fn modules() {
 #[test]
 fn pools_of_slabs() {
     let (sim, device, _stream) = simulated(Gpu::H200);
-    let unified = UnifiedPool::new(&device, options()).unwrap();
-    let pinned = PinnedPool::new(&device, options()).unwrap();
-    drop(unified.zeroed::<u32>(1000).unwrap());
-    drop(unified.zeroed::<u32>(1 << 20).unwrap());
-    drop(pinned.zeroed::<u32>(1000).unwrap());
+    let unified = Pool::new(&device, MemoryKind::Managed, options()).unwrap();
+    let pinned = Pool::new(&device, MemoryKind::Pinned, options()).unwrap();
+    drop(UnifiedBuffer::<u32>::zeroed_in(&unified, 1000).unwrap());
+    drop(UnifiedBuffer::<u32>::zeroed_in(&unified, 1 << 20).unwrap());
+    drop(PinnedBuffer::<u32>::zeroed_in(&pinned, 1000).unwrap());
     device.synchronize().unwrap();
     gone_without_a_trace(&sim, (unified, pinned));
 }
@@ -255,13 +255,12 @@ fn arenas() {
 fn a_pool_of_the_driver() {
     let (sim, device, _stream) = simulated(Gpu::H200);
     for in_flight in [false, true] {
-        let pool = DevicePool::new(&device, options()).unwrap();
-        assert!(pool.is_stream_ordered());
-        let kept = pool.zeroed::<u32>(1000).unwrap();
+        let pool = DriverPool::new(&device, MemoryKind::Device, options()).unwrap();
+        let kept = DeviceBuffer::<u32>::zeroed_in(&pool, 1000).unwrap();
         device.synchronize().unwrap();
         let _paused = in_flight.then(|| sim.pause());
         if in_flight {
-            drop(pool.zeroed::<u32>(1000).unwrap());
+            drop(DeviceBuffer::<u32>::zeroed_in(&pool, 1000).unwrap());
         }
         gone_without_a_trace(&sim, kept);
         gone_without_a_trace(&sim, pool);
@@ -369,7 +368,7 @@ fn the_runtime_itself() {
     // Starts the reclaim thread.
     drop(buffer);
     // Leaves a retired pool of the driver.
-    drop(DevicePool::new(&device, PoolOptions::default()).unwrap());
+    drop(Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap());
     device.runtime().reclaim().unwrap();
     gone_without_a_trace(&sim, (device, stream));
 }

@@ -3,9 +3,9 @@
 use crate::fork::tests::drops::register_add;
 use crate::fork::tests::{simulated, without_cuda};
 use crate::{
-    AccessPattern, Advice, Device, DeviceArena, DeviceBuffer, DevicePool, ErrorKind, Event,
-    Location, ManagedPool, Module, PinnedBuffer, PinnedPool, PoolOptions, PoolStats, PrefetchBatch,
-    RegisteredBuffer, Result, Stream, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    AccessPattern, Advice, Device, DeviceArena, DeviceBuffer, DriverPool, ErrorKind, Event,
+    Location, MemoryKind, Module, PinnedBuffer, Pool, PoolOptions, PoolStats, PrefetchBatch,
+    RegisteredBuffer, Result, Stream, TransferOptions, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Gpu, Sim};
 use std::ptr::NonNull;
@@ -166,7 +166,7 @@ fn of_other_libraries(sim: &Sim, device: &Device, stream: &Stream) {
             stream.enqueue_foreign((&*buffer,), |_| ());
             buffer.export(stream);
             buffer.export_mut(stream);
-            ManagedPool::new(device, PoolOptions::default());
+            DriverPool::new(device, MemoryKind::Managed, PoolOptions::default());
         );
     }
     refused(sim, "returned_on", || first.returned_on(stream));
@@ -177,21 +177,21 @@ fn of_other_libraries(sim: &Sim, device: &Device, stream: &Stream) {
 fn of_pools() {
     each_device(|sim, device, _stream| {
         let options = PoolOptions::default().slab_bytes(2 << 20);
-        let unified = UnifiedPool::new(device, options).unwrap();
-        let pinned = PinnedPool::new(device, options).unwrap();
-        let on_device = DevicePool::new(device, options).unwrap();
+        let unified = Pool::new(device, MemoryKind::Managed, options).unwrap();
+        let pinned = Pool::new(device, MemoryKind::Pinned, options).unwrap();
+        let on_device = Pool::new(device, MemoryKind::Device, options).unwrap();
         let arena = DeviceArena::new(device, 2 << 20).unwrap();
         let _kept = (
-            unified.zeroed::<u32>(10).unwrap(),
-            pinned.zeroed::<u32>(10).unwrap(),
-            on_device.zeroed::<u32>(10).unwrap(),
+            UnifiedBuffer::<u32>::zeroed_in(&unified, 10).unwrap(),
+            PinnedBuffer::<u32>::zeroed_in(&pinned, 10).unwrap(),
+            DeviceBuffer::<u32>::zeroed_in(&on_device, 10).unwrap(),
         );
         refused!(sim;
-            unified.zeroed::<u32>(10);
-            unified.uninit::<u32>(10);
-            unified.from_slice(&[1u32; 10]);
-            pinned.zeroed::<u32>(10);
-            on_device.uninit::<u32>(10);
+            UnifiedBuffer::<u32>::zeroed_in(&unified, 10);
+            UnifiedBuffer::<u32>::uninit_in(&unified, 10);
+            UnifiedBuffer::from_slice_in(&unified, &[1u32; 10]);
+            PinnedBuffer::<u32>::zeroed_in(&pinned, 10);
+            DeviceBuffer::<u32>::uninit_in(&on_device, 10);
             DeviceArena::new(device, 2 << 20);
             arena.place::<u32>(0, 10);
             DeviceBuffer::<u32>::zeroed_in(&arena, 10);

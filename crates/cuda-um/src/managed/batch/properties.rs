@@ -5,7 +5,7 @@ use crate::context::runtime::Runtime;
 use crate::driver::location::Location;
 use crate::managed::batch::PrefetchBatch;
 use crate::resource::kind::MemoryKind;
-use crate::resource::pool::{PoolOptions, UnifiedPool};
+use crate::resource::pool::{Pool, PoolOptions};
 use cuda_um_sim::Sim;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -133,13 +133,18 @@ fn what_is_joined_is_what_was_asked_for() {
     // Of one allocation each.
     device.set_pool_options(MemoryKind::Managed, None).unwrap();
     let stream = device.stream().unwrap();
-    let pool = UnifiedPool::new(&device, PoolOptions::default().slab_bytes(SLAB)).unwrap();
+    let pool = Pool::new(
+        &device,
+        MemoryKind::Managed,
+        PoolOptions::default().slab_bytes(SLAB),
+    )
+    .unwrap();
     let mut buffers = Buffers {
         buffers: Vec::new(),
         allocations: Vec::new(),
     };
     for len in POOLED {
-        let buffer = pool.zeroed::<u8>(len).unwrap();
+        let buffer = UnifiedBuffer::<u8>::zeroed_in(&pool, len).unwrap();
         // A slab is a block of addresses.
         buffers.allocations.push(buffer.as_ptr().addr() / SLAB);
         buffers.buffers.push(buffer);

@@ -6,11 +6,10 @@ use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
 use crate::resource::managed::ManagedMemory;
-use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream};
+use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::class::CHUNK;
-use crate::resource::pool::slabs::Slabs;
-use crate::resource::pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
+use crate::resource::pool::{Pool, PoolOptions, PoolStats};
 use std::sync::OnceLock;
 
 /// The default pools of a device, in the slot of its handles.
@@ -22,7 +21,7 @@ struct DefaultPools {
 }
 
 /// The pool of one kind of memory; `None` if each buffer is a separate allocation. Chosen once, so that allocations read it without a lock.
-type Choice = OnceLock<Option<Slabs>>;
+type Choice = OnceLock<Option<Pool>>;
 
 /// Turns the default pools off, for tools that find accesses outside of allocations.
 const POOLS: &str = "CUDA_UM_POOLS";
@@ -41,22 +40,19 @@ impl DefaultPools {
     }
 
     /// The pool of a kind, made at the first call.
-    fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Slabs>> {
+    fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Pool>> {
         let choice = self.choice(kind);
         if let Some(chosen) = choice.get() {
             return Ok(chosen.as_ref());
         }
         let made = match are_on()? {
-            true => Some(Slabs::new(
-                upstream(device, kind),
-                default_options(device, kind)?,
-            )?),
+            true => Some(Pool::new(device, kind, default_options(device, kind)?)?),
             false => None,
         };
         Ok(choice.get_or_init(|| made).as_ref())
     }
 
-    fn made(&self) -> impl Iterator<Item = &Slabs> {
+    fn made(&self) -> impl Iterator<Item = &Pool> {
         let all = [&self.managed, &self.device, &self.pinned];
         all.into_iter().filter_map(|choice| choice.get()?.as_ref())
     }
@@ -76,14 +72,6 @@ fn are_on() -> Result<bool> {
     }
 }
 
-fn upstream(device: &Device, kind: MemoryKind) -> Box<dyn Upstream> {
-    match kind {
-        MemoryKind::Managed => Box::new(ManagedMemory::new(device)),
-        MemoryKind::Device => Box::new(DeviceMemory::new(device)),
-        MemoryKind::Pinned => Box::new(PinnedMemory::new(device)),
-    }
-}
-
 fn default_options(device: &Device, kind: MemoryKind) -> Result<PoolOptions> {
     let options = PoolOptions::default();
     if kind == MemoryKind::Pinned {
@@ -93,6 +81,15 @@ fn default_options(device: &Device, kind: MemoryKind) -> Result<PoolOptions> {
     // A 512th of the device's memory, from 2 MiB to 32 MiB.
     let slab = (total / 512 / CHUNK * CHUNK).clamp(CHUNK, options.slab_bytes);
     Ok(options.slab_bytes(slab).keep_bytes(total / 4))
+}
+
+/// Allocates from CUDA, without a pool.
+fn allocate_alone(device: &Device, kind: MemoryKind, bytes: usize) -> Result<Allocation> {
+    match kind {
+        MemoryKind::Managed => ManagedMemory::new(device).allocate(bytes),
+        MemoryKind::Device => DeviceMemory::new(device).allocate(bytes),
+        MemoryKind::Pinned => PinnedMemory::new(device).allocate(bytes),
+    }
 }
 
 /// The memory that a buffer has by default.
@@ -128,7 +125,7 @@ impl Allocate for DefaultMemory<'_> {
         match pooled.transpose().map(Option::flatten) {
             Ok(Some(allocation)) => Ok(allocation),
             Ok(None) | Err(Error::OutOfMemory { .. }) => {
-                upstream(self.device, self.kind).allocate_alone(bytes)
+                allocate_alone(self.device, self.kind, bytes)
             }
             Err(error) => Err(error),
         }
@@ -136,8 +133,9 @@ impl Allocate for DefaultMemory<'_> {
 }
 
 impl Device {
-    /// The pool from which [`UnifiedBuffer`](crate::UnifiedBuffer)s of this device are made, unless their constructor names another resource;
-    /// `None` if there is none (see [`set_pool_options`](Self::set_pool_options)).
+    /// The pool from which buffers of a kind of memory are made on this device, unless their constructor names another resource; `None` if
+    /// there is none (see [`set_pool_options`](Self::set_pool_options)). It is of slabs also for device memory, so that other devices can access
+    /// the memory, and no buffer waits for a stream.
     ///
     /// # What the pools keep
     ///
@@ -154,33 +152,9 @@ impl Device {
     ///
     /// [`Error::NotSupported`] without managed memory, and the errors of `cudaMemGetInfo`; [`Error::InvalidArgument`] if the environment
     /// variable `CUDA_UM_POOLS` is neither `on` nor `off`.
-    pub fn unified_pool(&self) -> Result<Option<UnifiedPool>> {
-        Ok(self.slabs(MemoryKind::Managed)?.map(UnifiedPool::of_slabs))
-    }
-
-    /// The pool from which [`DeviceBuffer`](crate::DeviceBuffer)s of this device are made by default: slabs of `cudaMalloc`, so that other
-    /// devices can access the memory, and no buffer waits for a stream. See [`unified_pool`](Self::unified_pool).
-    ///
-    /// # Errors
-    ///
-    /// As for [`unified_pool`](Self::unified_pool).
-    pub fn device_pool(&self) -> Result<Option<DevicePool>> {
-        Ok(self.slabs(MemoryKind::Device)?.map(DevicePool::of_slabs))
-    }
-
-    /// The pool from which [`PinnedBuffer`](crate::PinnedBuffer)s of this device are made by default. See
-    /// [`unified_pool`](Self::unified_pool).
-    ///
-    /// # Errors
-    ///
-    /// As for [`unified_pool`](Self::unified_pool).
-    pub fn pinned_pool(&self) -> Result<Option<PinnedPool>> {
-        Ok(self.slabs(MemoryKind::Pinned)?.map(PinnedPool::of_slabs))
-    }
-
-    fn slabs(&self, kind: MemoryKind) -> Result<Option<Slabs>> {
+    pub fn pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
         self.api().origin.check("the default pool")?;
-        let pool = self.default_pools(|pools| pools.get(self, kind).map(Option::<&Slabs>::cloned));
+        let pool = self.default_pools(|pools| pools.get(self, kind).map(Option::<&Pool>::cloned));
         pool.unwrap_or(Ok(None))
     }
 
@@ -190,7 +164,8 @@ impl Device {
     }
 
     /// Sets the options of the default pool of a kind of memory. `None` turns the pool off: each buffer of the kind is a separate allocation,
-    /// which CUDA frees when the buffer is dropped.
+    /// which CUDA frees when the buffer is dropped. A limit applies to the pool only: beyond it, a buffer is a separate allocation.
+    /// [`LimitedMemory`](crate::LimitedMemory) limits what buffers take.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -212,7 +187,7 @@ impl Device {
     ) -> Result<()> {
         self.api().origin.check("set_pool_options")?;
         let options = options.into();
-        let made = options.map(|options| Slabs::new(upstream(self, kind), options));
+        let made = options.map(|options| Pool::new(self, kind, options));
         let made = made.transpose()?;
         let set = self.default_pools(|pools| pools.choice(kind).set(made).is_ok());
         match set {
@@ -237,7 +212,7 @@ impl Device {
 
     /// Returns the free memory of the default pools to CUDA, and returns its size in bytes.
     pub(crate) fn trim_pools(&self) -> usize {
-        let trim = |pools: &DefaultPools| pools.made().map(Slabs::trim).sum();
+        let trim = |pools: &DefaultPools| pools.made().map(Pool::trim).sum();
         self.default_pools(trim).unwrap_or(0)
     }
 }

@@ -1,4 +1,4 @@
-//! A driver pool: device memory, or managed memory, that is allocated and freed in stream order.
+//! The memory of a driver's pool: device memory, or managed memory, that is allocated and freed in stream order.
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
@@ -21,8 +21,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A driver pool. All its allocations and frees are enqueued on one stream.
-pub(crate) struct DriverPool {
+/// The memory of a driver's pool. All its allocations and frees are enqueued on one stream.
+pub(crate) struct Driver {
     device: Device,
     /// The device's default stream.
     stream: Stream,
@@ -47,7 +47,7 @@ struct Live {
 /// The unit in which blocks are counted, in bytes; CUDA aligns blocks at least to it.
 const GRAIN: usize = 256;
 
-impl DriverPool {
+impl Driver {
     /// Makes a pool of device memory or managed memory.
     pub(super) fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
         let stream = device.default_stream()?;
@@ -92,6 +92,10 @@ impl DriverPool {
 
     pub(super) fn device(&self) -> &Device {
         &self.device
+    }
+
+    pub(super) fn kind(&self) -> MemoryKind {
+        self.kind
     }
 
     /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the first use is ordered after.
@@ -260,7 +264,7 @@ impl DriverPool {
     }
 }
 
-impl Owner for DriverPool {
+impl Owner for Driver {
     fn device(&self) -> &Device {
         &self.device
     }
@@ -328,7 +332,7 @@ impl Owner for DriverPool {
     }
 }
 
-impl Drop for DriverPool {
+impl Drop for Driver {
     fn drop(&mut self) {
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };

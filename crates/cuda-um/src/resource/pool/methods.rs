@@ -13,7 +13,7 @@ macro_rules! pool_methods {
             pub fn trim(&self) -> usize {
                 match self.device().api().origin.is_inherited() {
                     true => 0,
-                    false => self.memory.trim(),
+                    false => self.memory().trim(),
                 }
             }
 
@@ -21,13 +21,13 @@ macro_rules! pool_methods {
             pub fn stats(&self) -> $crate::PoolStats {
                 match self.device().api().origin.is_inherited() {
                     true => $crate::PoolStats::default(),
-                    false => self.memory.stats(),
+                    false => self.memory().stats(),
                 }
             }
 
             /// The device of the pool.
             pub fn device(&self) -> &$crate::Device {
-                self.memory.device()
+                self.memory().device()
             }
         }
 
@@ -35,8 +35,8 @@ macro_rules! pool_methods {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($pool))
                     .field("device", &self.device().ordinal())
-                    .field("memory", &self.memory.name())
-                    .field("options", self.memory.options())
+                    .field("kind", &self.memory().kind())
+                    .field("options", self.memory().options())
                     .field("stats", &self.stats())
                     .finish_non_exhaustive()
             }

@@ -1,27 +1,84 @@
-//! A pool of slabs as its handles and its buffers hold it.
+//! Pools of slabs.
 #![allow(unsafe_code, reason = "takes memory back")]
 
 use crate::context::device::Device;
 use crate::context::tracker::InFlight;
 use crate::driver::location::Location;
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
+use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Upstream;
+use crate::resource::managed::ManagedMemory;
+use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream};
 use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::pinned::PinnedMemory;
+use crate::resource::pool::PoolOptions;
 use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::shared::Shared;
-use crate::resource::pool::{PoolOptions, PoolStats};
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A pool of slabs. A clone is the same pool.
+/// A pool of one kind of memory of a device, in large slabs. A clone is the same pool.
+///
+/// It is a [`MemoryResource`]: the constructors of the buffers of its kind take it. A buffer that is dropped returns to the pool at once, in
+/// use or not, and the next buffer of its size class reuses its memory:
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{MemoryKind, Pool, PoolOptions, UnifiedBuffer};
+///
+/// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
+/// let stream = device.stream()?;
+/// let mut first = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000)?;
+/// let address = first.as_ptr();
+/// first.fill_on(1.0, &stream)?;
+/// drop(first); // the fill may still run
+/// let second = UnifiedBuffer::from_slice_in(&pool, &[2.0f32; 1000])?; // so this comes after it
+/// assert_eq!(second.as_ptr(), address);
+/// assert_eq!(second.host()?[999], 2.0);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// Each device has a pool of each kind from which buffers are made by default: [`Device::pool`].
+///
+/// # Ordering
+///
+/// A new buffer inherits the uses of its memory's former owner: its first work on another stream is ordered after them, and its first host
+/// access waits for them. Work on the same stream needs no order. Before that, no event is recorded and no thread waits. If the former
+/// owner's work failed, the wait for it returns its error.
+///
+/// The host writes new pinned buffers, so [`zeroed_in`](crate::PinnedBuffer::zeroed_in) and
+/// [`from_slice_in`](crate::PinnedBuffer::from_slice_in) may wait for a device, which a new allocation would not.
+///
+/// # Pages
+///
+/// Sizes are rounded up: to multiples of 256 bytes up to 4 KiB, above to whole pages of 4 KiB, and to multiples of 2 MiB for more than
+/// 2 MiB; in all cases to one of four steps between two powers of two. So small buffers share pages, but buffers of more than 3840 bytes do
+/// not. Prefetch and advice apply to whole pages: **advice or a prefetch for a small buffer also applies to other buffers on the page**,
+/// and an access by the CPU may migrate them. Their contents are never changed. The driver migrates up to 64 KiB or 2 MiB at once.
+///
+/// Blocks of 2 MiB and more begin at multiples of 2 MiB within their slab, and blocks of 64 KiB and more at multiples of 16 KiB or more.
+/// Their addresses are aligned in the same way if CUDA aligns slabs to 2 MiB; it does so on GPUs, but does not promise it. Blocks of pinned
+/// memory begin at multiples of 256 bytes.
+///
+/// A buffer of more than half a slab has a dedicated slab, which is kept for the next buffer of about the same size.
+///
+/// Advice for a buffer is undone before its memory has a new owner.
+///
+/// # Lifetime
+///
+/// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim). A slab in use is freed when
+/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it.
+///
+/// All methods may be called from any thread.
 #[derive(Clone)]
-pub(super) struct Slabs {
+pub struct Pool {
     /// One home for each shard, which its buffers hold: threads of different shards write no common reference count.
     homes: Arc<[Arc<Home>; SHARDS]>,
 }
@@ -83,8 +140,24 @@ impl Home {
     }
 }
 
-impl Slabs {
-    pub(super) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Result<Self> {
+pool_methods!(Pool);
+
+impl Pool {
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the slab size is 0 or not a multiple of 2 MiB; [`Error::NotSupported`] for managed memory on a device
+    /// without it.
+    pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
+        let upstream: Box<dyn Upstream> = match kind {
+            MemoryKind::Managed => {
+                device.state().check_managed_memory()?;
+                Box::new(ManagedMemory::new(device).oversubscription(options.oversubscription))
+            }
+            MemoryKind::Device => Box::new(DeviceMemory::new(device)),
+            MemoryKind::Pinned => Box::new(PinnedMemory::new(device)),
+        };
         options.check()?;
         let pool = Arc::new(Shared::new(upstream, options));
         let home = |_| {
@@ -97,25 +170,24 @@ impl Slabs {
         })
     }
 
-    fn pool(&self) -> &Arc<Shared> {
+    fn memory(&self) -> &Shared {
         &self.homes[0].pool
     }
+}
 
-    pub(super) fn device(&self) -> &Device {
-        self.pool().device()
+impl MemoryResource for Pool {
+    fn device(&self) -> &Device {
+        self.memory().device()
     }
 
-    pub(super) fn options(&self) -> &PoolOptions {
-        self.pool().options()
+    fn kind(&self) -> MemoryKind {
+        self.memory().kind()
     }
+}
 
-    /// The name of the pool's slabs.
-    pub(super) fn name(&self) -> &'static str {
-        self.pool().kind().name()
-    }
-
-    /// Allocates a buffer of `bytes`, which is not 0, with the uses of its memory's former owners.
-    pub(super) fn allocate(&self, bytes: usize) -> Result<Allocation> {
+impl Allocate for Pool {
+    /// The buffer has the uses of its memory's former owners.
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
         let shard = shard::own();
         let home = &self.homes[shard];
         let taken = home.pool.take(shard, bytes)?;
@@ -129,13 +201,5 @@ impl Slabs {
         let owner = Arc::clone(home) as Arc<dyn Owner>;
         let in_flight = taken.block.left();
         Ok(Allocation::of_block(owner, block, in_flight))
-    }
-
-    pub(super) fn trim(&self) -> usize {
-        self.pool().trim()
-    }
-
-    pub(super) fn stats(&self) -> PoolStats {
-        self.pool().stats()
     }
 }

@@ -1,10 +1,13 @@
 //! Several devices: a failure of one device has no effect on the others.
 
-use super::{COUNT, pools::options};
+use super::{
+    COUNT,
+    pools::{on_device, options},
+};
 use crate::world::{Post, World};
 use cuda_um::{
-    Advice, DeviceBuffer, DevicePool, Location, PinnedBuffer, Placement, PrefetchBatch, Result,
-    UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Placement, Pool, PrefetchBatch,
+    Result, UnifiedBuffer, UnifiedOptions,
 };
 
 /// A managed buffer is prefetched from device to device, and each device uses it in turn.
@@ -54,29 +57,29 @@ pub fn copies_between_devices(world: &World) -> Result<()> {
 /// A pool of each kind on every device; memory changes its owner while another device reads it.
 pub fn pools_of_all_devices(world: &World) -> Result<()> {
     let pools = world.posts.iter().map(|Post { device, .. }| {
-        let managed = UnifiedPool::new(device, options())?;
-        Ok((managed, DevicePool::new(device, options())?))
+        let managed = Pool::new(device, MemoryKind::Managed, options())?;
+        Ok((managed, on_device(device)?))
     });
     let pools: Vec<_> = pools.collect::<Result<_>>()?;
     for round in 0..2u32 {
         for (index, (managed, on_device)) in pools.iter().enumerate() {
             let next = (index + 1) % pools.len();
             let there = &world.posts[next];
-            let source = managed.from_slice(&[round + 5; COUNT])?;
-            let mut scratch = on_device.zeroed::<u32>(COUNT)?;
-            let mut far = pools[next].1.zeroed::<u32>(COUNT)?;
+            let source = UnifiedBuffer::from_slice_in(managed, &[round + 5; COUNT])?;
+            let mut scratch = DeviceBuffer::<u32>::zeroed_in(&**on_device, COUNT)?;
+            let mut far = DeviceBuffer::<u32>::zeroed_in(&*pools[next].1, COUNT)?;
             world.posts[index].stream.copy(&source, &mut scratch)?;
             there.stream.copy(&scratch, &mut far)?;
             // The other device may still read it; the next owner in the pool is ordered after that.
             drop(scratch);
-            let mut again = on_device.zeroed::<u32>(COUNT)?;
+            let mut again = DeviceBuffer::<u32>::zeroed_in(&**on_device, COUNT)?;
             there.stream.copy(&far, &mut again)?;
             assert_eq!(again.to_vec()?, [round + 5; COUNT]);
         }
     }
     for (managed, on_device) in &pools {
         managed.trim();
-        on_device.trim();
+        on_device.device().trim();
     }
     Ok(())
 }
@@ -106,9 +109,9 @@ pub fn dropped_while_another_device_reads(world: &World) -> Result<()> {
     let [first, second, ..] = &world.posts[..] else {
         panic!("a machine of two devices");
     };
-    let pool = DevicePool::new(&first.device, options())?;
+    let pool = on_device(&first.device)?;
     let memory = DeviceBuffer::from_slice(&first.device, &[3u32; COUNT])?;
-    let pooled = pool.from_slice(&[4u32; COUNT])?;
+    let pooled = DeviceBuffer::from_slice_in(&*pool, &[4u32; COUNT])?;
     let managed = UnifiedBuffer::from_slice(&first.device, &[5u32; COUNT])?;
     let copy = || DeviceBuffer::<u32>::zeroed(&second.device, COUNT);
     let mut copies = [copy()?, copy()?, copy()?];

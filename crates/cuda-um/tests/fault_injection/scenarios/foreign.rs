@@ -3,7 +3,9 @@
 
 use super::COUNT;
 use crate::world::World;
-use cuda_um::{DeviceBuffer, ErrorKind, ManagedPool, PoolOptions, Result, UnifiedBuffer, sys};
+use cuda_um::{
+    DeviceBuffer, DriverPool, ErrorKind, MemoryKind, PoolOptions, Result, UnifiedBuffer, sys,
+};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -86,7 +88,7 @@ pub fn exports_and_foreign_work(world: &World) -> Result<()> {
 pub fn managed_pool(world: &World) -> Result<()> {
     let post = world.here();
     let (device, stream) = (&post.device, &post.stream);
-    let pool = match ManagedPool::new(device, PoolOptions::default()) {
+    let pool = match DriverPool::new(device, MemoryKind::Managed, PoolOptions::default()) {
         Err(error) if error.kind() == ErrorKind::NotSupported && !world.migrates() => return Ok(()),
         pool => pool?,
     };

@@ -3,17 +3,17 @@
 use super::{COUNT, pools::options};
 use crate::world::World;
 use cuda_um::{
-    AccessPattern, Advice, Location, PrefetchBatch, Result, UnifiedBuffer, UnifiedOptions,
-    UnifiedPool,
+    AccessPattern, Advice, Location, MemoryKind, Pool, PrefetchBatch, Result, UnifiedBuffer,
+    UnifiedOptions,
 };
 
 pub fn batch_prefetch(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let pool = UnifiedPool::new(device, options())?;
+    let pool = Pool::new(device, MemoryKind::Managed, options())?;
     let own = [3u32, 4].map(|value| UnifiedBuffer::from_slice(device, &[value; COUNT]));
     let [first, second] = own;
     let (first, second) = (first?, second?);
-    let pooled = pool.from_slice(&[5u32; COUNT])?;
+    let pooled = UnifiedBuffer::from_slice_in(&pool, &[5u32; COUNT])?;
     let mut batch = PrefetchBatch::new();
     batch.add(&first).add(&second).add(&pooled);
     batch.prefetch_on(Location::Host, stream)?;

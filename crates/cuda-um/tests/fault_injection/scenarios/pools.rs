@@ -3,8 +3,8 @@
 use super::{COUNT, LARGE};
 use crate::world::World;
 use cuda_um::{
-    Advice, DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolOptions, Result, UnifiedBuffer,
-    UnifiedPool,
+    Advice, Device, DeviceBuffer, DriverPool, MemoryKind, MemoryResource, PinnedBuffer, Pool,
+    PoolOptions, Result, UnifiedBuffer,
 };
 
 pub fn options() -> PoolOptions {
@@ -29,10 +29,10 @@ pub fn default_pools(world: &World) -> Result<()> {
 
 pub fn unified_pool(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let pool = UnifiedPool::new(device, options())?;
+    let pool = Pool::new(device, MemoryKind::Managed, options())?;
     for round in 0..3u32 {
-        let mut small = pool.from_slice(&[round; COUNT])?;
-        let mut large = pool.zeroed::<u32>(LARGE)?;
+        let mut small = UnifiedBuffer::from_slice_in(&pool, &[round; COUNT])?;
+        let mut large = UnifiedBuffer::<u32>::zeroed_in(&pool, LARGE)?;
         if world.migrates() {
             small.advise(Advice::SetReadMostly)?;
         }
@@ -53,27 +53,35 @@ pub fn unified_pool(world: &World) -> Result<()> {
 
 pub fn pinned_pool(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let pool = PinnedPool::new(device, options())?;
+    let pool = Pool::new(device, MemoryKind::Pinned, options())?;
     let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     for round in 0..3u32 {
-        let staged = pool.from_slice(&[round; COUNT])?;
+        let staged = PinnedBuffer::from_slice_in(&pool, &[round; COUNT])?;
         stream.copy(&staged, &mut memory)?;
     }
-    let mut back = pool.zeroed::<u32>(COUNT)?;
+    let mut back = PinnedBuffer::<u32>::zeroed_in(&pool, COUNT)?;
     stream.copy(&memory, &mut back)?;
     assert_eq!(back.host()?[..], [2; COUNT]);
     back.close()?;
-    drop(pool.zeroed::<u8>(3 << 20)?);
+    drop(PinnedBuffer::<u8>::zeroed_in(&pool, 3 << 20)?);
     Ok(())
+}
+
+/// A pool of device memory: the driver's, if the device has such pools.
+pub fn on_device(device: &Device) -> Result<Box<dyn MemoryResource>> {
+    Ok(match device.capabilities().memory_pools {
+        true => Box::new(DriverPool::new(device, MemoryKind::Device, options())?),
+        false => Box::new(Pool::new(device, MemoryKind::Device, options())?),
+    })
 }
 
 pub fn device_pool(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let pool = DevicePool::new(device, options())?;
+    let pool = on_device(device)?;
     let mut last = Vec::new();
     for round in 0..3u32 {
-        let mut scratch = pool.zeroed::<u32>(COUNT)?;
-        let mut more = pool.from_slice(&[round; COUNT])?;
+        let mut scratch = DeviceBuffer::<u32>::zeroed_in(&*pool, COUNT)?;
+        let mut more = DeviceBuffer::from_slice_in(&*pool, &[round; COUNT])?;
         world
             .here()
             .add
@@ -82,8 +90,11 @@ pub fn device_pool(world: &World) -> Result<()> {
         last = more.to_vec()?;
     }
     assert_eq!(last, [2; COUNT]);
-    pool.zeroed::<u32>(COUNT)?.close()?;
-    pool.trim();
-    pool.stats();
+    DeviceBuffer::<u32>::zeroed_in(&*pool, COUNT)?.close()?;
+    if device.capabilities().memory_pools {
+        let pool = DriverPool::new(device, MemoryKind::Device, options())?;
+        pool.trim();
+        pool.stats();
+    }
     Ok(())
 }

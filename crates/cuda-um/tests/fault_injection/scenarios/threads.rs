@@ -2,7 +2,7 @@
 
 use super::{COUNT, pools::options};
 use crate::world::{Post, World};
-use cuda_um::{DeviceBuffer, DevicePool, Location, PinnedPool, Result, UnifiedBuffer, UnifiedPool};
+use cuda_um::{DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, Result, UnifiedBuffer};
 use std::sync::Arc;
 
 const THREADS: usize = 3;
@@ -55,9 +55,9 @@ pub fn readers_share_a_buffer(world: &World) -> Result<()> {
 /// Each thread takes and returns memory of the same pools, which other streams may still use.
 pub fn pools_are_shared(world: &World) -> Result<()> {
     let device = &world.here().device;
-    let on_device = DevicePool::new(device, options())?;
-    let pinned = PinnedPool::new(device, options())?;
-    let managed = UnifiedPool::new(device, options())?;
+    let on_device = super::pools::on_device(device)?;
+    let pinned = Pool::new(device, MemoryKind::Pinned, options())?;
+    let managed = Pool::new(device, MemoryKind::Managed, options())?;
     on_threads(world, |thread, post| {
         // A stream of the pools' device: another device cannot access memory of a driver pool, except by a copy between
         // devices.
@@ -65,17 +65,17 @@ pub fn pools_are_shared(world: &World) -> Result<()> {
         let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
         for round in 0..2u32 {
             let value = 10 * thread as u32 + round;
-            let source = pinned.from_slice(&[value; COUNT])?;
-            let mut scratch = on_device.zeroed::<u32>(COUNT)?;
+            let source = PinnedBuffer::from_slice_in(&pinned, &[value; COUNT])?;
+            let mut scratch = DeviceBuffer::<u32>::zeroed_in(&*on_device, COUNT)?;
             stream.copy(&source, &mut scratch)?;
             // Returned to its pool while it is still being read.
             drop(source);
             if world.migrates() {
-                let mut copy = managed.zeroed::<u32>(COUNT)?;
+                let mut copy = UnifiedBuffer::<u32>::zeroed_in(&managed, COUNT)?;
                 world.here().stream.copy(&scratch, &mut copy)?;
                 assert_eq!(copy.host()?[..], [value; COUNT]);
             }
-            let mut back = pinned.zeroed::<u32>(COUNT)?;
+            let mut back = PinnedBuffer::<u32>::zeroed_in(&pinned, COUNT)?;
             stream.copy(&scratch, &mut back)?;
             post.stream.copy(&scratch, &mut mine)?;
             drop(scratch);
