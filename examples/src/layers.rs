@@ -7,7 +7,7 @@ pub mod arena;
 pub mod recipes;
 
 use crate::Failure;
-use cuda_um::{DeviceBuffer, Event, PinnedBuffer, ReadArg, Stream, ViewMut};
+use cuda_um::{DeviceBuffer, Event, PinnedBuffer, Stream, ViewMut, kernel::ReadArg};
 use std::time::Duration;
 use um_backend::CudaBackend;
 use um_kernels::Saxpy;

@@ -3,7 +3,10 @@
 use crate::Failure;
 use cuda_um::Stream;
 use std::ops::Range;
-use um_backend::{Buffer, BufferMemory, BufferMemoryMut, Element};
+use um_backend::{
+    Buffer, Element,
+    memory::{BufferMemory, BufferMemoryMut},
+};
 use um_search::{
     ExactTopK, Filter, Metric, SearchBuffers, SearchPath, TargetScalar, TopKShape, cosine_top_k_cpu,
 };

@@ -2,7 +2,10 @@
 
 use crate::error::{KernelError, Result, length};
 use crate::grid;
-use cuda_um::{Device, Kernel, Module, ReadArg, Stream, WriteArg};
+use cuda_um::{
+    Device, Kernel, Module, Stream,
+    kernel::{ReadArg, WriteArg},
+};
 
 /// The kernels `copy_coalesced_f32` and `copy_strided_f32`, loaded on a device. Both copy all elements. They differ only in the
 /// order in which adjacent threads copy elements, and therefore in the used share of each memory transaction.

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::grid;
-use cuda_um::{Device, Element, Kernel, Module, Stream, WriteArg};
+use cuda_um::{Device, Element, Kernel, Module, Stream, kernel::WriteArg};
 
 /// Elements that [`Fill`] has a kernel for: plain data of 1, 2, 4 or 8 bytes.
 pub trait FillElement: Element + Copy {}

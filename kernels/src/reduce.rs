@@ -2,7 +2,10 @@
 
 use crate::cpu::{THREADS, blocks};
 use crate::error::{KernelError, Result, length};
-use cuda_um::{Device, DeviceBuffer, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
+use cuda_um::{
+    Device, DeviceBuffer, Kernel, LaunchConfig, Module, Stream,
+    kernel::{ReadArg, WriteArg},
+};
 
 /// The kernels `reduce_sum_f32` and `reduce_sum_naive_f32`, loaded on a device.
 #[derive(Debug)]

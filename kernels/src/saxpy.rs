@@ -2,7 +2,10 @@
 
 use crate::error::{Result, length};
 use crate::grid;
-use cuda_um::{Device, Kernel, Module, ReadArg, Stream, WriteArg};
+use cuda_um::{
+    Device, Kernel, Module, Stream,
+    kernel::{ReadArg, WriteArg},
+};
 
 /// The kernel `saxpy_f32`, loaded on a device.
 #[derive(Debug)]

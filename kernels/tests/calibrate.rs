@@ -1,6 +1,6 @@
 //! Measurements on the simulator: its virtual clock returns the model of the simulator.
 
-use cuda_um::TransferOptions;
+use cuda_um::buffer::TransferOptions;
 use cuda_um::cost::CostModel;
 use cuda_um_sim::{Gpu, Leak, Sim};
 use cuda_um_testkit::{Checked, machine, on_gpu, simulated, simulated_with};

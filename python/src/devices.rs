@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use um_backend::MemoryKind;
+use um_backend::cuda_um::MemoryKind;
 
 use crate::backend::{backend, opened};
 use crate::errors::without_lock;

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use um_backend::half::{bf16, f16};
-use um_backend::{Bool, DType, Element, SharedWrite};
+use um_backend::{DType, Element, SharedWrite, dtype::Bool};
 
 use crate::errors::{OrRaise, argument, refusal, text};
 

@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use um_backend::{CudaError, Error};
+use um_backend::{CudaError, cuda_um::Error};
 
 /// The exceptions, by name.
 #[derive(Clone, Copy)]

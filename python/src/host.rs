@@ -7,7 +7,8 @@ use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use um_backend::{
-    DType, ErasedBuffer, HostBuffer, HostOwned, HostOwnedMut, SharedRead, SharedWrite,
+    DType, ErasedBuffer, HostBuffer, SharedRead, SharedWrite,
+    cuda_um::{HostOwned, HostOwnedMut},
 };
 
 use crate::array::Array;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use um_backend::{Advice, BufferMemory, ErasedBuffer, HintOutcome, HostBuffer, Location};
+use um_backend::{Advice, ErasedBuffer, HintOutcome, HostBuffer, Location, memory::BufferMemory};
 
 use crate::array::Array;
 use crate::errors::{argument, refusal, text};

@@ -7,7 +7,7 @@ use crate::data;
 use crate::measure::{Case, Round};
 use crate::report::CaseReport;
 use anyhow::Result;
-use cuda_um::{Advice, AutoPrefetch, Location, UnifiedBuffer};
+use cuda_um::{Advice, Location, UnifiedBuffer, auto::AutoPrefetch};
 use std::cell::RefCell;
 use std::time::Duration;
 use um_kernels::Scale;

@@ -3,7 +3,7 @@
 
 use crate::replay::error::ReplayError;
 use cuda_um::{
-    Arguments, Device, Kernel, LaunchConfig, Location, MemoryKind, Module, Runtime, Stream,
+    Device, Kernel, LaunchConfig, Location, MemoryKind, Module, Runtime, Stream, kernel::Arguments,
 };
 use cuda_um_sim::{Builder, LaunchContext, ReferenceError};
 use cuda_um_trace::Place;

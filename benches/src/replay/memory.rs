@@ -5,7 +5,9 @@
 )]
 
 use crate::replay::change::{Change, Changes};
-use cuda_um::{Arguments, Device, DeviceBuffer, Placement, Stream, UnifiedBuffer, UnifiedOptions};
+use cuda_um::{
+    Device, DeviceBuffer, Placement, Stream, UnifiedBuffer, UnifiedOptions, kernel::Arguments,
+};
 use cuda_um_trace::{Buffer, Place, RecordKind, Trace};
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! A kernel for tests.
 
-use cuda_um::{Device, Kernel, KernelArgs, LaunchConfig, Module, Stream};
+use cuda_um::{Device, Kernel, LaunchConfig, Module, Stream, kernel::KernelArgs};
 use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// The kernel `add`. It is in a folder of `cuda-um`, because that crate's unit tests and documentation use it, too.

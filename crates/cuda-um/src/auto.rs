@@ -15,7 +15,7 @@ mod sequence;
 mod session;
 mod state;
 
-use crate::auto::report::{AutoPrefetchReport, AutoPrefetchStop};
+pub use crate::auto::report::{AutoPrefetchReport, AutoPrefetchStop};
 use crate::auto::state::{Clock, Kind, Session};
 use crate::context::device::Device;
 use crate::context::observer::What;
@@ -57,7 +57,7 @@ thread_local! {
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{AutoPrefetch, UnifiedBuffer};
+/// use cuda_um::{UnifiedBuffer, auto::AutoPrefetch};
 ///
 /// let stream = device.stream()?;
 /// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;

@@ -14,6 +14,7 @@ pub(crate) mod fill;
 mod foreign;
 pub(crate) mod future;
 pub(crate) mod guard;
+#[doc(hidden)]
 pub mod host_vec;
 pub(crate) mod in_place;
 mod into_raw;
@@ -26,3 +27,8 @@ pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
 mod view_methods;
+
+pub use crate::buffer::export::Exported;
+pub use crate::buffer::in_place::InPlace;
+pub use crate::buffer::overwrite::{Filled, Slots};
+pub use crate::buffer::transfer::TransferOptions;

@@ -68,70 +68,52 @@ mod unblock;
 
 // Floor 1 and above.
 #[cfg(not(cuda_um_loom))]
-mod auto;
-mod buffer;
+pub mod auto;
+pub mod buffer;
 mod context;
 mod driver;
-mod kernel;
-mod managed;
+pub mod kernel;
+pub mod managed;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../tests/loom/mod.rs"]
 mod models;
 #[cfg(feature = "profile")]
 pub mod profile;
-mod resource;
+pub mod resource;
 
-#[cfg(not(cuda_um_loom))]
-pub use auto::{
-    AutoPrefetch,
-    report::{AutoPrefetchReport, AutoPrefetchStop},
-};
-pub use buffer::any::{Memory, MemoryMut};
-pub use buffer::device::DeviceBuffer;
-pub use buffer::export::Exported;
-pub use buffer::guard::{HostMut, HostRef};
 #[doc(hidden)]
 pub use buffer::host_vec;
-pub use buffer::in_place::InPlace;
-pub use buffer::overwrite::{Filled, Slots};
+#[doc(hidden)]
+pub use sync::EventsLater;
+#[doc(hidden)]
+pub use unblock::{Contained, unblock};
+
+pub use buffer::any::{Memory, MemoryMut};
+pub use buffer::device::DeviceBuffer;
+pub use buffer::guard::{HostMut, HostRef};
 pub use buffer::owned::{HostOwned, HostOwnedMut};
 pub use buffer::pinned::PinnedBuffer;
 pub use buffer::registered::RegisteredBuffer;
-pub use buffer::transfer::TransferOptions;
 pub use buffer::unified::{UnifiedBuffer, UnifiedOptions};
 pub use buffer::view::{View, ViewMut};
 pub use context::capability::Capabilities;
 pub use context::device::Device;
 pub use context::event::Event;
 pub use context::non_concurrent::NonConcurrentAccess;
-pub use context::runtime::{Runtime, RuntimeVersion};
+pub use context::runtime::Runtime;
 pub use context::stream::Stream;
-pub use driver::MemoryInfo;
 pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
-pub use kernel::argument::{ByValue, KernelArg, KernelArgs, ReadArg, WriteArg};
-pub use kernel::arguments::Arguments;
-pub use kernel::foreign::ForeignWork;
+pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;
-pub use kernel::module::{Kernel, KernelAttributes, Module};
+pub use kernel::module::{Kernel, Module};
 pub use managed::batch::PrefetchBatch;
 pub use managed::hint::HintOutcome;
-pub use managed::residency::{RangeAttributes, Residency};
-pub use resource::arena::DeviceArena;
-pub use resource::device::DeviceMemory;
 pub use resource::kind::{MemoryKind, Oversubscription};
-pub use resource::limited::{LimitedMemory, MemoryStats};
-pub use resource::managed::ManagedMemory;
-pub use resource::memory_resource::MemoryResource;
-pub use resource::pinned::PinnedMemory;
-pub use resource::placement::{AccessPattern, Placed, Placement};
-pub use resource::pool::{DriverPool, Pool, PoolOptions, PoolStats};
-#[doc(hidden)]
-pub use sync::EventsLater;
-#[doc(hidden)]
-pub use unblock::{Contained, unblock};
+pub use resource::placement::{AccessPattern, Placement};
+pub use resource::pool::{Pool, PoolOptions};
 
 /// The cost model: prices of copies, migrations and page faults.
 pub use cuda_um_cost as cost;

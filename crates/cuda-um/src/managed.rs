@@ -5,3 +5,5 @@ pub(crate) mod batch;
 pub(crate) mod hint;
 pub(crate) mod prefetch;
 pub(crate) mod residency;
+
+pub use crate::managed::residency::{RangeAttributes, Residency};

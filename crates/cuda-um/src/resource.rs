@@ -18,3 +18,13 @@ pub(crate) mod pinned;
 pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod registered;
+
+pub use crate::driver::MemoryInfo;
+pub use crate::resource::arena::DeviceArena;
+pub use crate::resource::device::DeviceMemory;
+pub use crate::resource::limited::{LimitedMemory, MemoryStats};
+pub use crate::resource::managed::ManagedMemory;
+pub use crate::resource::memory_resource::MemoryResource;
+pub use crate::resource::pinned::PinnedMemory;
+pub use crate::resource::placement::Placed;
+pub use crate::resource::pool::{DriverPool, PoolStats};

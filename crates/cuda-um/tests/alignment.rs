@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
     Device, DeviceBuffer, Element, MemoryKind, PinnedBuffer, Pool, PoolOptions, RegisteredBuffer,
-    Stream, TransferOptions, UnifiedBuffer,
+    Stream, UnifiedBuffer, buffer::TransferOptions,
 };
 use cuda_um_testkit::device;
 use proptest::prelude::*;

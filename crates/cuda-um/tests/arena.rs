@@ -1,7 +1,7 @@
 //! Arenas: one allocation, places of the caller's choice, and the order of the work of successive buffers in one place.
 
 use cuda_um::sys::cudaError;
-use cuda_um::{DeviceArena, DeviceBuffer, ErrorKind, PinnedBuffer};
+use cuda_um::{DeviceBuffer, ErrorKind, PinnedBuffer, resource::DeviceArena};
 use cuda_um_sim::{Fail, Gpu, Leak};
 
 use cuda_um_testkit::{calls, simulated};

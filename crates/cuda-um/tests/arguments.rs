@@ -2,8 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
-    Arguments, ByValue, Device, DeviceBuffer, Error, Kernel, KernelArg, KernelArgs, LaunchConfig,
-    Module, ReadArg, Result, Stream, UnifiedBuffer, View, ViewMut, WriteArg,
+    Device, DeviceBuffer, Error, Kernel, KernelArg, LaunchConfig, Module, Result, Stream,
+    UnifiedBuffer, View, ViewMut,
+    kernel::{Arguments, ByValue, KernelArgs, ReadArg, WriteArg},
 };
 use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 use cuda_um_testkit::{Add, device};

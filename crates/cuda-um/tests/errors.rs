@@ -2,7 +2,7 @@
 
 use cuda_um::{
     DeviceBuffer, Error, ErrorKind, MemoryKind, Oversubscription, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions,
+    RegisteredBuffer, UnifiedBuffer, UnifiedOptions, buffer::TransferOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;

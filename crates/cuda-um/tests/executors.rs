@@ -1,6 +1,6 @@
 //! Misbehaving executors and wakers: the library's futures neither end the process nor hang, and a poll never waits.
 
-use cuda_um::{DeviceBuffer, Error, TransferOptions, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, Error, UnifiedBuffer, buffer::TransferOptions};
 use cuda_um_sim::{Gpu, PauseGuard};
 use cuda_um_testkit::child::in_child;
 use cuda_um_testkit::simulated;

@@ -4,9 +4,11 @@
 
 use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceBuffer, DriverPool, ErrorKind, Location, MemoryKind, MemoryResource, Module,
-    NonConcurrentAccess, PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream,
-    TransferOptions, UnifiedBuffer, process_end,
+    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, Module, NonConcurrentAccess,
+    PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
+    buffer::TransferOptions,
+    process_end,
+    resource::{DriverPool, MemoryResource},
 };
 use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_testkit::{ADD_PTX, Add, again, is_child, on, unwatched, without_pools};

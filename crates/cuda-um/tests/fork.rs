@@ -3,7 +3,7 @@
 
 use cuda_um::{
     Advice, Device, DeviceBuffer, ErrorKind, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, Result, TransferOptions, UnifiedBuffer,
+    RegisteredBuffer, Result, UnifiedBuffer, buffer::TransferOptions,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::child::{Over, in_child};

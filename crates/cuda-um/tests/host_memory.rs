@@ -3,7 +3,9 @@
 //! The allocator of this test binary refuses allocations as large as a buffer.
 #![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
 
-use cuda_um::{DeviceBuffer, Error, ErrorKind, PinnedBuffer, TransferOptions, UnifiedBuffer};
+use cuda_um::{
+    DeviceBuffer, Error, ErrorKind, PinnedBuffer, UnifiedBuffer, buffer::TransferOptions,
+};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::simulated;
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -337,7 +337,7 @@ fn handles_may_be_used_on_any_thread() {
         cuda_um::RegisteredBuffer<'_, u32>,
     )>();
     shared::<(cuda_um::View<'_, u32>, cuda_um::ViewMut<'_, u32>)>();
-    shared::<(cuda_um::Pool, cuda_um::DriverPool)>();
+    shared::<(cuda_um::Pool, cuda_um::resource::DriverPool)>();
 }
 
 #[test]

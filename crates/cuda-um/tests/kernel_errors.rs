@@ -1,8 +1,9 @@
 //! What is wrong with a kernel or its arguments is an error before the launch, or the text of the kernel's failure.
 
 use cuda_um::{
-    Arguments, ByValue, Device, DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Module,
-    PinnedBuffer, Result, Stream, UnifiedBuffer,
+    Device, DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Module, PinnedBuffer, Result,
+    Stream, UnifiedBuffer,
+    kernel::{Arguments, ByValue},
 };
 use cuda_um_sim::{CpuReference, CudaVersion, Gpu, Misuse, ReferenceError, Sim, register_kernel};
 use cuda_um_testkit::{ADD_PTX, Add, device, simulated, simulated_with};
@@ -33,7 +34,11 @@ fn load(device: &Device, name: &str) -> Kernel {
 }
 
 /// Launches a kernel that touches no memory, or whose arguments are refused.
-fn launch(kernel: &Kernel, stream: &Stream, arguments: impl cuda_um::KernelArgs) -> Result<()> {
+fn launch(
+    kernel: &Kernel,
+    stream: &Stream,
+    arguments: impl cuda_um::kernel::KernelArgs,
+) -> Result<()> {
     // SAFETY: see above.
     #[allow(unsafe_code, reason = "launches kernels that touch no memory")]
     unsafe {

@@ -1,8 +1,8 @@
 //! Launches: arguments, views, limits, modules.
 
 use cuda_um::{
-    Arguments, DeviceBuffer, Error, LaunchConfig, Module, PinnedBuffer, RegisteredBuffer,
-    UnifiedBuffer,
+    DeviceBuffer, Error, LaunchConfig, Module, PinnedBuffer, RegisteredBuffer, UnifiedBuffer,
+    kernel::Arguments,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{ADD_PTX, Add, device, on, simulated, simulated_with};

@@ -2,9 +2,11 @@
 
 use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceArena, DeviceBuffer, DeviceMemory, ErrorKind, LimitedMemory, ManagedMemory,
-    MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, Pool, PoolOptions, Result, Stream,
+    Device, DeviceBuffer, ErrorKind, MemoryKind, PinnedBuffer, Pool, PoolOptions, Result, Stream,
     UnifiedBuffer,
+    resource::{
+        DeviceArena, DeviceMemory, LimitedMemory, ManagedMemory, MemoryResource, PinnedMemory,
+    },
 };
 use cuda_um_sim::{Fail, Gpu};
 use cuda_um_testkit::simulated;

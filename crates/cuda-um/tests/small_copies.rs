@@ -1,6 +1,6 @@
 //! Small copies between ordinary memory and a device: each goes through a piece of pinned memory.
 
-use cuda_um::{Device, DeviceBuffer, Runtime, TransferOptions, UnifiedBuffer};
+use cuda_um::{Device, DeviceBuffer, Runtime, UnifiedBuffer, buffer::TransferOptions};
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_testkit::{Add, calls, device, simulated, without_pools};
 use std::time::Duration;

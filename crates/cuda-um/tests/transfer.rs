@@ -1,6 +1,6 @@
 //! Large copies from and to pageable memory: staged through pinned memory, on several threads.
 
-use cuda_um::{DeviceBuffer, Error, PinnedBuffer, TransferOptions, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, Error, PinnedBuffer, UnifiedBuffer, buffer::TransferOptions};
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;

@@ -2,8 +2,8 @@
 //! `tracing` subscriber have no effect.
 
 use cuda_um::{
-    AutoPrefetch, DeviceBuffer, Error, HostMut, HostOwnedMut, MemoryKind, PinnedBuffer, Pool,
-    PoolOptions, RegisteredBuffer, Result, TransferOptions, UnifiedBuffer,
+    DeviceBuffer, Error, HostMut, HostOwnedMut, MemoryKind, PinnedBuffer, Pool, PoolOptions,
+    RegisteredBuffer, Result, UnifiedBuffer, auto::AutoPrefetch, buffer::TransferOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;

@@ -3,7 +3,7 @@
 
 use cuda_um::{
     Device, DeviceBuffer, Error, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, Stream,
-    TransferOptions, UnifiedBuffer,
+    UnifiedBuffer, buffer::TransferOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;

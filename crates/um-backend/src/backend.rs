@@ -10,7 +10,7 @@ mod pools;
 use std::fmt;
 use std::sync::Arc;
 
-use cuda_um::{MemoryKind, PoolStats};
+use cuda_um::{MemoryKind, resource::PoolStats};
 
 use crate::config::CudaBackendConfig;
 #[cfg(doc)]

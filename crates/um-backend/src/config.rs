@@ -2,7 +2,7 @@
 
 use cuda_um::{NonConcurrentAccess, Oversubscription, PoolOptions};
 
-use crate::cost_model::CostModelSource;
+pub use crate::cost_model::CostModelSource;
 use crate::runtime::RuntimeChoice;
 
 /// The configuration of a [`CudaBackend`](crate::CudaBackend).
@@ -88,7 +88,7 @@ impl CudaBackendConfig {
     /// Sets how the host shares managed memory with a device without concurrent managed access.
     ///
     /// ```
-    /// use um_backend::{CudaBackend, CudaBackendConfig, NonConcurrentAccess, Placement};
+    /// use um_backend::{CudaBackend, CudaBackendConfig, cuda_um::{NonConcurrentAccess, Placement}};
     /// use um_backend::sim::{Gpu, Sim};
     ///
     /// let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build()?;

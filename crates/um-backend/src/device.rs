@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cuda_um::{Capabilities, MemoryInfo, Stream};
+use cuda_um::{Capabilities, Stream, resource::MemoryInfo};
 
 use crate::error::{CudaError, Result};
 use crate::runtime::{self, Opened, RuntimeChoice};

@@ -2,7 +2,10 @@
 //!
 //! A launcher that is safe to call takes the view (`into_view`) and uses its length: `Buffer::len` is what the implementation says.
 
-use cuda_um::{Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
+use cuda_um::{
+    KernelArg, View, ViewMut,
+    kernel::{Arguments, ReadArg, WriteArg},
+};
 
 use crate::buffer::Buffer;
 use crate::cuda_buffer::CudaBuffer;

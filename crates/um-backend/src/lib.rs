@@ -6,13 +6,13 @@ mod access_of_buffers;
 mod backend;
 mod buffer;
 mod compat;
-mod config;
+pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod cost_model;
 mod cuda_buffer;
 mod device;
-mod dtype;
+pub mod dtype;
 mod erased;
 mod error;
 mod files;
@@ -20,13 +20,13 @@ mod host_access;
 mod host_buffer;
 mod host_bytes;
 mod kernel_arg;
-mod memory;
+pub mod memory;
 mod own_methods;
 mod pinned_buffer;
-mod prefetch_batch;
+pub mod prefetch_batch;
 mod range_ops;
 mod runtime;
-mod shared;
+pub mod shared;
 mod transfer;
 mod typed;
 mod unified_buffer;
@@ -35,18 +35,16 @@ pub use backend::{BufferKind, CudaBackend};
 pub use buffer::Buffer;
 pub use compat::{CudaFeature, MemoryAdvice};
 pub use config::CudaBackendConfig;
-pub use cost_model::CostModelSource;
 pub use cuda_buffer::CudaBuffer;
 pub use device::{BufferDevice, CudaDevice};
-pub use dtype::{Bool, DType, Element, F8E4M3, F8E5M2};
+pub use dtype::{DType, Element};
 pub use erased::ErasedBuffer;
 pub use error::{CudaError, Result};
 pub use host_buffer::HostBuffer;
-pub use memory::{BufferMemory, BufferMemoryMut};
 pub use pinned_buffer::PinnedBuffer;
-pub use prefetch_batch::{PrefetchBatch, Prefetched};
+pub use prefetch_batch::PrefetchBatch;
 pub use runtime::RuntimeChoice;
-pub use shared::{OfTask, OfThread, SharedBuffer, SharedRead, SharedWrite};
+pub use shared::{SharedBuffer, SharedRead, SharedWrite};
 pub use typed::Typed;
 pub use unified_buffer::UnifiedBuffer;
 
@@ -98,14 +96,7 @@ pub use cuda_um;
 /// Traces of migrations, page faults, kernels and operations.
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
-pub use cuda_um::{
-    AccessPattern, Advice, Arguments, AutoPrefetch, AutoPrefetchReport, AutoPrefetchStop, ByValue,
-    Capabilities, DriverPool, Error, ErrorKind, Event, Exported, ForeignWork, HintOutcome, HostMut,
-    HostOwned, HostOwnedMut, HostRef, InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig,
-    Location, MemoryInfo, MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed,
-    Placement, PoolOptions, PoolStats, ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View,
-    ViewMut, WriteArg,
-};
+pub use cuda_um::{Advice, HintOutcome, HostMut, HostRef, Location, Stream};
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]
 pub use cuda_um_sim as sim;

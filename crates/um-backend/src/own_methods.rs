@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use cuda_um::{Filled, HostMut, HostRef, Slots};
+use cuda_um::{
+    HostMut, HostRef,
+    buffer::{Filled, Slots},
+};
 
 use crate::cuda_buffer::CudaBuffer;
 use crate::device::CudaDevice;

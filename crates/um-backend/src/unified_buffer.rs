@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use cuda_um::{
-    Advice, HintOutcome, HostMut, HostRef, Location, Placed, Pool, Stream, UnifiedOptions,
+    Advice, HintOutcome, HostMut, HostRef, Location, Pool, Stream, UnifiedOptions, resource::Placed,
 };
 
 use crate::buffer::Buffer;
@@ -67,7 +67,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Examples
     /// ```
     /// use std::sync::Arc;
-    /// use um_backend::{AccessPattern, CudaDevice, UnifiedBuffer, UnifiedOptions};
+    /// use um_backend::{CudaDevice, UnifiedBuffer, cuda_um::{AccessPattern, UnifiedOptions}};
     ///
     /// let device = Arc::new(CudaDevice::new(0)?);
     /// let options = UnifiedOptions::default().pattern(AccessPattern::ReadMostly);

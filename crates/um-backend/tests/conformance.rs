@@ -9,7 +9,8 @@ use um_backend::conformance::{self, Make};
 use um_backend::sim::{Builder, Leak};
 use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaBuffer, CudaError, Element, HostBuffer, PinnedBuffer,
-    Placement, UnifiedBuffer, UnifiedOptions, cuda_um::Error,
+    UnifiedBuffer,
+    cuda_um::{Error, Placement, UnifiedOptions},
 };
 
 use support::opaque::{Fault, OpaqueBuffer};

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "calls cuBLAS and launches a kernel")]
 
 use cuda_um::profile::MigrationCounter;
-use cuda_um::{DriverPool, Location, MemoryKind, PoolOptions, Runtime, UnifiedBuffer};
+use cuda_um::{Location, MemoryKind, PoolOptions, Runtime, UnifiedBuffer, resource::DriverPool};
 use cudarc::cublas::sys::cublasOperation_t::CUBLAS_OP_N;
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig};
 use cudarc::driver::{

@@ -137,7 +137,7 @@ impl SharedDevice {
 }
 
 impl SharedStream {
-    /// Gives the memory of a buffer of a [`DriverPool`](cuda_um::DriverPool) to cudarc: the slice is as any other slice, and its drop frees
+    /// Gives the memory of a buffer of a [`DriverPool`](cuda_um::resource::DriverPool) to cudarc: the slice is as any other slice, and its drop frees
     /// the memory on this stream. Drop the pool when these frees have run: otherwise it stays until the process ends.
     ///
     /// # Ordering

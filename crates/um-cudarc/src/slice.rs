@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::order::{Fence, ours_first, settle, theirs_first};
 use crate::shared::SharedStream;
 use cuda_um::{
-    Advice, Element, HintOutcome, HostMut, HostRef, Location, Residency, Stream, UnifiedBuffer,
-    ViewMut,
+    Advice, Element, HintOutcome, HostMut, HostRef, Location, Stream, UnifiedBuffer, ViewMut,
+    managed::Residency,
 };
 use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, LaunchArgs,

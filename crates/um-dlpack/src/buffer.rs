@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use um_backend::{Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite};
+use um_backend::{
+    Element, Result, SharedBuffer, SharedRead, SharedWrite,
+    cuda_um::{HostOwned, HostOwnedMut},
+};
 
 use crate::error::Error;
 use crate::loans::Loans;

@@ -103,8 +103,8 @@ pub enum Error {
     Backend(#[from] CudaError),
 }
 
-impl From<um_backend::Error> for Error {
-    fn from(error: um_backend::Error) -> Self {
+impl From<um_backend::cuda_um::Error> for Error {
+    fn from(error: um_backend::cuda_um::Error) -> Self {
         Self::Backend(error.into())
     }
 }

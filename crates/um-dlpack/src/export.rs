@@ -7,7 +7,11 @@ use dlpark::allocation::dynamic::Initialized;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use dlpark::metadata::Dynamic;
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use um_backend::{BufferMemory, MemoryKind, SharedBuffer, View};
+use um_backend::{
+    SharedBuffer,
+    cuda_um::{MemoryKind, View},
+    memory::BufferMemory,
+};
 
 use crate::buffer::DlpackBuffer;
 use crate::dtype::to_dlpack;

@@ -6,7 +6,10 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, HostBuffer};
+use um_backend::{
+    Buffer, BufferDevice, CudaError, HostBuffer,
+    memory::{BufferMemory, BufferMemoryMut},
+};
 
 /// Bytes of the CPU that belong to `owner`.
 pub(crate) struct ForeignHost {
@@ -43,7 +46,7 @@ impl ForeignHost {
     fn check_write(&self) -> Result<(), CudaError> {
         if self.read_only {
             let what = format!("host memory at {:p}", self.start);
-            return Err(um_backend::Error::ReadOnly { what }.into());
+            return Err(um_backend::cuda_um::Error::ReadOnly { what }.into());
         }
         Ok(())
     }

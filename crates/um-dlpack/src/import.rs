@@ -111,7 +111,7 @@ impl Found {
             }
         };
         let refused = match of(&self, backend) {
-            Err(refused @ CudaError::Cuda(um_backend::Error::Foreign { .. })) => refused,
+            Err(refused @ CudaError::Cuda(um_backend::cuda_um::Error::Foreign { .. })) => refused,
             result => return Ok(result?),
         };
         // Libraries that do not know device type 13 say 2 for managed memory, and this library for mapped memory.

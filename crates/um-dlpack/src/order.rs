@@ -3,7 +3,11 @@
 
 use std::sync::Arc;
 
-use um_backend::{BufferMemory, ErasedBuffer, Exported, SharedBuffer, Stream, View};
+use um_backend::{
+    ErasedBuffer, SharedBuffer, Stream,
+    cuda_um::{View, buffer::Exported},
+    memory::BufferMemory,
+};
 
 use crate::error::Result;
 
@@ -47,7 +51,7 @@ fn after_earlier_work(stream: &Stream, storage: &SharedBuffer) -> Result<()> {
     let exported =
         match unsafe { Exported::new_mut(Arc::new(storage.read()?.into_part()), stream, view) } {
             // What is only read waits only for writes and moves.
-            Err(um_backend::Error::ReadOnly { .. }) => {
+            Err(um_backend::cuda_um::Error::ReadOnly { .. }) => {
                 Exported::new(Arc::new(storage.read()?.into_part()), stream, view)
             }
             exported => exported,
@@ -59,7 +63,7 @@ fn after_earlier_work(stream: &Stream, storage: &SharedBuffer) -> Result<()> {
 fn view(held: &ErasedBuffer) -> um_backend::cuda_um::Result<View<'_, u8>> {
     match held.bytes().memory() {
         BufferMemory::Cuda(view) => Ok(view),
-        _ => Err(um_backend::Error::NotSupported {
+        _ => Err(um_backend::cuda_um::Error::NotSupported {
             what: "the order of work on memory".to_owned(),
             needs: "memory of CUDA".to_owned(),
             have: "other memory".to_owned(),

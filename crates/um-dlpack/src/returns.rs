@@ -135,7 +135,7 @@ fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
 }
 
 fn failed(message: &str) -> CudaError {
-    CudaError::Cuda(um_backend::Error::Call {
+    CudaError::Cuda(um_backend::cuda_um::Error::Call {
         call: "um-dlpack",
         subject: "freeing memory that another library used".to_owned(),
         code: cudaError::cudaErrorUnknown.0,

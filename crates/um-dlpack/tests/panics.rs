@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use um_backend::sim::Sim;
 use um_backend::{
-    Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaBackend,
-    CudaBackendConfig, DType, ErasedBuffer, Result, SharedBuffer,
+    Buffer, BufferDevice, BufferKind, CudaBackend, CudaBackendConfig, DType, ErasedBuffer, Result,
+    SharedBuffer,
+    memory::{BufferMemory, BufferMemoryMut},
 };
 use um_dlpack::dlpark::{ManagedTensorBase, ffi::DLManagedTensorVersioned};
 use um_dlpack::{DlpackBuffer, ExportOptions, versioned};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::{DeviceArena, Runtime};
+use um_backend::cuda_um::{Runtime, resource::DeviceArena};
 use um_backend::{BufferDevice, CudaDevice};
 
 use crate::budget::Budget;
@@ -58,7 +58,7 @@ impl Arena {
     pub(crate) fn check_runtime(&self, of: &Runtime, what: &'static str) -> um_backend::Result<()> {
         match self.shared.cuda.as_cuda_um().runtime().is_same(of) {
             true => Ok(()),
-            false => Err(um_backend::Error::RuntimeMismatch { what }.into()),
+            false => Err(um_backend::cuda_um::Error::RuntimeMismatch { what }.into()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use um_backend::CudaDevice;
-use um_backend::cuda_um::DeviceArena;
+use um_backend::cuda_um::resource::DeviceArena;
 
 /// The size of an [`Arena`](crate::Arena). It is rounded down to whole slots of 2 MiB.
 #[derive(Clone, Copy, Debug, PartialEq)]

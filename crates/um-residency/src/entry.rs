@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use um_backend::cuda_um::{DeviceArena, DeviceBuffer};
+use um_backend::cuda_um::{DeviceBuffer, resource::DeviceArena};
 
 use crate::home::SharedHome;
 use crate::host_memory::HostMemory;

@@ -124,8 +124,8 @@ impl From<CudaError> for Error {
     }
 }
 
-impl From<um_backend::Error> for Error {
-    fn from(error: um_backend::Error) -> Self {
+impl From<um_backend::cuda_um::Error> for Error {
+    fn from(error: um_backend::cuda_um::Error) -> Self {
         Self::Cuda(error.into())
     }
 }

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use um_backend::cuda_um::{self, Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
+use um_backend::cuda_um::{
+    self, KernelArg, View, ViewMut,
+    kernel::{Arguments, ReadArg, WriteArg},
+};
 use um_backend::{CudaError, Element};
 
 use crate::held::Held;

@@ -3,7 +3,10 @@
 use std::any::Any;
 
 use um_backend::cuda_um::range;
-use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, Element, Result};
+use um_backend::{
+    Buffer, BufferDevice, Element, Result,
+    memory::{BufferMemory, BufferMemoryMut},
+};
 
 use crate::homed::Homed;
 use crate::host::{put_home, with_home};

@@ -120,7 +120,7 @@ pub(crate) fn below(error: Error, call: &'static str) -> CudaError {
             call,
             held: format!("{held} guards of working sets of this thread"),
         },
-        other => um_backend::Error::InvalidArgument {
+        other => um_backend::cuda_um::Error::InvalidArgument {
             what: "the buffer",
             value: "used in this way".to_owned(),
             reason: other.to_string(),

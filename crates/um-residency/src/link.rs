@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cuda_um_plan::{Access, FileLink, Link, Role};
 use um_backend::CudaError;
-use um_backend::cuda_um::{self, DeviceArena, Event, PinnedBuffer, Stream};
+use um_backend::cuda_um::{self, Event, PinnedBuffer, Stream, resource::DeviceArena};
 
 use crate::arena::Arena;
 use crate::entry::Entry;

@@ -129,7 +129,7 @@ impl Planned {
     ///
     /// # Errors
     /// [`Error::PassActive`] within another pass, [`Error::UnknownBuffer`] for a dropped buffer, [`Error::NotInPlace`] as for
-    /// [`new`](Self::new), [`RuntimeMismatch`](um_backend::Error::RuntimeMismatch) for a stream of another runtime, and errors of CUDA. The
+    /// [`new`](Self::new), [`RuntimeMismatch`](um_backend::cuda_um::Error::RuntimeMismatch) for a stream of another runtime, and errors of CUDA. The
     /// result of `pass` may then be lost, and the next pass begins anew.
     pub fn run<R>(&mut self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<R> {
         let shared = Arc::clone(&self.arena.shared);

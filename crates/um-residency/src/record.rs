@@ -25,7 +25,7 @@ impl Arena {
     ///
     /// # Errors
     /// [`Error::PassActive`] within another pass, [`Error::Plan`] for a pass that no plan can have (a buffer without bytes, for example),
-    /// [`Error::UnknownBuffer`] if the pass drops a buffer that it used, [`RuntimeMismatch`](um_backend::Error::RuntimeMismatch) for a stream of
+    /// [`Error::UnknownBuffer`] if the pass drops a buffer that it used, [`RuntimeMismatch`](um_backend::cuda_um::Error::RuntimeMismatch) for a stream of
     /// another runtime, and errors of CUDA. The result of `pass` is then lost.
     pub fn record<R>(&self, stream: &Stream, pass: impl FnOnce() -> R) -> Result<(R, Program)> {
         self.shared.check_stream(stream)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use um_backend::cuda_um::{DeviceArena, EventsLater};
+use um_backend::cuda_um::{EventsLater, resource::DeviceArena};
 
 use crate::entries::Id;
 use crate::entry::{Memory, Residence};

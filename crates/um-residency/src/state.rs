@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::{DeviceArena, Stream};
+use um_backend::cuda_um::{Stream, resource::DeviceArena};
 use um_backend::{BufferDevice, CudaDevice};
 
 use crate::entries::{Entries, Id};
@@ -44,7 +44,7 @@ impl Shared {
     /// Refuses a child made by `fork`. Comes before the lock.
     pub(crate) fn check_process(&self, call: &'static str) -> um_backend::Result<()> {
         match self.is_inherited() {
-            true => Err(um_backend::Error::Forked { call }.into()),
+            true => Err(um_backend::cuda_um::Error::Forked { call }.into()),
             false => Ok(()),
         }
     }
@@ -54,7 +54,7 @@ impl Shared {
         let runtime = self.cuda.as_cuda_um().runtime();
         match runtime.is_same(stream.runtime()) {
             true => Ok(()),
-            false => Err(um_backend::Error::RuntimeMismatch { what: "the stream" }.into()),
+            false => Err(um_backend::cuda_um::Error::RuntimeMismatch { what: "the stream" }.into()),
         }
     }
 

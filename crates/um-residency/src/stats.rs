@@ -67,7 +67,7 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn note(&mut self, change: Change, entry: &Entry) {
         let (bytes, mut slots) = (entry.bytes as u64, entry.slots());
-        let whole = (slots.len() * um_backend::cuda_um::DeviceArena::SLOT_BYTES) as u64;
+        let whole = (slots.len() * um_backend::cuda_um::resource::DeviceArena::SLOT_BYTES) as u64;
         let stats = &mut self.stats;
         match change {
             Change::In => stats.in_bytes += bytes,

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::ops::RangeInclusive;
 
 use support::{Machine, SLOT, each_machine};
-use um_backend::cuda_um::{TransferOptions, UnifiedBuffer};
+use um_backend::cuda_um::{UnifiedBuffer, buffer::TransferOptions};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, kernels::Saxpy};
 use um_residency::{
@@ -96,8 +96,8 @@ impl<'m> Stack<'m> {
 
     fn add(
         &self,
-        x: &um_backend::View<'_, f32>,
-        y: &mut um_backend::ViewMut<'_, f32>,
+        x: &um_backend::cuda_um::View<'_, f32>,
+        y: &mut um_backend::cuda_um::ViewMut<'_, f32>,
     ) -> Result<(), Error> {
         let Some(saxpy) = &self.saxpy else {
             return Ok(());

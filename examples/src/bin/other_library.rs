@@ -1,7 +1,9 @@
 //! Another library (its side is in `mod theirs`: plain CUDA calls) shares streams and memory with buffers of `cuda_um`.
 #![allow(unsafe_code, reason = "the promises of imports and exports")]
 
-use cuda_um::{DeviceBuffer, DriverPool, ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer};
+use cuda_um::{
+    DeviceBuffer, ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool,
+};
 use std::process::ExitCode;
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -13,8 +13,13 @@ use um_backend::half::{bf16, f16};
 use um_backend::kernels::Reduce;
 use um_backend::sim::{CpuReference, LaunchContext, ReferenceError, register_module};
 use um_backend::{
-    Bool, Buffer, ByValue, CudaDevice, InPlace, Kernel, KernelArgs, LaunchConfig, Module, Result,
-    SharedRead, SharedWrite, Stream,
+    Buffer, CudaDevice, Result, SharedRead, SharedWrite, Stream,
+    cuda_um::{
+        Kernel, LaunchConfig, Module,
+        buffer::InPlace,
+        kernel::{ByValue, KernelArgs},
+    },
+    dtype::Bool,
 };
 
 const PTX: &str = include_str!("kernels.ptx");

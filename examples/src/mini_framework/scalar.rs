@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 use um_backend::half::{bf16, f16};
-use um_backend::{Bool, Element};
+use um_backend::{Element, dtype::Bool};
 
 /// An element type of the library.
 pub trait Scalar: Element {
@@ -63,7 +63,7 @@ macro_rules! each {
                 $body
             }
             um_backend::DType::Bool => {
-                type $T = um_backend::Bool;
+                type $T = um_backend::dtype::Bool;
                 $body
             }
             other => Err($crate::mini_framework::layout::refused(

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use um_backend::half::{bf16, f16};
 use um_backend::sim::Gpu;
-use um_backend::{Bool, BufferKind, DType};
+use um_backend::{BufferKind, DType, dtype::Bool};
 use um_examples::mini_framework::{Cache, Place, Tensor, load, save};
 
 #[test]

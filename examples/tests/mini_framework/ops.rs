@@ -3,7 +3,7 @@
 use crate::everywhere;
 use std::ops::Deref;
 use um_backend::half::{bf16, f16};
-use um_backend::{Bool, BufferKind, DType, Result};
+use um_backend::{BufferKind, DType, Result, dtype::Bool};
 use um_examples::mini_framework::{Place, Scalar, Tensor};
 
 fn vec<T: Scalar>(tensor: &Tensor) -> Vec<T> {

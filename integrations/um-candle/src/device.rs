@@ -4,7 +4,7 @@ use crate::element::{Element, check_shape, on_cuda, part};
 use crate::error::{Error, Result};
 use candle_core::op::BackpropOp;
 use candle_core::{CpuStorage, CudaDevice, CudaStorage, DType, Device, Shape, Storage, Tensor};
-use cuda_um::{DriverPool, MemoryKind, PoolOptions, Runtime, UnifiedBuffer};
+use cuda_um::{MemoryKind, PoolOptions, Runtime, UnifiedBuffer, resource::DriverPool};
 use half::{bf16, f16};
 use um_cudarc::{SharedDevice, SharedStream};
 

@@ -2,8 +2,8 @@
 
 use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
 use cuda_um::{
-    DeviceBuffer, DeviceMemory, Location, ManagedMemory, Memory, MemoryMut, PinnedBuffer,
-    PinnedMemory, UnifiedBuffer,
+    DeviceBuffer, Location, Memory, MemoryMut, PinnedBuffer, UnifiedBuffer,
+    resource::{DeviceMemory, ManagedMemory, PinnedMemory},
 };
 
 /// From this size on, a copy uses all threads.

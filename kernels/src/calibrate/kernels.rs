@@ -3,7 +3,8 @@
 use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
 use crate::Scale;
 use cuda_um::{
-    DeviceBuffer, DeviceMemory, Memory, MemoryMut, Placement, UnifiedBuffer, UnifiedOptions,
+    DeviceBuffer, Memory, MemoryMut, Placement, UnifiedBuffer, UnifiedOptions,
+    resource::DeviceMemory,
 };
 
 /// Calls in a row: they fit into the driver's queue.

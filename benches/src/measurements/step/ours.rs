@@ -10,7 +10,8 @@ use crate::measurements::measurement::FACTOR;
 use crate::raw::SCALE_IN_PLACE;
 use anyhow::{Context, Result};
 use cuda_um::{
-    DeviceBuffer, Kernel, LaunchConfig, Module, Stream, UnifiedBuffer, UnifiedOptions, WriteArg,
+    DeviceBuffer, Kernel, LaunchConfig, Module, Stream, UnifiedBuffer, UnifiedOptions,
+    kernel::WriteArg,
 };
 use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
 

@@ -5,7 +5,7 @@ use crate::replay::accesses::{merged, range_of};
 use crate::replay::change::Change;
 use crate::replay::machine::MAX_ACCESSES;
 use crate::replay::memory::Memory;
-use cuda_um::{Advice, Arguments, Location, Stream};
+use cuda_um::{Advice, Location, Stream, kernel::Arguments};
 use cuda_um_trace::{Access, Operation, OperationKind, Place};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What a scope of automatic prefetch did: [`AutoPrefetch::stop`](crate::AutoPrefetch::stop).
+/// What a scope of automatic prefetch did: [`AutoPrefetch::stop`](crate::auto::AutoPrefetch::stop).
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AutoPrefetchReport {

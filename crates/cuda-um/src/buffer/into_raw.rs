@@ -9,12 +9,12 @@ use crate::error::{Error, Result};
 use std::ptr::NonNull;
 
 impl<T: Element> UnifiedBuffer<T> {
-    /// Gives the memory of a buffer of a [`DriverPool`](crate::DriverPool) to another owner, and returns its address. The owner frees it in
+    /// Gives the memory of a buffer of a [`DriverPool`](crate::resource::DriverPool) to another owner, and returns its address. The owner frees it in
     /// stream order, with `cudaFreeAsync`, on `stream` or on a stream that is ordered after it.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{DriverPool, MemoryKind, PoolOptions, UnifiedBuffer};
+    /// use cuda_um::{MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
     ///
     /// # let Ok(pool) = DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) else { return Ok(()) };
     /// let stream = device.stream()?;
@@ -31,7 +31,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// The buffer comes back with the error: [`Error::NotSupported`] if the memory is not of a [`DriverPool`](crate::DriverPool), and for a
+    /// The buffer comes back with the error: [`Error::NotSupported`] if the memory is not of a [`DriverPool`](crate::resource::DriverPool), and for a
     /// buffer without elements; [`Error::RuntimeMismatch`]; and the errors of `cudaStreamWaitEvent`.
     #[doc(alias = "cudaFreeAsync")]
     #[allow(clippy::result_large_err, reason = "the buffer comes back")]

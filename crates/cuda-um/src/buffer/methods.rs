@@ -282,7 +282,7 @@ macro_rules! write_methods {
             pub fn host_overwrite(
                 &mut self,
                 range: impl std::ops::RangeBounds<usize>,
-                make: impl for<'c> Fn(usize, $crate::Slots<'c, T>) -> $crate::Filled<'c> + Sync,
+                make: impl for<'c> Fn(usize, $crate::buffer::Slots<'c, T>) -> $crate::buffer::Filled<'c> + Sync,
             ) -> $crate::Result<()> {
                 let range = $crate::range::check(range, self.len())?;
                 let (first, target) = (range.start, self.$reborrow().slice(range)?);

@@ -17,7 +17,7 @@ use bytemuck::NoUninit;
 /// A crate above can implement it for its own types of buffers and values: [`pass`](Self::pass) adds what this crate knows.
 ///
 /// ```
-/// use cuda_um::{Arguments, KernelArg, Result, UnifiedBuffer};
+/// use cuda_um::{KernelArg, Result, UnifiedBuffer, kernel::Arguments};
 ///
 /// struct Tensor {
 ///     data: UnifiedBuffer<f32>,
@@ -133,7 +133,7 @@ impl KernelArgs for Arguments<'_> {}
 ///
 /// ```
 /// use bytemuck::{Pod, Zeroable};
-/// use cuda_um::{Arguments, ByValue};
+/// use cuda_um::kernel::{Arguments, ByValue};
 ///
 /// #[derive(Clone, Copy, Pod, Zeroable)]
 /// #[repr(C)]

@@ -18,7 +18,7 @@ use std::ops::Range;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Arguments, UnifiedBuffer};
+/// use cuda_um::{UnifiedBuffer, kernel::Arguments};
 ///
 /// let mut outputs = vec![UnifiedBuffer::<f32>::zeroed(&device, 8)?, UnifiedBuffer::zeroed(&device, 8)?];
 /// let mut arguments = Arguments::new();
@@ -40,7 +40,7 @@ pub struct Arguments<'a> {
     parts: SmallVec<[Part<'a>; 16]>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
-    /// As an [`InPlace`](crate::InPlace) that is in the list.
+    /// As an [`InPlace`](crate::buffer::InPlace) that is in the list.
     _on_this_thread: PhantomData<*const ()>,
 }
 

@@ -49,7 +49,7 @@ impl Kernel {
     ///
     /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
     /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and values: numbers, `bool`, arrays, other plain old data as
-    /// [`ByValue`](crate::ByValue). [`Arguments`] is for kernels whose parameters are known only at run time.
+    /// [`ByValue`](crate::kernel::ByValue). [`Arguments`] is for kernels whose parameters are known only at run time.
     ///
     /// # Ordering
     ///
@@ -74,7 +74,7 @@ impl Kernel {
     /// - The number, types and order of the arguments are those of the kernel's parameters; a buffer is the address of its first element.
     /// - With these arguments and this configuration the kernel stays within the buffers, and writes only those that are passed by `&mut`.
     /// - The kernel does not use the buffers after it ends: it stores no address for later.
-    /// - All copies of an [`InPlace`](crate::InPlace) are arguments of one launch, and each thread of the kernel uses only elements of it that no
+    /// - All copies of an [`InPlace`](crate::buffer::InPlace) are arguments of one launch, and each thread of the kernel uses only elements of it that no
     ///   other thread writes.
     ///
     /// ```no_run

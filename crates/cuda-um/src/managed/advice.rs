@@ -26,7 +26,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// [`Error::DeviceOutOfRange`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`. The
     /// outcome is [`HintOutcome::NotApplied`], which is no error, for memory that is not managed or that a pool of the driver has
-    /// ([`DriverPool`](crate::DriverPool)), for a device without concurrent managed access, or if the runtime is too old for the location.
+    /// ([`DriverPool`](crate::resource::DriverPool)), for a device without concurrent managed access, or if the runtime is too old for the location.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
         self.as_view().advise(advice)

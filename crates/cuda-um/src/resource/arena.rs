@@ -22,7 +22,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::DeviceArena;
+/// use cuda_um::resource::DeviceArena;
 ///
 /// let arena = DeviceArena::new(&device, 16 << 20)?;
 /// let weights = arena.place::<f32>(0, 1 << 20)?; // slots 0 and 1

@@ -1,6 +1,6 @@
 //! Kinds of memory, and oversubscription.
 
-/// The kind of memory of a buffer or a [`MemoryResource`](crate::MemoryResource).
+/// The kind of memory of a buffer or a [`MemoryResource`](crate::resource::MemoryResource).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[doc(alias = "cudaMemoryType")]

@@ -6,15 +6,15 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 
-/// A source of memory for buffers: [`ManagedMemory`](crate::ManagedMemory), [`DeviceMemory`](crate::DeviceMemory),
-/// [`PinnedMemory`](crate::PinnedMemory), the pools [`Pool`](crate::Pool) and [`DriverPool`](crate::DriverPool), and [`LimitedMemory`](crate::LimitedMemory) over any of them.
+/// A source of memory for buffers: [`ManagedMemory`](crate::resource::ManagedMemory), [`DeviceMemory`](crate::resource::DeviceMemory),
+/// [`PinnedMemory`](crate::resource::PinnedMemory), the pools [`Pool`](crate::Pool) and [`DriverPool`](crate::resource::DriverPool), and [`LimitedMemory`](crate::resource::LimitedMemory) over any of them.
 ///
 /// Each buffer type has constructors that take a resource of its kind. A function that takes `&dyn MemoryResource` leaves the choice to
 /// its caller:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{ManagedMemory, MemoryResource, Pool, PoolOptions, Result, UnifiedBuffer};
+/// use cuda_um::{Pool, PoolOptions, Result, UnifiedBuffer, resource::{ManagedMemory, MemoryResource}};
 ///
 /// fn load(memory: &dyn MemoryResource, weights: &[f32]) -> Result<UnifiedBuffer<f32>> {
 ///     UnifiedBuffer::from_slice_in(memory, weights)

@@ -3,8 +3,8 @@
 
 use crate::world::{World, cases, run};
 use cuda_um::{
-    DeviceBuffer, DriverPool, Exported, MemoryKind, PinnedBuffer, PoolOptions, Result,
-    UnifiedBuffer,
+    DeviceBuffer, MemoryKind, PinnedBuffer, PoolOptions, Result, UnifiedBuffer, buffer::Exported,
+    resource::DriverPool,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;

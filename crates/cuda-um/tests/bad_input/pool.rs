@@ -2,8 +2,8 @@
 
 use crate::world::{cases, run};
 use cuda_um::{
-    DeviceArena, DeviceBuffer, DeviceMemory, ManagedMemory, MemoryKind, PinnedBuffer, PinnedMemory,
-    Pool, PoolOptions, UnifiedBuffer,
+    DeviceBuffer, MemoryKind, PinnedBuffer, Pool, PoolOptions, UnifiedBuffer,
+    resource::{DeviceArena, DeviceMemory, ManagedMemory, PinnedMemory},
 };
 
 const MIB: usize = 1 << 20;

@@ -2,7 +2,7 @@
 
 use crate::world::{LEN, World, cases, run};
 use cuda_um::cost::CostModel;
-use cuda_um::{MemoryKind, PoolOptions, TransferOptions};
+use cuda_um::{MemoryKind, PoolOptions, buffer::TransferOptions};
 use std::time::Duration;
 
 #[test]

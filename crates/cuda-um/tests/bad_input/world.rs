@@ -1,9 +1,10 @@
 //! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has not changed any of them.
 
 use cuda_um::{
-    Device, DeviceArena, DeviceBuffer, Error, ErrorKind, Event, MemoryInfo, MemoryKind,
-    PinnedBuffer, Placement, Pool, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer,
-    Residency, Result, Stream, UnifiedBuffer, UnifiedOptions,
+    Device, DeviceBuffer, Error, ErrorKind, Event, MemoryKind, PinnedBuffer, Placement, Pool,
+    PoolOptions, RegisteredBuffer, Result, Stream, UnifiedBuffer, UnifiedOptions,
+    managed::{RangeAttributes, Residency},
+    resource::{DeviceArena, MemoryInfo, PoolStats},
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::cudaError;
@@ -83,7 +84,7 @@ struct State {
     pools: [PoolStats; 3],
     /// Live memory, streams, events, modules and pools.
     alive: Vec<String>,
-    kernel_attributes: cuda_um::KernelAttributes,
+    kernel_attributes: cuda_um::kernel::KernelAttributes,
 }
 
 /// The contents of each buffer.

@@ -1,6 +1,6 @@
 //! A list of arguments, with one buffer as input and output, on another thread.
 
-use cuda_um::{Arguments, UnifiedBuffer};
+use cuda_um::{UnifiedBuffer, kernel::Arguments};
 
 fn misuse(mut buffer: UnifiedBuffer<u32>) {
     let mut arguments = Arguments::new();

@@ -1,6 +1,6 @@
 //! Borrows that would become longer, and types of elements that would change behind a view that writes.
 
-use cuda_um::{Arguments, HostMut, HostRef, InPlace, RegisteredBuffer, Slots, View, ViewMut};
+use cuda_um::{HostMut, HostRef, RegisteredBuffer, View, ViewMut, buffer::{InPlace, Slots}, kernel::Arguments};
 
 type Few<'a> = &'a u8;
 

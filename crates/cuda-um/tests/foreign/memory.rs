@@ -90,7 +90,7 @@ fn the_owner_of_memory_stays_while_work_uses_it() {
 fn a_wrong_type_device_extent_or_alignment_is_refused() {
     let (_sim, device, _) = simulated_with(|builder| builder.devices(2));
     let other = device.runtime().device(1).unwrap();
-    let on_device = cuda_um::DeviceMemory::new(&device);
+    let on_device = cuda_um::resource::DeviceMemory::new(&device);
     let on_device = DeviceBuffer::<u32>::zeroed_in(&on_device, 1000).unwrap();
     let elsewhere = DeviceBuffer::<u32>::zeroed(&other, 1000).unwrap();
     let on_host = vec![0u32; 1000];
@@ -153,7 +153,7 @@ fn a_wrong_type_device_extent_or_alignment_is_refused() {
 #[test]
 fn freed_memory_is_refused() {
     let (_sim, device, _) = simulated(Gpu::H200);
-    let memory = cuda_um::DeviceMemory::new(&device);
+    let memory = cuda_um::resource::DeviceMemory::new(&device);
     let buffer = DeviceBuffer::<u32>::zeroed_in(&memory, 1000).unwrap();
     let address = pointer(buffer.as_device_ptr());
     buffer.close().unwrap();

@@ -1,8 +1,9 @@
 //! Managed memory of the driver's pool.
 
 use cuda_um::{
-    Advice, Device, DriverPool, Error, ErrorKind, LimitedMemory, Location, MemoryKind,
-    MemoryResource, PoolOptions, UnifiedBuffer, sys,
+    Advice, Device, Error, ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer,
+    resource::{DriverPool, LimitedMemory, MemoryResource},
+    sys,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_testkit::{Checked, device, is_concurrent, simulated_with};

@@ -5,7 +5,7 @@ use crate::model::Contents;
 use crate::operation::{Advising, Kind, Operation, Reading, Start, Writing};
 use crate::pools::Pools;
 use crate::world::{Machine, is_refusal};
-use cuda_um::{Error, TransferOptions};
+use cuda_um::{Error, buffer::TransferOptions};
 use cuda_um_sim::HoldGuard;
 
 /// Limits on live buffers, and on the elements of all of them.

@@ -1,8 +1,8 @@
 //! A pool of any kind, and a buffer of any type.
 
 use cuda_um::{
-    DeviceBuffer, DriverPool, MemoryKind, MemoryResource, PinnedBuffer, Pool, PoolStats, Result,
-    Stream, UnifiedBuffer, ViewMut,
+    DeviceBuffer, MemoryKind, PinnedBuffer, Pool, Result, Stream, UnifiedBuffer, ViewMut,
+    resource::{DriverPool, MemoryResource, PoolStats},
 };
 
 #[derive(Clone, Debug)]

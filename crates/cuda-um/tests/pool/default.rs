@@ -2,8 +2,9 @@
 
 use crate::MIB;
 use cuda_um::{
-    Advice, DeviceBuffer, LimitedMemory, Location, ManagedMemory, MemoryKind, MemoryResource,
-    Oversubscription, PinnedBuffer, PoolOptions, Runtime, UnifiedBuffer, UnifiedOptions,
+    Advice, DeviceBuffer, Location, MemoryKind, Oversubscription, PinnedBuffer, PoolOptions,
+    Runtime, UnifiedBuffer, UnifiedOptions,
+    resource::{LimitedMemory, ManagedMemory, MemoryResource},
 };
 use cuda_um_sim::{Gpu, Leak, Sim};
 use cuda_um_testkit::{again, calls, is_child, simulated, simulated_with};

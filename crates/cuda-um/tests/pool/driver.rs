@@ -2,7 +2,8 @@
 
 use crate::{Driver, on_each, small_slabs};
 use cuda_um::{
-    Device, DeviceBuffer, DriverPool, Error, ErrorKind, MemoryKind, PinnedBuffer, UnifiedBuffer,
+    Device, DeviceBuffer, Error, ErrorKind, MemoryKind, PinnedBuffer, UnifiedBuffer,
+    resource::DriverPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;

@@ -11,7 +11,7 @@ mod threads;
 mod unified;
 
 use any::{AnyPool, Buffer};
-use cuda_um::{Device, DriverPool, MemoryKind, Pool, PoolOptions, Result, Stream};
+use cuda_um::{Device, MemoryKind, Pool, PoolOptions, Result, Stream, resource::DriverPool};
 use cuda_um_sim::{Builder, Fail, Gpu};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, Checked, device, no_memory_left, simulated_with};

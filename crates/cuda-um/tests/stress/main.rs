@@ -10,7 +10,7 @@ mod progress;
 mod worker;
 
 use budget::{Budget, CAP_BYTES, POOL_BYTES, RING_BYTES};
-use cuda_um::{Device, MemoryKind, Pool, PoolOptions, TransferOptions};
+use cuda_um::{Device, MemoryKind, Pool, PoolOptions, buffer::TransferOptions};
 use cuda_um_sim::Leak;
 use cuda_um_testkit::watchdog::say;
 use fastrand::Rng;
@@ -82,7 +82,7 @@ impl Shared {
             self.pinned.stats(),
             self.on_device.stats(),
         ];
-        let held = |stats: &cuda_um::PoolStats| stats.live_bytes + stats.reserved_bytes;
+        let held = |stats: &cuda_um::resource::PoolStats| stats.live_bytes + stats.reserved_bytes;
         let left = stats.iter().map(held).sum();
         if left > 0 {
             say(&format!(

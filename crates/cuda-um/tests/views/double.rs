@@ -1,6 +1,6 @@
 //! A kernel with an input and an output.
 
-use cuda_um::{Device, Kernel, KernelArgs, LaunchConfig, Module, Result, Stream};
+use cuda_um::{Device, Kernel, LaunchConfig, Module, Result, Stream, kernel::KernelArgs};
 use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// `output[i] = 2 * input[i]`

@@ -33,7 +33,7 @@ impl CudaBackend {
     ///
     /// # Examples
     /// ```
-    /// use um_backend::{AccessPattern, CudaBackend, CudaBackendConfig};
+    /// use um_backend::{CudaBackend, CudaBackendConfig, cuda_um::AccessPattern};
     ///
     /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     /// let scores = backend.allocate_unified_for::<f32>(1000, AccessPattern::ReadBack)?;

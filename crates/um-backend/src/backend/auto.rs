@@ -1,6 +1,6 @@
 //! Prefetches without a change of the code.
 
-use cuda_um::{AutoPrefetch, AutoPrefetchReport};
+use cuda_um::auto::{AutoPrefetch, AutoPrefetchReport};
 
 use super::CudaBackend;
 use crate::error::Result;

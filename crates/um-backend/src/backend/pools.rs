@@ -1,6 +1,6 @@
 //! The pools of a backend.
 
-use cuda_um::{MemoryKind, Oversubscription, Pool, PoolOptions, PoolStats};
+use cuda_um::{MemoryKind, Oversubscription, Pool, PoolOptions, resource::PoolStats};
 
 use crate::config::CudaBackendConfig;
 use crate::device::CudaDevice;

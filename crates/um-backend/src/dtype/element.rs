@@ -46,7 +46,7 @@ use super::DType;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element of a buffer",
     note = "implement `um_backend::Element`, with a `DType` of the type's size: any plain old data (`bytemuck::Pod`) can be an element",
-    note = "`bool` has invalid bit patterns: use `um_backend::Bool`"
+    note = "`bool` has invalid bit patterns: use `um_backend::dtype::Bool`"
 )]
 pub trait Element: cuda_um::Element + fmt::Debug + PartialEq {
     /// The type as a value, of the size of `Self`.

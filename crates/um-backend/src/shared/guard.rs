@@ -4,7 +4,10 @@ use std::io::Read;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
-use cuda_um::{Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
+use cuda_um::{
+    KernelArg, View, ViewMut,
+    kernel::{Arguments, ReadArg, WriteArg},
+};
 
 use super::caller::OfThread;
 use super::part::Part;

@@ -1,7 +1,7 @@
 //! Unified memory on a device whose managed memory is poor.
 
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, HintOutcome, Placement, UnifiedBuffer};
+use um_backend::{Buffer, HintOutcome, UnifiedBuffer, cuda_um::Placement};
 
 use crate::support::kernel::Double;
 use crate::support::{on_each, on_preset};

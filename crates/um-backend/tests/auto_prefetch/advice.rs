@@ -1,6 +1,6 @@
 //! The advice of a plan, beside that of the program.
 
-use cuda_um::{Advice, AutoPrefetch, Location, RangeAttributes, UnifiedBuffer};
+use cuda_um::{Advice, Location, UnifiedBuffer, auto::AutoPrefetch, managed::RangeAttributes};
 use std::time::Instant;
 use um_backend::kernels::Saxpy;
 

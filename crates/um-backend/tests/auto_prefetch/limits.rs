@@ -1,7 +1,7 @@
 //! Where automatic prefetch does nothing, stops, or learns again.
 
 use cuda_um::Location;
-use um_backend::AutoPrefetchStop;
+use um_backend::cuda_um::auto::AutoPrefetchStop;
 use um_backend::sim::Gpu;
 
 use crate::rounds::{Cost, LEN, on, on_h200};

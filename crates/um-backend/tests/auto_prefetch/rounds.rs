@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cuda_um::{Location, Stream};
 use um_backend::sim::{Gpu, Sim};
-use um_backend::{AutoPrefetchReport, CudaBackend, UnifiedBuffer};
+use um_backend::{CudaBackend, UnifiedBuffer, cuda_um::auto::AutoPrefetchReport};
 
 use crate::support::kernel::Double;
 use crate::support::{Machine, on_preset};

@@ -5,10 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cuda_um::{AutoPrefetch, UnifiedBuffer};
+use cuda_um::{UnifiedBuffer, auto::AutoPrefetch};
 use cuda_um_testkit::calls;
 use um_backend::sim::Fail;
-use um_backend::{AutoPrefetchStop, CudaError, Error};
+use um_backend::{
+    CudaError,
+    cuda_um::{Error, auto::AutoPrefetchStop},
+};
 
 use crate::rounds::{LEN, on_h200};
 

@@ -1,6 +1,6 @@
 //! Opening a backend with an invalid device or pool.
 
-use um_backend::{CudaBackend, CudaBackendConfig, CudaDevice, PoolOptions};
+use um_backend::{CudaBackend, CudaBackendConfig, CudaDevice, cuda_um::PoolOptions};
 
 use crate::world::{World, cases, run};
 

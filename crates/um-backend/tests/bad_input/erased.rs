@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use um_backend::{
-    Advice, Buffer, BufferKind, DType, ErasedBuffer, HostBuffer, HostOwned, Location, Result,
-    SharedBuffer,
+    Advice, Buffer, BufferKind, DType, ErasedBuffer, HostBuffer, Location, Result, SharedBuffer,
+    cuda_um::HostOwned,
 };
 
 use crate::world::{World, cases, run};

@@ -1,8 +1,8 @@
 //! Allocations with invalid lengths and types, and registration of memory that CUDA already has.
 
 use um_backend::{
-    AccessPattern, Buffer, BufferKind, CudaBuffer, DType, HostBuffer, PinnedBuffer, UnifiedBuffer,
-    UnifiedOptions,
+    Buffer, BufferKind, CudaBuffer, DType, HostBuffer, PinnedBuffer, UnifiedBuffer,
+    cuda_um::{AccessPattern, UnifiedOptions},
 };
 
 use crate::world::{World, cases, run};

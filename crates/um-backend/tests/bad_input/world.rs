@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cuda_um_testkit::message;
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PinnedBuffer, Placement,
-    PoolOptions, PoolStats, UnifiedBuffer, UnifiedOptions,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PinnedBuffer, UnifiedBuffer,
+    cuda_um::{Placement, PoolOptions, UnifiedOptions, resource::PoolStats},
 };
 
 /// Elements of each buffer.

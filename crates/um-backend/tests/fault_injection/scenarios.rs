@@ -4,8 +4,9 @@ use crate::support::opaque::OpaqueBuffer;
 use crate::world::{LEN, World};
 use std::sync::Arc;
 use um_backend::{
-    AccessPattern, Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
-    ErasedBuffer, HostOwned, HostRef, Location, MemoryAdvice, PrefetchBatch,
+    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, ErasedBuffer,
+    HostRef, Location, MemoryAdvice, PrefetchBatch,
+    cuda_um::{AccessPattern, HostOwned},
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;

@@ -5,7 +5,8 @@ use cuda_um::Runtime;
 use cuda_um_testkit::without_pools;
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PoolOptions, RuntimeChoice,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, RuntimeChoice,
+    cuda_um::PoolOptions,
 };
 
 /// The GPU, and the number of devices.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use um_backend::conformance;
 use um_backend::cuda_um::Error;
 use um_backend::{
-    Bool, Buffer, BufferKind, CudaError, DType, Element, ErasedBuffer, F8E4M3, Result, half,
+    Buffer, BufferKind, CudaError, DType, Element, ErasedBuffer, Result,
+    dtype::{Bool, F8E4M3},
+    half,
 };
 
 use crate::support::opaque::OpaqueBuffer;

@@ -4,8 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use um_backend::{
-    Buffer, BufferKind, BufferMemory, BufferMemoryMut, CudaError, DType, Element, ErasedBuffer,
-    HostBuffer, HostMut, HostOwned, HostOwnedMut, HostRef, Result, SharedBuffer,
+    Buffer, BufferKind, CudaError, DType, Element, ErasedBuffer, HostBuffer, HostMut, HostRef,
+    Result, SharedBuffer,
+    cuda_um::{HostOwned, HostOwnedMut},
+    memory::{BufferMemory, BufferMemoryMut},
 };
 
 use crate::support::opaque::OpaqueBuffer;

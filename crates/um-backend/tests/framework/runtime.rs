@@ -3,7 +3,7 @@
 use um_backend::cuda_um::{MemoryKind, Runtime};
 use um_backend::sim::Sim;
 use um_backend::{
-    BufferKind, CudaBackend, CudaBackendConfig, CudaError, PoolOptions, RuntimeChoice,
+    BufferKind, CudaBackend, CudaBackendConfig, CudaError, RuntimeChoice, cuda_um::PoolOptions,
 };
 
 use crate::support::{Machine, on_each, on_each_preset};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{panic, thread};
 
-use um_backend::cuda_um::InPlace;
+use um_backend::cuda_um::buffer::InPlace;
 use um_backend::{
-    Advice, Bool, Buffer, BufferKind, CudaBackend, CudaError, DType, ErasedBuffer, Location,
-    Result, SharedBuffer, View, conformance, half, kernels,
+    Advice, Buffer, BufferKind, CudaBackend, CudaError, DType, ErasedBuffer, Location, Result,
+    SharedBuffer, conformance, cuda_um::View, dtype::Bool, half, kernels,
 };
 
 use crate::support::kernel::Double;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use um_backend::{BufferKind, CudaError, DType, OfTask, Result, SharedBuffer, SharedRead};
+use um_backend::{BufferKind, CudaError, DType, Result, SharedBuffer, SharedRead, shared::OfTask};
 
 use crate::support::on_each;
 

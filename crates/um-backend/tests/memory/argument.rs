@@ -1,6 +1,6 @@
 //! Buffers as arguments of kernels: each type, and `dyn Buffer`.
 
-use cuda_um::{Arguments, ReadArg, WriteArg};
+use cuda_um::kernel::{Arguments, ReadArg, WriteArg};
 use um_backend::{Buffer, BufferKind, CudaBackend, HostBuffer};
 
 use crate::support::kernel::Double;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use cuda_um_testkit::without_pools;
 use um_backend::sim::{Builder, CudaVersion, Fail, Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaError, HintOutcome, Location, Placement, PrefetchBatch,
-    Prefetched, Result, UnifiedBuffer, UnifiedOptions,
+    Buffer, BufferKind, CudaBackend, CudaError, HintOutcome, Location, PrefetchBatch, Result,
+    UnifiedBuffer,
+    cuda_um::{Placement, UnifiedOptions},
+    prefetch_batch::Prefetched,
 };
 
 use crate::support::kernel::Double;

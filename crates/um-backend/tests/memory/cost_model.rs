@@ -4,8 +4,9 @@ use cuda_um_testkit::{again, is_child};
 use um_backend::cuda_um::cost::CostModel;
 use um_backend::sim::Sim;
 use um_backend::{
-    AccessPattern, CostModelSource, CudaBackend, CudaBackendConfig, CudaError, Placed, Placement,
-    cuda_um::Error,
+    CudaBackend, CudaBackendConfig, CudaError,
+    config::CostModelSource,
+    cuda_um::{AccessPattern, Error, Placement, resource::Placed},
 };
 
 fn small_result(source: impl Into<CostModelSource>) -> Result<Placed, CudaError> {

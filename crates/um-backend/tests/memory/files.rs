@@ -48,7 +48,7 @@ fn a_file_goes_into_a_fresh_buffer_and_comes_from_a_device() {
 /// The calls that a report advises exist, under these names.
 #[test]
 fn advice_of_reports_can_be_typed() {
-    use um_backend::{Placement, UnifiedOptions};
+    use um_backend::cuda_um::{Placement, UnifiedOptions};
     on_each(|machine| {
         let backend = machine.backend();
         let mut buffer = backend.allocate_unified::<f32>(1000).unwrap();

@@ -3,8 +3,9 @@
 use std::any::Any;
 
 use um_backend::{
-    Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaError, HostBuffer, Result,
+    Buffer, BufferDevice, BufferKind, CudaError, HostBuffer, Result,
     cuda_um::Error,
+    memory::{BufferMemory, BufferMemoryMut},
 };
 
 use crate::support::on_each;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use um_backend::sim::Gpu;
 use um_backend::{
-    AccessPattern, Advice, Buffer, BufferMemory, CudaError, HintOutcome, Location, Placement,
-    UnifiedBuffer, UnifiedOptions, cuda_um::Error,
+    Advice, Buffer, CudaError, HintOutcome, Location, UnifiedBuffer,
+    cuda_um::{AccessPattern, Error, Placement, UnifiedOptions},
+    memory::BufferMemory,
 };
 
 use crate::support::kernel::Double;

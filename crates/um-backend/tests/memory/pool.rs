@@ -2,8 +2,8 @@
 
 use cuda_um_testkit::without_pools;
 use um_backend::{
-    AccessPattern, Buffer, CudaBackend, CudaError, Oversubscription, Placement, PoolOptions,
-    UnifiedBuffer,
+    Buffer, CudaBackend, CudaError, UnifiedBuffer,
+    cuda_um::{AccessPattern, Oversubscription, Placement, PoolOptions},
 };
 
 use crate::support::{Machine, on_each, on_each_preset};

@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use um_backend::{
-    Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaBackend, DType,
-    HostBuffer, Location, PrefetchBatch, Result, conformance,
+    Buffer, BufferDevice, BufferKind, CudaBackend, DType, HostBuffer, Location, PrefetchBatch,
+    Result, conformance,
+    memory::{BufferMemory, BufferMemoryMut},
 };
 
 use crate::support::on_each;

@@ -1,6 +1,6 @@
 //! A kernel that doubles each element.
 
-use cuda_um::{Kernel, KernelArgs, LaunchConfig, Module};
+use cuda_um::{Kernel, LaunchConfig, Module, kernel::KernelArgs};
 use um_backend::sim::{LaunchContext, ReferenceError, register_kernel};
 use um_backend::{Buffer, CudaDevice, CudaError};
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cuda_um::Runtime;
 use cuda_um_testkit::{message, on_gpu, wait_for_frees};
 use um_backend::sim::{Builder, Gpu, Sim};
-use um_backend::{CudaBackend, CudaBackendConfig, PoolOptions, RuntimeChoice};
+use um_backend::{CudaBackend, CudaBackendConfig, RuntimeChoice, cuda_um::PoolOptions};
 
 /// The presets that every test runs on.
 pub const PRESETS: [Gpu; 5] = [

@@ -8,8 +8,8 @@ use std::thread::{self, ThreadId};
 
 use um_backend::cuda_um::Error;
 use um_backend::{
-    Advice, Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element,
-    HintOutcome, HostRef,
+    Advice, Buffer, BufferDevice, CudaError, DType, Element, HintOutcome, HostRef,
+    memory::{BufferMemory, BufferMemoryMut},
 };
 
 /// The fault of an [`OpaqueBuffer`].

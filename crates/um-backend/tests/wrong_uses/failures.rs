@@ -1,7 +1,10 @@
 //! Kernels and CPU references that fail, and the calls after that.
 
 use um_backend::sim::{CpuReference, Gpu, ReferenceError, Sim};
-use um_backend::{CudaBackend, CudaBackendConfig, LaunchConfig, Module};
+use um_backend::{
+    CudaBackend, CudaBackendConfig,
+    cuda_um::{LaunchConfig, Module},
+};
 
 use crate::page::check;
 use crate::support::kernel::Double;

@@ -1,7 +1,7 @@
 //! Launches with wrong arguments and wrong shapes.
 
-use um_backend::{Buffer, CudaError, HostBuffer, LaunchConfig, kernels};
-use um_backend::{Kernel, KernelArgs, Module};
+use um_backend::cuda_um::{Kernel, Module, kernel::KernelArgs};
+use um_backend::{Buffer, CudaError, HostBuffer, cuda_um::LaunchConfig, kernels};
 
 use crate::page::{Row, check};
 use crate::support::kernel::Double;

@@ -2,10 +2,11 @@
 
 use std::ptr::NonNull;
 
-use um_backend::cuda_um::{self, PinnedMemory};
+use um_backend::cuda_um::{self, resource::PinnedMemory};
 use um_backend::{
     Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, HostBuffer,
-    PinnedBuffer, Placement, PoolOptions, UnifiedBuffer, UnifiedOptions,
+    PinnedBuffer, UnifiedBuffer,
+    cuda_um::{Placement, PoolOptions, UnifiedOptions},
 };
 
 use crate::page::check;

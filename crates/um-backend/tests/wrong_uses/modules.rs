@@ -1,7 +1,7 @@
 //! PTX that the driver refuses, and kernels that a module does not have.
 
+use um_backend::cuda_um::{Kernel, Module};
 use um_backend::sim::{Gpu, register_kernel};
-use um_backend::{Kernel, Module};
 
 use crate::page::check;
 use crate::world::{World, row_on, rows};

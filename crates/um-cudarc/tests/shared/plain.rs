@@ -1,7 +1,7 @@
 //! Plain slices of cudarc: in managed memory, as buffers, and as targets of staged copies.
 
 use crate::support::{LEN, delay, scale, world};
-use cuda_um::{DriverPool, ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer};
+use cuda_um::{ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
 use cudarc::driver::PushKernelArg;
 
 /// A managed pool; none before CUDA 13.0, with a typed reason.

@@ -28,8 +28,8 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
         let buffer = buffer(&backend, kind);
         let expected_type = match buffer.read().unwrap().bytes().memory() {
             // Unified buffers of a poor GPU have mapped memory.
-            um_backend::BufferMemory::Cuda(view)
-                if view.kind() == um_backend::MemoryKind::Pinned =>
+            um_backend::memory::BufferMemory::Cuda(view)
+                if view.kind() == um_backend::cuda_um::MemoryKind::Pinned =>
             {
                 1
             }
@@ -44,8 +44,8 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
         let old: Managed<DLManagedTensor> = export_as(&buffer, |_| {}).unwrap();
         assert_eq!(described(&old), described(&tensor));
         let address = match buffer.read().unwrap().bytes().memory() {
-            um_backend::BufferMemory::Cuda(view) => view.as_ptr(),
-            um_backend::BufferMemory::Host(bytes) => bytes.as_ptr(),
+            um_backend::memory::BufferMemory::Cuda(view) => view.as_ptr(),
+            um_backend::memory::BufferMemory::Host(bytes) => bytes.as_ptr(),
             _ => unreachable!(),
         };
         // SAFETY: the tensor was validated.

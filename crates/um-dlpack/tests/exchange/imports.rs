@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use um_backend::BufferKind::{Cuda, Pinned, Unified};
-use um_backend::{Buffer, BufferMemory, MemoryKind};
+use um_backend::{Buffer, cuda_um::MemoryKind, memory::BufferMemory};
 use um_dlpack::dlpark::Managed;
 use um_dlpack::dlpark::ffi::{DLDataType, DLManagedTensor};
 use um_dlpack::{Imported, Target, import};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use um_backend::{Buffer, BufferKind, BufferMemory, CudaBackend, CudaError};
+use um_backend::{Buffer, BufferKind, CudaBackend, CudaError, memory::BufferMemory};
 use um_dlpack::dlpark::ffi::{DLDataType, DLManagedTensor};
 use um_dlpack::dlpark::{DlpackFlags, Managed};
 use um_dlpack::{Error, Result};
@@ -119,18 +119,20 @@ fn an_address_of_another_kind_or_extent() {
         let error = refused(said, &backend);
         let is_typed = matches!(
             &error,
-            Error::Backend(CudaError::Cuda(um_backend::Error::Foreign { .. }))
+            Error::Backend(CudaError::Cuda(um_backend::cuda_um::Error::Foreign { .. }))
         );
         assert!(is_typed && error.to_string().contains("allows"), "{error}");
     }
     let error = refused(Theirs::of(2, address(&*elsewhere), 100), &backend);
     let is_typed = matches!(
         &error,
-        Error::Backend(CudaError::Cuda(um_backend::Error::DeviceMismatch {
-            expected: 0,
-            found: 1,
-            ..
-        }))
+        Error::Backend(CudaError::Cuda(
+            um_backend::cuda_um::Error::DeviceMismatch {
+                expected: 0,
+                found: 1,
+                ..
+            }
+        ))
     );
     assert!(is_typed, "{error}");
 }
@@ -204,7 +206,7 @@ fn writes_of_a_read_only_import() {
         ] {
             let is_typed = matches!(
                 &result,
-                Err(CudaError::Cuda(um_backend::Error::ReadOnly { .. }))
+                Err(CudaError::Cuda(um_backend::cuda_um::Error::ReadOnly { .. }))
             );
             assert!(is_typed, "{:?}: {result:?}", target.device());
         }

@@ -20,7 +20,8 @@ use crate::error::Result;
 use crate::metric::Metric;
 use crate::workspace::{Held, Spare, Workspace};
 use cuda_um::{
-    Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, View, ViewMut, WriteArg,
+    Device, DeviceBuffer, Kernel, KernelArg, Module, Stream, View, ViewMut,
+    kernel::{ReadArg, WriteArg},
 };
 use few_kernels::{Few80, FewKernels};
 use std::mem::MaybeUninit;

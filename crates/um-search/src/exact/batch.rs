@@ -11,7 +11,7 @@ use super::tiles::{BLOCK, Format, GROUPS, TILE};
 use crate::cosine_top_k::{Buffers, CosineTopK, Norms, TargetScalar, TopKShape, type_index, warps};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{Arguments, DeviceBuffer, LaunchConfig, Stream};
+use cuda_um::{DeviceBuffer, LaunchConfig, Stream, kernel::Arguments};
 
 /// A batch of queries, and the inputs of its kernels.
 ///

@@ -4,7 +4,7 @@ use super::bound::tensor_cores;
 use super::modules::Modules;
 use super::tiles::{BLOCK, Format, TILE, place, room};
 use crate::error::Result;
-use cuda_um::{Arguments, Device, DeviceBuffer, LaunchConfig};
+use cuda_um::{Device, DeviceBuffer, LaunchConfig, kernel::Arguments};
 
 /// Queries of the test, each with a whole block of targets.
 const QUERIES: usize = 16;

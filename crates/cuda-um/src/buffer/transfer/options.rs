@@ -5,7 +5,7 @@
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::TransferOptions;
+/// use cuda_um::buffer::TransferOptions;
 ///
 /// // One thread, and no more than 2 MiB of pinned memory for copies above 128 KiB.
 /// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20));

@@ -5,9 +5,11 @@ use crate::context::tracker::Access;
 use crate::fork::tests::{gone_without_a_trace, simulated, without_cuda};
 use crate::resource::allocation::Allocation;
 use crate::{
-    AutoPrefetch, Device, DeviceArena, DeviceBuffer, DriverPool, ErrorKind, Event, MemoryKind,
-    Module, PinnedBuffer, Placement, Pool, PoolOptions, RegisteredBuffer, TransferOptions,
-    UnifiedBuffer, UnifiedOptions,
+    Device, DeviceBuffer, ErrorKind, Event, MemoryKind, Module, PinnedBuffer, Placement, Pool,
+    PoolOptions, RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
+    auto::AutoPrefetch,
+    buffer::TransferOptions,
+    resource::{DeviceArena, DriverPool},
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use std::collections::BTreeSet;

@@ -3,9 +3,11 @@
 use crate::fork::tests::drops::register_add;
 use crate::fork::tests::{simulated, without_cuda};
 use crate::{
-    AccessPattern, Advice, Device, DeviceArena, DeviceBuffer, DriverPool, ErrorKind, Event,
-    Location, MemoryKind, Module, PinnedBuffer, Pool, PoolOptions, PoolStats, PrefetchBatch,
-    RegisteredBuffer, Result, Stream, TransferOptions, UnifiedBuffer, UnifiedOptions,
+    AccessPattern, Advice, Device, DeviceBuffer, ErrorKind, Event, Location, MemoryKind, Module,
+    PinnedBuffer, Pool, PoolOptions, PrefetchBatch, RegisteredBuffer, Result, Stream,
+    UnifiedBuffer, UnifiedOptions,
+    buffer::TransferOptions,
+    resource::{DeviceArena, DriverPool, PoolStats},
 };
 use cuda_um_sim::{Gpu, Sim};
 use std::ptr::NonNull;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{DriverPool, ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer};
+/// use cuda_um::{ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
 ///
 /// let pool = match DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) {
 ///     Ok(pool) => pool,
@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// # Statistics
 ///
 /// The driver does not report how it divides its pool. [`PoolOptions::slab_bytes`] therefore has no effect; in
-/// [`PoolStats`](crate::PoolStats), `live_bytes` counts multiples of 256 bytes, `slabs` is 0, and all free memory counts as one block.
+/// [`PoolStats`](crate::resource::PoolStats), `live_bytes` counts multiples of 256 bytes, `slabs` is 0, and all free memory counts as one block.
 /// Memory that was given to another owner does not count. [`PoolOptions::limit_bytes`] limits the bytes that buffers own, and the driver
 /// releases memory beyond the limit as soon as it is free. The driver chooses how much it reserves at a time, and keeps it until it is
 /// [trimmed](Self::trim).

@@ -18,9 +18,9 @@ macro_rules! pool_methods {
             }
 
             /// The current statistics of the pool. In a child made by `fork`, all zeros.
-            pub fn stats(&self) -> $crate::PoolStats {
+            pub fn stats(&self) -> $crate::resource::PoolStats {
                 match self.device().api().origin.is_inherited() {
-                    true => $crate::PoolStats::default(),
+                    true => $crate::resource::PoolStats::default(),
                     false => self.memory().stats(),
                 }
             }

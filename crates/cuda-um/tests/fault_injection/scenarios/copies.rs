@@ -2,7 +2,7 @@
 
 use super::{COUNT, MANY};
 use crate::world::World;
-use cuda_um::{DeviceBuffer, Result, TransferOptions, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, Result, UnifiedBuffer, buffer::TransferOptions};
 
 pub fn streams_in_turn(world: &World) -> Result<()> {
     let (device, first) = (&world.here().device, &world.here().stream);

@@ -4,7 +4,8 @@
 use super::COUNT;
 use crate::world::World;
 use cuda_um::{
-    DeviceBuffer, DriverPool, ErrorKind, MemoryKind, PoolOptions, Result, UnifiedBuffer, sys,
+    DeviceBuffer, ErrorKind, MemoryKind, PoolOptions, Result, UnifiedBuffer, resource::DriverPool,
+    sys,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;

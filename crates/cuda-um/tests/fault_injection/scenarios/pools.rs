@@ -3,8 +3,9 @@
 use super::{COUNT, LARGE};
 use crate::world::World;
 use cuda_um::{
-    Advice, Device, DeviceBuffer, DriverPool, MemoryKind, MemoryResource, PinnedBuffer, Pool,
-    PoolOptions, Result, UnifiedBuffer,
+    Advice, Device, DeviceBuffer, MemoryKind, PinnedBuffer, Pool, PoolOptions, Result,
+    UnifiedBuffer,
+    resource::{DriverPool, MemoryResource},
 };
 
 pub fn options() -> PoolOptions {
