@@ -193,7 +193,7 @@ pub(crate) fn address(array: &Bound<'_, PyAny>, bytes: usize) -> PyResult<usize>
 
 /// The elements of a NumPy array, which lives as long.
 pub(crate) struct Elements {
-    dtype: DType,
+    pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
     address: usize,
     bytes: usize,
@@ -220,20 +220,9 @@ impl Elements {
         })
     }
 
-    /// Checks that the elements fit into an array.
-    pub(crate) fn check(&self, dtype: DType, len: usize) -> PyResult<()> {
-        let (own, found) = (dtype::name(dtype), dtype::name(self.dtype));
-        if dtype != self.dtype {
-            return Err(argument(format!(
-                "copy_: the source has dtype {found}, and the array has {own}: convert it with `astype(\"{own}\")`"
-            )));
-        }
-        match count(&self.shape, dtype.size_bytes())? {
-            same if same == len => Ok(()),
-            other => Err(argument(format!(
-                "copy_: the source has {other} elements, and the array has {len}: they must be equal"
-            ))),
-        }
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes / self.dtype.size_bytes()
     }
 
     /// The addresses of the elements.

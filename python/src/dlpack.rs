@@ -12,7 +12,7 @@ use crate::array::Array;
 use crate::backend::backend;
 use crate::capsule::{self, Form, Tensor};
 use crate::create::{caller, finish, refuse_masked};
-use crate::errors::{Kind, OrRaise, argument, error};
+use crate::errors::{Kind, OrRaise, argument, error, refusal_as, text};
 use crate::number::Number;
 use crate::{owner, stream};
 
@@ -50,11 +50,11 @@ pub(crate) fn export<'py>(
         let message = "device memory cannot be exported to the CPU without a copy: request `copy=None` or `copy=True`";
         return Err(error(Kind::DLPack, message));
     }
+    let consumer = consumer(array, py, target, request.stream.map(|handle| handle.0))?;
     if needs_copy || request.copy == Some(true) {
         let copy = copied(array, py, target)?;
         return form(&copy, py, target, &Consumer::Waits, is_versioned, true);
     }
-    let consumer = consumer(array, py, target, request.stream.map(|handle| handle.0))?;
     form(array, py, target, &consumer, is_versioned, false)
 }
 
@@ -190,8 +190,16 @@ pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyR
     let (backend, capsule) = match array.hasattr("__dlpack__")? {
         false => (backend(py, 0)?, array.clone()),
         true => {
-            let (device_type, ordinal): (u32, i32) =
-                array.call_method0("__dlpack_device__")?.extract()?;
+            let device = array.call_method0("__dlpack_device__")?;
+            let (device_type, ordinal): (u32, i32) = device.extract().map_err(|refused| {
+                let shown = text(&device);
+                refusal_as(Kind::DLPack, refused, |_| {
+                    Ok(format!(
+                        "`__dlpack_device__` returned {}: it must return a type and an ordinal, two numbers of 32 bits",
+                        shown?
+                    ))
+                })
+            })?;
             let on_device = matches!(device_type, CUDA | MANAGED);
             let ordinal = usize::try_from(ordinal)
                 .ok()

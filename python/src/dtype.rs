@@ -7,9 +7,9 @@ use pyo3::types::PyString;
 use um_backend::half::{bf16, f16};
 use um_backend::{Bool, Buffer, DType, Element, SharedWrite};
 
-use crate::errors::{OrRaise, argument, refusal, text};
+use crate::errors::{argument, refusal, text};
 
-/// The type that a name, a type of NumPy or PyTorch, or a type of Python means.
+/// The type that a name, a type of NumPy or PyTorch, or a type of Python means. A name means what it means in NumPy: "i8" has 8 bytes.
 pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
     let name = match value.cast::<PyString>() {
         Ok(name) => text(name)?,
@@ -17,20 +17,18 @@ pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
         Err(_) if text(value)?.starts_with("torch.") => text(value)?,
         Err(_) => return of_numpy(&numpy_dtype(value)?),
     };
-    match parse(name.trim_start_matches("torch."))? {
-        DType::Opaque(_) => Err(argument(format!(
-            "a dtype cannot be {name}: NumPy and DLPack have no such elements; use \"uint8\""
-        ))),
-        known => Ok(known),
+    match (known(&name), name.strip_prefix("torch.")) {
+        // Without a call of NumPy, which does not know all of them.
+        (Some(dtype), _) => Ok(dtype),
+        (None, Some(theirs)) => known(theirs).ok_or_else(|| unknown(&name)),
+        (None, None) => of_numpy(&numpy_dtype(value)?),
     }
 }
 
 fn numpy_dtype<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let numpy = value.py().import("numpy")?;
     let converted = numpy.call_method1("dtype", (value,));
-    converted.map_err(|error| {
-        refusal(error, |_| Ok(format!("a dtype cannot be {}: give a name such as \"float32\", or a type of NumPy or PyTorch", text(value)?)))
-    })
+    converted.map_err(|error| refusal(error, |_| Ok(unknown_text(&text(value)?))))
 }
 
 /// The type of an array of NumPy.
@@ -53,7 +51,29 @@ pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
         1 => dtype.getattr("str")?,
         _ => dtype.getattr("type")?.getattr("__name__")?,
     };
-    parse(&name.extract::<String>()?)
+    let name = name.extract::<String>()?;
+    let found = known(&name).or_else(|| name.parse().ok());
+    match found {
+        Some(DType::Opaque(_)) | None => Err(unknown(&text(dtype)?)),
+        Some(found) => Ok(found),
+    }
+}
+
+/// The type with this name in NumPy or `ml_dtypes`.
+fn known(name: &str) -> Option<DType> {
+    let parsed = name.parse::<DType>().ok();
+    parsed.filter(|dtype| dtype.numpy_name() == Some(name))
+}
+
+fn unknown(name: &str) -> PyErr {
+    argument(unknown_text(name))
+}
+
+fn unknown_text(name: &str) -> String {
+    format!(
+        "a dtype cannot be {name:?}: allowed are bool, float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, complex64, complex128, \
+         int8 to int64 and uint8 to uint64, the other names and types of NumPy for them, and the types of PyTorch"
+    )
 }
 
 /// The name in NumPy and `ml_dtypes`.
@@ -168,8 +188,4 @@ fn complex(value: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
         value.getattr("real")?.extract()?,
         value.getattr("imag")?.extract()?,
     ))
-}
-
-fn parse(name: &str) -> PyResult<DType> {
-    name.parse::<DType>().or_raise()
 }

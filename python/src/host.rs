@@ -195,10 +195,28 @@ impl HostAccess {
                 }
             }
         };
-        if self.write {
-            open.elements.call_method1(py, "setflags", (false,))?;
-        }
-        leave(self.array.get(), py, open.access)
+        let closed = match self.write {
+            true => open
+                .elements
+                .call_method1(py, "setflags", (false,))
+                .map(drop),
+            false => Ok(()),
+        };
+        // In any case, since a copy has what the block wrote.
+        leave(self.array.get(), py, open.access).and(closed)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match &*self.open.lock() {
+            State::Closed => "closed",
+            State::Entering => "being entered",
+            State::Open(_) => "open",
+        };
+        let write = if self.write { "True" } else { "False" };
+        format!(
+            "cuda_um.HostAccess({}, write={write}, {state})",
+            self.array.get().__repr__()
+        )
     }
 }
 

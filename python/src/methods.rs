@@ -174,7 +174,7 @@ impl Array {
         })
     }
 
-    fn __repr__(&self) -> String {
+    pub(crate) fn __repr__(&self) -> String {
         let device = self
             .device()
             .map(|device| format!(", device={device}"))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use um_backend::CudaError;
 use um_backend::cuda_um::profile::{Profiler, Trace};
 
 use crate::backend::backend;
@@ -82,8 +83,10 @@ impl Profile {
             ));
         }
         let backend = backend(py, this.device)?;
-        let started = py.detach(|| Profiler::start(backend.device().as_cuda_um().runtime()));
-        let started = started.map_err(|refused| error(Kind::Device, refused.to_string()))?;
+        let started = without_lock(py, || {
+            let runtime = backend.device().as_cuda_um().runtime();
+            Profiler::start(runtime).map_err(CudaError::Profile)
+        })?;
         let started = State::Running(Box::new(started));
         let before = std::mem::replace(&mut *this.state.lock(), started);
         // Usually `New`; a profiler needs the library's locks to end.
@@ -123,9 +126,8 @@ impl Profile {
 
     /// The report as JSON.
     fn json(&self, py: Python<'_>) -> PyResult<String> {
-        self.done(py, |done| {
-            serde_json::to_string(&done.report).unwrap_or_default()
-        })
+        self.done(py, |done| serde_json::to_string(&done.report))?
+            .map_err(|refused| error(Kind::Device, refused.to_string()))
     }
 
     /// The trace as JSON, which the programs `um_trace` and `um_replay` read.
@@ -136,6 +138,16 @@ impl Profile {
     /// The report and the timeline as one page without links.
     fn html(&self, py: Python<'_>) -> PyResult<String> {
         self.done(py, |done| cuda_um_trace::html(&done.trace, &done.report))
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match &*self.state.lock() {
+            State::New => "not started",
+            State::Running(_) => "running",
+            State::Over => "ended without a report",
+            State::Done(_) => "done",
+        };
+        format!("cuda_um.Profile(device={}, {state})", self.device)
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
