@@ -620,6 +620,29 @@ def test_the_end_of_the_interpreter_stops_threads_within_calls():
         run(STOPPED)
 
 
+LINES = """
+import threading, time
+import numpy as np
+import cuda_um
+
+target, source = sorted([cuda_um.zeros(4), cuda_um.zeros(4)], key=id)
+threads = [threading.Thread(target=source.fill, args=(1,)), threading.Thread(target=target.copy_, args=(source,))]
+with source.numpy():
+    for thread in threads:
+        thread.start()
+        time.sleep(0.2)
+    with source.numpy():  # before the fill, which waits for this thread
+        np.asarray(target)  # the copy waits behind the fill, and does not have its target meanwhile
+for thread in threads:
+    thread.join()
+assert np.asarray(source).tolist() == np.asarray(target).tolist() == [1] * 4
+"""
+
+
+def test_a_thread_in_a_block_waits_for_no_line_of_other_threads():
+    run(LINES)
+
+
 def test_an_array_that_was_exported_often_is_exported_as_fast():
     old, new = cuda_um.zeros(4), cuda_um.zeros(4)
 

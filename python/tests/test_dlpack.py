@@ -259,6 +259,17 @@ def test_the_cuda_array_interface(kind):
     assert (values(array) == 2).all()
 
 
+@pytest.mark.parametrize("kind", ["unified", "device", "pinned"])
+def test_synchronize_frees_a_long_chain_of_imports(kind):
+    array = six(kind)
+    for _ in range(2000):
+        array = cuda_um.from_dlpack(array)
+    array.fill(3)
+    del array
+    cuda_um.synchronize()
+    assert not any(pool["live_arrays"] for pool in cuda_um.pool_stats().values())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_exports(kind):
     array = six(kind)
