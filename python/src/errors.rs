@@ -1,5 +1,6 @@
 //! Errors as the exceptions of `cuda_um._errors`.
 
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -7,6 +8,8 @@ use pyo3::types::PyType;
 use um_backend::cuda_um::ErrorKind;
 use um_backend::cuda_um::profile::ProfileError;
 use um_backend::{CudaError, Error};
+
+use crate::outside::{self, Outside};
 
 /// The exceptions, by name.
 #[derive(Clone, Copy)]
@@ -22,13 +25,17 @@ impl Kind {
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         static CLASSES: [PyOnceLock<Py<PyType>>; 5] = [const { PyOnceLock::new() }; 5];
         let name = match self {
-            Self::OutOfMemory => "OutOfMemoryError",
-            Self::Argument => "ArgumentError",
-            Self::InUse => "InUseError",
-            Self::DLPack => "DLPackError",
-            Self::Device => "DeviceError",
+            Self::OutOfMemory => c"OutOfMemoryError",
+            Self::Argument => c"ArgumentError",
+            Self::InUse => c"InUseError",
+            Self::DLPack => c"DLPackError",
+            Self::Device => c"DeviceError",
         };
-        CLASSES[self as usize].import(py, "cuda_um._errors", name)
+        let class = CLASSES[self as usize].get_or_try_init(py, || {
+            let class = outside::import(py, c"cuda_um._errors")?.attribute(name)?;
+            Ok::<_, PyErr>(class.cast_into()?.unbind())
+        });
+        Ok(class?.bind(py))
     }
 }
 
@@ -36,9 +43,21 @@ impl Kind {
 pub(crate) fn error(kind: Kind, message: impl Into<String>) -> PyErr {
     let message = message.into();
     Python::attach(|py| match kind.class(py) {
-        Ok(class) => PyErr::from_type(class.clone(), message),
+        Ok(class) => made(class, &message),
         Err(missing) => missing,
     })
+}
+
+/// An error of Python.
+pub(crate) fn of_python<E: PyTypeInfo>(py: Python<'_>, message: &str) -> PyErr {
+    made(&py.get_type::<E>(), message)
+}
+
+/// Makes the exception now: without memory for it, PyO3 panics when it makes it later.
+fn made(class: &Bound<'_, PyType>, message: &str) -> PyErr {
+    let message = outside::string(class.py(), message);
+    let raised = message.and_then(|message| class.run([message.as_any()]));
+    raised.map_or_else(|missing| missing, PyErr::from_value)
 }
 
 /// A refused argument.
@@ -81,8 +100,8 @@ pub(crate) fn is_refused(py: Python<'_>, error: &PyErr) -> bool {
 
 /// A value in a message. Python runs its signal handlers here, so that the error may be an interrupt, which must not be lost.
 pub(crate) fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    match value.str() {
-        Ok(text) => Ok(text.to_string_lossy().into_owned()),
+    match value.text() {
+        Ok(text) => outside::words(&text),
         Err(error) if error.is_instance_of::<PyException>(value.py()) => {
             Ok(format!("<{} object>", value.get_type().name()?))
         }

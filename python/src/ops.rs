@@ -12,7 +12,8 @@ use um_backend::{
 
 use crate::array::Array;
 use crate::errors::{argument, refusal, text};
-use crate::{create, dtype, stream};
+use crate::outside::Outside;
+use crate::{create, dtype, outside, stream};
 
 /// A place of memory, as Python writes it: "host", "device", or the ordinal of a device.
 pub(crate) enum Place {
@@ -25,17 +26,19 @@ impl<'py> FromPyObject<'_, 'py> for Place {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let word = value.cast::<PyString>().map(|word| word.to_string());
-        match (word.as_deref(), value.extract::<u32>()) {
-            (Ok("host"), _) => Ok(Self::Host),
-            (Ok("device"), _) => Ok(Self::Own),
-            (Err(_), Ok(ordinal)) => Ok(Self::Device(ordinal)),
+        let word = value.cast::<PyString>().ok();
+        let word = word.map(|word| outside::words(&word)).transpose()?;
+        let ordinal = value.index().and_then(|ordinal| ordinal.extract::<u32>());
+        match (word.as_deref(), ordinal) {
+            (Some("host"), _) => Ok(Self::Host),
+            (Some("device"), _) => Ok(Self::Own),
+            (None, Ok(ordinal)) => Ok(Self::Device(ordinal)),
             (_, other) => {
                 let error = other
                     .err()
                     .unwrap_or_else(|| PyTypeError::new_err("a string"));
                 Err(refusal(error, |_| {
-                    let value = text(value.repr()?.as_any())?;
+                    let value = text(value.shown()?.as_any())?;
                     Ok(format!(
                         "a place cannot be {value}: it is \"host\", \"device\" or the ordinal of a device"
                     ))
