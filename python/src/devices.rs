@@ -60,7 +60,7 @@ pub(crate) fn synchronize(py: Python<'_>, device: Option<Number<usize>>) -> PyRe
 #[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
 pub(crate) fn memory_info(py: Python<'_>, device: Number<usize>) -> PyResult<Bound<'_, PyTuple>> {
     let backend = backend(py, device.0)?;
-    let info = without_lock(py, || Ok(backend.device().memory_info()?))?;
+    let info = without_lock(py, || backend.device().memory_info())?;
     shape(py, &[info.free_bytes, info.total_bytes])
 }
 
