@@ -6,6 +6,7 @@ use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
 use um_dlpack::DlpackBuffer;
 
 use crate::errors::{argument, is_refused, refusal, text, without_lock};
+use crate::outside::Outside;
 
 /// An array in memory that the CPU and the GPU share, or in another kind of memory.
 ///
@@ -42,7 +43,8 @@ pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
             ))
         })
     };
-    let refused = match shape.extract::<usize>() {
+    let number = |value: &Bound<'_, PyAny>| value.index()?.extract::<usize>();
+    let refused = match number(shape) {
         Ok(len) => return Ok(vec![len]),
         Err(error) => error,
     };
@@ -51,12 +53,12 @@ pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     if is_word_or_map || !is_refused(shape.py(), &refused) {
         return Err(refuse(refused));
     }
-    let len = shape.len().map_err(refuse)?;
+    let len = shape.length().map_err(refuse)?;
     if len > MOST_EXTENTS {
         return Err(refuse(refused));
     }
     // One by one: the sequence may say another length later.
-    let extent = |index| shape.get_item(index)?.extract::<usize>();
+    let extent = |index| number(&shape.item(index)?);
     let extents: PyResult<Vec<usize>> = (0..len).map(extent).collect();
     extents.map_err(refuse)
 }

@@ -4,15 +4,15 @@
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use um_backend::{CudaBackend, DType, ErasedBuffer, SharedBuffer};
 use um_dlpack::DlpackBuffer;
 
 use crate::array::{Array, count, extents, kind};
 use crate::backend::backend;
-use crate::dtype;
 use crate::errors::{argument, without_lock};
 use crate::number::Number;
+use crate::outside::Outside;
+use crate::{dtype, outside};
 
 /// Returns an array of zeros.
 ///
@@ -108,19 +108,11 @@ pub(crate) fn finish(
 
 /// The file and the line of the call in Python.
 pub(crate) fn caller(py: Python<'_>) -> Option<String> {
-    let frame = py
-        .import("sys")
-        .ok()?
-        .call_method1("_getframe", (0,))
-        .ok()?;
-    let file: String = frame
-        .getattr("f_code")
-        .ok()?
-        .getattr("co_filename")
-        .ok()?
-        .extract()
-        .ok()?;
-    let line: u32 = frame.getattr("f_lineno").ok()?.extract().ok()?;
+    let frame = outside::import(py, c"sys").ok()?;
+    let frame = frame.attribute(c"_getframe").ok()?.run([]).ok()?;
+    let code = frame.attribute(c"f_code").ok()?;
+    let file: String = code.attribute(c"co_filename").ok()?.extract().ok()?;
+    let line: u32 = frame.attribute(c"f_lineno").ok()?.extract().ok()?;
     let file = file.rsplit('/').next().unwrap_or(&file);
     Some(format!("{file}:{line}"))
 }
@@ -155,8 +147,8 @@ pub(crate) fn from_numpy(
 
 /// Refuses an array with a mask, which would be lost.
 pub(crate) fn refuse_masked(value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let masked = value.py().import("numpy.ma")?.getattr("MaskedArray")?;
-    match value.is_instance(&masked)? {
+    let masked = outside::import(value.py(), c"numpy.ma")?.attribute(c"MaskedArray")?;
+    match value.is_of(&masked)? {
         false => Ok(()),
         true => Err(argument(
             "a masked array has a mask, which would be lost: pass `array.filled(value)`, or `array.data` for all elements",
@@ -166,19 +158,20 @@ pub(crate) fn refuse_masked(value: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// The address of a NumPy array that has so many bytes in one piece. The array is what a function of NumPy returned, which a program may replace.
 pub(crate) fn address(array: &Bound<'_, PyAny>, bytes: usize) -> PyResult<usize> {
-    let class = array.py().import("numpy")?.getattr("ndarray")?;
-    let has_bytes = || Ok::<_, PyErr>(array.getattr("nbytes")?.extract::<usize>()? == bytes);
+    let class = outside::import(array.py(), c"numpy")?.attribute(c"ndarray")?;
+    let has_bytes = || Ok::<_, PyErr>(array.attribute(c"nbytes")?.extract::<usize>()? == bytes);
     // A subclass may say anything of its memory.
     let is_whole = array.get_type().is(&class)
-        && array.getattr("flags")?.getattr("c_contiguous")?.extract()?
+        && array
+            .attribute(c"flags")?
+            .attribute(c"c_contiguous")?
+            .extract()?
         && has_bytes()?;
     let address = match is_whole {
-        // Not `ctypes`, which is code in Python, as in `dtype::of_numpy`.
-        true => array
-            .getattr("__array_interface__")?
-            .get_item("data")?
-            .get_item(0)?
-            .extract()?,
+        true => {
+            let interface = array.attribute(c"__array_interface__")?;
+            interface.key("data")?.item(0)?.extract()?
+        }
         false => 0,
     };
     // Again: the garbage collector runs within the calls above, and code that it runs may resize the array. It does not run in this last one.
@@ -193,7 +186,7 @@ pub(crate) fn address(array: &Bound<'_, PyAny>, bytes: usize) -> PyResult<usize>
 
 /// The elements of a NumPy array, which lives as long.
 pub(crate) struct Elements {
-    dtype: DType,
+    pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
     address: usize,
     bytes: usize,
@@ -202,14 +195,14 @@ pub(crate) struct Elements {
 
 impl Elements {
     pub(crate) fn of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let numpy = value.py().import("numpy")?;
+        let py = value.py();
         refuse_masked(value)?;
         // Not `ascontiguousarray`, which gives a number one extent.
-        let arguments = PyDict::new(value.py());
-        arguments.set_item("order", "C")?;
-        let array = numpy.call_method("asarray", (value,), Some(&arguments))?;
-        let dtype = dtype::of_numpy(&array.getattr("dtype")?)?;
-        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        let convert = outside::import(py, c"numpy")?.attribute(c"asarray")?;
+        let none = py.None().into_bound(py);
+        let array = convert.run([value, &none, outside::string(py, "C")?.as_any()])?;
+        let dtype = dtype::of_numpy(&array.attribute(c"dtype")?)?;
+        let shape: Vec<usize> = array.attribute(c"shape")?.extract()?;
         let bytes = count(&shape, dtype.size_bytes())? * dtype.size_bytes();
         Ok(Self {
             dtype,
@@ -220,20 +213,9 @@ impl Elements {
         })
     }
 
-    /// Checks that the elements fit into an array.
-    pub(crate) fn check(&self, dtype: DType, len: usize) -> PyResult<()> {
-        let (own, found) = (dtype::name(dtype), dtype::name(self.dtype));
-        if dtype != self.dtype {
-            return Err(argument(format!(
-                "copy_: the source has dtype {found}, and the array has {own}: convert it with `astype(\"{own}\")`"
-            )));
-        }
-        match count(&self.shape, dtype.size_bytes())? {
-            same if same == len => Ok(()),
-            other => Err(argument(format!(
-                "copy_: the source has {other} elements, and the array has {len}: they must be equal"
-            ))),
-        }
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes / self.dtype.size_bytes()
     }
 
     /// The addresses of the elements.

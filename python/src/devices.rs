@@ -1,12 +1,13 @@
 //! Devices and their memory.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString, PyTuple};
 use um_backend::cuda_um::MemoryKind;
 
 use crate::backend::{backend, opened};
 use crate::errors::without_lock;
 use crate::number::Number;
+use crate::outside::{dict, int, shape, string};
 
 /// Returns the number of devices of the runtime: the GPU's, or the simulator's.
 #[pyfunction]
@@ -26,9 +27,12 @@ pub(crate) fn is_simulated(py: Python<'_>) -> PyResult<bool> {
 /// Returns one line with the runtime, the device and, if the simulator was chosen, the reason.
 #[pyfunction]
 #[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
-pub(crate) fn runtime_description(py: Python<'_>, device: Number<usize>) -> PyResult<String> {
+pub(crate) fn runtime_description(
+    py: Python<'_>,
+    device: Number<usize>,
+) -> PyResult<Bound<'_, PyString>> {
     let backend = backend(py, device.0)?;
-    without_lock(py, || Ok(backend.runtime_description()))
+    string(py, &without_lock(py, || Ok(backend.runtime_description()))?)
 }
 
 /// Waits for all work on a device, and until memory that was dropped in use is free, also that of arrays which other libraries had. Without a
@@ -54,12 +58,10 @@ pub(crate) fn synchronize(py: Python<'_>, device: Option<Number<usize>>) -> PyRe
 /// Returns a pair: the free and the total bytes of a device.
 #[pyfunction]
 #[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
-pub(crate) fn memory_info(py: Python<'_>, device: Number<usize>) -> PyResult<(usize, usize)> {
+pub(crate) fn memory_info(py: Python<'_>, device: Number<usize>) -> PyResult<Bound<'_, PyTuple>> {
     let backend = backend(py, device.0)?;
-    without_lock(py, || {
-        let info = backend.device().memory_info()?;
-        Ok((info.free_bytes, info.total_bytes))
-    })
+    let info = without_lock(py, || backend.device().memory_info())?;
+    shape(py, &[info.free_bytes, info.total_bytes])
 }
 
 /// Returns the pools of a device as a dictionary: for "unified", "device" and "pinned" memory the bytes of live arrays, their peak, the bytes that the
@@ -77,15 +79,19 @@ pub(crate) fn pool_stats(py: Python<'_>, device: Number<usize>) -> PyResult<Boun
         um_dlpack::settle()?;
         Ok(kinds.map(|(name, kind)| (name, backend.pool_stats_of(kind))))
     })?;
-    let pools = PyDict::new(py);
+    let pools = dict(py, [])?;
     for (name, stats) in found {
         let Some(stats) = stats else { continue };
-        let pool = PyDict::new(py);
-        pool.set_item("live_bytes", stats.live_bytes)?;
-        pool.set_item("peak_bytes", stats.peak_bytes)?;
-        pool.set_item("reserved_bytes", stats.reserved_bytes)?;
-        pool.set_item("live_arrays", stats.live_buffers)?;
-        pools.set_item(name, pool)?;
+        let pool = dict(
+            py,
+            [
+                (c"live_bytes", int(py, stats.live_bytes as u64)?),
+                (c"peak_bytes", int(py, stats.peak_bytes as u64)?),
+                (c"reserved_bytes", int(py, stats.reserved_bytes as u64)?),
+                (c"live_arrays", int(py, stats.live_buffers as u64)?),
+            ],
+        )?;
+        pools.set_item(string(py, name)?, pool)?;
     }
     Ok(pools)
 }
@@ -93,10 +99,11 @@ pub(crate) fn pool_stats(py: Python<'_>, device: Number<usize>) -> PyResult<Boun
 /// Returns the memory that the pools of a device keep to CUDA, and returns its bytes.
 #[pyfunction]
 #[pyo3(signature = (device=Number(0)), text_signature = "(device=0)")]
-pub(crate) fn trim(py: Python<'_>, device: Number<usize>) -> PyResult<usize> {
+pub(crate) fn trim(py: Python<'_>, device: Number<usize>) -> PyResult<Bound<'_, PyAny>> {
     let backend = backend(py, device.0)?;
-    without_lock(py, || {
+    let bytes = without_lock(py, || {
         um_dlpack::settle()?;
         Ok(backend.trim())
-    })
+    })?;
+    int(py, bytes as u64)
 }

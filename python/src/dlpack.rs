@@ -3,7 +3,6 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use um_backend::{CudaBackend, CudaBuffer, PinnedBuffer, Stream, UnifiedBuffer};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::{ExportOptions, Imported, Ordering, Target};
@@ -12,16 +11,36 @@ use crate::array::Array;
 use crate::backend::backend;
 use crate::capsule::{self, Form, Tensor};
 use crate::create::{caller, finish, refuse_masked};
-use crate::errors::{Kind, OrRaise, argument, error};
+use crate::errors::{Kind, OrRaise, argument, error, refusal, refusal_as, text};
 use crate::number::Number;
+use crate::outside::{Outside, dict, int, shape, string};
 use crate::{owner, stream};
 
 /// The arguments of `__dlpack__`.
-pub(crate) struct Request {
+pub(crate) struct Request<'py> {
     pub(crate) stream: Option<Number<i64>>,
-    pub(crate) max_version: Option<(Number<u32>, Number<u32>)>,
-    pub(crate) dl_device: Option<(Number<u32>, Number<i32>)>,
+    pub(crate) max_version: Option<Bound<'py, PyAny>>,
+    pub(crate) dl_device: Option<Bound<'py, PyAny>>,
     pub(crate) copy: Option<bool>,
+}
+
+/// Two numbers of an argument.
+fn pair<A, B>(name: &str, value: Option<Bound<'_, PyAny>>) -> PyResult<Option<(A, B)>>
+where
+    Number<A>: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+    Number<B>: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let Some(value) = value else { return Ok(None) };
+    let found = value.extract::<(Number<A>, Number<B>)>();
+    let found = found.map_err(|refused| {
+        refusal(refused, |_| {
+            Ok(format!(
+                "{name} cannot be {}: it is a tuple of two numbers of DLPack",
+                text(&value)?
+            ))
+        })
+    });
+    found.map(|(first, second)| Some((first.0, second.0)))
 }
 
 const CPU: u32 = 1;
@@ -40,21 +59,21 @@ pub(crate) fn device(array: &Array) -> (u32, usize) {
 pub(crate) fn export<'py>(
     array: &Array,
     py: Python<'py>,
-    request: Request,
+    request: Request<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let requested = request.dl_device;
-    let target = target(array, requested.map(|(kind, ordinal)| (kind.0, ordinal.0)))?;
-    let is_versioned = request.max_version.is_some_and(|(major, _)| major.0 >= 1);
+    let target = target(array, pair("dl_device", request.dl_device)?)?;
+    let version = pair::<u32, u32>("max_version", request.max_version)?;
+    let is_versioned = version.is_some_and(|(major, _)| major >= 1);
     let needs_copy = target == Target::Host && array.kind == "device";
     if needs_copy && request.copy == Some(false) {
         let message = "device memory cannot be exported to the CPU without a copy: request `copy=None` or `copy=True`";
         return Err(error(Kind::DLPack, message));
     }
+    let consumer = consumer(array, py, target, request.stream.map(|handle| handle.0))?;
     if needs_copy || request.copy == Some(true) {
         let copy = copied(array, py, target)?;
         return form(&copy, py, target, &Consumer::Waits, is_versioned, true);
     }
-    let consumer = consumer(array, py, target, request.stream.map(|handle| handle.0))?;
     form(array, py, target, &consumer, is_versioned, false)
 }
 
@@ -187,11 +206,20 @@ fn tensor<'py, M: Form>(
 pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Array> {
     let py = array.py();
     refuse_masked(array)?;
-    let (backend, capsule) = match array.hasattr("__dlpack__")? {
+    let (backend, capsule) = match array.has(c"__dlpack__")? {
         false => (backend(py, 0)?, array.clone()),
         true => {
-            let (device_type, ordinal): (u32, i32) =
-                array.call_method0("__dlpack_device__")?.extract()?;
+            let device = array.attribute(c"__dlpack_device__")?.run([])?;
+            let found = device.extract::<(Number<u32>, Number<i32>)>();
+            let (Number(device_type), Number(ordinal)) = found.map_err(|refused| {
+                let shown = text(&device);
+                refusal_as(Kind::DLPack, refused, |_| {
+                    Ok(format!(
+                        "`__dlpack_device__` returned {}: it must return a type and an ordinal, two numbers of 32 bits",
+                        shown?
+                    ))
+                })
+            })?;
             let on_device = matches!(device_type, CUDA | MANAGED);
             let ordinal = usize::try_from(ordinal)
                 .ok()
@@ -220,16 +248,15 @@ pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyR
 /// Calls `__dlpack__`. Libraries from before DLPack 1.0 do not know `max_version`.
 fn request<'py>(array: &Bound<'py, PyAny>, stream: Option<u64>) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
-    let arguments = PyDict::new(py);
-    if let Some(stream) = stream {
-        arguments.set_item("stream", stream)?;
-    }
-    let old = arguments.copy()?;
-    arguments.set_item("max_version", (1, 1))?;
-    match array.call_method("__dlpack__", (), Some(&arguments)) {
-        Err(refused) if refused.is_instance_of::<PyTypeError>(py) => {
-            array.call_method("__dlpack__", (), Some(&old))
-        }
+    let export = array.attribute(c"__dlpack__")?;
+    let known = |py| match stream {
+        Some(handle) => dict(py, [(c"stream", int(py, handle)?)]),
+        None => dict(py, []),
+    };
+    let new = known(py)?;
+    new.set_item(string(py, "max_version")?, shape(py, &[1, 1])?)?;
+    match export.run_named(&new) {
+        Err(refused) if refused.is_instance_of::<PyTypeError>(py) => export.run_named(&known(py)?),
         answer => answer,
     }
 }

@@ -7,9 +7,10 @@ use pyo3::types::PyString;
 use um_backend::half::{bf16, f16};
 use um_backend::{DType, Element, SharedWrite, dtype::Bool};
 
-use crate::errors::{OrRaise, argument, refusal, text};
+use crate::errors::{argument, refusal, text};
+use crate::outside::{self, Outside};
 
-/// The type that a name, a type of NumPy or PyTorch, or a type of Python means.
+/// The type that a name, a type of NumPy or PyTorch, or a type of Python means. A name means what it means in NumPy: "i8" has 8 bytes.
 pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
     let name = match value.cast::<PyString>() {
         Ok(name) => text(name)?,
@@ -17,43 +18,62 @@ pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
         Err(_) if text(value)?.starts_with("torch.") => text(value)?,
         Err(_) => return of_numpy(&numpy_dtype(value)?),
     };
-    match parse(name.trim_start_matches("torch."))? {
-        DType::Opaque(_) => Err(argument(format!(
-            "a dtype cannot be {name}: NumPy and DLPack have no such elements; use \"uint8\""
-        ))),
-        known => Ok(known),
+    match (known(&name), name.strip_prefix("torch.")) {
+        // Without a call of NumPy, which does not know all of them.
+        (Some(dtype), _) => Ok(dtype),
+        (None, Some(theirs)) => known(theirs).ok_or_else(|| unknown(&name)),
+        (None, None) => of_numpy(&numpy_dtype(value)?),
     }
 }
 
 fn numpy_dtype<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let numpy = value.py().import("numpy")?;
-    let converted = numpy.call_method1("dtype", (value,));
-    converted.map_err(|error| {
-        refusal(error, |_| Ok(format!("a dtype cannot be {}: give a name such as \"float32\", or a type of NumPy or PyTorch", text(value)?)))
-    })
+    let dtype = outside::import(value.py(), c"numpy")?.attribute(c"dtype")?;
+    let converted = dtype.run([value]);
+    converted.map_err(|error| refusal(error, |_| Ok(unknown_text(&text(value)?))))
 }
 
 /// The type of an array of NumPy.
 pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
-    if !dtype.getattr("isnative")?.extract::<bool>()? {
+    if !dtype.attribute(c"isnative")?.extract::<bool>()? {
         return Err(argument(format!(
             "dtype {} has another byte order than this machine: convert it with `astype(dtype.newbyteorder(\"=\"))`",
             text(dtype)?
         )));
     }
-    let has_objects: bool = dtype.getattr("hasobject")?.extract()?;
-    if has_objects || !dtype.getattr("fields")?.is_none() {
+    let has_objects: bool = dtype.attribute(c"hasobject")?.extract()?;
+    if has_objects || !dtype.attribute(c"fields")?.is_none() {
         return Err(argument(format!(
             "dtype {} has fields or objects of Python, and an array has numbers: pass one field, or convert it with `astype`",
             text(dtype)?
         )));
     }
-    // Not `name`, which is code in Python: a thread that the interpreter's end stops in such code ends the process if Rust called it.
-    let name = match dtype.getattr("isbuiltin")?.extract::<u8>()? {
-        1 => dtype.getattr("str")?,
-        _ => dtype.getattr("type")?.getattr("__name__")?,
+    let name = match dtype.attribute(c"isbuiltin")?.extract::<u8>()? {
+        1 => dtype.attribute(c"str")?,
+        _ => dtype.attribute(c"type")?.attribute(c"__name__")?,
     };
-    parse(&name.extract::<String>()?)
+    let name = name.extract::<String>()?;
+    let found = known(&name).or_else(|| name.parse().ok());
+    match found {
+        Some(DType::Opaque(_)) | None => Err(unknown(&text(dtype)?)),
+        Some(found) => Ok(found),
+    }
+}
+
+/// The type with this name in NumPy or `ml_dtypes`.
+fn known(name: &str) -> Option<DType> {
+    let parsed = name.parse::<DType>().ok();
+    parsed.filter(|dtype| dtype.numpy_name() == Some(name))
+}
+
+fn unknown(name: &str) -> PyErr {
+    argument(unknown_text(name))
+}
+
+fn unknown_text(name: &str) -> String {
+    format!(
+        "a dtype cannot be {name:?}: allowed are bool, float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, complex64, complex128, \
+         int8 to int64 and uint8 to uint64, the other names and types of NumPy for them, and the types of PyTorch"
+    )
 }
 
 /// The name in NumPy and `ml_dtypes`.
@@ -66,23 +86,28 @@ pub(crate) fn name(dtype: DType) -> String {
 /// The type of NumPy for the elements: that of `ml_dtypes` if NumPy itself has none.
 pub(crate) fn to_numpy(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
     let name = name(dtype);
-    let numpy = py.import("numpy")?;
+    let convert = outside::import(py, c"numpy")?.attribute(c"dtype")?;
     let converted = match dtype {
         DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
-            let module = py.import("ml_dtypes").map_err(|error| {
-                match error.is_instance_of::<PyImportError>(py) {
-                    true => argument(format!(
-                        "NumPy has no {name}: install the package ml_dtypes"
-                    )),
-                    false => error,
-                }
+            let module = outside::import(py, c"ml_dtypes").map_err(|error| match error
+                .is_instance_of::<PyImportError>(py)
+            {
+                true => argument(format!(
+                    "NumPy has no {name}: install the package ml_dtypes"
+                )),
+                false => error,
             })?;
-            numpy.call_method1("dtype", (module.getattr(name.as_str())?,))?
+            let class = match dtype {
+                DType::BF16 => c"bfloat16",
+                DType::F8E4M3 => c"float8_e4m3fn",
+                _ => c"float8_e5m2",
+            };
+            convert.run([&module.attribute(class)?])?
         }
-        _ => numpy.call_method1("dtype", (code(dtype),))?,
+        _ => convert.run([outside::string(py, &code(dtype))?.as_any()])?,
     };
     // A program may replace the types of a module.
-    let size: usize = converted.getattr("itemsize")?.extract()?;
+    let size: usize = converted.attribute(c"itemsize")?.extract()?;
     match size == dtype.size_bytes() {
         true => Ok(converted),
         false => Err(argument(format!(
@@ -124,18 +149,23 @@ pub(crate) fn filler(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<Filler>
             ))
         })
     };
-    let float = || value.extract::<f64>().map_err(refuse);
+    let float = || value.float().map_err(refuse);
     macro_rules! whole {
         ($($dtype:ident: $rust:ty),*) => {
             match dtype {
-                DType::Bool => with(Bool::from(value.is_truthy()?)),
+                DType::Bool => with(Bool::from(value.is_true().map_err(refuse)?)),
                 DType::F16 => with(f16::from_f32(to_odd(float()?))),
                 DType::BF16 => with(bf16::from_f32(to_odd(float()?))),
                 DType::F32 => with(float()? as f32),
                 DType::F64 => with(float()?),
                 DType::C64 => with(complex(value).map(|(re, im)| Complex32::new(re as f32, im as f32)).map_err(refuse)?),
                 DType::C128 => with(complex(value).map(|(re, im)| Complex64::new(re, im)).map_err(refuse)?),
-                $(DType::$dtype => with(value.extract::<$rust>().map_err(refuse)?),)*
+                $(DType::$dtype => {
+                    let number = value.index().and_then(|number| number.extract::<$rust>());
+                    with(number.map_err(|refused| refusal(refused, |_| Ok(format!(
+                        "{} cannot be {}: it is a whole number from {} to {}", name(dtype), text(value)?, <$rust>::MIN, <$rust>::MAX
+                    ))))?)
+                })*
                 other => Err(argument(format!("fill takes no value for {}: write it with `numpy(write=True)`", name(other)))),
             }
         };
@@ -160,16 +190,10 @@ fn to_odd(value: f64) -> f32 {
 }
 
 fn complex(value: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
-    let value = value
-        .py()
-        .import("builtins")?
-        .call_method1("complex", (value,))?;
+    let class = outside::import(value.py(), c"builtins")?.attribute(c"complex")?;
+    let value = class.run([value])?;
     Ok((
-        value.getattr("real")?.extract()?,
-        value.getattr("imag")?.extract()?,
+        value.attribute(c"real")?.float()?,
+        value.attribute(c"imag")?.float()?,
     ))
-}
-
-fn parse(name: &str) -> PyResult<DType> {
-    name.parse::<DType>().or_raise()
 }

@@ -1,10 +1,15 @@
 //! Errors as the exceptions of `cuda_um._errors`.
 
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
+use um_backend::cuda_um::ErrorKind;
+use um_backend::cuda_um::profile::ProfileError;
 use um_backend::{CudaError, cuda_um::Error};
+
+use crate::outside::{self, Outside};
 
 /// The exceptions, by name.
 #[derive(Clone, Copy)]
@@ -20,13 +25,17 @@ impl Kind {
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         static CLASSES: [PyOnceLock<Py<PyType>>; 5] = [const { PyOnceLock::new() }; 5];
         let name = match self {
-            Self::OutOfMemory => "OutOfMemoryError",
-            Self::Argument => "ArgumentError",
-            Self::InUse => "InUseError",
-            Self::DLPack => "DLPackError",
-            Self::Device => "DeviceError",
+            Self::OutOfMemory => c"OutOfMemoryError",
+            Self::Argument => c"ArgumentError",
+            Self::InUse => c"InUseError",
+            Self::DLPack => c"DLPackError",
+            Self::Device => c"DeviceError",
         };
-        CLASSES[self as usize].import(py, "cuda_um._errors", name)
+        let class = CLASSES[self as usize].get_or_try_init(py, || {
+            let class = outside::import(py, c"cuda_um._errors")?.attribute(name)?;
+            Ok::<_, PyErr>(class.cast_into()?.unbind())
+        });
+        Ok(class?.bind(py))
     }
 }
 
@@ -34,9 +43,21 @@ impl Kind {
 pub(crate) fn error(kind: Kind, message: impl Into<String>) -> PyErr {
     let message = message.into();
     Python::attach(|py| match kind.class(py) {
-        Ok(class) => PyErr::from_type(class.clone(), message),
+        Ok(class) => made(class, &message),
         Err(missing) => missing,
     })
+}
+
+/// An error of Python.
+pub(crate) fn of_python<E: PyTypeInfo>(py: Python<'_>, message: &str) -> PyErr {
+    made(&py.get_type::<E>(), message)
+}
+
+/// Makes the exception now: without memory for it, PyO3 panics when it makes it later.
+fn made(class: &Bound<'_, PyType>, message: &str) -> PyErr {
+    let message = outside::string(class.py(), message);
+    let raised = message.and_then(|message| class.run([message.as_any()]));
+    raised.map_or_else(|missing| missing, PyErr::from_value)
 }
 
 /// A refused argument.
@@ -45,12 +66,28 @@ pub(crate) fn argument(message: impl Into<String>) -> PyErr {
 }
 
 /// A refused argument, if Python refused the value. Other errors, such as an interrupt, stay.
-pub(crate) fn refusal(error: PyErr, message: impl FnOnce(&str) -> PyResult<String>) -> PyErr {
-    Python::attach(|py| match is_refused(py, &error) {
-        true => text(error.value(py).as_any())
-            .and_then(|reason| message(&reason))
-            .map_or_else(|interrupt| interrupt, argument),
-        false => error,
+pub(crate) fn refusal(refused: PyErr, message: impl FnOnce(&str) -> PyResult<String>) -> PyErr {
+    refusal_as(Kind::Argument, refused, message)
+}
+
+/// An error of this package, if Python refused a value. It keeps Python's error as its cause: that may be one of the program.
+pub(crate) fn refusal_as(
+    kind: Kind,
+    refused: PyErr,
+    message: impl FnOnce(&str) -> PyResult<String>,
+) -> PyErr {
+    Python::attach(|py| {
+        if !is_refused(py, &refused) {
+            return refused;
+        }
+        match text(refused.value(py).as_any()).and_then(|reason| message(&reason)) {
+            Ok(message) => {
+                let raised = error(kind, message);
+                raised.set_cause(py, Some(refused));
+                raised
+            }
+            Err(interrupt) => interrupt,
+        }
     })
 }
 
@@ -63,8 +100,8 @@ pub(crate) fn is_refused(py: Python<'_>, error: &PyErr) -> bool {
 
 /// A value in a message. Python runs its signal handlers here, so that the error may be an interrupt, which must not be lost.
 pub(crate) fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    match value.str() {
-        Ok(text) => Ok(text.to_string_lossy().into_owned()),
+    match value.text() {
+        Ok(text) => outside::words(&text),
         Err(error) if error.is_instance_of::<PyException>(value.py()) => {
             Ok(format!("<{} object>", value.get_type().name()?))
         }
@@ -79,15 +116,22 @@ pub(crate) trait OrRaise<T> {
 
 impl<T> OrRaise<T> for um_backend::Result<T> {
     fn or_raise(self) -> PyResult<T> {
-        self.map_err(|refused| error(kind(&refused), refused.to_string()))
+        self.map_err(|refused| error(kind(&refused), message(&refused)))
     }
 }
 
 impl<T> OrRaise<T> for um_dlpack::Result<T> {
     fn or_raise(self) -> PyResult<T> {
         self.map_err(|refused| match refused {
-            um_dlpack::Error::Backend(refused) => error(kind(&refused), refused.to_string()),
-            other => error(Kind::DLPack, other.to_string()),
+            um_dlpack::Error::Backend(refused) => error(kind(&refused), message(&refused)),
+            um_dlpack::Error::DeviceOrdinal { found, expected } => error(
+                Kind::DLPack,
+                format!(
+                    "the tensor is on CUDA device {found}, and not on device {expected}: pass an array whose `__dlpack_device__` says so, and not its capsule"
+                ),
+            ),
+            // Only this reason names a function.
+            other => error(Kind::DLPack, other.to_string().replace("a host guard", "`numpy()`")),
         })
     }
 }
@@ -103,22 +147,63 @@ pub(crate) fn without_lock<T: Send>(
 fn kind(refused: &CudaError) -> Kind {
     match refused {
         CudaError::OutOfMemory { .. } => Kind::OutOfMemory,
-        CudaError::WouldDeadlock { .. } | CudaError::StorageInUse { .. } => Kind::InUse,
+        CudaError::WouldDeadlock { .. }
+        | CudaError::StorageInUse { .. }
+        | CudaError::Profile(ProfileError::AlreadyRunning) => Kind::InUse,
         CudaError::DTypeMismatch { .. }
         | CudaError::ErasedMismatch { .. }
         | CudaError::NoSuchDevice { .. }
-        | CudaError::InvalidSetting { .. }
-        | CudaError::Cuda(
-            Error::InvalidArgument { .. }
-            | Error::LengthMismatch { .. }
-            | Error::RangeOutOfBounds { .. }
-            | Error::TooLarge { .. }
-            | Error::LimitExceeded { .. }
-            | Error::DeviceMismatch { .. }
-            | Error::RuntimeMismatch { .. },
-        ) => Kind::Argument,
-        CudaError::Cuda(Error::ReadOnly { .. }) => Kind::Argument,
+        | CudaError::InvalidSetting { .. } => Kind::Argument,
         CudaError::Cuda(Error::Foreign { .. }) => Kind::DLPack,
+        CudaError::Cuda(refused) => match refused.kind() {
+            ErrorKind::OutOfMemory => Kind::OutOfMemory,
+            ErrorKind::InvalidArgument => Kind::Argument,
+            ErrorKind::Busy => Kind::InUse,
+            _ => Kind::Device,
+        },
         _ => Kind::Device,
+    }
+}
+
+/// The message: that of the library, unless it names functions that Python does not have.
+pub(crate) fn message(refused: &CudaError) -> String {
+    match refused {
+        CudaError::WouldDeadlock { .. } | CudaError::StorageInUse { .. } => {
+            "the array is in use by a `numpy()` block of this thread: leave the block first"
+                .to_owned()
+        }
+        CudaError::Profile(ProfileError::AlreadyRunning) => {
+            "a block of `cuda_um.profile()` is open, and a process has one at a time: leave it first"
+                .to_owned()
+        }
+        CudaError::Cuda(Error::Busy { what, .. }) => format!(
+            "{what} is in use by a `numpy()` block of an array of unified memory: leave the block first"
+        ),
+        CudaError::Cuda(Error::ReadOnly { what }) => {
+            format!("{what} was imported read-only: copy it to an own array first, with `copy_`")
+        }
+        CudaError::OutOfMemory {
+            subject,
+            requested_bytes,
+            free_bytes,
+            total_bytes,
+        } => {
+            let subject = match subject.split_once(": ") {
+                Some((call, subject)) if !call.starts_with("cuda") => subject,
+                _ => subject,
+            };
+            // A setting of the Rust library.
+            let subject = subject.replace(", which needs Oversubscription::Allowed", "");
+            format!(
+                "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}; drop arrays, or request less memory"
+            )
+        }
+        other => {
+            let text = other.to_string();
+            match text.split_once(": ") {
+                Some((call, rest)) if call.contains("::") => rest.to_owned(),
+                _ => text,
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use um_backend::{
     DType, ErasedBuffer, HostBuffer, SharedRead, SharedWrite,
     cuda_um::{HostOwned, HostOwnedMut},
@@ -13,7 +13,8 @@ use um_backend::{
 
 use crate::array::Array;
 use crate::errors::{argument, without_lock};
-use crate::{create, dtype};
+use crate::outside::Outside;
+use crate::{create, dtype, interface, outside};
 
 /// A context manager that gives the elements of an array to the host: `Array.numpy()`.
 ///
@@ -93,8 +94,12 @@ impl HostAccess {
             address,
             write: self.write,
         };
-        let view = py.import("numpy")?.call_method1("asarray", (elements,))?;
-        let view = view.call_method1("view", (dtype,))?;
+        let elements = Bound::new(py, elements)?.into_any();
+        let convert = outside::import(py, c"numpy")?.attribute(c"asarray")?;
+        let view = convert
+            .run([&elements])?
+            .attribute(c"view")?
+            .run([&dtype])?;
         create::address(&view, array.storage().size_bytes())?;
         Ok((access, view))
     }
@@ -202,10 +207,30 @@ impl HostAccess {
                 }
             }
         };
-        if self.write {
-            open.elements.call_method1(py, "setflags", (false,))?;
-        }
-        leave(self.array.get(), py, open.access)
+        let closed = match self.write {
+            true => {
+                let no = PyBool::new(py, false).to_owned().into_any();
+                let set = open.elements.bind(py).attribute(c"setflags");
+                set.and_then(|set| set.run([&no])).map(drop)
+            }
+            false => Ok(()),
+        };
+        // In any case, since a copy has what the block wrote.
+        leave(self.array.get(), py, open.access).and(closed)
+    }
+
+    fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let state = match &*self.open.lock() {
+            State::Closed => "closed",
+            State::Entering => "being entered",
+            State::Open(_) => "open",
+        };
+        let write = if self.write { "True" } else { "False" };
+        let array = self.array.get().shown();
+        outside::string(
+            py,
+            &format!("cuda_um.HostAccess({array}, write={write}, {state})"),
+        )
     }
 }
 
@@ -223,12 +248,7 @@ impl Elements {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let array = self.array.get();
-        let interface = PyDict::new(py);
-        interface.set_item("shape", PyTuple::new(py, &array.shape)?)?;
-        interface.set_item("typestr", dtype::code(array.dtype_of()))?;
-        interface.set_item("data", (self.address, !self.write))?;
-        interface.set_item("version", 3)?;
-        Ok(interface)
+        interface::of(array, py, self.address, !self.write)
     }
 }
 
@@ -245,7 +265,7 @@ pub(crate) fn array<'py>(
     }
     let elements = copied(array.get(), array.py())?;
     match dtype {
-        Some(dtype) => elements.call_method1("astype", (dtype,)),
+        Some(dtype) => elements.attribute(c"astype")?.run([&dtype]),
         None => Ok(elements),
     }
 }
@@ -253,8 +273,9 @@ pub(crate) fn array<'py>(
 /// Copies the memory to a new NumPy array.
 fn copied<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype::to_numpy(py, array.dtype_of())?;
-    let shape = PyTuple::new(py, &array.shape)?;
-    let copy = py.import("numpy")?.call_method1("empty", (shape, dtype))?;
+    let shape = outside::shape(py, &array.shape)?.into_any();
+    let make = outside::import(py, c"numpy")?.attribute(c"empty")?;
+    let copy = make.run([&shape, &dtype])?;
     let bytes = array.storage().size_bytes();
     let address = create::address(&copy, bytes)?;
     array.work(py, |storage| {

@@ -13,6 +13,7 @@ mod interface;
 mod methods;
 mod number;
 mod ops;
+mod outside;
 mod owner;
 mod profile;
 mod stream;

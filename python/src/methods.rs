@@ -1,34 +1,35 @@
 //! The methods of arrays in Python.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::array::Array;
 use crate::dlpack::{self, Request};
-use crate::errors::without_lock;
+use crate::errors::{of_python, without_lock};
 use crate::host::{self, HostAccess};
 use crate::number::Number;
 use crate::ops::{self, Place};
-use crate::{dtype, interface};
+use crate::{dtype, interface, outside};
 
 #[pymethods]
 impl Array {
     /// The extents.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.shape)
+        outside::shape(py, &self.shape)
     }
 
     /// The element type, by its name in NumPy and ml_dtypes: "float32".
     #[getter]
-    fn dtype(&self) -> String {
-        dtype::name(self.dtype_of())
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        outside::string(py, &dtype::name(self.dtype_of()))
     }
 
     /// The kind of memory: "unified", "device", "pinned" or "host".
     #[getter]
-    fn kind(&self) -> &'static str {
-        self.kind
+    fn kind<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        outside::string(py, self.kind)
     }
 
     /// The ordinal of the array's CUDA device; None for memory of the host.
@@ -45,14 +46,14 @@ impl Array {
 
     /// The number of elements.
     #[getter]
-    fn size(&self) -> usize {
-        self.storage().len()
+    fn size<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        outside::int(py, self.storage().len() as u64)
     }
 
     /// The size of all elements, in bytes.
     #[getter]
-    fn nbytes(&self) -> usize {
-        self.storage().size_bytes()
+    fn nbytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        outside::int(py, self.storage().size_bytes() as u64)
     }
 
     /// The size of one element, in bytes.
@@ -69,8 +70,9 @@ impl Array {
 
     /// The name in profiles.
     #[getter]
-    fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        without_lock(py, || Ok(self.storage().read()?.name().map(str::to_owned)))
+    fn name<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        let name = without_lock(py, || Ok(self.storage().read()?.name().map(str::to_owned)))?;
+        name.map(|name| outside::string(py, &name)).transpose()
     }
 
     #[setter]
@@ -139,8 +141,8 @@ impl Array {
         &self,
         py: Python<'py>,
         stream: Option<Number<i64>>,
-        max_version: Option<(Number<u32>, Number<u32>)>,
-        dl_device: Option<(Number<u32>, Number<i32>)>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         dlpack::export(
@@ -156,8 +158,9 @@ impl Array {
     }
 
     /// DLPack's type and ordinal of the device: (2, n) for unified and device memory, (1, 0) for pinned memory and memory of the host.
-    fn __dlpack_device__(&self) -> (u32, usize) {
-        dlpack::device(self)
+    fn __dlpack_device__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let (device_type, ordinal) = dlpack::device(self);
+        outside::shape(py, &[device_type as usize, ordinal])
     }
 
     /// The address for libraries that know the CUDA Array Interface, version 3. From then on the library waits for the device before and after
@@ -167,14 +170,19 @@ impl Array {
         interface::cuda(self, py)
     }
 
-    fn __len__(&self) -> PyResult<usize> {
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let first = self.shape.first().copied();
-        first.ok_or_else(|| {
-            pyo3::exceptions::PyTypeError::new_err("len() of an array without extents")
-        })
+        first.ok_or_else(|| of_python::<PyTypeError>(py, "len() of an array without extents"))
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        outside::string(py, &self.shown())
+    }
+}
+
+impl Array {
+    /// The text of `repr`.
+    pub(crate) fn shown(&self) -> String {
         let device = self
             .device()
             .map(|device| format!(", device={device}"))
@@ -183,7 +191,7 @@ impl Array {
         format!(
             "cuda_um.Array(shape={}, dtype={}, kind={}{device}{read_only})",
             python_tuple(&self.shape),
-            self.dtype(),
+            dtype::name(self.dtype_of()),
             self.kind
         )
     }

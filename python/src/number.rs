@@ -4,6 +4,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
 use crate::errors::{refusal, text};
+use crate::outside::Outside;
 
 /// A number as an argument: one that is out of range is an `ArgumentError` with its value.
 #[derive(Clone, Copy)]
@@ -31,13 +32,15 @@ impl Allowed for i32 {
     const ALLOWED: &'static str = "an ordinal of DLPack, less than 2^31";
 }
 
-impl<'a, 'py, T: Allowed + FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py>
+impl<'py, T: Allowed + for<'n> FromPyObject<'n, 'py, Error = PyErr>> FromPyObject<'_, 'py>
     for Number<T>
 {
     type Error = PyErr;
 
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        value.extract::<T>().map(Self).map_err(|refused| {
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let number = value.index()?;
+        let number = number.extract::<T>();
+        number.map(Self).map_err(|refused| {
             match refused.is_instance_of::<PyOverflowError>(value.py()) {
                 true => refusal(refused, |_| {
                     Ok(format!(

@@ -5,11 +5,15 @@ use std::ops::Range;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use um_backend::{Advice, ErasedBuffer, HintOutcome, HostBuffer, Location, memory::BufferMemory};
+use um_backend::{
+    Advice, CudaError, DType, ErasedBuffer, HintOutcome, HostBuffer, Location, SharedBuffer,
+    SharedRead, SharedWrite, memory::BufferMemory,
+};
 
 use crate::array::Array;
 use crate::errors::{argument, refusal, text};
-use crate::{create, dtype, stream};
+use crate::outside::Outside;
+use crate::{create, dtype, outside, stream};
 
 /// A place of memory, as Python writes it: "host", "device", or the ordinal of a device.
 pub(crate) enum Place {
@@ -22,17 +26,19 @@ impl<'py> FromPyObject<'_, 'py> for Place {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let word = value.cast::<PyString>().map(|word| word.to_string());
-        match (word.as_deref(), value.extract::<u32>()) {
-            (Ok("host"), _) => Ok(Self::Host),
-            (Ok("device"), _) => Ok(Self::Own),
-            (Err(_), Ok(ordinal)) => Ok(Self::Device(ordinal)),
+        let word = value.cast::<PyString>().ok();
+        let word = word.map(|word| outside::words(&word)).transpose()?;
+        let ordinal = value.index().and_then(|ordinal| ordinal.extract::<u32>());
+        match (word.as_deref(), ordinal) {
+            (Some("host"), _) => Ok(Self::Host),
+            (Some("device"), _) => Ok(Self::Own),
+            (None, Ok(ordinal)) => Ok(Self::Device(ordinal)),
             (_, other) => {
                 let error = other
                     .err()
                     .unwrap_or_else(|| PyTypeError::new_err("a string"));
                 Err(refusal(error, |_| {
-                    let value = text(value.repr()?.as_any())?;
+                    let value = text(value.shown()?.as_any())?;
                     Ok(format!(
                         "a place cannot be {value}: it is \"host\", \"device\" or the ordinal of a device"
                     ))
@@ -61,10 +67,12 @@ pub(crate) fn fill(array: &Array, py: Python<'_>, value: &Bound<'_, PyAny>) -> P
 pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
     array.check_writable("copy_")?;
     if let Ok(source) = source.cast::<Array>() {
-        return copy_array(array, py, source.get());
+        let own = source.get();
+        check(array, own.dtype_of(), own.storage().len())?;
+        return copy_array(array, py, own);
     }
     let source = create::Elements::of_numpy(source)?;
-    source.check(array.dtype_of(), array.storage().len())?;
+    check(array, source.dtype, source.len())?;
     array.work(py, |storage| {
         let mut target = storage.write()?;
         match overlap(span(&target), source.span()) {
@@ -72,6 +80,22 @@ pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> 
             false => target.copy_from_bytes(source.bytes()),
         }
     })
+}
+
+/// Checks that elements of another array fit.
+fn check(array: &Array, dtype: DType, len: usize) -> PyResult<()> {
+    let (own, found) = (dtype::name(array.dtype_of()), dtype::name(dtype));
+    if dtype != array.dtype_of() {
+        return Err(argument(format!(
+            "copy_: the source has dtype {found}, and the array has {own}: convert it with `astype(\"{own}\")`"
+        )));
+    }
+    match array.storage().len() {
+        own if own == len => Ok(()),
+        own => Err(argument(format!(
+            "copy_: the source has {len} elements, and the array has {own}: they must be equal"
+        ))),
+    }
 }
 
 /// The addresses of a buffer's memory.
@@ -91,28 +115,35 @@ fn overlap(target: Range<usize>, source: Range<usize>) -> bool {
 
 fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
     if source.storage().shares_storage(array.storage()) {
-        return Ok(());
+        // Nothing to copy; a block of the array is in the way as for every write.
+        return array.work(py, |storage| storage.write().map(drop));
     }
-    // In one order, since another thread may copy the other way.
-    let is_first = std::ptr::from_ref(array) < std::ptr::from_ref(source);
     source.work(py, |from| {
         array.alone(|to| {
-            let (mut target, source) = match is_first {
-                true => {
-                    let target = to.write()?;
-                    (target, from.read()?)
-                }
-                false => {
-                    let source = from.read()?;
-                    (to.write()?, source)
-                }
-            };
+            let (mut target, source) = both(to, from)?;
             match overlap(span(&target), span(&source)) {
                 true => target.copy_from(&source.try_clone()?),
                 false => target.copy_from(&source),
             }
         })
     })
+}
+
+/// Takes a target and a source, without a wait for one while it has the other: a thread that has one in a block may wait for the other, and another
+/// thread may copy the other way.
+fn both(to: &SharedBuffer, from: &SharedBuffer) -> um_backend::Result<(SharedWrite, SharedRead)> {
+    loop {
+        let target = to.write()?;
+        match from.try_read() {
+            Err(CudaError::StorageInUse { .. }) => drop(target),
+            source => return Ok((target, source?)),
+        }
+        let source = from.read()?;
+        match to.try_write() {
+            Err(CudaError::StorageInUse { .. }) => drop(source),
+            target => return Ok((target?, source)),
+        }
+    }
 }
 
 pub(crate) fn prefetch(

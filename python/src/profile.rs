@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
+use um_backend::CudaError;
 use um_backend::cuda_um::profile::{Profiler, Trace};
 
 use crate::backend::backend;
 use crate::errors::{Kind, argument, error, without_lock};
 use crate::number::Number;
+use crate::outside::string;
 
 /// A context manager that records migrations, page faults and the program's operations, and then has their report.
 #[pyclass(frozen, module = "cuda_um")]
@@ -82,8 +84,10 @@ impl Profile {
             ));
         }
         let backend = backend(py, this.device)?;
-        let started = py.detach(|| Profiler::start(backend.device().as_cuda_um().runtime()));
-        let started = started.map_err(|refused| error(Kind::Device, refused.to_string()))?;
+        let started = without_lock(py, || {
+            let runtime = backend.device().as_cuda_um().runtime();
+            Profiler::start(runtime).map_err(CudaError::Profile)
+        })?;
         let started = State::Running(Box::new(started));
         let before = std::mem::replace(&mut *this.state.lock(), started);
         // Usually `New`; a profiler needs the library's locks to end.
@@ -117,32 +121,48 @@ impl Profile {
     }
 
     /// The report as text. The advice in it is that of the Rust library; `prefetch` and `advise` are the same calls here.
-    fn text(&self, py: Python<'_>) -> PyResult<String> {
-        self.done(py, |done| done.report.to_string())
+    fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        string(py, &self.done(py, |done| done.report.to_string())?)
     }
 
     /// The report as JSON.
-    fn json(&self, py: Python<'_>) -> PyResult<String> {
-        self.done(py, |done| {
-            serde_json::to_string(&done.report).unwrap_or_default()
-        })
+    fn json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let report = self.done(py, |done| serde_json::to_string(&done.report))?;
+        let report = report.map_err(|refused| error(Kind::Device, refused.to_string()))?;
+        string(py, &report)
     }
 
     /// The trace as JSON, which the programs `um_trace` and `um_replay` read.
-    fn trace_json(&self, py: Python<'_>) -> PyResult<String> {
-        self.done(py, |done| done.trace.to_json())
+    fn trace_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        string(py, &self.done(py, |done| done.trace.to_json())?)
     }
 
     /// The report and the timeline as one page without links.
-    fn html(&self, py: Python<'_>) -> PyResult<String> {
-        self.done(py, |done| cuda_um_trace::html(&done.trace, &done.report))
+    fn html<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        string(
+            py,
+            &self.done(py, |done| cuda_um_trace::html(&done.trace, &done.report))?,
+        )
     }
 
-    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+    fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let state = match &*self.state.lock() {
+            State::New => "not started",
+            State::Running(_) => "running",
+            State::Over => "ended without a report",
+            State::Done(_) => "done",
+        };
+        string(
+            py,
+            &format!("cuda_um.Profile(device={}, {state})", self.device),
+        )
+    }
+
+    fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         self.text(py)
     }
 
-    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+    fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         self.html(py)
     }
 }

@@ -2,19 +2,23 @@
 #![allow(unsafe_code, reason = "adopts a handle")]
 
 use pyo3::prelude::*;
-use um_backend::Stream;
+use um_backend::{CudaError, Stream, cuda_um::Error};
 
 use crate::array::Array;
-use crate::errors::without_lock;
+use crate::errors::{OrRaise, argument, message};
 
 /// The stream with this handle, for one call: the other library may destroy it later.
 pub(crate) fn adopt(array: &Array, py: Python<'_>, handle: u64) -> PyResult<Stream> {
     let (device, raw) = (array.backend.device(), handle as usize);
-    without_lock(py, || {
+    let adopted = py.detach(|| {
         let raw = std::ptr::with_exposed_provenance_mut(raw);
         // SAFETY: the caller passes a stream that lives during the call, as the protocols of array libraries require.
-        Ok(unsafe { device.as_cuda_um().adopt_stream(raw, ()) }?)
-    })
+        unsafe { device.as_cuda_um().adopt_stream(raw, ()) }.map_err(CudaError::from)
+    });
+    match adopted {
+        Err(refused @ CudaError::Cuda(Error::Foreign { .. })) => Err(argument(message(&refused))),
+        adopted => adopted.or_raise(),
+    }
 }
 
 /// The handle of a stream, as the protocols of array libraries write it: the legacy default stream is 1.

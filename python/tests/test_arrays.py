@@ -1,5 +1,10 @@
 """Arrays: creation, host access, fills, copies, prefetches, advice."""
 
+import os
+import re
+import string
+import subprocess
+import sys
 import threading
 
 import ml_dtypes
@@ -53,9 +58,34 @@ def test_each_dtype_goes_there_and_back(dtype, kind):
 
 
 def test_dtypes_by_other_names():
-    for name in ["f32", "F32", "<f4", "torch.float32", np.float32, float, np.dtype("f4")]:
-        expected = "float64" if name is float else "float32"
-        assert cuda_um.zeros(1, name).dtype == expected
+    for name in ["<f4", "torch.float32", np.float32, np.dtype("f4")]:
+        assert cuda_um.zeros(1, name).dtype == "float32"
+    assert cuda_um.zeros(1, float).dtype == "float64"
+
+
+def test_a_name_of_a_dtype_means_what_it_means_in_numpy():
+    sizes = ["", "1", "2", "4", "8", "16", "32", "64", "128", "256"]
+    names = [order + code + size for order in ["", "<", "=", "|", ">"] for code in string.ascii_letters + "?" for size in sizes]
+    names = [name for name in names if "a" not in name]  # deprecated
+    names += [name for name in dir(np) if isinstance(getattr(np, name), type)]
+    names += ["int", "float", "complex", "str", "f4,f4", "2f4", "(2,)f4", "", "f33", "torch.f4", "torch.half", "opaque3", "("]
+    found = set()
+    for name in names:
+        try:
+            expected = np.dtype(name)
+        except (TypeError, ValueError, SyntaxError):
+            expected = None
+        if expected is not None and expected.name in DTYPES and expected.isnative:
+            found.add(expected.name)
+            assert cuda_um.zeros(1, name, kind="host").dtype == expected.name, name
+        elif name not in ml_dtypes.__dict__:
+            with pytest.raises(cuda_um.ArgumentError, match="dtype"):
+                cuda_um.zeros(1, name, kind="host")
+    assert found == set(DTYPES) - {"bfloat16"}
+
+
+# Functions and types of the library that Python does not have.
+OF_RUST = re.compile(r"::|guard|_async|try_|create_erased|copy_from|backend|DType|Profiler")
 
 
 def test_a_block_that_writes(kind):
@@ -85,9 +115,10 @@ def test_a_block_is_the_memory_itself_or_a_copy(kind):
 def test_a_thread_does_not_wait_for_its_own_block():
     array = cuda_um.zeros(4)
     with array.numpy(write=True):
-        for use in [lambda: array.fill(1), array.numpy().__enter__, array.__dlpack__]:
-            with pytest.raises(cuda_um.InUseError, match="own guard"):
+        for use in [lambda: array.fill(1), array.numpy().__enter__, array.__dlpack__, lambda: array.copy_(array)]:
+            with pytest.raises(cuda_um.InUseError, match="block of this thread") as raised:
                 use()
+            assert not OF_RUST.search(str(raised.value))
     with array.numpy():
         with pytest.raises(cuda_um.InUseError):
             array.fill(1)
@@ -113,6 +144,49 @@ def test_other_threads_wait_for_a_block_without_the_interpreters_lock():
     thread.join()
     assert order == ["block", "filled"] and values(array).tolist() == [2] * 4
     del elements
+
+
+BUSY = """
+import cuda_um
+array, other = cuda_um.zeros(4), cuda_um.zeros(4)
+with array.numpy():
+    for use in [array.__dlpack__, lambda: cuda_um.from_dlpack(other)]:
+        try:
+            use()
+        except cuda_um.InUseError as refused:
+            assert "block" in str(refused) and "::" not in str(refused), refused
+        else:
+            raise SystemExit("not refused")
+cuda_um.from_dlpack(array)
+"""
+
+
+@pytest.mark.skipif(os.environ["CUDA_UM_RUNTIME"] != "sim", reason="chooses the simulator's GPU")
+def test_a_device_without_concurrent_access_is_in_use_during_a_block():
+    environment = dict(os.environ, CUDA_UM_SIM_GPU="no-concurrent")
+    subprocess.run([sys.executable, "-c", BUSY], check=True, timeout=60, env=environment)
+
+
+class Refuses:
+    def __float__(self):
+        raise ValueError("mine")
+
+    __len__ = __index__ = __float__
+
+
+def test_an_error_of_the_program_is_the_cause():
+    for call in [lambda: cuda_um.zeros(1).fill(Refuses()), lambda: cuda_um.zeros(Refuses()), lambda: cuda_um.zeros(1).prefetch(Refuses())]:
+        with pytest.raises(cuda_um.ArgumentError) as raised:
+            call()
+        assert str(raised.value.__cause__) == "mine"
+
+
+def test_a_block_says_what_it_is():
+    array = cuda_um.zeros(4)
+    block = array.numpy(write=True)
+    assert repr(block) == f"cuda_um.HostAccess({array!r}, write=True, closed)"
+    with block:
+        assert "write=True, open" in repr(block)
 
 
 def test_copies(kind):
@@ -156,22 +230,29 @@ def test_names():
     [
         (cuda_um.ArgumentError, "-1", lambda: cuda_um.zeros(-1)),
         (cuda_um.ArgumentError, "more elements", lambda: cuda_um.zeros((1 << 40, 1 << 40))),
-        (cuda_um.ArgumentError, "f33.*bf16", lambda: cuda_um.zeros(1, "f33")),
-        (cuda_um.ArgumentError, "little-endian", lambda: cuda_um.zeros(1, ">f4")),
+        (cuda_um.ArgumentError, "f33.*bfloat16.*int8 to int64", lambda: cuda_um.zeros(1, "f33")),
+        (cuda_um.ArgumentError, "byte order", lambda: cuda_um.zeros(1, ">f4")),
         (cuda_um.ArgumentError, "byte order", lambda: cuda_um.from_numpy(np.zeros(1, ">f4"))),
         (cuda_um.ArgumentError, "dtype", lambda: cuda_um.from_numpy(np.array([object()]))),
         (cuda_um.ArgumentError, "unified.*pinned", lambda: cuda_um.zeros(1, kind="mapped")),
         (cuda_um.ArgumentError, "no device 9", lambda: cuda_um.zeros(1, device=9)),
-        (cuda_um.ArgumentError, "int8", lambda: cuda_um.zeros(1, "int8").fill(300)),
+        (cuda_um.ArgumentError, "int8.*300.*-128 to 127", lambda: cuda_um.zeros(1, "int8").fill(300)),
+        (cuda_um.ArgumentError, "bool cannot be", lambda: cuda_um.zeros(1, "bool").fill(np.zeros(2))),
+        (cuda_um.ArgumentError, "max_version cannot be 3", lambda: cuda_um.zeros(1).__dlpack__(max_version=3)),
+        (cuda_um.ArgumentError, "dl_device cannot be .2, 0, 0", lambda: cuda_um.zeros(1).__dlpack__(dl_device=(2, 0, 0))),
         (cuda_um.ArgumentError, "float32", lambda: cuda_um.zeros(1).fill("x")),
+        (cuda_um.ArgumentError, "stream 0x3039", lambda: cuda_um.zeros(1).prefetch(stream=12345)),
+        (cuda_um.ArgumentError, "float64.*astype", lambda: cuda_um.zeros(1).copy_(cuda_um.zeros(1, "float64"))),
+        (cuda_um.ArgumentError, "3 elements.*1", lambda: cuda_um.zeros(1).copy_(cuda_um.zeros(3))),
         (cuda_um.OutOfMemoryError, "bytes requested", lambda: cuda_um.zeros(1 << 45)),
+        (cuda_um.OutOfMemoryError, "bytes requested", lambda: cuda_um.zeros(1 << 45, kind="host")),
     ],
 )
 def test_errors_name_the_value(error, message, call):
     with pytest.raises(error, match=f"(?s){message}") as raised:
         call()
     assert isinstance(raised.value, cuda_um.Error)
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(raised.value) and not OF_RUST.search(str(raised.value))
 
 
 def test_exceptions_are_also_those_of_python():

@@ -620,6 +620,188 @@ def test_the_end_of_the_interpreter_stops_threads_within_calls():
         run(STOPPED)
 
 
+STOPPED_IN_ITS_CODE = """
+import sys, threading, time
+import numpy as np
+import cuda_um
+
+sys.setswitchinterval(1e-6)
+
+def loops(*_, **__):
+    while True:
+        time.sleep(0.0001)
+
+class Loops:
+    def __getattr__(self, name):
+        return loops()
+
+def like(**methods):
+    return type("Like", (), {f"__{name}__": method for name, method in methods.items()})()
+
+def one(dtype="float32", kind="unified"):
+    return cuda_um.zeros(1, dtype, kind=kind)
+
+calls = [
+    lambda: cuda_um.from_numpy(like(array=loops)),
+    lambda: one().copy_(like(array=loops)),
+    lambda: one().copy_([like(len=lambda _: 1, getitem=loops)]),
+    lambda: cuda_um.from_dlpack(like(dlpack_device=loops, dlpack=loops)),
+    lambda: cuda_um.from_dlpack(like(dlpack_device=lambda _: (1, 0), dlpack=loops)),
+    lambda: cuda_um.from_dlpack(like(dlpack_device=lambda _: (like(index=loops), 0), dlpack=loops)),
+    lambda: cuda_um.from_dlpack(Loops()),
+    lambda: cuda_um.from_dlpack(like(str=loops)),
+    lambda: cuda_um.zeros(1, Loops()),
+    lambda: cuda_um.zeros(1, like(str=loops)),
+    lambda: cuda_um.zeros(like(index=loops)),
+    lambda: cuda_um.zeros([like(index=loops)]),
+    lambda: cuda_um.zeros(like(len=loops)),
+    lambda: cuda_um.zeros(like(len=lambda _: 1, getitem=loops)),
+    lambda: cuda_um.zeros(1, device=like(index=loops)),
+    lambda: one().fill(like(float=loops)),
+    lambda: one("float16").fill(like(float=loops)),
+    lambda: one("int8").fill(like(index=loops)),
+    lambda: one("bool").fill(like(bool=loops)),
+    lambda: one("complex64").fill(like(complex=loops)),
+    lambda: one().fill(like(str=loops)),
+    lambda: one().prefetch(like(index=loops)),
+    lambda: one().prefetch(like(repr=loops)),
+    lambda: one().prefetch(stream=like(index=loops)),
+    lambda: one().advise("accessed_by", like(index=loops)),
+    lambda: one().__dlpack__(stream=like(index=loops)),
+    lambda: one().__dlpack__(max_version=(like(index=loops), 0)),
+    lambda: one().__dlpack__(dl_device=(like(index=loops), 0)),
+    lambda: one().__dlpack__(dl_device=like(str=loops)),
+    lambda: one().__array__(Loops()),
+]
+for call in calls:
+    threading.Thread(target=call, daemon=True).start()
+
+class Slow:
+    def __del__(self):
+        for _ in range(100):
+            time.sleep(0.001)
+
+sys.slow = Slow()
+time.sleep(0.2)
+assert threading.active_count() == len(calls) + 1
+"""
+
+
+def test_the_end_of_the_interpreter_stops_threads_within_the_programs_code():
+    run(STOPPED_IN_ITS_CODE)
+
+
+WITHOUT_MEMORY = """
+import sys
+import _testcapi
+import numpy as np
+import cuda_um
+
+exec(sys.argv[1])  # defines `call`
+call()
+outcomes = set()
+for start in range(1000):
+    _testcapi.set_nomemory(start, start + 1)
+    try:
+        call()
+    except MemoryError:
+        outcome = "refused"
+    else:
+        outcome = "done"
+    finally:
+        _testcapi.remove_mem_hooks()
+    outcomes.add(outcome)
+assert "done" in outcomes, outcomes
+"""
+
+END_WITHOUT_MEMORY = """
+import _testcapi
+import cuda_um
+
+array = cuda_um.zeros(4, kind="device")
+outcomes = []
+for start in range(100):
+    block = array.numpy(write=True)
+    block.__enter__()[:] = start
+    _testcapi.set_nomemory(start, start + 1)
+    try:
+        block.__exit__()
+    except MemoryError:
+        outcomes.append("refused")
+    else:
+        outcomes.append("done")
+    finally:
+        _testcapi.remove_mem_hooks()
+    with array.numpy() as elements:
+        assert (elements == start).all(), (start, elements)
+assert set(outcomes) == {"refused", "done"}, outcomes
+"""
+
+ARRAYS = "a, d, n = cuda_um.zeros(300, name='x'), cuda_um.zeros(300, kind='device'), np.zeros(300, 'f4')\nhost, scalar = cuda_um.zeros(3, kind='host'), cuda_um.zeros(())\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuda_um.zeros(300, 'float32', 0, 'pinned', 'x')",
+        "cuda_um.zeros(3, '<f4')",
+        "cuda_um.zeros(3, np.float64)",
+        "cuda_um.from_dlpack(n)",
+        "cuda_um.from_dlpack(a)",
+        "a.fill(3)",
+        "a.fill(2.5)",
+        "a.copy_(d)",
+        "a.prefetch('host')",
+        "a.advise('read_mostly')",
+        "a.__dlpack__()",
+        "a.__dlpack_device__()",
+        "a.__cuda_array_interface__",
+        "(a.shape, a.dtype, a.kind, a.device, a.ndim, a.size, a.nbytes, a.itemsize, a.name, a.read_only, len(a), repr(a))",
+        "(cuda_um.memory_info(), cuda_um.pool_stats(), cuda_um.runtime_description(), cuda_um.synchronize())",
+        "cuda_um.profile()",
+        "refused(cuda_um.zeros, 'moon')",
+        "refused(cuda_um.zeros, 3, 'moon')",
+        "refused(a.fill, 'moon')",
+        "refused(a.copy_, cuda_um.zeros(3))",
+        "refused(len, scalar, error=TypeError)",
+        "refused(getattr, host, '__cuda_array_interface__', error=AttributeError)",
+        "refused(cuda_um.from_dlpack, 3, error=cuda_um.DLPackError)",
+    ],
+)
+def test_a_failed_allocation_of_python_is_a_memory_error(call):
+    pytest.importorskip("_testcapi")
+    refused = "def refused(call, *arguments, error=cuda_um.ArgumentError):\n    try: call(*arguments)\n    except error: pass\n"
+    run(WITHOUT_MEMORY, ARRAYS + refused + f"def call(): return {call}")
+
+
+LINES = """
+import threading, time
+import numpy as np
+import cuda_um
+
+target, source = sorted([cuda_um.zeros(4), cuda_um.zeros(4)], key=id)
+threads = [threading.Thread(target=source.fill, args=(1,)), threading.Thread(target=target.copy_, args=(source,))]
+with source.numpy():
+    for thread in threads:
+        thread.start()
+        time.sleep(0.2)
+    with source.numpy():  # before the fill, which waits for this thread
+        np.asarray(target)  # the copy waits behind the fill, and does not have its target meanwhile
+for thread in threads:
+    thread.join()
+assert np.asarray(source).tolist() == np.asarray(target).tolist() == [1] * 4
+"""
+
+
+def test_a_thread_in_a_block_waits_for_no_line_of_other_threads():
+    run(LINES)
+
+
+def test_the_end_of_a_block_writes_its_copy_back_also_if_it_fails():
+    pytest.importorskip("_testcapi")
+    run(END_WITHOUT_MEMORY)
+
+
 def test_an_array_that_was_exported_often_is_exported_as_fast():
     old, new = cuda_um.zeros(4), cuda_um.zeros(4)
 

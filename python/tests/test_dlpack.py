@@ -152,6 +152,9 @@ def test_wrong_imports():
     for other in [source.T, source[:, ::2], source[::-1]]:
         with pytest.raises(cuda_um.DLPackError, match="strides.*contiguous"):
             cuda_um.from_dlpack(other)
+    for device in ["x", (1,), (1, 0, 0), (2**40, 0), (1, "x"), None]:
+        with pytest.raises(cuda_um.DLPackError, match="__dlpack_device__"):
+            cuda_um.from_dlpack(Exporter(None, device))
     with pytest.raises(cuda_um.ArgumentError, match="no device 7"):
         cuda_um.from_dlpack(Exporter(six().__dlpack__(), (CUDA, 7)))
 
@@ -190,12 +193,17 @@ def test_streams_of_the_protocol():
     for stream in [None, -1, 1, 2, own]:
         assert (values(cuda_um.from_dlpack(array.__dlpack__(stream=stream))) == 1).all()
     assert array.prefetch("device", stream=own) and array.prefetch("host", stream=1)
-    with pytest.raises(cuda_um.ArgumentError, match="0.*legacy"):
-        array.__dlpack__(stream=0)
+    for copy in [None, True]:
+        with pytest.raises(cuda_um.ArgumentError, match="0.*legacy"):
+            array.__dlpack__(stream=0, copy=copy)
+    with pytest.raises(cuda_um.ArgumentError, match="stream 0x3039"):
+        array.__dlpack__(stream=12345)
     with pytest.raises(cuda_um.ArgumentError, match="-2"):
         array.__dlpack__(stream=-2)
     with pytest.raises(cuda_um.ArgumentError, match="None"):
         array.__dlpack__(stream=1, dl_device=(HOST, 0))
+    with pytest.raises(cuda_um.ArgumentError, match="None"):
+        six("device").__dlpack__(stream=1, dl_device=(HOST, 0))
 
 
 def test_devices_on_request(kind):
@@ -249,6 +257,17 @@ def test_the_cuda_array_interface(kind):
     assert interface == {"shape": (2, 3), "typestr": "<f4", "version": 3, "strides": None}
     array.fill(2)
     assert (values(array) == 2).all()
+
+
+@pytest.mark.parametrize("kind", ["unified", "device", "pinned"])
+def test_synchronize_frees_a_long_chain_of_imports(kind):
+    array = six(kind)
+    for _ in range(2000):
+        array = cuda_um.from_dlpack(array)
+    array.fill(3)
+    del array
+    cuda_um.synchronize()
+    assert not any(pool["live_arrays"] for pool in cuda_um.pool_stats().values())
 
 
 @pytest.mark.parametrize("kind", KINDS)

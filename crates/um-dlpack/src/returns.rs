@@ -50,20 +50,36 @@ pub(crate) fn start() -> Result<()> {
     Ok(())
 }
 
+thread_local! {
+    /// Memory that this crate's thread gave back while it freed other memory, as in a chain of imports; `None` on other threads.
+    static BEHIND: RefCell<Option<Vec<SharedBuffer>>> = const { RefCell::new(None) };
+}
+
 fn run(receiver: &Receiver<Message>) {
+    BEHIND.set(Some(Vec::new()));
     let mut result = Ok(());
     for message in receiver {
         match message {
-            Message::Drop(storage) => match Calls::begin() {
-                Some(_calls) => {
-                    let freed = caught(|| end(storage));
-                    result = result.and(freed.unwrap_or_else(|| Err(failed("a panic"))));
+            Message::Drop(storage) => {
+                let mut next = Some(storage);
+                while let Some(storage) = next {
+                    result = result.and(free(storage));
+                    next = BEHIND.with_borrow_mut(|behind| behind.as_mut().and_then(Vec::pop));
                 }
-                // The process ends, and the driver frees all memory.
-                None => std::mem::forget(storage),
-            },
+            }
             // The asking thread may have ended.
             Message::Settle(done) => drop(done.send(std::mem::replace(&mut result, Ok(())))),
+        }
+    }
+}
+
+fn free(storage: SharedBuffer) -> um_backend::Result<()> {
+    match Calls::begin() {
+        Some(_calls) => caught(|| end(storage)).unwrap_or_else(|| Err(failed("a panic"))),
+        // The process ends, and the driver frees all memory.
+        None => {
+            std::mem::forget(storage);
+            Ok(())
         }
     }
 }
@@ -110,7 +126,16 @@ pub(crate) fn free_now(storage: SharedBuffer) {
 }
 
 /// Frees the memory on the thread. In a child made by `fork` it is leaked: it belongs to the parent.
+///
+/// The thread itself frees it before its next message, so that a call of `settle` waits for whole chains.
 pub(crate) fn give_back(storage: SharedBuffer) {
+    let mut storage = Some(storage);
+    let _ = BEHIND.try_with(|behind| {
+        if let Some(behind) = &mut *behind.borrow_mut() {
+            behind.extend(storage.take());
+        }
+    });
+    let Some(storage) = storage else { return };
     match own() {
         Some(thread) => {
             // Work may use memory that the thread does not take.

@@ -14,7 +14,9 @@ class ArgumentError(Error, ValueError):
 
 
 class InUseError(Error, RuntimeError):
-    """The array is in use by a ``numpy()`` block of the same thread."""
+    """In use by a ``numpy()`` block: the array, by one of the same thread, or a GPU without concurrent managed access, by one of any unified
+    array. Also a profile within a profile.
+    """
 
 
 class DLPackError(Error, BufferError):
