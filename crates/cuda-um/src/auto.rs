@@ -53,7 +53,7 @@ thread_local! {
 /// A handle that is forgotten leaves its scope open until the thread ends: the thread has no other one meanwhile.
 ///
 /// It never changes results. A prefetch that is under way can make [`try_host`](crate::UnifiedBuffer::try_host) return
-/// [`Error::Busy`](crate::Error::Busy) for longer.
+/// [`Error::Busy`] for longer.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -85,8 +85,8 @@ impl AutoPrefetch {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`](crate::Error::Busy) if this thread has one already, also inside of a clock or a `tracing` subscriber that it calls;
-    /// [`Error::Forked`](crate::Error::Forked).
+    /// [`Error::Busy`] if this thread has one already, also inside of a clock or a `tracing` subscriber that it calls;
+    /// [`Error::Forked`].
     pub fn start(device: &Device) -> Result<Self> {
         let began = Instant::now();
         Self::start_with_clock(device, move || began.elapsed())

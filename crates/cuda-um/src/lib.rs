@@ -22,11 +22,14 @@
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
-//! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers; [`InPlace`]. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
+//! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
 //! - [`Pool`]: buffers of each kind without a CUDA call for each allocation.
-//! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
+//! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
+//!
+//! The modules have what fewer programs name: [`resource`] (sources of memory, limits, statistics), [`kernel`] (kinds of arguments, work of other
+//! libraries), [`buffer`] (results of methods of buffers), [`managed`] (where pages are), [`mod@auto`] (automatic prefetch).
 //!
 //! # Ordering
 //!

@@ -209,7 +209,7 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                         .unwrap();
                     let _ = (unified.stats(), pinned.stats(), on_device.stats());
                     kept.forget_residency();
-                    let _ = stream.device();
+                    let _ = (stream.device(), device.pool_stats(MemoryKind::Device));
                     // Otherwise work accumulates.
                     device.synchronize().unwrap();
                 }
@@ -230,7 +230,8 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                 assert_eq!(stats.map(|stats| stats.live_buffers), [0; 3]);
                 assert!(!device.cost_model().source.is_empty());
                 kept.forget_residency();
-                let _ = stream.device();
+                let stats = stream.device().pool_stats(MemoryKind::Device);
+                assert_eq!(stats.map_or(0, |stats| stats.live_buffers), 0);
                 first_not_refused(&[
                     kept.residency().map(drop),
                     kept.prefetch_on(&device, &stream).map(drop),

@@ -49,8 +49,8 @@ use storage::{Access, Held, Storage};
 /// - A thread or task that reads may read again at any time. A thread that reads is not held up by a task that waits to write.
 /// - Futures that one task polls together (`join!`) are of one task; futures whose wakers differ (`FuturesUnordered`, a `join_all` of many) are of
 ///   different tasks: take the guards before, or one after the other.
-/// - Not noticed: two threads or tasks that wait for each other; and a task that waits for a guard that another task took and gave to it. Take write
-///   guards of several storages in one order, or with [`try_write`](Self::try_write).
+/// - Not noticed: two threads or tasks that wait for each other; a task that waits for a guard that another task took and gave to it; and a task
+///   whose waker has no data (`Waker::noop`) that waits for its own guard. Take write guards of several storages in one order, or with [`try_write`](Self::try_write).
 /// - In a child made by `fork`, every call gets [`Error::Forked`](cuda_um::Error::Forked), and drops do nothing.
 ///
 /// # Examples

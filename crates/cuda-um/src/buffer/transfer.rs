@@ -58,7 +58,7 @@ impl Device {
         }
     }
 
-    /// Returns the memory that the library keeps for this device to CUDA: the free memory of the [default pools](Self::unified_pool), and the
+    /// Returns the memory that the library keeps for this device to CUDA: the free memory of the [default pools](Self::pool), and the
     /// pinned memory for copies. Later buffers and copies allocate it again. Returns the bytes of the pools.
     ///
     /// # Ordering

@@ -18,7 +18,7 @@ pub use cuda_um_sys::RuntimeVersion;
 
 /// A loaded CUDA runtime. A clone is the same runtime.
 ///
-/// The handles of a runtime, its devices and its streams hold the [default pools](Device::unified_pool) of the devices. When the last of them
+/// The handles of a runtime, its devices and its streams hold the [default pools](Device::pool) of the devices. When the last of them
 /// is dropped, the pools return their free memory to CUDA, and the rest when the last buffer is dropped.
 ///
 /// ```

@@ -25,12 +25,12 @@ use std::ops::{Range, RangeBounds};
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch};
+/// use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
 ///
 /// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
 /// let stream = device.stream()?;
-/// let weights = pool.from_slice(&vec![0.5f32; 1 << 20])?;
-/// let bias = pool.from_slice(&vec![1u64; 256 << 10])?;
+/// let weights = UnifiedBuffer::from_slice_in(&pool, &vec![0.5f32; 1 << 20])?;
+/// let bias = UnifiedBuffer::from_slice_in(&pool, &vec![1u64; 256 << 10])?;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
 /// assert_eq!(batch.prefetch_on(Location::Host, &stream)?, 1);

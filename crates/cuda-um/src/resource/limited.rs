@@ -19,7 +19,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{ErrorKind, Pool, PoolOptions, UnifiedBuffer, resource::LimitedMemory};
+/// use cuda_um::{ErrorKind, MemoryKind, Pool, PoolOptions, UnifiedBuffer, resource::LimitedMemory};
 ///
 /// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
 /// let cache = LimitedMemory::new(pool.clone(), 1 << 20); // a part of the program that may use 1 MiB of the pool

@@ -14,7 +14,7 @@ use crate::resource::owner::Owner;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Pool, PoolOptions, Result, UnifiedBuffer, resource::{ManagedMemory, MemoryResource}};
+/// use cuda_um::{MemoryKind, Pool, PoolOptions, Result, UnifiedBuffer, resource::{ManagedMemory, MemoryResource}};
 ///
 /// fn load(memory: &dyn MemoryResource, weights: &[f32]) -> Result<UnifiedBuffer<f32>> {
 ///     UnifiedBuffer::from_slice_in(memory, weights)
