@@ -8,6 +8,8 @@ use pyo3::types::{PyString, PyTuple};
 use um_backend::CudaError;
 use um_backend::cuda_um::profile::{Profiler, Trace};
 
+use cuda_um_trace::{Call, Finding, Place};
+
 use crate::backend::backend;
 use crate::errors::{Kind, argument, error, without_lock};
 use crate::number::Number;
@@ -57,6 +59,27 @@ impl Drop for Profile {
             drop(profiler.take());
         }
     }
+}
+
+/// The call that a finding suggests, in Python.
+fn python(finding: &Finding) -> Option<String> {
+    let place = |place| match place {
+        Place::Host => "\"host\"".to_owned(),
+        Place::Device(device) => device.to_string(),
+    };
+    let call = match finding.call()? {
+        Call::Prefetch { to } => format!("prefetch({})", place(to)),
+        Call::SetReadMostly => "advise(\"read_mostly\")".to_owned(),
+        Call::UnsetReadMostly => "advise(\"read_mostly\", unset=True)".to_owned(),
+        Call::PreferLocation { at } => format!("advise(\"preferred_location\", {})", place(at)),
+        // Mapped memory is a choice of the allocation.
+        _ => return None,
+    };
+    let when = match finding.when() {
+        when if when.is_empty() => when,
+        when => format!("  # {when}"),
+    };
+    Some(format!("{}.{call}{when}", finding.variable()))
 }
 
 impl Profile {
@@ -112,7 +135,10 @@ impl Profile {
             um_dlpack::settle()?;
             let trace = profiler.stop()?;
             let model = backend.device().as_cuda_um().cost_model();
-            let report = cuda_um_trace::MigrationReport::of(&trace, &model);
+            let mut report = cuda_um_trace::MigrationReport::of(&trace, &model);
+            for finding in &mut report.findings {
+                finding.code = python(finding);
+            }
             Ok(Done { trace, report })
         });
         let done = State::Done(Arc::new(done?));
@@ -120,7 +146,7 @@ impl Profile {
         Ok(())
     }
 
-    /// The report as text. The advice in it is that of the Rust library; `prefetch` and `advise` are the same calls here.
+    /// The report as text.
     fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         string(py, &self.done(py, |done| done.report.to_string())?)
     }

@@ -20,7 +20,8 @@ pub use attribution::{Attribution, Explanation, Piece};
 pub use pattern::{BlockUse, BufferPattern, Order, SuggestedPattern, Usage, patterns};
 pub use picture::{html, perfetto, svg};
 pub use report::{
-    BufferLine, CauseLine, Finding, FindingKind, MigrationReport, OperationLine, Saving, Traffic,
+    BufferLine, Call, CauseLine, Finding, FindingKind, MigrationReport, OperationLine, Saving,
+    Traffic,
 };
 pub use trace::{
     Access, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation, OperationKind, Place,

@@ -7,7 +7,7 @@ pub(crate) mod line;
 mod text;
 mod traffic;
 
-pub use finding::{Finding, FindingKind, Saving};
+pub use finding::{Call, Finding, FindingKind, Saving};
 pub use line::{BufferLine, CauseLine, OperationLine};
 pub use traffic::Traffic;
 

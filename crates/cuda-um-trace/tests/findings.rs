@@ -61,8 +61,8 @@ fn faults_are_named_and_following_the_advice_leaves_nothing_to_avoid() {
         "432 faults on `targets` during 3 runs of `cosine`: prefetch it before the launch (saves about 2.85 ms)"
     );
     assert_eq!(
-        first.code().unwrap(),
-        "targets.prefetch_to_device(None)?; // before `cosine`"
+        first.code.clone().unwrap(),
+        "targets.prefetch(Location::Device(0))?; // before `cosine`"
     );
     assert_eq!(
         before.findings[1].observation(),
@@ -219,7 +219,10 @@ fn read_mostly_that_is_written() {
         found[0].to_string(),
         "read-mostly `targets` was collapsed by a write 40 times: unset read-mostly, because the buffer is written too often (saves about 80.0 us)"
     );
-    assert_eq!(found[0].code().unwrap(), "targets.unset_read_mostly()?;");
+    assert_eq!(
+        found[0].code.clone().unwrap(),
+        "targets.advise(Advice::UnsetReadMostly)?;"
+    );
     assert_eq!(writes(1, false), []);
     assert_eq!(writes(40, true), []);
 }
@@ -243,8 +246,8 @@ fn read_by_both_wants_read_mostly() {
     // To the device, (back, to the device), (back, to the device), back: only the last way back is still needed for a reader.
     assert_eq!(found[0].kind, FindingKind::ReadByBoth { bytes: 8 * MIB });
     assert_eq!(
-        found[0].code().unwrap(),
-        "table.set_read_mostly()?; // before the first kernel"
+        found[0].code.clone().unwrap(),
+        "table.advise(Advice::SetReadMostly)?; // before the first kernel"
     );
     let first_run = found.iter().find_map(|one| match one.kind {
         FindingKind::DeviceFaults { runs, faults, .. } => Some((runs, faults)),
@@ -300,10 +303,10 @@ fn names_that_are_no_rust_are_not_put_into_code() {
         let mut builder = Builder::new();
         let buffer = builder.buffer(name, MIB);
         builder.launch_faulting("cosine", &[(buffer, false)]);
-        findings(builder)[0].code().unwrap()
+        findings(builder)[0].code.clone().unwrap()
     };
     for name in ["targets", "self.weights", "layers[3].bias"] {
-        let expected = format!("{name}.prefetch_to_device(None)?; // before `cosine`");
+        let expected = format!("{name}.prefetch(Location::Device(0))?; // before `cosine`");
         assert_eq!(code(name), expected);
     }
     for name in [
@@ -319,7 +322,7 @@ fn names_that_are_no_rust_are_not_put_into_code() {
     ] {
         assert_eq!(
             code(name),
-            "buffer.prefetch_to_device(None)?; // before `cosine`",
+            "buffer.prefetch(Location::Device(0))?; // before `cosine`",
             "{name}"
         );
     }

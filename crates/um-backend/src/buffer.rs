@@ -274,6 +274,27 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         range_ops::copy_within(self, range, to)
     }
 
+    /// Migrates all elements to a location, on the library's stream of the device.
+    ///
+    /// # Ordering
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
+    ///
+    /// # Errors
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    fn prefetch(&self, location: Location) -> Result<HintOutcome> {
+        self.prefetch_range(0..self.len(), location)
+    }
+
+    /// Gives advice for all elements; the range is extended to whole pages.
+    ///
+    /// # Errors
+    /// As for [`prefetch_range`](Self::prefetch_range).
+    #[doc(alias = "cudaMemAdvise")]
+    fn advise(&self, advice: Advice) -> Result<HintOutcome> {
+        self.advise_range(0..self.len(), advice)
+    }
+
     /// Migrates a range to a location, on the library's stream of the device.
     ///
     /// # Ordering

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{HostOwned, HostOwnedMut, range};
+use cuda_um::{Advice, HintOutcome, HostOwned, HostOwnedMut, Location, range};
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
@@ -272,6 +272,28 @@ impl SharedBuffer {
         self.check_type::<T>()?;
         let guard = Box::new(self.writing("SharedBuffer::host_mut", true)?);
         HostOwnedMut::new(guard, |guard| guard.typed_mut()?.host_mut())
+    }
+
+    /// Migrates the part to a location, on the library's stream of the device.
+    ///
+    /// # Ordering
+    /// Waits for the lock as [`read`](Self::read) does, and enqueues the migration after earlier work on the memory.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read) and [`ErasedBuffer::prefetch`].
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        self.reading("SharedBuffer::prefetch", true)?
+            .prefetch(location)
+    }
+
+    /// Gives advice for the part, which is extended to whole pages.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read) and [`ErasedBuffer::advise`].
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
+        self.reading("SharedBuffer::advise", true)?.advise(advice)
     }
 
     /// Whether no other handle or guard has the storage.

@@ -152,8 +152,8 @@ fn list(page: &mut String, first: usize, findings: &[Finding], most: Duration) {
             code_names(&finding.observation()),
             markup(finding.advice())
         );
-        if let Some(code) = finding.code() {
-            put!(page, "<pre><code>{}</code></pre>", markup(&code));
+        if let Some(code) = &finding.code {
+            put!(page, "<pre><code>{}</code></pre>", markup(code));
         }
         page.push_str("</li>\n");
     }

@@ -145,13 +145,16 @@ impl<'a> Context<'a> {
         {
             name = format!("{name} of {}", units::short(site));
         }
-        Finding {
+        let finding = Finding {
             buffer: Some(buffer.id),
             name,
             kind,
             saves,
             alternative: false,
-        }
+            code: None,
+        };
+        let code = finding.rust();
+        Finding { code, ..finding }
     }
 
     pub(crate) fn record(&self, part: &Part) -> &'a Record {

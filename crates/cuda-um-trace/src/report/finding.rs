@@ -25,6 +25,31 @@ pub struct Finding {
     pub saves: Saving,
     /// Another way to the savings of other findings; not counted in sums.
     pub alternative: bool,
+    /// The line of code that reports print: the [call](Self::call) in Rust, unless the program replaces it by its own language.
+    #[serde(default)]
+    pub code: Option<String>,
+}
+
+/// A call that makes a suggested change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Call {
+    /// A prefetch of the buffer.
+    Prefetch {
+        /// The location.
+        to: Place,
+    },
+    /// Advice: the buffer is mostly read.
+    SetReadMostly,
+    /// Takes this advice back.
+    UnsetReadMostly,
+    /// Advice: the preferred location.
+    PreferLocation {
+        /// The location.
+        at: Place,
+    },
+    /// The buffer is allocated in mapped memory.
+    MapMemory,
 }
 
 /// The saving of a change.
@@ -56,6 +81,9 @@ pub enum FindingKind {
     DeviceFaults {
         /// The work that ran: `"cosine"`.
         during: String,
+        /// The device.
+        #[serde(default)]
+        device: u32,
         /// The number of runs.
         runs: u64,
         /// GPU faults.
@@ -109,6 +137,9 @@ pub enum FindingKind {
     },
     /// The driver detected thrashing between host and devices.
     Thrashing {
+        /// The device of the buffer.
+        #[serde(default)]
+        device: u32,
         /// Number of records.
         times: u64,
         /// Number of times that a processor was throttled because of it.
@@ -141,6 +172,7 @@ impl Finding {
                 runs,
                 faults,
                 bytes,
+                ..
             } => {
                 let what = match (faults, bytes) {
                     (0, bytes) => format!("{} moved by faults for", size(bytes)),
@@ -194,7 +226,9 @@ impl Finding {
                 "`{name}` moved to and fro without a write ({} in vain)",
                 size(bytes)
             ),
-            K::Thrashing { times, throttled } => format!(
+            K::Thrashing {
+                times, throttled, ..
+            } => format!(
                 "the driver detected thrashing of `{name}` {}, and throttled processors {}",
                 count(times, "time"),
                 count(throttled, "time")
@@ -246,37 +280,69 @@ impl Finding {
         }
     }
 
-    /// The call to add, as Rust code of `um-backend`; `None` if a call must be removed, or nothing can be added.
-    pub fn code(&self) -> Option<String> {
-        let name = match self.is_place() {
-            true => self.name.as_str(),
-            false => "buffer",
-        };
+    /// The call that makes the change; `None` if a call must be removed, or no call helps.
+    pub fn call(&self) -> Option<Call> {
         use FindingKind as K;
-        Some(match &self.kind {
-            K::DeviceFaults { during, .. } => {
-                format!("{name}.prefetch_to_device(None)?; // before {during}")
-            }
-            K::HostFaults { .. } => {
-                format!("{name}.prefetch_to_host()?; // before {name}.as_slice()")
-            }
-            K::ReadMostlyCollapsed { .. } => format!("{name}.unset_read_mostly()?;"),
-            K::ReadByBoth { .. } => {
-                format!("{name}.set_read_mostly()?; // before the first kernel")
-            }
-            K::PingPong { .. } => {
-                "UnifiedOptions::default().placement(Placement::Mapped)".to_owned()
-            }
-            K::Thrashing { .. } => {
-                format!("{name}.set_preferred_location(0)?; // the device that uses it most")
-            }
-            K::Evicted { .. } => {
-                format!("{name}.prefetch_to_host()?; // when its last kernel is done")
-            }
+        Some(match self.kind {
+            K::DeviceFaults { device, .. } => Call::Prefetch {
+                to: Place::Device(device),
+            },
+            K::HostFaults { .. } | K::Evicted { .. } => Call::Prefetch { to: Place::Host },
+            K::ReadMostlyCollapsed { .. } => Call::UnsetReadMostly,
+            K::ReadByBoth { .. } => Call::SetReadMostly,
+            K::PingPong { .. } => Call::MapMemory,
+            K::Thrashing { device, .. } => Call::PreferLocation {
+                at: Place::Device(device),
+            },
             K::PrefetchedTwice { .. } | K::PrefetchUnused { .. } | K::RemoteMaps { .. } => {
                 return None;
             }
         })
+    }
+
+    /// Where the [call](Self::call) belongs: ``before `cosine` ``; "" if the call itself tells it.
+    pub fn when(&self) -> String {
+        use FindingKind as K;
+        match &self.kind {
+            K::DeviceFaults { during, .. } => format!("before {during}"),
+            K::HostFaults { .. } => "before the host reads or writes it".to_owned(),
+            K::ReadByBoth { .. } => "before the first kernel".to_owned(),
+            K::Thrashing { .. } => "the device that uses it most".to_owned(),
+            K::Evicted { .. } => "when its last kernel is done".to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// The buffer's name if it can be an expression in Rust and in Python, otherwise "buffer".
+    pub fn variable(&self) -> &str {
+        match self.is_place() {
+            true => &self.name,
+            false => "buffer",
+        }
+    }
+
+    /// The [call](Self::call) in Rust, with the methods that every buffer of cuda-um and um-backend has.
+    pub(super) fn rust(&self) -> Option<String> {
+        let place = |place| match place {
+            Place::Host => "Location::Host".to_owned(),
+            Place::Device(device) => format!("Location::Device({device})"),
+        };
+        let arguments = match self.call()? {
+            Call::Prefetch { to } => format!("prefetch({})", place(to)),
+            Call::SetReadMostly => "advise(Advice::SetReadMostly)".to_owned(),
+            Call::UnsetReadMostly => "advise(Advice::UnsetReadMostly)".to_owned(),
+            Call::PreferLocation { at } => {
+                format!("advise(Advice::SetPreferredLocation({}))", place(at))
+            }
+            Call::MapMemory => {
+                return Some("UnifiedOptions::default().placement(Placement::Mapped)".to_owned());
+            }
+        };
+        let when = match self.when() {
+            when if when.is_empty() => when,
+            when => format!(" // {when}"),
+        };
+        Some(format!("{}.{arguments}?;{when}", self.variable()))
     }
 
     /// True if the name is a place expression in Rust: `targets`, `self.weights`, `layers[3].bias`.

@@ -127,8 +127,8 @@ impl MigrationReport {
         writeln!(f)?;
         for (index, finding) in self.findings.iter().take(MOST).enumerate() {
             wrap(f, &format!("{:>2}. {finding}", index + 1))?;
-            if let Some(code) = finding.code() {
-                writeln!(f, "      {}", clean(&code))?;
+            if let Some(code) = &finding.code {
+                writeln!(f, "      {}", clean(code))?;
             }
         }
         rest(f, self.findings.len(), "findings")

@@ -2,7 +2,7 @@
 
 use crate::kernel::AddTax;
 use crate::profile::report;
-use um_backend::{Buffer, CudaBackend, CudaError};
+use um_backend::{Buffer, CudaBackend, CudaError, Location};
 
 pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {
     report(backend, work)
@@ -13,10 +13,10 @@ fn work(backend: &CudaBackend, add_tax: &AddTax) -> Result<f32, CudaError> {
     let mut totals = backend.allocate_unified::<f32>(1_000_000)?;
     prices.set_name("prices");
     totals.set_name("totals");
-    prices.prefetch_to_host()?;
+    prices.prefetch(Location::Host)?;
     prices.host_mut()?.fill(2.0);
-    prices.prefetch_to_device(None)?;
+    prices.prefetch(Location::Device(0))?;
     add_tax.launch(backend.device().stream(), &prices, &mut totals, 0.25)?;
-    totals.prefetch_to_host()?;
+    totals.prefetch(Location::Host)?;
     Ok(totals.host()?.iter().sum())
 }

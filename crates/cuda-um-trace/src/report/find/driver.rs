@@ -26,6 +26,7 @@ pub(super) fn told(context: &Context, buffer: usize) -> Vec<Finding> {
     let mut kinds = Vec::new();
     if thrashing + throttled > 0 {
         kinds.push(FindingKind::Thrashing {
+            device: context.trace.buffers[buffer].device,
             times: thrashing,
             throttled,
         });

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 #[derive(Default)]
 struct Sum {
+    device: u32,
     runs: u64,
     faults: u64,
     bytes: u64,
@@ -22,25 +23,28 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
         if !context.is_free(part) {
             continue;
         }
-        let faults = match context.record(part).kind {
-            RecordKind::GpuFault { faults, .. } => Some(faults),
+        let (device, faults) = match context.record(part).kind {
+            RecordKind::GpuFault { device, faults, .. } => (device, Some(faults)),
             RecordKind::Migration {
-                to: Place::Device(_),
+                to: Place::Device(device),
                 cause,
                 ..
-            } if cause.by_fault() => None,
+            } if cause.by_fault() => (device, None),
             _ => continue,
         };
         let sum = by_run.entry(context.explanation(part)).or_default();
         sum.runs = 1;
+        sum.device = device;
         sum.faults += faults.unwrap_or(0);
         sum.bytes += part.piece.bytes;
         sum.was += context.fault_price(part, part.piece.bytes);
         context.claim(part);
     }
-    let mut by_name: BTreeMap<During, Sum> = BTreeMap::new();
+    let mut by_name: BTreeMap<(During, u32), Sum> = BTreeMap::new();
     for (explanation, run) in by_run {
-        let sum = by_name.entry(during(context, explanation)).or_default();
+        let sum = by_name
+            .entry((during(context, explanation), run.device))
+            .or_default();
         sum.runs += run.runs;
         sum.faults += run.faults;
         sum.bytes += run.bytes;
@@ -48,7 +52,7 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
     }
     let model = context.model;
     let bytes_of = &context.trace.buffers[buffer].bytes;
-    let found = by_name.into_iter().map(|(during, sum)| {
+    let found = by_name.into_iter().map(|((during, device), sum)| {
         let runs = sum.runs;
         let would_be = match sum.bytes {
             0 => price::populate(model, runs, *bytes_of),
@@ -61,6 +65,7 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
         };
         let kind = FindingKind::DeviceFaults {
             during: during.text(),
+            device,
             runs,
             faults: sum.faults,
             bytes: sum.bytes,
