@@ -29,7 +29,7 @@
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
 //! The modules have what fewer programs name: [`resource`] (sources of memory, limits, statistics), [`kernel`] (kinds of arguments, work of other
-//! libraries), [`buffer`] (results of methods of buffers), [`managed`] (where pages are), [`mod@auto`] (automatic prefetch).
+//! libraries), [`buffer`] (results of methods of buffers), [`managed`] (where pages are), `auto` (automatic prefetch, a feature).
 //!
 //! # Ordering
 //!
@@ -70,7 +70,7 @@ mod telemetry;
 mod unblock;
 
 // Floor 1 and above.
-#[cfg(not(cuda_um_loom))]
+#[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
 pub mod auto;
 pub mod buffer;
 mod context;

@@ -1,6 +1,7 @@
 //! The backend: a device, and functions that allocate buffers for it.
 
 mod allocate;
+#[cfg(feature = "auto-prefetch")]
 mod auto;
 #[cfg(feature = "profile")]
 mod counting;

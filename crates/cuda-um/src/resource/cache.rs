@@ -193,13 +193,13 @@ impl Cache {
     }
 
     /// Returns true while host guards live.
-    #[cfg(not(cuda_um_loom))]
+    #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
     pub(crate) fn is_held(&self) -> bool {
         self.state.lock().guards > 0
     }
 
     /// Returns true if the program has set advice for any part of the buffer.
-    #[cfg(not(cuda_um_loom))]
+    #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
     pub(crate) fn is_advised(&self) -> bool {
         !self.state.lock().advice.is_empty()
     }

@@ -1,4 +1,5 @@
 //! Automatic prefetch: the same loops with it, without it, and with prefetches by hand. Times are those of the simulator.
+#![cfg(feature = "auto-prefetch")]
 
 #[path = "../support/mod.rs"]
 mod support;
