@@ -157,8 +157,7 @@ fn the_parent_goes_on_and_frees_once() {
     drop((all, kept, stream));
     runtime.reclaim().unwrap();
     drop((device, runtime));
-    assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
-    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+    // The simulator compares leaks and misuse when it is dropped.
     assert!(calls(&sim, "cudaFree") > 0);
 }
 

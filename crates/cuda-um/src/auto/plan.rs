@@ -95,7 +95,11 @@ impl Plan {
             faults[usize::from(used.place == Place::Host)] += by_faults;
         }
         // Faults of one side that would take longer than the round did not happen: the program uses only parts of its buffers.
-        let fit = |round: Duration| faults.iter().all(|faults| *faults <= round + round / 4);
+        let fit = |round: Duration| {
+            faults
+                .iter()
+                .all(|faults| *faults <= round.saturating_add(round / 4))
+        };
         let is_possible = !is_timed || round.is_none_or(fit);
         (saves > Duration::ZERO && is_possible).then_some(Self {
             steps,

@@ -90,7 +90,7 @@ impl Rounds {
 
 /// Returns true if rounds with a plan take more than 1 % longer.
 fn is_slower(with: Duration, without: Duration) -> bool {
-    with > without + without / 100
+    with > without.saturating_add(without / 100)
 }
 
 fn median(times: &[Duration]) -> Duration {

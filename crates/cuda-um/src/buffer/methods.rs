@@ -309,7 +309,8 @@ macro_rules! write_methods {
             /// # Ordering
             ///
             /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream. While host guards live
-            /// and the device has no concurrent managed access, the host fills managed memory at once.
+            /// and the device has no concurrent managed access, the host fills managed memory at once. After an error, an element may have a part
+            /// of its old bytes and a part of those of `value`.
             ///
             /// # Errors
             ///

@@ -35,6 +35,7 @@ context/foreign_owner.rs Value: - dropped by its owner, which checks
 buffer/guard.rs CopyMut: - writes a copy back through a buffer, which checks
 buffer/owned.rs HostOwned: - drops a guard and a buffer, which check
 buffer/owned.rs HostOwnedMut: - drops a guard and a buffer, which check
+buffer/owned.rs Owner: - drops a buffer, which checks
 buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
 resource/host_access.rs HostAccess: host_guards_that_hold_the_gate
 resource/allocation/release.rs Allocation: buffers_of_every_kind
