@@ -69,10 +69,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     let address = unsafe { (*info).si_addr() } as usize;
     // SAFETY: errno is this thread's own; the interrupted code must find it as it was.
     let errno = unsafe { *libc::__errno_location() };
-    let owner = owner(address);
-    // A child made by fork has no such memory, and a lock that was held at the fork is never released there.
-    let owner = owner.filter(|core| !core.is_inherited());
-    let served = owner.is_some_and(|core| serve(&core, address, is_write(context)));
+    let served = owner(address).is_some_and(|core| serve(&core, address, is_write(context)));
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
     if !served {
@@ -80,11 +77,12 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// The simulator whose host view has the address.
+/// The simulator of this process whose host view has the address. A child made by fork has no memory of its parent's simulators: its own may
+/// have the same addresses, and a lock that was held at the fork is never released there.
 fn owner(address: usize) -> Option<Arc<Core>> {
     let spaces = SPACES.read();
-    let found = spaces.iter().find(|(range, _)| range.contains(&address));
-    found.and_then(|(_, core)| core.upgrade())
+    let mut found = spaces.iter().filter(|(range, _)| range.contains(&address));
+    found.find_map(|(_, core)| core.upgrade().filter(|core| !core.is_inherited()))
 }
 
 /// The address at which a system call accesses `bytes` bytes of the program's memory at `address`.
