@@ -12,7 +12,7 @@
 # model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
 # bench: the measurements of cuda-um, raw CUDA and other libraries (docs/measuring.md); PYTHON names an interpreter that has the
 # peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
-# larger: a stack of layers larger than a budget of device memory, by a plan and by hand-written recipes (docs/larger-than-memory-results.md):
+# larger: a stack of layers larger than a budget of device memory, by a plan and by hand-written recipes (docs/larger-than-memory-plans.md):
 # RESULTS/larger-MIB.json for each of LARGER_BUDGETS, in MiB (default 1024). Four times the budget must fit into pinned memory.
 # calibrate: measures the cost of moving memory, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: options such
 # as --quick.
