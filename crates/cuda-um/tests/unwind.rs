@@ -83,16 +83,20 @@ impl Drop for Clock {
 #[test]
 fn a_clock_that_jumps_ends_nothing() {
     let (_sim, device, stream) = simulated(Gpu::H200);
-    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
-    let calls = std::cell::Cell::new(0u32);
-    let time = move || match calls.replace(calls.get() + 1) % 2 {
-        0 => std::time::Duration::ZERO,
-        _ => std::time::Duration::MAX,
+    let new = || UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    let (mut both, mut written) = (new(), new());
+    let calls = std::cell::Cell::new(0);
+    let time = move || match calls.replace(calls.get() + 1) % 6 < 3 {
+        true => std::time::Duration::ZERO,
+        false => std::time::Duration::MAX,
     };
     let auto = AutoPrefetch::start_with_clock(&device, time).unwrap();
-    for round in 0..8 {
-        data.fill_on(round, &stream).unwrap();
-        assert_eq!(data.host_mut().unwrap()[0], round);
+    for round in 0..60 {
+        both.host_mut().unwrap().fill(round);
+        both.fill_on(2, &stream).unwrap();
+        written.fill_on(1, &stream).unwrap();
+        written.host().unwrap();
+        assert_eq!(both.host().unwrap()[7], 2);
     }
     auto.stop();
 }
