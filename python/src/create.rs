@@ -11,7 +11,7 @@ use crate::array::{Array, count, extents, kind};
 use crate::backend::backend;
 use crate::errors::{argument, without_lock};
 use crate::number::Number;
-use crate::outside::Outside;
+use crate::outside::{Outside, Words};
 use crate::{dtype, outside};
 
 /// Returns an array of zeros.
@@ -19,40 +19,40 @@ use crate::{dtype, outside};
 /// `kind` is "unified" (the CPU and the GPU use one address), "device", "pinned" or "host". `name` is the array's name in profiles; without it, the
 /// array has the file and the line of the call.
 #[pyfunction]
-#[pyo3(signature = (shape, dtype=None, device=Number(0), kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (shape, dtype=None, device=Number(0), kind=Words::from("unified"), name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
 pub(crate) fn zeros(
     shape: &Bound<'_, PyAny>,
     dtype: Option<&Bound<'_, PyAny>>,
     device: Number<usize>,
-    kind: &str,
-    name: Option<String>,
+    kind: Words,
+    name: Option<Words>,
 ) -> PyResult<Array> {
     make(
         shape,
         dtype,
         device.0,
-        kind,
-        name,
+        &kind.0,
+        name.map(|name| name.0),
         |backend, kind, dtype, len| backend.create_erased(kind, dtype, len),
     )
 }
 
 /// Returns an array with arbitrary contents, for a call that writes all elements. The arguments are those of `zeros`.
 #[pyfunction]
-#[pyo3(signature = (shape, dtype=None, device=Number(0), kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (shape, dtype=None, device=Number(0), kind=Words::from("unified"), name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
 pub(crate) fn empty(
     shape: &Bound<'_, PyAny>,
     dtype: Option<&Bound<'_, PyAny>>,
     device: Number<usize>,
-    kind: &str,
-    name: Option<String>,
+    kind: Words,
+    name: Option<Words>,
 ) -> PyResult<Array> {
     make(
         shape,
         dtype,
         device.0,
-        kind,
-        name,
+        &kind.0,
+        name.map(|name| name.0),
         |backend, kind, dtype, len| {
             // SAFETY: the memory is the driver's, so the compiler knows nothing of its contents, and every bit pattern is a value of each type.
             // A program that reads it finds values of no meaning, as with NumPy's `empty`.
@@ -82,7 +82,7 @@ fn make(
     let backend = backend(py, device)?;
     let name = name.or_else(|| caller(py));
     let buffer = without_lock(py, || allocate(&backend, kind, dtype, len))?;
-    Ok(finish(buffer, shape, word, backend, name, false))
+    Ok(finish(buffer, shape, word, backend, name))
 }
 
 pub(crate) fn finish(
@@ -91,7 +91,6 @@ pub(crate) fn finish(
     kind: &'static str,
     backend: CudaBackend,
     name: Option<String>,
-    read_only: bool,
 ) -> Array {
     if let Some(name) = name {
         buffer.set_name(&name);
@@ -101,7 +100,8 @@ pub(crate) fn finish(
         buffer,
         shape,
         kind,
-        read_only,
+        read_only: false,
+        imported: false,
         backend,
     }
 }
@@ -119,30 +119,23 @@ pub(crate) fn caller(py: Python<'_>) -> Option<String> {
 
 /// Returns a copy of a NumPy array, or of what `numpy.asarray` takes, in new memory. The other arguments are those of `zeros`.
 #[pyfunction]
-#[pyo3(signature = (array, device=Number(0), kind="unified", name=None), text_signature = "(array, device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (array, device=Number(0), kind=Words::from("unified"), name=None), text_signature = "(array, device=0, kind=\"unified\", name=None)")]
 pub(crate) fn from_numpy(
     array: &Bound<'_, PyAny>,
     device: Number<usize>,
-    kind: &str,
-    name: Option<String>,
+    kind: Words,
+    name: Option<Words>,
 ) -> PyResult<Array> {
     let py = array.py();
-    let (kind, word) = self::kind(kind)?;
+    let (kind, word) = self::kind(&kind.0)?;
     let backend = backend(py, device.0)?;
-    let name = name.or_else(|| caller(py));
+    let name = name.map(|name| name.0).or_else(|| caller(py));
     // After all code of Python, which could resize the array.
     let elements = Elements::of_numpy(array)?;
     let buffer = without_lock(py, || {
         backend.create_erased_from(kind, elements.dtype, elements.bytes())
     })?;
-    Ok(finish(
-        buffer,
-        elements.shape.clone(),
-        word,
-        backend,
-        name,
-        false,
-    ))
+    Ok(finish(buffer, elements.shape.clone(), word, backend, name))
 }
 
 /// Refuses an array with a mask, which would be lost.

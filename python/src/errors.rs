@@ -7,6 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use um_backend::cuda_um::ErrorKind;
 use um_backend::cuda_um::profile::ProfileError;
+use um_backend::sim::SimError;
 use um_backend::{CudaError, cuda_um::Error};
 
 use crate::outside::{self, Outside};
@@ -19,6 +20,20 @@ pub(crate) enum Kind {
     InUse,
     DLPack,
     Device,
+}
+
+/// Loads the exceptions, so that those of the first import are raised, also after a reload and at the end of the interpreter.
+pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
+    let kinds = [
+        Kind::OutOfMemory,
+        Kind::Argument,
+        Kind::InUse,
+        Kind::DLPack,
+        Kind::Device,
+    ];
+    kinds
+        .into_iter()
+        .try_for_each(|kind| kind.class(py).map(drop))
 }
 
 impl Kind {
@@ -153,7 +168,8 @@ fn kind(refused: &CudaError) -> Kind {
         CudaError::DTypeMismatch { .. }
         | CudaError::ErasedMismatch { .. }
         | CudaError::NoSuchDevice { .. }
-        | CudaError::InvalidSetting { .. } => Kind::Argument,
+        | CudaError::InvalidSetting { .. }
+        | CudaError::Simulator(SimError::Environment { .. }) => Kind::Argument,
         CudaError::Cuda(Error::Foreign { .. }) => Kind::DLPack,
         CudaError::Cuda(refused) => match refused.kind() {
             ErrorKind::OutOfMemory => Kind::OutOfMemory,
@@ -198,6 +214,7 @@ pub(crate) fn message(refused: &CudaError) -> String {
                 "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}; drop arrays, or request less memory"
             )
         }
+        CudaError::Simulator(refused @ SimError::Environment { .. }) => refused.to_string(),
         other => {
             let text = other.to_string();
             match text.split_once(": ") {

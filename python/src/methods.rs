@@ -10,6 +10,7 @@ use crate::errors::{of_python, without_lock};
 use crate::host::{self, HostAccess};
 use crate::number::Number;
 use crate::ops::{self, Place};
+use crate::outside::Words;
 use crate::{dtype, interface, outside};
 
 #[pymethods]
@@ -76,9 +77,9 @@ impl Array {
     }
 
     #[setter]
-    fn set_name(&self, py: Python<'_>, name: String) -> PyResult<()> {
+    fn set_name(&self, py: Python<'_>, name: Words) -> PyResult<()> {
         without_lock(py, || {
-            self.storage().write()?.set_name(&name);
+            self.storage().write()?.set_name(&name.0);
             Ok(())
         })
     }
@@ -108,11 +109,11 @@ impl Array {
     fn advise(
         &self,
         py: Python<'_>,
-        advice: &str,
+        advice: Words,
         place: Option<Place>,
         unset: bool,
     ) -> PyResult<bool> {
-        ops::advise(self, py, advice, place, unset)
+        ops::advise(self, py, &advice.0, place, unset)
     }
 
     /// A context manager that gives the elements to the host, as a NumPy array.

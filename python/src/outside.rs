@@ -100,6 +100,24 @@ pub(crate) fn words(string: &Bound<'_, PyString>) -> PyResult<String> {
     Ok(String::from_utf8_lossy(bytes.cast::<PyBytes>()?.as_bytes()).into_owned())
 }
 
+/// A string as an argument. As words, it is never refused for its characters.
+pub(crate) struct Words(pub(crate) String);
+
+impl From<&str> for Words {
+    fn from(words: &str) -> Self {
+        Self(words.to_owned())
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Words {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let string = value.cast::<PyString>()?;
+        words(&string).map(Self)
+    }
+}
+
 pub(crate) fn int(py: Python<'_>, value: u64) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: returns a new reference, or null with an error.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyLong_FromUnsignedLongLong(value)) }

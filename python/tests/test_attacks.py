@@ -173,6 +173,27 @@ def test_the_array_of_a_block_is_read_only_after_it(kind):
     assert values(array)[0] == 1
 
 
+def test_a_block_that_is_dropped_ends_as_one_that_is_left(kind):
+    array = cuda_um.zeros(4, kind=kind)
+    block = array.numpy(write=True)
+    elements = block.__enter__()
+    elements[0] = 1
+    del block
+    with pytest.raises(ValueError):
+        elements[0] = 2
+    assert values(array)[0] == 1
+
+    def entered():
+        block = array.numpy(write=True)
+        block.__enter__()[0] = 3
+        return block
+
+    # Dropped while an exception is on its way.
+    with pytest.raises(ZeroDivisionError):
+        [entered(), 1 / 0]
+    assert values(array)[0] == 3
+
+
 def test_a_block_can_be_entered_again_after_its_end():
     array = cuda_um.zeros(4)
     block = array.numpy()
@@ -814,3 +835,45 @@ def test_an_array_that_was_exported_often_is_exported_as_fast():
     seconds(old, 8000)
     samples = [(seconds(old, 100), seconds(new, 100)) for _ in range(5)]
     assert min(old for old, _ in samples) < 4 * min(new for _, new in samples)
+
+
+RELOADED = """
+import importlib, cuda_um
+first = cuda_um.ArgumentError
+importlib.reload(cuda_um._errors)
+try:
+    cuda_um.zeros(-1)
+except first:
+    pass
+"""
+
+
+def test_the_exceptions_are_those_of_the_first_import():
+    run(RELOADED)
+
+
+FINALIZED = """
+import builtins, os, sys
+import cuda_um
+
+class Last:
+    def __del__(self, zeros=cuda_um.zeros, refused=cuda_um.ArgumentError, end=os._exit):
+        try:
+            zeros(3)
+        except ImportError:
+            pass
+        except BaseException:
+            end(3)
+        try:
+            zeros(-1)
+        except refused:
+            end(4)
+        end(5)
+
+builtins.last = Last()
+"""
+
+
+def test_a_finalizer_at_the_end_of_the_interpreter_may_call():
+    ended = subprocess.run([sys.executable, "-c", FINALIZED], timeout=60)
+    assert ended.returncode == 4
