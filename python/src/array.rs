@@ -116,9 +116,17 @@ impl Array {
 
     /// Waits for the device if work of another library may use the memory.
     pub(crate) fn settle(&self) -> um_backend::Result<()> {
+        self.keep_fault_handler();
         match self.is_foreign() {
             true => self.backend.synchronize(),
             false => self.buffer.settle(),
+        }
+    }
+
+    /// Lets the simulator see the host's accesses, also if Python's `faulthandler` was enabled or disabled meanwhile.
+    pub(crate) fn keep_fault_handler(&self) {
+        if self.backend.is_simulated() {
+            um_backend::sim::keep_fault_handler();
         }
     }
 

@@ -183,6 +183,7 @@ fn tensor<'py, M: Form>(
         Consumer::OrdersItself => Ordering::Consumer,
     };
     let exported = py.detach(|| {
+        array.keep_fault_handler();
         // SAFETY: while the export lives, `Array::work` and `numpy()` wait for the device before this library's uses and after them. The
         // consumer's part of the protocol is the program's, as for each import of DLPack in Python.
         unsafe { array.buffer.export::<M>(&array.shape, &options) }

@@ -877,3 +877,43 @@ builtins.last = Last()
 def test_a_finalizer_at_the_end_of_the_interpreter_may_call():
     ended = subprocess.run([sys.executable, "-c", FINALIZED], timeout=60)
     assert ended.returncode == 4
+
+
+FAULTHANDLER = """
+import faulthandler, os, subprocess, sys
+import numpy as np
+import cuda_um
+
+if sys.argv[1] == "before":
+    faulthandler.enable()
+array = cuda_um.zeros(1_000_000)
+for change in [faulthandler.enable, faulthandler.disable, faulthandler.enable]:
+    array.fill(7)
+    change()
+    with array.numpy() as elements:
+        assert (elements == 7).all()
+    array.prefetch("device")
+    change()
+    assert (np.from_dlpack(array, device="cpu") == 7).all()
+# A fault that is none of the simulator's is reported, and ends the process.
+import ctypes
+ctypes.string_at(0)
+"""
+
+
+@pytest.mark.parametrize("first", ["before", "after"])
+def test_faulthandler_may_be_enabled_and_disabled(first):
+    ended = subprocess.run([sys.executable, "-c", FAULTHANDLER, first], timeout=60, stderr=subprocess.PIPE)
+    assert b"Segmentation fault" in ended.stderr and b"in string_at" in ended.stderr
+    assert b"in numpy" not in ended.stderr and ended.stderr.count(b"in string_at") < 3
+    assert ended.returncode == -signal.SIGSEGV
+
+
+def test_a_file_is_written_from_a_copy_or_after_an_access(tmp_path):
+    array = cuda_um.zeros(100_000)
+    array.fill(7)
+    np.save(tmp_path / "copy.npy", np.asarray(array))
+    with array.numpy() as elements:
+        elements.max()
+        np.save(tmp_path / "own.npy", elements)
+    assert all((np.load(tmp_path / name) == 7).all() for name in ["copy.npy", "own.npy"])
