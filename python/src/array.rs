@@ -1,5 +1,6 @@
 //! The array: storage with a shape.
 
+use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
@@ -16,6 +17,8 @@ pub(crate) struct Array {
     pub(crate) buffer: DlpackBuffer,
     pub(crate) shape: Vec<usize>,
     pub(crate) kind: &'static str,
+    /// The name in profiles, beside the storage, which a block may have. A lock as in `backend`.
+    pub(crate) name: Mutex<Option<String>>,
     pub(crate) read_only: bool,
     /// Whether another library made the memory, which it may use as long as the array lives.
     pub(crate) imported: bool,

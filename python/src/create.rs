@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
+use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use um_backend::{CudaBackend, DType, ErasedBuffer, SharedBuffer};
 use um_dlpack::DlpackBuffer;
 
@@ -80,7 +82,7 @@ fn make(
     let dtype = dtype.map_or(Ok(DType::F32), dtype::dtype)?;
     let (len, (kind, word)) = (count(&shape, dtype.size_bytes())?, kind(word)?);
     let backend = backend(py, device)?;
-    let name = name.or_else(|| caller(py));
+    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name)))?;
     let buffer = without_lock(py, || allocate(&backend, kind, dtype, len))?;
     Ok(finish(buffer, shape, word, backend, name))
 }
@@ -92,29 +94,31 @@ pub(crate) fn finish(
     backend: CudaBackend,
     name: Option<String>,
 ) -> Array {
-    if let Some(name) = name {
-        buffer.set_name(&name);
+    if let Some(name) = &name {
+        buffer.set_name(name);
     }
     let buffer = DlpackBuffer::new(SharedBuffer::new(buffer));
     Array {
         buffer,
         shape,
         kind,
+        name: Mutex::new(name),
         read_only: false,
         imported: false,
         backend,
     }
 }
 
-/// The file and the line of the call in Python.
-pub(crate) fn caller(py: Python<'_>) -> Option<String> {
-    let frame = outside::import(py, c"sys").ok()?;
-    let frame = frame.attribute(c"_getframe").ok()?.run([]).ok()?;
-    let code = frame.attribute(c"f_code").ok()?;
-    let file: String = code.attribute(c"co_filename").ok()?.extract().ok()?;
-    let line: u32 = frame.attribute(c"f_lineno").ok()?.extract().ok()?;
+/// The file and the line of the call in Python, if there is one. Runs no code of the program, whose exceptions would be lost.
+pub(crate) fn caller(py: Python<'_>) -> PyResult<Option<String>> {
+    let Some(frame) = outside::frame(py) else {
+        return Ok(None);
+    };
+    let file = frame.attribute(c"f_code")?.attribute(c"co_filename")?;
+    let file = outside::words(file.cast::<PyString>()?)?;
     let file = file.rsplit('/').next().unwrap_or(&file);
-    Some(format!("{file}:{line}"))
+    let line = frame.attribute(c"f_lineno")?.extract::<u32>().ok();
+    Ok(line.map(|line| format!("{file}:{line}")))
 }
 
 /// Returns a copy of a NumPy array, or of what `numpy.asarray` takes, in new memory. The other arguments are those of `zeros`.
@@ -129,7 +133,7 @@ pub(crate) fn from_numpy(
     let py = array.py();
     let (kind, word) = self::kind(&kind.0)?;
     let backend = backend(py, device.0)?;
-    let name = name.map(|name| name.0).or_else(|| caller(py));
+    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
     // After all code of Python, which could resize the array.
     let elements = Elements::of_numpy(array)?;
     let buffer = without_lock(py, || {

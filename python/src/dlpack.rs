@@ -224,7 +224,7 @@ pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<Words>) -> PyRe
             (backend, request(array, stream)?)
         }
     };
-    let name = name.map(|name| name.0).or_else(|| caller(py));
+    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
     let tensor = capsule::take(&capsule)?;
     // The exporting library ordered its work before the library's stream.
     let imported = py.detach(|| import(tensor, &backend)).or_raise()?;

@@ -72,7 +72,7 @@ impl Array {
     /// The name in profiles.
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
-        let name = without_lock(py, || Ok(self.storage().read()?.name().map(str::to_owned)))?;
+        let name = self.name.lock().clone();
         name.map(|name| outside::string(py, &name)).transpose()
     }
 
@@ -81,7 +81,9 @@ impl Array {
         without_lock(py, || {
             self.storage().write()?.set_name(&name.0);
             Ok(())
-        })
+        })?;
+        *self.name.lock() = Some(name.0);
+        Ok(())
     }
 
     /// Sets every element to a value. Enqueued on the library's stream: later uses of the array are ordered after it.

@@ -85,6 +85,12 @@ pub(crate) fn import<'py>(py: Python<'py>, name: &CStr) -> PyResult<Bound<'py, P
     owned(py, || unsafe { raw::PyImport_ImportModule(name.as_ptr()) })
 }
 
+/// The frame of the program that calls this library; none if no code of Python does.
+pub(crate) fn frame(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    // SAFETY: returns a reference of the thread, or null.
+    unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) }
+}
+
 pub(crate) fn string<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> {
     PyString::from_bytes(py, text.as_bytes())
 }

@@ -233,8 +233,9 @@ def test_names():
     array.name = "\ud800"
     assert array.name == cuda_um.zeros(4, name="\ud800").name == cuda_um.from_dlpack(array, name="\ud800").name == "\\ud800"
     assert cuda_um.from_numpy(np.zeros(4), name="\ud800").name == "\\ud800"
-    # No profile records the use of memory of the host.
-    assert cuda_um.zeros(4, name="bias", kind="host").name is None
+    assert cuda_um.zeros(4, name="bias", kind="host").name == "bias"
+    with array.numpy(write=True):
+        assert array.name == "\\ud800"
 
 
 @pytest.mark.parametrize(

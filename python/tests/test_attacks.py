@@ -1,5 +1,6 @@
 """Programs that once ended the interpreter, hung, lost data, or made arrays over memory of others."""
 
+import builtins
 import gc
 import os
 import subprocess
@@ -917,3 +918,13 @@ def test_a_file_is_written_from_a_copy_or_after_an_access(tmp_path):
         elements.max()
         np.save(tmp_path / "own.npy", elements)
     assert all((np.load(tmp_path / name) == 7).all() for name in ["copy.npy", "own.npy"])
+
+
+def test_the_name_of_an_array_needs_no_code_of_the_program(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    made = cuda_um.zeros(1)
+    monkeypatch.undo()
+    assert made.name.startswith("test_attacks.py:")
