@@ -4,7 +4,7 @@ use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 use um_backend::cuda_um::ErrorKind;
 use um_backend::cuda_um::profile::ProfileError;
 use um_backend::sim::SimError;
@@ -115,6 +115,11 @@ pub(crate) fn is_refused(py: Python<'_>, error: &PyErr) -> bool {
 
 /// A value in a message. Python runs its signal handlers here, so that the error may be an interrupt, which must not be lost.
 pub(crate) fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(word) = value.cast_exact::<PyString>() {
+        return outside::words(word);
+    }
+    // Before the call, in which the exception of a handler would look like one of the value.
+    value.py().check_signals()?;
     match value.text() {
         Ok(text) => outside::words(&text),
         Err(error) if error.is_instance_of::<PyException>(value.py()) => {

@@ -589,13 +589,14 @@ def test_a_dtype_that_is_no_number_is_refused(dtype):
             cuda_um.from_numpy(np.zeros(3, dtype))
 
 
-def test_an_interrupt_that_comes_within_a_call_is_not_lost():
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError])
+def test_an_interrupt_that_comes_within_a_call_is_not_lost(raised):
     seen, caught = 0, 0
 
     def interrupt(*_):
         nonlocal seen
         seen += 1
-        raise KeyboardInterrupt
+        raise raised
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
@@ -604,8 +605,8 @@ def test_an_interrupt_that_comes_within_a_call_is_not_lost():
                 signal.setitimer(signal.ITIMER_REAL, 0.0005)
                 end, known = time.monotonic() + 5, seen
                 while seen == known and time.monotonic() < end:
-                    cuda_um.zeros((2, 3), kind="host")
-            except KeyboardInterrupt:
+                    cuda_um.zeros((2, 3), "float32", kind="host", name="x")
+            except raised:
                 caught += 1
     finally:
         signal.signal(signal.SIGALRM, before)
