@@ -1,10 +1,10 @@
 //! Errors as the exceptions of `cuda_um._errors`.
 
 use pyo3::PyTypeInfo;
-use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 use um_backend::cuda_um::ErrorKind;
 use um_backend::cuda_um::profile::ProfileError;
 use um_backend::sim::SimError;
@@ -113,20 +113,10 @@ pub(crate) fn is_refused(py: Python<'_>, error: &PyErr) -> bool {
         || error.is_instance_of::<PyOverflowError>(py)
 }
 
-/// A value in a message. Python runs its signal handlers here, so that the error may be an interrupt, which must not be lost.
+/// A value in a message. Python runs its signal handlers here, whose exceptions must not be lost, and look like those of the value. So both are
+/// passed on.
 pub(crate) fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    if let Ok(word) = value.cast_exact::<PyString>() {
-        return outside::words(word);
-    }
-    // Before the call, in which the exception of a handler would look like one of the value.
-    value.py().check_signals()?;
-    match value.text() {
-        Ok(text) => outside::words(&text),
-        Err(error) if error.is_instance_of::<PyException>(value.py()) => {
-            Ok(format!("<{} object>", value.get_type().name()?))
-        }
-        Err(interrupt) => Err(interrupt),
-    }
+    outside::words(&value.text()?)
 }
 
 /// Errors of the library as exceptions with their messages.

@@ -590,7 +590,8 @@ def test_a_dtype_that_is_no_number_is_refused(dtype):
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError])
-def test_an_interrupt_that_comes_within_a_call_is_not_lost(raised):
+@pytest.mark.parametrize("value", [1, [1, 2]])
+def test_an_interrupt_that_comes_within_a_call_is_not_lost(raised, value):
     seen, caught = 0, 0
 
     def interrupt(*_):
@@ -605,12 +606,27 @@ def test_an_interrupt_that_comes_within_a_call_is_not_lost(raised):
                 signal.setitimer(signal.ITIMER_REAL, 0.0005)
                 end, known = time.monotonic() + 5, seen
                 while seen == known and time.monotonic() < end:
-                    cuda_um.zeros((2, 3), "float32", kind="host", name="x")
+                    array = cuda_um.zeros((2, 3), "float32", kind="host", name="x")
+                    try:
+                        array.fill(value)
+                    except cuda_um.ArgumentError:
+                        pass
             except raised:
                 caught += 1
     finally:
         signal.signal(signal.SIGALRM, before)
     assert (seen, caught) == (200, 200)
+
+
+class Unspeakable:
+    def __str__(self):
+        raise LookupError("mine")
+
+
+def test_an_error_of_the_text_of_an_argument_is_passed_on():
+    for call in [lambda: cuda_um.zeros(Unspeakable()), lambda: cuda_um.zeros(1, Unspeakable()), lambda: cuda_um.zeros(1).fill(Unspeakable())]:
+        with pytest.raises(LookupError, match="mine"):
+            call()
 
 
 STOPPED = """
