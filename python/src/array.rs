@@ -1,5 +1,6 @@
 //! The array: storage with a shape.
 
+use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
@@ -16,7 +17,11 @@ pub(crate) struct Array {
     pub(crate) buffer: DlpackBuffer,
     pub(crate) shape: Vec<usize>,
     pub(crate) kind: &'static str,
+    /// The name in profiles, beside the storage, which a block may have. A lock as in `backend`.
+    pub(crate) name: Mutex<Option<String>>,
     pub(crate) read_only: bool,
+    /// Whether another library made the memory, which it may use as long as the array lives.
+    pub(crate) imported: bool,
     pub(crate) backend: CudaBackend,
 }
 
@@ -64,7 +69,7 @@ pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 }
 
 /// The extents that an array of NumPy may have.
-const MOST_EXTENTS: usize = 64;
+pub(crate) const MOST_EXTENTS: usize = 64;
 
 /// The elements of a shape, each of so many bytes.
 pub(crate) fn count(shape: &[usize], size: usize) -> PyResult<usize> {
@@ -98,18 +103,39 @@ impl Array {
         without_lock(py, || self.alone(work))
     }
 
-    /// Runs work of this library on the array. While another library has the memory, its work is done before, and this work after: each
-    /// library's streams are unknown to the other.
+    /// Runs work of this library on the array. While another library has the memory, its work is done before, and this work when the call
+    /// returns: each library's streams are unknown to the other.
     pub(crate) fn alone<R>(
         &self,
         work: impl FnOnce(&SharedBuffer) -> um_backend::Result<R>,
     ) -> um_backend::Result<R> {
-        self.buffer.settle()?;
+        self.settle()?;
         let result = work(self.storage())?;
-        if self.buffer.is_exported() {
+        if self.buffer.is_exported() || self.is_foreign() {
             self.backend.synchronize()?;
         }
         Ok(result)
+    }
+
+    /// Waits for the device if work of another library may use the memory.
+    pub(crate) fn settle(&self) -> um_backend::Result<()> {
+        self.keep_fault_handler();
+        match self.is_foreign() {
+            true => self.backend.synchronize(),
+            false => self.buffer.settle(),
+        }
+    }
+
+    /// Lets the simulator see the host's accesses, also if Python's `faulthandler` was enabled or disabled meanwhile.
+    pub(crate) fn keep_fault_handler(&self) {
+        if self.backend.is_simulated() {
+            um_backend::sim::keep_fault_handler();
+        }
+    }
+
+    /// Whether the memory is one of CUDA that another library made. That library does not say if it still uses it.
+    fn is_foreign(&self) -> bool {
+        self.imported && self.storage().device().cuda().is_some()
     }
 
     /// Refuses a write of a read-only array.

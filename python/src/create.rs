@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
+use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use um_backend::{CudaBackend, DType, ErasedBuffer, SharedBuffer};
 use um_dlpack::DlpackBuffer;
 
@@ -11,7 +13,7 @@ use crate::array::{Array, count, extents, kind};
 use crate::backend::backend;
 use crate::errors::{argument, without_lock};
 use crate::number::Number;
-use crate::outside::Outside;
+use crate::outside::{Outside, Words};
 use crate::{dtype, outside};
 
 /// Returns an array of zeros.
@@ -19,40 +21,40 @@ use crate::{dtype, outside};
 /// `kind` is "unified" (the CPU and the GPU use one address), "device", "pinned" or "host". `name` is the array's name in profiles; without it, the
 /// array has the file and the line of the call.
 #[pyfunction]
-#[pyo3(signature = (shape, dtype=None, device=Number(0), kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (shape, dtype=None, device=Number(0), kind=Words::from("unified"), name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
 pub(crate) fn zeros(
     shape: &Bound<'_, PyAny>,
     dtype: Option<&Bound<'_, PyAny>>,
     device: Number<usize>,
-    kind: &str,
-    name: Option<String>,
+    kind: Words,
+    name: Option<Words>,
 ) -> PyResult<Array> {
     make(
         shape,
         dtype,
         device.0,
-        kind,
-        name,
+        &kind.0,
+        name.map(|name| name.0),
         |backend, kind, dtype, len| backend.create_erased(kind, dtype, len),
     )
 }
 
 /// Returns an array with arbitrary contents, for a call that writes all elements. The arguments are those of `zeros`.
 #[pyfunction]
-#[pyo3(signature = (shape, dtype=None, device=Number(0), kind="unified", name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (shape, dtype=None, device=Number(0), kind=Words::from("unified"), name=None), text_signature = "(shape, dtype=\"float32\", device=0, kind=\"unified\", name=None)")]
 pub(crate) fn empty(
     shape: &Bound<'_, PyAny>,
     dtype: Option<&Bound<'_, PyAny>>,
     device: Number<usize>,
-    kind: &str,
-    name: Option<String>,
+    kind: Words,
+    name: Option<Words>,
 ) -> PyResult<Array> {
     make(
         shape,
         dtype,
         device.0,
-        kind,
-        name,
+        &kind.0,
+        name.map(|name| name.0),
         |backend, kind, dtype, len| {
             // SAFETY: the memory is the driver's, so the compiler knows nothing of its contents, and every bit pattern is a value of each type.
             // A program that reads it finds values of no meaning, as with NumPy's `empty`.
@@ -80,9 +82,9 @@ fn make(
     let dtype = dtype.map_or(Ok(DType::F32), dtype::dtype)?;
     let (len, (kind, word)) = (count(&shape, dtype.size_bytes())?, kind(word)?);
     let backend = backend(py, device)?;
-    let name = name.or_else(|| caller(py));
+    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name)))?;
     let buffer = without_lock(py, || allocate(&backend, kind, dtype, len))?;
-    Ok(finish(buffer, shape, word, backend, name, false))
+    Ok(finish(buffer, shape, word, backend, name))
 }
 
 pub(crate) fn finish(
@@ -91,58 +93,53 @@ pub(crate) fn finish(
     kind: &'static str,
     backend: CudaBackend,
     name: Option<String>,
-    read_only: bool,
 ) -> Array {
-    if let Some(name) = name {
-        buffer.set_name(&name);
+    if let Some(name) = &name {
+        buffer.set_name(name);
     }
     let buffer = DlpackBuffer::new(SharedBuffer::new(buffer));
     Array {
         buffer,
         shape,
         kind,
-        read_only,
+        name: Mutex::new(name),
+        read_only: false,
+        imported: false,
         backend,
     }
 }
 
-/// The file and the line of the call in Python.
-pub(crate) fn caller(py: Python<'_>) -> Option<String> {
-    let frame = outside::import(py, c"sys").ok()?;
-    let frame = frame.attribute(c"_getframe").ok()?.run([]).ok()?;
-    let code = frame.attribute(c"f_code").ok()?;
-    let file: String = code.attribute(c"co_filename").ok()?.extract().ok()?;
-    let line: u32 = frame.attribute(c"f_lineno").ok()?.extract().ok()?;
+/// The file and the line of the call in Python, if there is one. Runs no code of the program, whose exceptions would be lost.
+pub(crate) fn caller(py: Python<'_>) -> PyResult<Option<String>> {
+    let Some(frame) = outside::frame(py) else {
+        return Ok(None);
+    };
+    let file = frame.attribute(c"f_code")?.attribute(c"co_filename")?;
+    let file = outside::words(file.cast::<PyString>()?)?;
     let file = file.rsplit('/').next().unwrap_or(&file);
-    Some(format!("{file}:{line}"))
+    let line = frame.attribute(c"f_lineno")?.extract::<u32>().ok();
+    Ok(line.map(|line| format!("{file}:{line}")))
 }
 
 /// Returns a copy of a NumPy array, or of what `numpy.asarray` takes, in new memory. The other arguments are those of `zeros`.
 #[pyfunction]
-#[pyo3(signature = (array, device=Number(0), kind="unified", name=None), text_signature = "(array, device=0, kind=\"unified\", name=None)")]
+#[pyo3(signature = (array, device=Number(0), kind=Words::from("unified"), name=None), text_signature = "(array, device=0, kind=\"unified\", name=None)")]
 pub(crate) fn from_numpy(
     array: &Bound<'_, PyAny>,
     device: Number<usize>,
-    kind: &str,
-    name: Option<String>,
+    kind: Words,
+    name: Option<Words>,
 ) -> PyResult<Array> {
     let py = array.py();
-    let (kind, word) = self::kind(kind)?;
+    let (kind, word) = self::kind(&kind.0)?;
     let backend = backend(py, device.0)?;
-    let name = name.or_else(|| caller(py));
+    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
     // After all code of Python, which could resize the array.
     let elements = Elements::of_numpy(array)?;
     let buffer = without_lock(py, || {
         backend.create_erased_from(kind, elements.dtype, elements.bytes())
     })?;
-    Ok(finish(
-        buffer,
-        elements.shape.clone(),
-        word,
-        backend,
-        name,
-        false,
-    ))
+    Ok(finish(buffer, elements.shape.clone(), word, backend, name))
 }
 
 /// Refuses an array with a mask, which would be lost.

@@ -7,13 +7,13 @@ use um_backend::{CudaBackend, CudaBuffer, PinnedBuffer, Stream, UnifiedBuffer};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::{ExportOptions, Imported, Ordering, Target};
 
-use crate::array::Array;
+use crate::array::{Array, MOST_EXTENTS};
 use crate::backend::backend;
 use crate::capsule::{self, Form, Tensor};
 use crate::create::{caller, finish, refuse_masked};
 use crate::errors::{Kind, OrRaise, argument, error, refusal, refusal_as, text};
 use crate::number::Number;
-use crate::outside::{Outside, dict, int, shape, string};
+use crate::outside::{Outside, Words, dict, int, shape, string};
 use crate::{owner, stream};
 
 /// The arguments of `__dlpack__`.
@@ -149,14 +149,7 @@ fn copied(array: &Array, py: Python<'_>, target: Target) -> PyResult<Array> {
         copy.copy_from(&*storage.read()?)?;
         Ok(copy)
     })?;
-    Ok(finish(
-        copy,
-        array.shape.clone(),
-        kind,
-        backend,
-        None,
-        false,
-    ))
+    Ok(finish(copy, array.shape.clone(), kind, backend, None))
 }
 
 fn form<'py>(
@@ -190,6 +183,7 @@ fn tensor<'py, M: Form>(
         Consumer::OrdersItself => Ordering::Consumer,
     };
     let exported = py.detach(|| {
+        array.keep_fault_handler();
         // SAFETY: while the export lives, `Array::work` and `numpy()` wait for the device before this library's uses and after them. The
         // consumer's part of the protocol is the program's, as for each import of DLPack in Python.
         unsafe { array.buffer.export::<M>(&array.shape, &options) }
@@ -199,11 +193,11 @@ fn tensor<'py, M: Form>(
 
 /// Returns the memory of an array of another library, without a copy: of PyTorch, CuPy, JAX, NumPy, or any other with `__dlpack__`.
 ///
-/// Memory of a GPU becomes an array of the kind "device", or "unified" if it is managed; pinned memory "pinned", and other memory "host". The
-/// other library keeps the memory until the array and the library's work on it are gone.
+/// Memory of a GPU becomes an array of the kind "device", or "unified" if it is managed; memory that its library calls pinned "pinned"; and what it
+/// calls memory of the CPU "host", even if it is pinned. The other library keeps the memory until the array and the library's work on it are gone.
 #[pyfunction]
 #[pyo3(signature = (array, name=None))]
-pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Array> {
+pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<Words>) -> PyResult<Array> {
     let py = array.py();
     refuse_masked(array)?;
     let (backend, capsule) = match array.has(c"__dlpack__")? {
@@ -230,19 +224,25 @@ pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyR
             (backend, request(array, stream)?)
         }
     };
-    let name = name.or_else(|| caller(py));
+    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
     let tensor = capsule::take(&capsule)?;
     // The exporting library ordered its work before the library's stream.
     let imported = py.detach(|| import(tensor, &backend)).or_raise()?;
-    let kind = kind(&imported);
-    Ok(finish(
-        imported.buffer,
-        imported.shape,
-        kind,
-        backend,
-        name,
-        imported.read_only,
-    ))
+    let (kind, shape, read_only) = (kind(&imported), imported.shape, imported.read_only);
+    if shape.len() > MOST_EXTENTS {
+        return Err(error(
+            Kind::DLPack,
+            format!(
+                "a tensor with {} extents cannot be imported: NumPy has at most {MOST_EXTENTS}; reshape it in the exporting library",
+                shape.len()
+            ),
+        ));
+    }
+    Ok(Array {
+        read_only,
+        imported: true,
+        ..finish(imported.buffer, shape, kind, backend, name)
+    })
 }
 
 /// Calls `__dlpack__`. Libraries from before DLPack 1.0 do not know `max_version`.

@@ -1,12 +1,13 @@
 //! Errors as the exceptions of `cuda_um._errors`.
 
 use pyo3::PyTypeInfo;
-use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use um_backend::cuda_um::ErrorKind;
 use um_backend::cuda_um::profile::ProfileError;
+use um_backend::sim::SimError;
 use um_backend::{CudaError, cuda_um::Error};
 
 use crate::outside::{self, Outside};
@@ -19,6 +20,20 @@ pub(crate) enum Kind {
     InUse,
     DLPack,
     Device,
+}
+
+/// Loads the exceptions, so that those of the first import are raised, also after a reload and at the end of the interpreter.
+pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
+    let kinds = [
+        Kind::OutOfMemory,
+        Kind::Argument,
+        Kind::InUse,
+        Kind::DLPack,
+        Kind::Device,
+    ];
+    kinds
+        .into_iter()
+        .try_for_each(|kind| kind.class(py).map(drop))
 }
 
 impl Kind {
@@ -98,15 +113,10 @@ pub(crate) fn is_refused(py: Python<'_>, error: &PyErr) -> bool {
         || error.is_instance_of::<PyOverflowError>(py)
 }
 
-/// A value in a message. Python runs its signal handlers here, so that the error may be an interrupt, which must not be lost.
+/// A value in a message. Python runs its signal handlers here, whose exceptions must not be lost, and look like those of the value. So both are
+/// passed on.
 pub(crate) fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    match value.text() {
-        Ok(text) => outside::words(&text),
-        Err(error) if error.is_instance_of::<PyException>(value.py()) => {
-            Ok(format!("<{} object>", value.get_type().name()?))
-        }
-        Err(interrupt) => Err(interrupt),
-    }
+    outside::words(&value.text()?)
 }
 
 /// Errors of the library as exceptions with their messages.
@@ -153,7 +163,8 @@ fn kind(refused: &CudaError) -> Kind {
         CudaError::DTypeMismatch { .. }
         | CudaError::ErasedMismatch { .. }
         | CudaError::NoSuchDevice { .. }
-        | CudaError::InvalidSetting { .. } => Kind::Argument,
+        | CudaError::InvalidSetting { .. }
+        | CudaError::Simulator(SimError::Environment { .. }) => Kind::Argument,
         CudaError::Cuda(Error::Foreign { .. }) => Kind::DLPack,
         CudaError::Cuda(refused) => match refused.kind() {
             ErrorKind::OutOfMemory => Kind::OutOfMemory,
@@ -198,6 +209,7 @@ pub(crate) fn message(refused: &CudaError) -> String {
                 "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}; drop arrays, or request less memory"
             )
         }
+        CudaError::Simulator(refused @ SimError::Environment { .. }) => refused.to_string(),
         other => {
             let text = other.to_string();
             match text.split_once(": ") {

@@ -1,9 +1,11 @@
 //! The elements of arrays for the host, as NumPy arrays.
 #![allow(unsafe_code, reason = "copies to and from the memory of NumPy arrays")]
 
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cuda_um_locks::Mutex;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use um_backend::{
@@ -104,10 +106,24 @@ impl HostAccess {
         Ok((access, view))
     }
 
+    /// Ends a block.
+    fn end(&self, py: Python<'_>, open: Open) -> PyResult<()> {
+        let closed = match self.write {
+            true => {
+                let no = PyBool::new(py, false).to_owned().into_any();
+                let set = open.elements.bind(py).attribute(c"setflags");
+                set.and_then(|set| set.run([&no])).map(drop)
+            }
+            false => Ok(()),
+        };
+        // In any case, since a copy has what the block wrote.
+        leave(self.array.get(), py, open.access).and(closed)
+    }
+
     fn borrowed(&self, py: Python<'_>) -> PyResult<(Access, usize)> {
         let (array, write) = (self.array.get(), self.write);
         without_lock(py, || {
-            array.buffer.settle()?;
+            array.settle()?;
             let bytes = array.storage().cast(DType::U8)?;
             let (guard, address) = match write {
                 true => {
@@ -144,7 +160,26 @@ impl HostAccess {
     }
 }
 
-/// Ends a block: writes a copy back.
+/// A block that is dropped ends as others do.
+impl Drop for HostAccess {
+    fn drop(&mut self) {
+        let state = std::mem::replace(self.open.get_mut(), State::Closed);
+        let State::Open(open) = state else { return };
+        Python::try_attach(|py| {
+            // The exception that the program raises now, if any: code of Python must not run beside it.
+            let (mut class, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
+            // SAFETY: three places, each for a reference or null.
+            unsafe { ffi::PyErr_Fetch(&mut class, &mut value, &mut trace) };
+            if let Err(refused) = self.end(py, open) {
+                refused.write_unraisable(py, None);
+            }
+            // SAFETY: takes the references back.
+            unsafe { ffi::PyErr_Restore(class, value, trace) };
+        });
+    }
+}
+
+/// Gives the access of a block back: writes a copy back.
 fn leave(array: &Array, py: Python<'_>, access: Access) -> PyResult<()> {
     match access {
         Access::Copy(memory, Some(mut held)) => array.work(py, move |_| {
@@ -207,16 +242,7 @@ impl HostAccess {
                 }
             }
         };
-        let closed = match self.write {
-            true => {
-                let no = PyBool::new(py, false).to_owned().into_any();
-                let set = open.elements.bind(py).attribute(c"setflags");
-                set.and_then(|set| set.run([&no])).map(drop)
-            }
-            false => Ok(()),
-        };
-        // In any case, since a copy has what the block wrote.
-        leave(self.array.get(), py, open.access).and(closed)
+        self.end(py, open)
     }
 
     fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {

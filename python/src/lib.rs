@@ -24,7 +24,8 @@ mod _cuda_um {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::owner::check_interpreter(module.py())
+        crate::owner::check_interpreter(module.py())?;
+        crate::errors::load(module.py())
     }
 
     #[pymodule_export]

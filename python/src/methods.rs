@@ -10,6 +10,7 @@ use crate::errors::{of_python, without_lock};
 use crate::host::{self, HostAccess};
 use crate::number::Number;
 use crate::ops::{self, Place};
+use crate::outside::Words;
 use crate::{dtype, interface, outside};
 
 #[pymethods]
@@ -71,16 +72,18 @@ impl Array {
     /// The name in profiles.
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
-        let name = without_lock(py, || Ok(self.storage().read()?.name().map(str::to_owned)))?;
+        let name = self.name.lock().clone();
         name.map(|name| outside::string(py, &name)).transpose()
     }
 
     #[setter]
-    fn set_name(&self, py: Python<'_>, name: String) -> PyResult<()> {
+    fn set_name(&self, py: Python<'_>, name: Words) -> PyResult<()> {
         without_lock(py, || {
-            self.storage().write()?.set_name(&name);
+            self.storage().write()?.set_name(&name.0);
             Ok(())
-        })
+        })?;
+        *self.name.lock() = Some(name.0);
+        Ok(())
     }
 
     /// Sets every element to a value. Enqueued on the library's stream: later uses of the array are ordered after it.
@@ -108,11 +111,11 @@ impl Array {
     fn advise(
         &self,
         py: Python<'_>,
-        advice: &str,
+        advice: Words,
         place: Option<Place>,
         unset: bool,
     ) -> PyResult<bool> {
-        ops::advise(self, py, advice, place, unset)
+        ops::advise(self, py, &advice.0, place, unset)
     }
 
     /// A context manager that gives the elements to the host, as a NumPy array.

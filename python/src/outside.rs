@@ -85,6 +85,12 @@ pub(crate) fn import<'py>(py: Python<'py>, name: &CStr) -> PyResult<Bound<'py, P
     owned(py, || unsafe { raw::PyImport_ImportModule(name.as_ptr()) })
 }
 
+/// The frame of the program that calls this library; none if no code of Python does.
+pub(crate) fn frame(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    // SAFETY: returns a reference of the thread, or null.
+    unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) }
+}
+
 pub(crate) fn string<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> {
     PyString::from_bytes(py, text.as_bytes())
 }
@@ -98,6 +104,24 @@ pub(crate) fn words(string: &Bound<'_, PyString>) -> PyResult<String> {
         Bound::from_owned_ptr_or_err(string.py(), raw)
     }?;
     Ok(String::from_utf8_lossy(bytes.cast::<PyBytes>()?.as_bytes()).into_owned())
+}
+
+/// A string as an argument. As words, it is never refused for its characters.
+pub(crate) struct Words(pub(crate) String);
+
+impl From<&str> for Words {
+    fn from(words: &str) -> Self {
+        Self(words.to_owned())
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Words {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let string = value.cast::<PyString>()?;
+        words(&string).map(Self)
+    }
 }
 
 pub(crate) fn int(py: Python<'_>, value: u64) -> PyResult<Bound<'_, PyAny>> {

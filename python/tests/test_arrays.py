@@ -149,6 +149,12 @@ def test_other_threads_wait_for_a_block_without_the_interpreters_lock():
 BUSY = """
 import cuda_um
 array, other = cuda_um.zeros(4), cuda_um.zeros(4)
+try:
+    array.__dlpack__(dl_device=(1, 0))
+except cuda_um.DLPackError as refused:
+    assert str(refused).startswith("managed memory cannot be exported as device type 1 (CPU): on this device the host must not"), refused
+else:
+    raise SystemExit("not refused")
 with array.numpy():
     for use in [array.__dlpack__, lambda: cuda_um.from_dlpack(other)]:
         try:
@@ -223,6 +229,13 @@ def test_names():
     assert array.name.startswith("test_arrays.py:")
     array.name = "weights"
     assert array.name == "weights" and cuda_um.zeros(4, name="bias").name == "bias"
+    # Halves of characters become escapes.
+    array.name = "\ud800"
+    assert array.name == cuda_um.zeros(4, name="\ud800").name == cuda_um.from_dlpack(array, name="\ud800").name == "\\ud800"
+    assert cuda_um.from_numpy(np.zeros(4), name="\ud800").name == "\\ud800"
+    assert cuda_um.zeros(4, name="bias", kind="host").name == "bias"
+    with array.numpy(write=True):
+        assert array.name == "\\ud800"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +258,10 @@ def test_names():
         (cuda_um.ArgumentError, "float64.*astype", lambda: cuda_um.zeros(1).copy_(cuda_um.zeros(1, "float64"))),
         (cuda_um.ArgumentError, "3 elements.*1", lambda: cuda_um.zeros(1).copy_(cuda_um.zeros(3))),
         (cuda_um.OutOfMemoryError, "bytes requested", lambda: cuda_um.zeros(1 << 45)),
-        (cuda_um.OutOfMemoryError, "bytes requested", lambda: cuda_um.zeros(1 << 45, kind="host")),
+        (cuda_um.OutOfMemoryError, "memory: host memory: 140737488355328 bytes requested", lambda: cuda_um.zeros(1 << 45, kind="host")),
+        (cuda_um.ArgumentError, "kind cannot be", lambda: cuda_um.zeros(1, kind="\ud800")),
+        (cuda_um.ArgumentError, "kind cannot be", lambda: cuda_um.from_numpy(np.zeros(1), kind="\ud800")),
+        (cuda_um.ArgumentError, "advice cannot be", lambda: cuda_um.zeros(1).advise("\ud800")),
     ],
 )
 def test_errors_name_the_value(error, message, call):
@@ -260,3 +276,35 @@ def test_exceptions_are_also_those_of_python():
     assert issubclass(cuda_um.ArgumentError, ValueError)
     assert issubclass(cuda_um.DLPackError, BufferError)
     assert issubclass(cuda_um.DeviceError, RuntimeError)
+
+
+SETTING = """
+import os, cuda_um
+try:
+    cuda_um.device_count()
+except cuda_um.ArgumentError as refused:
+    assert any(str(refused).startswith(f"{name}={value}: expected ") for name, value in os.environ.items()), refused
+else:
+    raise SystemExit("not refused")
+"""
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"CUDA_UM_SIM_GPU": "moon"}, {"CUDA_UM_SIM_CUDA": "99"}, {"CUDA_UM_SIM_DEVICES": "0"}, {"CUDA_UM_RUNTIME": "moon"}],
+    ids=str,
+)
+def test_a_bad_setting_is_an_error_of_an_argument(setting):
+    environment = {**os.environ, "CUDA_UM_RUNTIME": "sim", **setting}
+    subprocess.run([sys.executable, "-c", SETTING], check=True, timeout=60, env=environment)
+
+
+NO_RUNTIME = """
+import cuda_um
+assert cuda_um.is_simulated() and "/no/such/file" in cuda_um.runtime_description(), cuda_um.runtime_description()
+"""
+
+
+def test_the_description_says_why_a_runtime_is_not_used():
+    environment = dict(os.environ, CUDA_UM_CUDART="/no/such/file", CUDA_UM_RUNTIME="auto")
+    subprocess.run([sys.executable, "-c", NO_RUNTIME], check=True, timeout=60, env=environment)

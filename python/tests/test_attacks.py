@@ -1,5 +1,6 @@
 """Programs that once ended the interpreter, hung, lost data, or made arrays over memory of others."""
 
+import builtins
 import gc
 import os
 import subprocess
@@ -171,6 +172,27 @@ def test_the_array_of_a_block_is_read_only_after_it(kind):
     with pytest.raises(ValueError):
         elements[0] = 2
     assert values(array)[0] == 1
+
+
+def test_a_block_that_is_dropped_ends_as_one_that_is_left(kind):
+    array = cuda_um.zeros(4, kind=kind)
+    block = array.numpy(write=True)
+    elements = block.__enter__()
+    elements[0] = 1
+    del block
+    with pytest.raises(ValueError):
+        elements[0] = 2
+    assert values(array)[0] == 1
+
+    def entered():
+        block = array.numpy(write=True)
+        block.__enter__()[0] = 3
+        return block
+
+    # Dropped while an exception is on its way.
+    with pytest.raises(ZeroDivisionError):
+        [entered(), 1 / 0]
+    assert values(array)[0] == 3
 
 
 def test_a_block_can_be_entered_again_after_its_end():
@@ -567,13 +589,15 @@ def test_a_dtype_that_is_no_number_is_refused(dtype):
             cuda_um.from_numpy(np.zeros(3, dtype))
 
 
-def test_an_interrupt_that_comes_within_a_call_is_not_lost():
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError])
+@pytest.mark.parametrize("value", [1, [1, 2]])
+def test_an_interrupt_that_comes_within_a_call_is_not_lost(raised, value):
     seen, caught = 0, 0
 
     def interrupt(*_):
         nonlocal seen
         seen += 1
-        raise KeyboardInterrupt
+        raise raised
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
@@ -582,12 +606,27 @@ def test_an_interrupt_that_comes_within_a_call_is_not_lost():
                 signal.setitimer(signal.ITIMER_REAL, 0.0005)
                 end, known = time.monotonic() + 5, seen
                 while seen == known and time.monotonic() < end:
-                    cuda_um.zeros((2, 3), kind="host")
-            except KeyboardInterrupt:
+                    array = cuda_um.zeros((2, 3), "float32", kind="host", name="x")
+                    try:
+                        array.fill(value)
+                    except cuda_um.ArgumentError:
+                        pass
+            except raised:
                 caught += 1
     finally:
         signal.signal(signal.SIGALRM, before)
     assert (seen, caught) == (200, 200)
+
+
+class Unspeakable:
+    def __str__(self):
+        raise LookupError("mine")
+
+
+def test_an_error_of_the_text_of_an_argument_is_passed_on():
+    for call in [lambda: cuda_um.zeros(Unspeakable()), lambda: cuda_um.zeros(1, Unspeakable()), lambda: cuda_um.zeros(1).fill(Unspeakable())]:
+        with pytest.raises(LookupError, match="mine"):
+            call()
 
 
 STOPPED = """
@@ -814,3 +853,95 @@ def test_an_array_that_was_exported_often_is_exported_as_fast():
     seconds(old, 8000)
     samples = [(seconds(old, 100), seconds(new, 100)) for _ in range(5)]
     assert min(old for old, _ in samples) < 4 * min(new for _, new in samples)
+
+
+RELOADED = """
+import importlib, cuda_um
+first = cuda_um.ArgumentError
+importlib.reload(cuda_um._errors)
+try:
+    cuda_um.zeros(-1)
+except first:
+    pass
+"""
+
+
+def test_the_exceptions_are_those_of_the_first_import():
+    run(RELOADED)
+
+
+FINALIZED = """
+import builtins, os, sys
+import cuda_um
+
+class Last:
+    def __del__(self, zeros=cuda_um.zeros, refused=cuda_um.ArgumentError, end=os._exit):
+        try:
+            zeros(3)
+        except ImportError:
+            pass
+        except BaseException:
+            end(3)
+        try:
+            zeros(-1)
+        except refused:
+            end(4)
+        end(5)
+
+builtins.last = Last()
+"""
+
+
+def test_a_finalizer_at_the_end_of_the_interpreter_may_call():
+    ended = subprocess.run([sys.executable, "-c", FINALIZED], timeout=60)
+    assert ended.returncode == 4
+
+
+FAULTHANDLER = """
+import faulthandler, os, subprocess, sys
+import numpy as np
+import cuda_um
+
+if sys.argv[1] == "before":
+    faulthandler.enable()
+array = cuda_um.zeros(1_000_000)
+for change in [faulthandler.enable, faulthandler.disable, faulthandler.enable]:
+    array.fill(7)
+    change()
+    with array.numpy() as elements:
+        assert (elements == 7).all()
+    array.prefetch("device")
+    change()
+    assert (np.from_dlpack(array, device="cpu") == 7).all()
+# A fault that is none of the simulator's is reported, and ends the process.
+import ctypes
+ctypes.string_at(0)
+"""
+
+
+@pytest.mark.parametrize("first", ["before", "after"])
+def test_faulthandler_may_be_enabled_and_disabled(first):
+    ended = subprocess.run([sys.executable, "-c", FAULTHANDLER, first], timeout=60, stderr=subprocess.PIPE)
+    assert b"Segmentation fault" in ended.stderr and b"in string_at" in ended.stderr
+    assert b"in numpy" not in ended.stderr and ended.stderr.count(b"in string_at") < 3
+    assert ended.returncode == -signal.SIGSEGV
+
+
+def test_a_file_is_written_from_a_copy_or_after_an_access(tmp_path):
+    array = cuda_um.zeros(100_000)
+    array.fill(7)
+    np.save(tmp_path / "copy.npy", np.asarray(array))
+    with array.numpy() as elements:
+        elements.max()
+        np.save(tmp_path / "own.npy", elements)
+    assert all((np.load(tmp_path / name) == 7).all() for name in ["copy.npy", "own.npy"])
+
+
+def test_the_name_of_an_array_needs_no_code_of_the_program(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    made = cuda_um.zeros(1)
+    monkeypatch.undo()
+    assert made.name.startswith("test_attacks.py:")

@@ -1,5 +1,6 @@
 """Imports and exports: DLPack and the CUDA Array Interface."""
 
+import ctypes
 import gc
 
 import ml_dtypes
@@ -282,3 +283,45 @@ def test_many_exports(kind):
         np.from_dlpack(array, device="cpu")
     gc.collect()
     assert cuda_um.pool_stats() == before
+
+
+def test_an_import_waits_for_other_libraries_and_completes_its_calls():
+    array = cuda_um.zeros(50_000_000, "uint8")
+    view = np.from_dlpack(array, device="cpu")
+    # Two imports of one memory, as of one tensor of another library. Neither knows of the other.
+    first, second = cuda_um.from_dlpack(array), cuda_um.from_dlpack(array)
+    del array
+    source = cuda_um.zeros(50_000_000, "uint8")
+    for value in range(1, 6):
+        first.fill(value)
+        assert view[-1] == value
+        assert values(second)[-1] == value
+        source.fill(10 + value)
+        second.copy_(source)
+        assert view[-1] == 10 + value
+        assert values(first)[-1] == 10 + value
+
+
+class Tensor(ctypes.Structure):
+    """DLPack's tensor, which its library frees never."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device", ctypes.c_int),
+        ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+        ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("extents", [64, 65])
+def test_an_import_has_no_more_extents_than_an_array_of_numpy(extents):
+    memory, shape = np.ones(1, "f4"), (ctypes.c_int64 * extents)(*[1] * extents)
+    tensor = Tensor(memory.ctypes.data, HOST, 0, extents, 2, 32, 1, shape, None, 0, None, None)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    capsule = new(ctypes.addressof(tensor), b"dltensor", None)
+    if extents > 64:
+        with pytest.raises(cuda_um.DLPackError, match="65 extents"):
+            cuda_um.from_dlpack(capsule)
+    else:
+        assert values(cuda_um.from_dlpack(capsule)).shape == (1,) * extents

@@ -9,10 +9,12 @@
 // Signal handlers are installed and chained by raw calls.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use cuda_um_locks::RwLock;
 
@@ -20,7 +22,14 @@ use crate::engine::{Core, PAGE};
 use crate::misuse::Misuse;
 
 static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+/// The handlers that were found in the place of this one, the latest last.
+static PREVIOUS: RwLock<Vec<libc::sigaction>> = RwLock::new(Vec::new());
+
+thread_local! {
+    /// How many of them are running on this thread, within each other.
+    static CHAINED: Cell<usize> = const { Cell::new(0) };
+}
+
 /// All host views that there were are in this range.
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
@@ -29,7 +38,7 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Watches a simulator's host view.
 pub(crate) fn watch(core: &Arc<Core>) {
-    PREVIOUS.get_or_init(install);
+    keep_fault_handler();
     let base = core.machine.space.base();
     let range = base..base + core.machine.space.len();
     PROCESS.store(std::process::id(), Ordering::Relaxed);
@@ -44,24 +53,48 @@ pub(crate) fn unwatch(core: &Core) {
     SPACES.write().retain(|(range, _)| range.start != base);
 }
 
-fn install() -> libc::sigaction {
+/// Installs the handler of `SIGSEGV`, which serves the host's touches of managed memory, in front of one that was installed after it, or if another
+/// library has removed it. Python's `faulthandler` does both. The first simulator calls this.
+pub fn keep_fault_handler() {
+    // Without the lock, which a child made by fork may find held for ever.
+    if exchange(None).sa_sigaction == own() {
+        return;
+    }
+    let mut previous = PREVIOUS.write();
+    let found = exchange(None);
+    if found.sa_sigaction != own() {
+        previous.retain(|known| known.sa_sigaction != found.sa_sigaction);
+        previous.push(found);
+        install();
+    }
+}
+
+fn own() -> usize {
+    on_fault as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) as usize
+}
+
+/// Sets the action, if there is one, and returns that from before.
+fn exchange(action: Option<&libc::sigaction>) -> libc::sigaction {
     let mut previous = MaybeUninit::uninit();
+    let action = action.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the pointers are valid, or null; the handler does only what the documentation of this module allows.
+    let result = unsafe { libc::sigaction(libc::SIGSEGV, action, previous.as_mut_ptr()) };
+    assert_eq!(result, 0, "sigaction accepts SIGSEGV");
+    // SAFETY: the call succeeded, so it has written the previous action.
+    unsafe { previous.assume_init() }
+}
+
+fn install() {
     // SAFETY: zero is a valid `sigaction`; every field that matters is set before use.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction =
-        on_fault as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+    action.sa_sigaction = own();
     // No SA_ONSTACK: the alternate stacks of Rust's threads have a few KiB, enough to report a stack overflow; serving a fault needs
     // more. (So an overflow ends the process without Rust's message.) SA_NODEFER: a fault inside the previous handler, called from
     // `chain`, must reach this handler, too.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-    // SAFETY: both pointers are valid; the handler does only what the documentation of this module allows.
-    let result = unsafe {
-        libc::sigemptyset(&mut action.sa_mask);
-        libc::sigaction(libc::SIGSEGV, &action, previous.as_mut_ptr())
-    };
-    assert_eq!(result, 0, "sigaction accepts SIGSEGV");
-    // SAFETY: the call succeeded, so it has written the previous action.
-    unsafe { previous.assume_init() }
+    // SAFETY: the set is valid.
+    unsafe { libc::sigemptyset(&mut action.sa_mask) };
+    exchange(Some(&action));
 }
 
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -188,9 +221,12 @@ fn report(misuse: &Misuse) {
     let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
-/// Passes the fault to the handler that was installed before, or ends the process as without a handler.
+/// Passes the fault to the handler that was installed before, or ends the process as without a handler. A handler that passes it on, to this one,
+/// is passed by: the fault goes to the one before it.
 fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let previous = PREVIOUS.get();
+    let depth = CHAINED.get();
+    let previous = PREVIOUS.read().iter().rev().nth(depth).copied();
+    CHAINED.set(depth + 1);
     let handler = previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
     match (previous, handler) {
         (Some(previous), handler) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
@@ -215,8 +251,9 @@ fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
             unsafe {
                 let mut default: libc::sigaction = std::mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;
-                libc::sigaction(signal, &default, std::ptr::null_mut());
+                libc::sigaction(signal, &default, null_mut());
             }
         }
     }
+    CHAINED.set(depth);
 }

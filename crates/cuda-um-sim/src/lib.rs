@@ -91,6 +91,7 @@ pub use counters::Counters;
 pub use cuda_um_cost::CostModel;
 pub use entry::is_in_call;
 pub use error::SimError;
+pub use host_fault::keep_fault_handler;
 pub use inject::Fail;
 pub use kernel::{
     CpuReference, Elements, LaunchContext, ReferenceError, register_kernel, register_module,

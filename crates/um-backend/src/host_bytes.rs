@@ -24,10 +24,17 @@ pub(crate) struct HostBytes {
 impl HostBytes {
     pub(crate) fn zeroed(len: usize) -> Result<Self> {
         let count = len.div_ceil(size_of::<Block>());
-        Ok(Self {
-            blocks: cuda_um::host_vec::zeroed("create_erased", count)?,
-            len,
-        })
+        let mut made = cuda_um::host_vec::zeroed("create_erased", count);
+        if let Err(cuda_um::Error::OutOfMemory {
+            subject,
+            requested_bytes,
+            ..
+        }) = &mut made
+        {
+            // The caller does not know the blocks.
+            (*subject, *requested_bytes) = ("host memory".to_owned(), len);
+        }
+        Ok(Self { blocks: made?, len })
     }
 }
 

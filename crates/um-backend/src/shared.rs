@@ -254,6 +254,10 @@ impl SharedBuffer {
     /// let owner = std::sync::Arc::clone(shared.host::<u8>().unwrap().owner());
     /// std::thread::spawn(move || drop(owner));
     /// ```
+    #[allow(
+        clippy::arc_with_non_send_sync,
+        reason = "the guard stays on its thread"
+    )]
     pub fn host<T: Element>(&self) -> Result<HostOwned<T, SharedRead>> {
         self.check_type::<T>()?;
         let guard = Arc::new(self.reading("SharedBuffer::host", true)?);

@@ -171,7 +171,8 @@ fn place_of_view(view: View<'_, u8>, target: Option<Target>) -> Result<(DLDevice
         (Target::Host, _) => None,
     };
     if let Some(reason) = reason {
-        return Err(refused(&view.kind_in_words(), target, reason));
+        // Not the words of the kind, which tell why the library chose it.
+        return Err(refused(&kind.to_string(), target, reason));
     }
     let device_id = view.device().ordinal() as i32;
     let device = match target {
