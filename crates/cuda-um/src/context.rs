@@ -24,7 +24,7 @@ pub(crate) mod non_concurrent;
 )]
 pub(crate) mod observer;
 #[cfg_attr(
-    cuda_um_loom,
+    not(feature = "auto-prefetch"),
     allow(dead_code, reason = "automatic prefetch is the only planner")
 )]
 pub(crate) mod planner;

@@ -1,10 +1,5 @@
 //! The planner: sees operations before and after they are enqueued, so that it can move memory ahead of them.
 
-#![cfg_attr(
-    not(feature = "auto-prefetch"),
-    allow(dead_code, reason = "the only planner is automatic prefetch")
-)]
-
 use crate::context::listeners::{What, count_planner};
 use crate::context::stream::Stream;
 use crate::context::tracked::{Part, Tracked};
