@@ -8,7 +8,7 @@ use std::time::Instant;
 use um_backend::cuda_um::{DeviceBuffer, Stream};
 use um_backend::kernels::Scale;
 use um_backend::{CudaBackend, CudaBackendConfig};
-use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Role, Update, working_set};
+use um_residency::{Arena, Budget, Homed, InOut, Input, Link, Planned, Role, working_set};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -61,7 +61,7 @@ impl Stack {
 
     fn pass(&self, stream: &Stream) -> Outcome<()> {
         for layer in &self.layers {
-            let (input, mut output) = working_set(stream, (Read(layer), Update(&self.sum)))?;
+            let (input, mut output) = working_set(stream, (Input(layer), InOut(&self.sum)))?;
             self.scale.launch(stream, &input, &mut output, 2.0)?;
         }
         Ok(())

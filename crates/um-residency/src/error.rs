@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// A write to a buffer with the role `ReadOnly`.
     #[error(
-        "buffer {buffer} is `ReadOnly`, and the working set writes it: use `Read`, or make the buffer with `Role::ReadWrite`"
+        "buffer {buffer} is `ReadOnly`, and the working set writes it: use `Input`, or make the buffer with `Role::ReadWrite`"
     )]
     ReadOnly {
         /// The buffer.
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// A working set has a buffer twice, and writes it.
     #[error(
-        "the working set has buffer {buffer} twice, and writes it: name it once, with `Update` for both"
+        "the working set has buffer {buffer} twice, and writes it: name it once, with `InOut` for both"
     )]
     Twice {
         /// The buffer.

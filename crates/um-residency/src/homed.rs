@@ -96,14 +96,14 @@ impl<T: Element> Homed<T> {
     /// # let backend = CudaBackend::initialize_blocking(config)?;
     /// # let device = backend.device();
     /// use um_backend::cuda_um::UnifiedBuffer;
-    /// use um_residency::{Arena, Budget, Homed, Read, Role, working_set};
+    /// use um_residency::{Arena, Budget, Homed, Input, Role, working_set};
     ///
     /// let stream = device.as_cuda_um().stream()?;
     /// let arena = Arena::new(device, Budget::Bytes(2 << 20))?;
     /// for layer in 0..3 {
     ///     let weights = UnifiedBuffer::from_slice(device.as_cuda_um(), &[layer; 1 << 19])?;
     ///     let weights = Homed::from_unified(&arena, weights, Role::ReadOnly)?;
-    ///     let guard = working_set(&stream, Read(&weights))?; // launch kernels that read `&guard`
+    ///     let guard = working_set(&stream, Input(&weights))?; // launch kernels that read `&guard`
     ///     assert_eq!(guard.to_vec()?[7], layer);
     /// }
     /// assert_eq!(arena.stats().peak_bytes, 2 << 20);

@@ -40,6 +40,6 @@ pub use homed::Homed;
 pub use pass::Divergence;
 pub use planned::Planned;
 pub use report::{PassReport, Report};
-pub use request::{Read, Update, WorkingSet, Write};
+pub use request::{InOut, Input, Output, WorkingSet};
 pub use stats::{Change, LoggedChange, Stats};
 pub use working_set::working_set;

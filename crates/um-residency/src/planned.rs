@@ -23,7 +23,7 @@ use crate::steer;
 /// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};
 /// # let config = CudaBackendConfig::default().simulator(Sim::builder().build()?);
 /// # let backend = CudaBackend::initialize_blocking(config)?;
-/// use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Role, working_set};
+/// use um_residency::{Arena, Budget, Homed, Input, Link, Planned, Role, working_set};
 ///
 /// let stream = backend.device().as_cuda_um().stream()?;
 /// let arena = Arena::new(backend.device(), Budget::Bytes(4 << 20))?;
@@ -32,7 +32,7 @@ use crate::steer;
 ///     .collect::<Result<_, _>>()?;
 /// let pass = || {
 ///     for layer in &layers {
-///         let weights = working_set(&stream, Read(layer))?; // launch kernels that read `&weights`
+///         let weights = working_set(&stream, Input(layer))?; // launch kernels that read `&weights`
 ///     }
 ///     Ok::<(), um_residency::Error>(())
 /// };
@@ -113,7 +113,7 @@ impl Planned {
     }
 
     /// Measures the wait of each step for its transfers in later passes. Each step then has two events more, a copy of a byte for each of its
-    /// buffers, and a second one for a buffer of a [`Write`](crate::Write), so the cost grows with the buffers of a step: on the simulated
+    /// buffers, and a second one for a buffer of an [`Output`](crate::Output), so the cost grows with the buffers of a step: on the simulated
     /// H200, a pass of 48 steps with two buffers each takes 5.5 microseconds longer for each step.
     pub fn measure_stalls(&mut self, measures: bool) {
         self.measures = measures;

@@ -11,18 +11,18 @@ use cuda_um_plan::Access;
 
 /// A buffer that a step reads.
 #[derive(Debug)]
-pub struct Read<'a, T>(pub &'a Homed<T>);
+pub struct Input<'a, T>(pub &'a Homed<T>);
 
 /// A buffer of which a step writes all elements. The old ones are not transferred: before the write, the elements have unspecified values, which
-/// may be those of another buffer of the arena. This is the only access that shows them: use [`Update`] for a step that writes a part.
+/// may be those of another buffer of the arena. This is the only access that shows them: use [`InOut`] for a step that writes a part.
 #[derive(Debug)]
-pub struct Write<'a, T>(pub &'a Homed<T>);
+pub struct Output<'a, T>(pub &'a Homed<T>);
 
 /// A buffer that a step reads and writes, or of which it writes a part.
 #[derive(Debug)]
-pub struct Update<'a, T>(pub &'a Homed<T>);
+pub struct InOut<'a, T>(pub &'a Homed<T>);
 
-/// Buffers that a step uses together: [`Read`], [`Write`] and [`Update`], tuples of up to 12 of them, arrays and vectors; also nested.
+/// Buffers that a step uses together: [`Input`], [`Output`] and [`InOut`], tuples of up to 12 of them, arrays and vectors; also nested.
 pub trait WorkingSet<'a>: Sealed<'a> {}
 
 pub(crate) use sealed::Sealed;
@@ -68,9 +68,9 @@ macro_rules! requests {
     )*};
 }
 requests! {
-    Read Read ReadGuard;
-    Write Write WriteGuard;
-    Update ReadWrite WriteGuard;
+    Input Read ReadGuard;
+    Output Write WriteGuard;
+    InOut ReadWrite WriteGuard;
 }
 
 macro_rules! tuples {

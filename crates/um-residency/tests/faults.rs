@@ -14,7 +14,7 @@ use um_backend::sim::{Gpu, Sim};
 use um_backend::{Buffer, CudaBackend, CudaBackendConfig};
 use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
-    Arena, Budget, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set,
+    Arena, Budget, Error, Homed, InOut, Input, Link, Output, Planned, Role, working_set,
 };
 
 /// The number of first occurrences of a call that fail. The last one fails, too.
@@ -69,7 +69,7 @@ impl World {
     fn pass(&self) -> Result<(), Error> {
         for pair in [[0, 1], [2, 3], [1, 2], [3, 0]] {
             let [a, b] = pair.map(|at| &self.buffers[at]);
-            let (mut a, b) = working_set(&self.stream, (Update(a), Read(b)))?;
+            let (mut a, b) = working_set(&self.stream, (InOut(a), Input(b)))?;
             let values = [a.to_vec()?[LEN - 1], b.to_vec()?[LEN - 1]];
             assert_eq!(
                 (values[0] % 10, values[1] % 10),
@@ -96,7 +96,7 @@ impl World {
 
     fn look_ahead(&self) -> Result<(), Error> {
         for buffer in &self.buffers {
-            self.arena.announce(&Read(buffer))?;
+            self.arena.announce(&Input(buffer))?;
         }
         let outcome = self.pass();
         self.arena.forget_announced();
@@ -119,7 +119,7 @@ impl World {
     /// As `planned`, beside a buffer that the plan reads in place.
     fn in_place(&self) -> Result<(), Error> {
         let pass = || {
-            let weights = working_set(&self.stream, Read(&self.weights))?;
+            let weights = working_set(&self.stream, Input(&self.weights))?;
             assert_eq!(weights.to_vec()?, vec![4; LEN]);
             drop(weights);
             self.pass()
@@ -138,7 +138,7 @@ impl World {
     fn unified(&self) -> Result<(), Error> {
         let home = UnifiedBuffer::from_slice(self.arena.device().as_cuda_um(), &[7; LEN])?;
         let mut made = Homed::from_unified(&self.arena, home, Role::ReadOnly)?;
-        let guard = working_set(&self.stream, Read(&made))?;
+        let guard = working_set(&self.stream, Input(&made))?;
         assert_eq!(guard.to_vec()?, vec![7; LEN]);
         drop(guard);
         made.fill(8)?;
@@ -151,12 +151,12 @@ impl World {
         let all = &self.buffers[..3];
         drop(working_set(
             &self.stream,
-            [Read(&all[0]), Read(&all[1]), Read(&all[2])],
+            [Input(&all[0]), Input(&all[1]), Input(&all[2])],
         )?);
         let values = self.values()?;
         let pass = || {
             for (buffer, value) in all.iter().zip(&values) {
-                let mut guard = working_set(&self.stream, Write(buffer))?;
+                let mut guard = working_set(&self.stream, Output(buffer))?;
                 guard.view_mut().fill_on(*value, &self.stream)?;
             }
             Ok::<(), Error>(())

@@ -12,7 +12,7 @@ use um_backend::cuda_um::{PinnedBuffer, UnifiedBuffer};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError};
 use um_residency::{
-    Arena, Budget, Error, Homed, Link, Plan, Planned, Program, Read, Role, Stats, Update,
+    Arena, Budget, Error, Homed, InOut, Input, Link, Plan, Planned, Program, Role, Stats,
     working_set,
 };
 
@@ -33,7 +33,7 @@ impl Inherited {
         let machine = Machine::new(Gpu::H200);
         let (arena, stream) = (machine.arena(2), &machine.stream);
         let buffer = Homed::from_slice(&arena, &vec![1; SLOT], Role::ReadWrite).unwrap();
-        let pass = || working_set(stream, Update(&buffer)).map(drop);
+        let pass = || working_set(stream, InOut(&buffer)).map(drop);
         let (done, program) = arena.record(stream, pass).unwrap();
         done.unwrap();
         let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
@@ -70,8 +70,8 @@ impl Inherited {
             of(Homed::from_slice(arena, &[1], Role::ReadOnly).map(drop)),
             of(Homed::from_vec(arena, vec![1], Role::ReadOnly).map(drop)),
             of(Homed::<u32>::from_file(arena, file(), (0, 0), Role::ReadOnly).map(drop)),
-            working_set(stream, Read(&self.buffer)).map(drop),
-            arena.announce(&Read(&self.buffer)),
+            working_set(stream, Input(&self.buffer)).map(drop),
+            arena.announce(&Input(&self.buffer)),
             arena.record(stream, || ()).map(drop),
             arena.measure_link().map(drop),
             Planned::new(arena, program, plan).map(drop),
@@ -83,7 +83,7 @@ impl Inherited {
             self.buffer.set_read_once(true),
             of(Homed::from_unified(arena, unified, Role::ReadOnly).map(drop)),
             of(pinned.to_vec().map(drop)),
-            working_set(stream, Update(&pinned)).map(drop),
+            working_set(stream, InOut(&pinned)).map(drop),
         ];
         let is_refusal = |result: &Result<(), Error>| match result {
             Err(error) => error.to_string().contains("made by fork"),
@@ -110,7 +110,7 @@ fn a_child_is_refused_every_call() {
 #[test]
 fn a_child_drops_what_it_inherits() {
     let inherited = Inherited::new();
-    let guard = working_set(&inherited.machine.stream, Read(&inherited.buffer)).unwrap();
+    let guard = working_set(&inherited.machine.stream, Input(&inherited.buffer)).unwrap();
     let mut guard = Some(guard);
     let code = in_child(|| {
         drop(guard.take());
@@ -149,7 +149,7 @@ fn locks_of_other_threads_hold_no_child_up() {
         scope.spawn(|| {
             let own = Homed::from_slice(&arena, &[1u32], Role::ReadWrite).unwrap();
             while !is_over.load(Ordering::Relaxed) {
-                drop(working_set(&stream, Update(&own)).unwrap());
+                drop(working_set(&stream, InOut(&own)).unwrap());
                 let _ = arena.stats();
             }
         });

@@ -8,7 +8,7 @@ use um_backend::kernels::Reduce;
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError};
 use um_residency::{
-    Arena, Change, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, cuda_um_plan,
+    Arena, Change, Error, Homed, InOut, Input, Link, Plan, Planned, Program, Role, cuda_um_plan,
     working_set,
 };
 
@@ -71,7 +71,7 @@ impl World {
 
     fn step(&self, buffer: &Homed<f32>, at: usize) -> Result<(), Error> {
         let stream = &self.machine.stream;
-        let (from, mut sums) = working_set(stream, (Read(buffer), Update(&self.sums)))?;
+        let (from, mut sums) = working_set(stream, (Input(buffer), InOut(&self.sums)))?;
         let sum = sums.view_mut().slice(at..=at).map_err(CudaError::from)?;
         let launched = self.reduce.sum(stream, &from, sum);
         launched.map_err(CudaError::from)?;
@@ -191,14 +191,14 @@ fn a_guard_in_place_holds_no_slots() {
     // Other sets bring it in, to slots that the plan does not use: the last ones.
     let len = world.arena.budget_bytes() as usize / 4;
     let whole = Homed::<u32>::zeroed(&world.arena, len, Role::ReadOnly).unwrap();
-    drop(working_set(&world.machine.stream, Read(&whole)).unwrap());
+    drop(working_set(&world.machine.stream, Input(&whole)).unwrap());
     drop(whole);
     let filler = Homed::<u32>::zeroed(&world.arena, (LARGE + 1) * SLOT, Role::ReadOnly).unwrap();
-    drop(working_set(&world.machine.stream, Read(&filler)).unwrap());
-    drop(working_set(&world.machine.stream, Read(&world.large)).unwrap());
+    drop(working_set(&world.machine.stream, Input(&filler)).unwrap());
+    drop(working_set(&world.machine.stream, Input(&world.large)).unwrap());
     assert!(filler.is_resident() && world.large.is_resident());
     let pass = || {
-        let set = (Read(&world.large), Update(&world.sums), Read(&world.large));
+        let set = (Input(&world.large), InOut(&world.sums), Input(&world.large));
         let (large, _, again) = working_set(&world.machine.stream, set)?;
         assert!(!world.large.is_resident());
         assert_eq!(large.len(), LARGE * SLOT);
@@ -207,8 +207,8 @@ fn a_guard_in_place_holds_no_slots() {
         std::thread::scope(|scope| {
             let other = || {
                 let stream = world.machine.device.as_cuda_um().stream().unwrap();
-                let all: Vec<_> = world.small.iter().map(Read).collect();
-                working_set(&stream, (all, Read(&filler)))
+                let all: Vec<_> = world.small.iter().map(Input).collect();
+                working_set(&stream, (all, Input(&filler)))
                     .map(drop)
                     .unwrap();
             };
@@ -263,7 +263,7 @@ fn a_pass_that_leaves_its_plan_transfers() {
     let mut planned = world.all_in_place();
     world.run(&mut planned);
     let extra = || {
-        let set = (Read(&world.large), Read(&world.small[3]));
+        let set = (Input(&world.large), Input(&world.small[3]));
         let (large, _) = working_set(&world.machine.stream, set)?;
         assert!(world.large.is_resident());
         drop(large);
@@ -359,7 +359,7 @@ fn a_forgotten_guard_keeps_the_home() {
     let mut world = World::new(Machine::new(Gpu::H200));
     let mut planned = world.all_in_place();
     let pass = || {
-        let set = (Read(&world.large), Update(&world.sums));
+        let set = (Input(&world.large), InOut(&world.sums));
         let (large, _) = working_set(&world.machine.stream, set)?;
         std::mem::forget(large);
         Ok::<(), Error>(())
@@ -383,7 +383,7 @@ fn a_forgotten_guard_keeps_the_home() {
     drop(large);
     let len = arena.budget_bytes() as usize / 4;
     let whole = Homed::<u32>::zeroed(&arena, len, Role::ReadOnly).unwrap();
-    drop(working_set(&machine.stream, Read(&whole)).unwrap());
+    drop(working_set(&machine.stream, Input(&whole)).unwrap());
     // The guard keeps the arena, so the machine is never free of leaks.
     drop((whole, small, sums, planned, arena));
     std::mem::forget(machine);
@@ -395,11 +395,7 @@ fn a_set_that_also_writes_what_a_plan_reads_in_place_is_refused() {
     let mut planned = world.all_in_place();
     let ran = planned.run(&world.machine.stream, || {
         let stream = &world.machine.stream;
-        let set = (
-            Read(&world.large),
-            Update(&world.sums),
-            Update(&world.large),
-        );
+        let set = (Input(&world.large), InOut(&world.sums), InOut(&world.large));
         working_set(stream, set).map(drop)
     });
     let error = ran.unwrap().unwrap_err();

@@ -15,7 +15,7 @@ use tracing::{Event, Metadata, Subscriber, span};
 use um_backend::Buffer;
 use um_backend::cuda_um::UnifiedBuffer;
 use um_backend::sim::Gpu;
-use um_residency::{Arena, Error, Homed, Link, Planned, Read, Role, Update, Write, working_set};
+use um_residency::{Arena, Error, Homed, InOut, Input, Link, Output, Planned, Role, working_set};
 
 /// Runs at every event and span of the library, on any thread.
 type Hook = Arc<dyn Fn() + Send + Sync>;
@@ -113,16 +113,16 @@ fn everything(machine: &Machine, begun: impl FnOnce(&Arena)) {
     let mut all = buffers(&arena);
     let pass = || {
         for buffer in &all {
-            let mut guard = working_set(stream, Update(buffer))?;
+            let mut guard = working_set(stream, InOut(buffer))?;
             let value = guard.to_vec()?[SLOT / 2];
             guard.view_mut().fill_on(value + 10, stream)?;
         }
-        let mut first = working_set(stream, Write(&all[0]))?;
+        let mut first = working_set(stream, Output(&all[0]))?;
         first.view_mut().fill_on(60, stream)?;
         Ok::<(), Error>(())
     };
     pass().unwrap();
-    arena.announce(&Read(&all[2])).unwrap();
+    arena.announce(&Input(&all[2])).unwrap();
     pass().unwrap();
     arena.forget_announced();
     let (done, program) = arena.record(stream, pass).unwrap();
@@ -167,7 +167,7 @@ fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
             thread::scope(|scope| {
                 scope.spawn(|| assert!(arena.stats().sets >= sets));
             });
-            if let Ok(guard) = working_set(&stream, Read(mine)) {
+            if let Ok(guard) = working_set(&stream, Input(mine)) {
                 assert_eq!(guard.len(), SLOT);
             }
             assert_eq!(mine.read_one(5).unwrap(), 9);
@@ -181,7 +181,7 @@ fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
         SPANS.store(0, Ordering::Relaxed);
         for round in 0..3 {
             for buffer in &all {
-                let mut guard = working_set(stream, Update(buffer)).unwrap();
+                let mut guard = working_set(stream, InOut(buffer)).unwrap();
                 let value = guard.to_vec().unwrap()[1];
                 guard.view_mut().fill_on(value + 10, stream).unwrap();
                 drop(guard);
@@ -240,26 +240,26 @@ fn a_slow_file_stops_only_those_who_need_it() {
     let slow = in_file(&arena, 1, Role::ReadWrite);
     let read_only = |value| Homed::from_slice(&arena, &vec![value; SLOT], Role::ReadOnly).unwrap();
     let (fast, next) = (read_only(2), read_only(3));
-    let changed = working_set(stream, Update(&slow));
+    let changed = working_set(stream, InOut(&slow));
     changed.unwrap().view_mut().fill_on(8, stream).unwrap();
-    drop(working_set(stream, Read(&fast)).unwrap());
-    drop(working_set(stream, Read(&slow)).unwrap());
-    drop(working_set(stream, Read(&fast)).unwrap());
+    drop(working_set(stream, Input(&fast)).unwrap());
+    drop(working_set(stream, Input(&slow)).unwrap());
+    drop(working_set(stream, Input(&fast)).unwrap());
     machine.device.synchronize().unwrap();
     let paused = sim.pause();
     // Held up by the pause, and so the write back after it is.
-    working_set(stream, Update(&slow))
+    working_set(stream, InOut(&slow))
         .unwrap()
         .view_mut()
         .fill_on(9, stream)
         .unwrap();
-    drop(working_set(stream, Read(&fast)).unwrap());
+    drop(working_set(stream, Input(&fast)).unwrap());
     let (waits, is_waiting) = mpsc::channel();
     sim.on_wait(move |_| {
         let _ = waits.send(());
     });
     thread::scope(|scope| {
-        let evicts = scope.spawn(|| drop(working_set(stream, Read(&next)).unwrap()));
+        let evicts = scope.spawn(|| drop(working_set(stream, Input(&next)).unwrap()));
         // It writes back. If the buffer were read before, another one would leave.
         is_waiting.recv().unwrap();
         let reads = scope.spawn(|| slow.read_one(7).unwrap());
@@ -267,8 +267,8 @@ fn a_slow_file_stops_only_those_who_need_it() {
             thread::yield_now();
         }
         // A set that is there, and one that reads the buffer that is being written back.
-        drop(working_set(stream, Read(&fast)).unwrap());
-        drop(working_set(stream, Read(&slow)).unwrap());
+        drop(working_set(stream, Input(&fast)).unwrap());
+        drop(working_set(stream, Input(&slow)).unwrap());
         assert!(!evicts.is_finished() && !reads.is_finished());
         drop(paused);
         evicts.join().unwrap();
@@ -290,7 +290,7 @@ fn a_buffer_is_dropped_while_its_file_is_read() {
     let third = in_file(&arena, 3, Role::ReadOnly);
     let pass = || {
         for buffer in [&first, &second, &third] {
-            working_set(stream, Read(buffer))?.to_vec()?;
+            working_set(stream, Input(buffer))?.to_vec()?;
         }
         Ok::<(), Error>(())
     };
@@ -299,7 +299,7 @@ fn a_buffer_is_dropped_while_its_file_is_read() {
     let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
     let mut planned = Planned::new(&arena, program, plan).unwrap();
     let whole = Homed::from_slice(&arena, &vec![5u32; 2 * SLOT], Role::ReadOnly).unwrap();
-    drop(working_set(stream, Read(&whole)).unwrap());
+    drop(working_set(stream, Input(&whole)).unwrap());
     let paused = sim.pause();
     thread::scope(|scope| {
         let runs = scope.spawn(|| planned.run(stream, || ()).unwrap());
@@ -312,7 +312,10 @@ fn a_buffer_is_dropped_while_its_file_is_read() {
     });
     assert!(planned.run(stream, || ()).is_err());
     assert_eq!(
-        working_set(stream, Read(&whole)).unwrap().to_vec().unwrap(),
+        working_set(stream, Input(&whole))
+            .unwrap()
+            .to_vec()
+            .unwrap(),
         vec![5; 2 * SLOT]
     );
     assert_eq!(arena.stats().resident_bytes, arena.budget_bytes());

@@ -13,7 +13,7 @@ use um_backend::cuda_um::{Stream, UnifiedBuffer, View};
 use um_backend::sim::Gpu;
 use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
-    Access, Arena, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write,
+    Access, Arena, Error, Homed, InOut, Input, Link, Output, Plan, Planned, Program, Role,
     working_set,
 };
 
@@ -122,7 +122,7 @@ fn play(arena: &Arena, shared: &[Known], stream: &Stream, (seed, turns): (u64, u
                 known.value.store(new, Ordering::Relaxed);
             }
             3 => arena
-                .announce(&Read(&shared[dice.below(shared.len())].buffer))
+                .announce(&Input(&shared[dice.below(shared.len())].buffer))
                 .unwrap(),
             _ => {
                 let all: Vec<&Known> = shared.iter().chain(&own).collect();
@@ -132,10 +132,10 @@ fn play(arena: &Arena, shared: &[Known], stream: &Stream, (seed, turns): (u64, u
                     continue;
                 }
                 sets += 1;
-                let read = Read(&all[a].buffer);
+                let read = Input(&all[a].buffer);
                 let (from, mut to) = match access {
-                    0 => working_set(stream, (read, Update(&all[b].buffer))).unwrap(),
-                    _ => working_set(stream, (read, Write(&all[b].buffer))).unwrap(),
+                    0 => working_set(stream, (read, InOut(&all[b].buffer))).unwrap(),
+                    _ => working_set(stream, (read, Output(&all[b].buffer))).unwrap(),
                 };
                 all[a].check(from.view());
                 if access == 0 {
@@ -146,7 +146,7 @@ fn play(arena: &Arena, shared: &[Known], stream: &Stream, (seed, turns): (u64, u
                 if dice.below(4) == 0 {
                     drop(from);
                     // A set beside a held one is granted at once, or refused.
-                    match working_set(stream, Read(&all[a].buffer)) {
+                    match working_set(stream, Input(&all[a].buffer)) {
                         Ok(again) => all[a].check(again.view()),
                         Err(Error::WouldDeadlock { .. }) => {}
                         Err(other) => panic!("{other}"),
@@ -225,13 +225,13 @@ fn run_pass(
     for (step, uses) in pass.iter().enumerate() {
         let of = |wanted| uses.iter().filter(move |(_, access)| *access == wanted);
         let reads: Vec<_> = of(Access::Read)
-            .map(|(at, _)| Read(&buffers[*at].buffer))
+            .map(|(at, _)| Input(&buffers[*at].buffer))
             .collect();
         let writes: Vec<_> = of(Access::Write)
-            .map(|(at, _)| Write(&buffers[*at].buffer))
+            .map(|(at, _)| Output(&buffers[*at].buffer))
             .collect();
         let updates: Vec<_> = of(Access::ReadWrite)
-            .map(|(at, _)| Update(&buffers[*at].buffer))
+            .map(|(at, _)| InOut(&buffers[*at].buffer))
             .collect();
         let (reads, writes, updates) = working_set(stream, (reads, writes, updates))?;
         for (guard, (at, _)) in reads.iter().zip(of(Access::Read)) {
@@ -393,7 +393,7 @@ fn passes_beside_another_thread_see_the_right_bytes() {
         let pass = random_pass(&mut dice, &roles);
         let stream = &machine.stream;
         let all = || {
-            let read = working_set(stream, Read(&dropped.buffer))?;
+            let read = working_set(stream, Input(&dropped.buffer))?;
             dropped.check(read.view());
             drop(read);
             run_pass(stream, &buffers, &pass, 1000)

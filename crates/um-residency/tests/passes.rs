@@ -10,7 +10,7 @@ use um_backend::cuda_um::{UnifiedBuffer, buffer::TransferOptions};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, kernels::Saxpy};
 use um_residency::{
-    Arena, Error, Homed, Link, Plan, Planned, Program, Read, Role, Update, Write, working_set,
+    Arena, Error, Homed, InOut, Input, Link, Output, Plan, Planned, Program, Role, working_set,
 };
 
 /// A stack of layers: forward, and backward in the reverse order, with one activation for each layer.
@@ -72,9 +72,9 @@ impl<'m> Stack<'m> {
         for (layer, weight) in self.weights.iter().enumerate() {
             let before = layer
                 .checked_sub(1)
-                .map(|before| Read(&self.activations[before]));
+                .map(|before| Input(&self.activations[before]));
             let before: Vec<_> = before.into_iter().collect();
-            let set = (before, Read(weight), Write(&self.activations[layer]));
+            let set = (before, Input(weight), Output(&self.activations[layer]));
             let (before, weight, mut to) = working_set(stream, set)?;
             match before.first() {
                 Some(before) => stream.copy(&before.view(), &mut to.view_mut())?,
@@ -84,9 +84,9 @@ impl<'m> Stack<'m> {
         }
         for (layer, weight) in self.weights.iter().enumerate().rev() {
             let set = (
-                Read(weight),
-                Read(&self.activations[layer]),
-                Update(&self.gradients[layer]),
+                Input(weight),
+                Input(&self.activations[layer]),
+                InOut(&self.gradients[layer]),
             );
             let (_weight, activation, mut gradient) = working_set(stream, set)?;
             self.add(&activation.view(), &mut gradient.view_mut())?;
@@ -271,7 +271,7 @@ fn a_run_that_leaves_its_plan_is_correct_and_says_where() {
     let run = |planned: &mut Planned, extra: bool| {
         let pass = || {
             if extra {
-                drop(working_set(&machine.stream, Read(&stack.weights[3]))?);
+                drop(working_set(&machine.stream, Input(&stack.weights[3]))?);
             }
             stack.pass()
         };
@@ -317,7 +317,7 @@ fn passes_and_programs_that_do_not_fit() {
         let is_refused = |error: Error| error.to_string().contains("another runtime");
         let alone = stack.arena.record(stream, || ()).map(drop);
         assert!(is_refused(alone.unwrap_err()));
-        let within = || working_set(stream, Read(&stack.weights[0])).map(drop);
+        let within = || working_set(stream, Input(&stack.weights[0])).map(drop);
         let (within, _) = stack.arena.record(&machine.stream, within).unwrap();
         assert!(is_refused(within.unwrap_err()));
         let mut planned = Planned::new(&stack.arena, program.clone(), plan.clone()).unwrap();
@@ -366,10 +366,10 @@ fn contents_that_a_plan_dropped_are_not_read() {
         made("2", Role::ReadWrite),
     );
     let pass = || {
-        working_set(stream, Write(&scratch))?
+        working_set(stream, Output(&scratch))?
             .view_mut()
             .fill_on(1, stream)?;
-        drop(working_set(stream, (Update(&one), Update(&two)))?);
+        drop(working_set(stream, (InOut(&one), InOut(&two)))?);
         Ok::<(), Error>(())
     };
     let (done, program) = arena.record(stream, pass).unwrap();
@@ -377,14 +377,14 @@ fn contents_that_a_plan_dropped_are_not_read() {
     let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
     let mut planned = Planned::new(&arena, program, plan).unwrap();
     planned.run(stream, pass).unwrap().unwrap();
-    let refused = working_set(stream, Read(&scratch)).unwrap_err();
+    let refused = working_set(stream, Input(&scratch)).unwrap_err();
     assert!(
         matches!(refused, Error::ContentsGone { last_step: 0, .. }),
         "{refused}"
     );
     assert!(scratch.to_vec().unwrap_err().to_string().contains("gone"));
-    drop(working_set(stream, Write(&scratch)).unwrap());
-    drop(working_set(stream, Read(&scratch)).unwrap());
+    drop(working_set(stream, Output(&scratch)).unwrap());
+    drop(working_set(stream, Input(&scratch)).unwrap());
     planned.run(stream, pass).unwrap().unwrap();
     // A write of a part does not bring the rest back.
     let refused = scratch.copy_from_host_at(0, &[]).unwrap_err();
@@ -408,13 +408,13 @@ fn contents_that_a_plan_dropped_stay_gone_in_the_next_pass() {
     let (arena, stream) = (machine.arena(2), &machine.stream);
     let (scratch, others) = scratch_beside_others(&arena);
     let pass = || {
-        working_set(stream, Write(&scratch))?
+        working_set(stream, Output(&scratch))?
             .view_mut()
             .fill_on(1, stream)?;
-        drop(working_set(stream, Read(&scratch))?);
+        drop(working_set(stream, Input(&scratch))?);
         others
             .iter()
-            .try_for_each(|other| working_set(stream, Read(other)).map(drop))
+            .try_for_each(|other| working_set(stream, Input(other)).map(drop))
     };
     let (done, program) = arena.record(stream, pass).unwrap();
     done.unwrap();
@@ -423,9 +423,9 @@ fn contents_that_a_plan_dropped_stay_gone_in_the_next_pass() {
     let is_gone = |found| matches!(found, Err(Error::ContentsGone { last_step: 1, .. }));
     for _ in 0..2 {
         planned.run(stream, pass).unwrap().unwrap();
-        let read = || working_set(stream, Read(&scratch)).map(drop);
+        let read = || working_set(stream, Input(&scratch)).map(drop);
         assert!(is_gone(planned.run(stream, read).unwrap()));
-        let update = || working_set(stream, Update(&scratch)).map(drop);
+        let update = || working_set(stream, InOut(&scratch)).map(drop);
         assert!(is_gone(planned.run(stream, update).unwrap()));
         assert!(scratch.to_vec().is_err());
     }
@@ -441,14 +441,14 @@ fn the_first_use_of_a_scratch_buffer_reads_no_other_buffer() {
         let found = std::cell::RefCell::new(Vec::new());
         let pass = || {
             let read = match updates {
-                true => working_set(stream, Update(&scratch))?.to_vec()?,
-                false => working_set(stream, Read(&scratch))?.to_vec()?,
+                true => working_set(stream, InOut(&scratch))?.to_vec()?,
+                false => working_set(stream, Input(&scratch))?.to_vec()?,
             };
             found.borrow_mut().push(read);
-            drop(working_set(stream, Update(&scratch))?);
+            drop(working_set(stream, InOut(&scratch))?);
             others
                 .iter()
-                .try_for_each(|other| working_set(stream, Read(other)).map(drop))
+                .try_for_each(|other| working_set(stream, Input(other)).map(drop))
         };
         let (done, program) = arena.record(stream, pass).unwrap();
         done.unwrap();
@@ -478,10 +478,10 @@ fn slots_that_were_taken_ahead_have_no_contents() {
     let result = made("result", Role::ReadWrite);
     let (one, two) = (made("1", Role::ReadOnly), made("2", Role::ReadOnly));
     let pass = || {
-        working_set(stream, Write(&result))?
+        working_set(stream, Output(&result))?
             .view_mut()
             .fill_on(7, stream)?;
-        drop(working_set(stream, (Read(&one), Read(&two)))?);
+        drop(working_set(stream, (Input(&one), Input(&two)))?);
         Ok::<(), Error>(())
     };
     let (done, program) = arena.record(stream, pass).unwrap();
@@ -493,14 +493,14 @@ fn slots_that_were_taken_ahead_have_no_contents() {
     assert!(result.is_resident(), "the next pass has taken its slot");
     assert_eq!(result.read_one(3).unwrap(), 7);
     // It leaves again, and the slots are those of others.
-    drop(working_set(stream, (Read(&one), Read(&two))).unwrap());
+    drop(working_set(stream, (Input(&one), Input(&two))).unwrap());
     for _ in 0..3 {
-        let guard = working_set(stream, Read(&result)).unwrap();
+        let guard = working_set(stream, Input(&result)).unwrap();
         assert_eq!(guard.to_vec().unwrap(), vec![7; SLOT]);
     }
     planned.run(stream, pass).unwrap().unwrap();
     let read = || {
-        working_set(stream, Read(&result))
+        working_set(stream, Input(&result))
             .unwrap()
             .to_vec()
             .unwrap()
@@ -518,7 +518,7 @@ fn a_pass_that_panics_ends() {
     let (program, plan) = stack.record(Link::pcie5());
     let mut planned = Planned::new(&stack.arena, program, plan).unwrap();
     let panics = || -> () {
-        drop(working_set(&machine.stream, Read(&stack.weights[0])).unwrap());
+        drop(working_set(&machine.stream, Input(&stack.weights[0])).unwrap());
         std::panic::resume_unwind(Box::new("on purpose"));
     };
     let run = std::panic::AssertUnwindSafe(|| planned.run(&machine.stream, panics));
@@ -539,7 +539,7 @@ fn a_recorded_pass_keeps_its_buffers() {
     let arena = machine.arena(2);
     let pass = || {
         let buffer = Homed::<u32>::zeroed(&arena, SLOT, Role::ReadOnly).unwrap();
-        drop(working_set(&machine.stream, Read(&buffer)).unwrap());
+        drop(working_set(&machine.stream, Input(&buffer)).unwrap());
     };
     let refused = arena.record(&machine.stream, pass).unwrap_err();
     assert!(
@@ -559,7 +559,7 @@ fn a_plan_does_not_take_a_new_buffer_for_a_dropped_one() {
         buffer
     };
     let first = made(1u32);
-    let pass = || working_set(stream, Read(&first)).map(drop);
+    let pass = || working_set(stream, Input(&first)).map(drop);
     let (done, program) = arena.record(stream, pass).unwrap();
     done.unwrap();
     let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
@@ -567,7 +567,7 @@ fn a_plan_does_not_take_a_new_buffer_for_a_dropped_one() {
     planned.run(stream, pass).unwrap().unwrap();
     drop(first);
     let second = made(2);
-    let pass = || working_set(stream, Read(&second)).map(drop);
+    let pass = || working_set(stream, Input(&second)).map(drop);
     let refused = planned.run(stream, pass).unwrap_err();
     assert!(
         matches!(refused, Error::UnknownBuffer { found: 0, .. }),

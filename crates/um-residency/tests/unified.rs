@@ -9,7 +9,7 @@ use um_backend::cuda_um::{
 use um_backend::kernels::Saxpy;
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError};
-use um_residency::{Error, Homed, Read, Role, Update, working_set};
+use um_residency::{Error, Homed, InOut, Input, Role, working_set};
 
 /// The sums of all layers, in an arena with place for three of them and the sum, whatever memory the unified buffers have.
 #[test]
@@ -37,14 +37,14 @@ fn unified_buffers_larger_than_the_budget_take_turns() {
                 return;
             };
             for layer in &layers {
-                let (layer, mut sum) = working_set(stream, (Read(layer), Update(&sum))).unwrap();
+                let (layer, mut sum) = working_set(stream, (Input(layer), InOut(&sum))).unwrap();
                 saxpy.launch(stream, 1.0, &layer, &mut sum).unwrap();
             }
             assert_eq!(sum.to_vec().unwrap(), vec![21.0; SLOT]);
             assert_eq!(arena.stats().peak_bytes, arena.budget_bytes());
             sum.copy_from_host_at(3, &[7.0]).unwrap();
             assert!(!sum.is_resident());
-            let found = working_set(stream, Read(&sum)).unwrap().to_vec();
+            let found = working_set(stream, Input(&sum)).unwrap().to_vec();
             assert_eq!(found.unwrap()[2..5], [21.0, 7.0, 21.0]);
         }
     });
@@ -68,7 +68,7 @@ fn the_pages_stay_on_the_host() {
     let buffer = Homed::from_unified(&arena, home, Role::ReadWrite).unwrap();
     assert!(machine.sim.is_none() || free() == before);
     for value in [5, 6, 7] {
-        let mut guard = working_set(stream, Update(&buffer)).unwrap();
+        let mut guard = working_set(stream, InOut(&buffer)).unwrap();
         assert_eq!(guard.to_vec().unwrap(), vec![value; SLOT]);
         guard.view_mut().fill_on(value + 1, stream).unwrap();
         drop(guard);
@@ -87,7 +87,7 @@ fn a_unified_home_has_the_limits_of_other_homes() {
     let below = machine.device.as_cuda_um();
     let home = UnifiedBuffer::from_slice(below, &[1u32; 9]).unwrap();
     let mut buffer = Homed::from_unified(&arena, home, Role::ReadOnly).unwrap();
-    let refused = working_set(stream, Update(&buffer)).unwrap_err();
+    let refused = working_set(stream, InOut(&buffer)).unwrap_err();
     assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
     let refused = buffer.set_read_once(true).unwrap_err();
     assert!(matches!(refused, Error::NotInPlace { .. }), "{refused}");

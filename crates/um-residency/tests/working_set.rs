@@ -17,7 +17,7 @@ use support::{MIB, Machine, SLOT, each_machine};
 use um_backend::cuda_um::PinnedBuffer;
 use um_backend::sim::{Builder, Gpu};
 use um_backend::{Buffer, CudaError, kernels::Saxpy};
-use um_residency::{Arena, Budget, Error, Homed, Read, Role, Update, Write, working_set};
+use um_residency::{Arena, Budget, Error, Homed, InOut, Input, Output, Role, working_set};
 
 fn homed(arena: &Arena, value: u32, slots: usize, role: Role) -> Homed<u32> {
     Homed::from_slice(arena, &vec![value; slots * SLOT], role).unwrap()
@@ -40,7 +40,7 @@ fn contents_survive_as_buffers_take_turns() {
             .collect();
         for round in 0..3 {
             for buffer in &buffers {
-                let mut guard = working_set(stream, Update(buffer)).unwrap();
+                let mut guard = working_set(stream, InOut(buffer)).unwrap();
                 let first = guard.to_vec().unwrap()[SLOT / 2];
                 guard.view_mut().fill_on(first + 10, stream).unwrap();
             }
@@ -54,7 +54,7 @@ fn contents_survive_as_buffers_take_turns() {
         }
         buffers[0].fill(3).unwrap();
         assert_eq!(
-            working_set(stream, Read(&buffers[0]))
+            working_set(stream, Input(&buffers[0]))
                 .unwrap()
                 .to_vec()
                 .unwrap(),
@@ -79,7 +79,7 @@ fn the_host_does_not_wait() {
     machine.device.synchronize().unwrap();
     let paused = sim.pause();
     for (input, sum) in input.iter().zip(&sums) {
-        let (from, mut to) = working_set(stream, (Read(input), Write(sum))).unwrap();
+        let (from, mut to) = working_set(stream, (Input(input), Output(sum))).unwrap();
         stream.copy(&from.view(), &mut to.view_mut()).unwrap();
     }
     assert_eq!(
@@ -101,24 +101,24 @@ fn clean_contents_are_dropped_and_written_ones_go_home() {
         homed(&arena, 2, 1, Role::ReadWrite),
     );
     let scratch = Homed::<u32>::zeroed(&arena, SLOT, Role::Scratch).unwrap();
-    drop(working_set(stream, Read(&clean)).unwrap());
-    drop(working_set(stream, Update(&dirty)).unwrap());
+    drop(working_set(stream, Input(&clean)).unwrap());
+    drop(working_set(stream, InOut(&dirty)).unwrap());
     assert_eq!(
         (arena.stats().in_bytes, arena.stats().out_bytes),
         (4 * MIB, 0)
     );
-    drop(working_set(stream, Read(&clean)).unwrap());
+    drop(working_set(stream, Input(&clean)).unwrap());
     assert_eq!(
         (arena.stats().in_bytes, arena.stats().out_bytes),
         (6 * MIB, 2 * MIB)
     );
-    drop(working_set(stream, Write(&dirty)).unwrap());
+    drop(working_set(stream, Output(&dirty)).unwrap());
     assert_eq!(
         arena.stats().in_bytes,
         6 * MIB,
         "a write needs no old contents"
     );
-    let guard = working_set(stream, Read(&scratch)).unwrap();
+    let guard = working_set(stream, Input(&scratch)).unwrap();
     assert_eq!(
         guard.to_vec().unwrap(),
         vec![0; SLOT],
@@ -135,7 +135,7 @@ fn a_set_beyond_the_budget_is_refused_before_any_transfer() {
             homed(&arena, 1, 2, Role::ReadOnly),
             homed(&arena, 2, 2, Role::ReadWrite),
         );
-        let refused = working_set(stream, (Read(&a), Read(&b))).unwrap_err();
+        let refused = working_set(stream, (Input(&a), Input(&b))).unwrap_err();
         assert!(
             matches!(refused, Error::OverBudget { needed_bytes, budget_bytes } if (needed_bytes, budget_bytes) == (8 * MIB, 6 * MIB)),
             "{refused}"
@@ -146,16 +146,16 @@ fn a_set_beyond_the_budget_is_refused_before_any_transfer() {
             text.contains("8388608") && text.contains("6291456"),
             "{text}"
         );
-        let refused = working_set(stream, Write(&a)).unwrap_err();
+        let refused = working_set(stream, Output(&a)).unwrap_err();
         assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
-        let refused = working_set(stream, (Read(&b), Update(&b))).unwrap_err();
+        let refused = working_set(stream, (Input(&b), InOut(&b))).unwrap_err();
         assert!(matches!(refused, Error::Twice { .. }), "{refused}");
-        let (one, two) = working_set(stream, (Read(&b), Read(&b))).unwrap();
+        let (one, two) = working_set(stream, (Input(&b), Input(&b))).unwrap();
         assert_eq!(one.len() + two.len(), 4 * SLOT);
         let other = homed(&machine.arena(1), 1, 1, Role::ReadOnly);
-        let refused = working_set(stream, [Read(&a), Read(&other)]).unwrap_err();
+        let refused = working_set(stream, [Input(&a), Input(&other)]).unwrap_err();
         assert!(matches!(refused, Error::Arenas { .. }), "{refused}");
-        let none: Vec<Read<'_, u32>> = Vec::new();
+        let none: Vec<Input<'_, u32>> = Vec::new();
         assert!(matches!(
             working_set(stream, none).unwrap_err(),
             Error::Arenas { .. }
@@ -196,11 +196,12 @@ fn a_set_is_packed_if_its_own_buffers_are_in_the_way() {
         .collect();
     let large = homed(&arena, 9, 2, Role::ReadWrite);
     for buffer in &small {
-        let mut guard = working_set(stream, Update(buffer)).unwrap();
+        let mut guard = working_set(stream, InOut(buffer)).unwrap();
         let value = guard.to_vec().unwrap()[0];
         guard.view_mut().fill_on(value + 20, stream).unwrap();
     }
-    let (a, b, c) = working_set(stream, (Read(&small[1]), Read(&large), Read(&small[3]))).unwrap();
+    let (a, b, c) =
+        working_set(stream, (Input(&small[1]), Input(&large), Input(&small[3]))).unwrap();
     assert_eq!(
         [
             a.to_vec().unwrap()[7],
@@ -220,7 +221,7 @@ fn guards_are_arguments_of_kernels() {
     let saxpy = Saxpy::load(machine.device.as_cuda_um()).unwrap();
     let x = Homed::from_slice(&arena, &vec![2.0f32; SLOT], Role::ReadOnly).unwrap();
     let y = Homed::from_slice(&arena, &vec![1.0f32; SLOT], Role::ReadWrite).unwrap();
-    let (from, mut to) = working_set(stream, (Read(&x), Update(&y))).unwrap();
+    let (from, mut to) = working_set(stream, (Input(&x), InOut(&y))).unwrap();
     saxpy.launch(stream, 3.0, &from, &mut to).unwrap();
     drop((from, to));
     assert_eq!(y.to_vec().unwrap(), vec![7.0; SLOT]);
@@ -232,24 +233,24 @@ fn the_least_recently_used_leaves_unless_its_use_is_announced() {
     let (arena, stream) = (machine.arena(2), &machine.stream);
     let [a, b, c] = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadOnly));
     for buffer in [&a, &b, &c] {
-        drop(working_set(stream, Read(buffer)).unwrap());
+        drop(working_set(stream, Input(buffer)).unwrap());
     }
     assert_eq!(
         [&a, &b, &c].map(|buffer| buffer.is_resident()),
         [false, true, true]
     );
-    arena.announce(&Read(&a)).unwrap();
-    arena.announce(&Read(&b)).unwrap();
-    drop(working_set(stream, Read(&a)).unwrap());
+    arena.announce(&Input(&a)).unwrap();
+    arena.announce(&Input(&b)).unwrap();
+    drop(working_set(stream, Input(&a)).unwrap());
     assert_eq!(
         [&a, &b, &c].map(|buffer| buffer.is_resident()),
         [true, true, false]
     );
     // An announced buffer comes before its set asks for it, if there is room.
     let before = arena.stats().misses;
-    arena.announce(&Read(&c)).unwrap();
-    drop(working_set(stream, Read(&b)).unwrap());
-    drop(working_set(stream, Read(&c)).unwrap());
+    arena.announce(&Input(&c)).unwrap();
+    drop(working_set(stream, Input(&b)).unwrap());
+    drop(working_set(stream, Input(&c)).unwrap());
     assert_eq!(arena.stats().misses, before, "it was there");
     arena.forget_announced();
 }
@@ -260,12 +261,12 @@ fn a_thread_never_waits_for_itself() {
     let (arena, stream) = (machine.arena(2), &machine.stream);
     let [a, b, c] = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadWrite));
     let (first, second) = (
-        working_set(stream, Read(&a)).unwrap(),
-        working_set(stream, Update(&b)).unwrap(),
+        working_set(stream, Input(&a)).unwrap(),
+        working_set(stream, InOut(&b)).unwrap(),
     );
     for refused in [
-        working_set(stream, Read(&c)).map(drop),
-        working_set(stream, Update(&a)).map(drop),
+        working_set(stream, Input(&c)).map(drop),
+        working_set(stream, InOut(&a)).map(drop),
     ] {
         let refused = refused.unwrap_err();
         assert!(
@@ -279,7 +280,7 @@ fn a_thread_never_waits_for_itself() {
     ));
     assert_eq!(a.to_vec().unwrap(), vec![1; SLOT], "which is only read");
     drop(first);
-    drop(working_set(stream, Read(&c)).unwrap());
+    drop(working_set(stream, Input(&c)).unwrap());
     drop(second);
 }
 
@@ -292,10 +293,10 @@ fn a_thread_waits_for_the_guards_of_another() {
         homed(&arena, 2, 1, Role::ReadWrite),
     );
     let (done, is_done) = mpsc::channel();
-    let mut guard = working_set(stream, Update(&a)).unwrap();
+    let mut guard = working_set(stream, InOut(&a)).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let guard = working_set(stream, Read(&b)).unwrap();
+            let guard = working_set(stream, Input(&b)).unwrap();
             done.send(guard.to_vec().unwrap()[0]).unwrap();
         });
         assert!(is_done.recv_timeout(Duration::from_millis(50)).is_err());
@@ -318,14 +319,14 @@ fn a_forgotten_guard_keeps_its_slots() {
         homed(&arena, 1, 1, Role::ReadWrite),
         homed(&arena, 2, 2, Role::ReadWrite),
     );
-    std::mem::forget(working_set(stream, Update(&a)).unwrap());
+    std::mem::forget(working_set(stream, InOut(&a)).unwrap());
     assert!(matches!(
         a.fill(3).unwrap_err(),
         CudaError::StorageInUse { .. }
     ));
     let whole = homed(&arena, 5, 3, Role::ReadOnly);
     let refused = || {
-        let refused = working_set(stream, Read(&whole)).map(drop).unwrap_err();
+        let refused = working_set(stream, Input(&whole)).map(drop).unwrap_err();
         assert!(
             matches!(refused, Error::OverBudget { needed_bytes, budget_bytes } if (needed_bytes, budget_bytes) == (6 * MIB, 4 * MIB)),
             "{refused}"
@@ -341,15 +342,15 @@ fn a_forgotten_guard_keeps_its_slots() {
     });
     refused();
     let small = homed(&arena, 6, 1, Role::ReadOnly);
-    let guard = working_set(stream, Read(&small)).unwrap();
+    let guard = working_set(stream, Input(&small)).unwrap();
     // At once, although this thread has a guard.
     thread::scope(|scope| {
         scope.spawn(refused);
     });
     drop(guard);
-    drop(working_set(stream, Update(&b)).unwrap());
+    drop(working_set(stream, InOut(&b)).unwrap());
     thread::scope(|scope| {
-        scope.spawn(|| drop(working_set(stream, Update(&b)).unwrap()));
+        scope.spawn(|| drop(working_set(stream, InOut(&b)).unwrap()));
     });
     assert!(holds(&b, 2));
     // The guard keeps the arena, so the machine is never free of leaks.
@@ -374,10 +375,10 @@ fn a_file_is_read_and_written_back() {
                 .unwrap()
         };
         let from = Homed::<u32>::from_file(&arena, open(), (4, SLOT), Role::ReadWrite).unwrap();
-        let guard = working_set(stream, Read(&from)).unwrap();
+        let guard = working_set(stream, Input(&from)).unwrap();
         assert_eq!(guard.to_vec().unwrap(), elements[1..=SLOT]);
         drop(guard);
-        working_set(stream, Update(&from))
+        working_set(stream, InOut(&from))
             .unwrap()
             .view_mut()
             .fill_on(8, stream)
@@ -459,25 +460,25 @@ fn a_failed_read_leaves_the_arena_as_it_was() {
         Homed::<u32>::from_file(&arena, file.reopen().unwrap(), (0, SLOT), Role::ReadOnly).unwrap();
     let other = homed(&arena, 4, 1, Role::ReadWrite);
     file.as_file().set_len(MIB).unwrap();
-    let refused = working_set(stream, (Update(&other), Read(&from))).unwrap_err();
+    let refused = working_set(stream, (InOut(&other), Input(&from))).unwrap_err();
     assert!(
         matches!(refused, Error::Cuda(CudaError::Io { .. })),
         "{refused}"
     );
     assert!(!from.is_resident());
     // The old elements were not transferred, and no work wrote new ones.
-    drop(working_set(stream, Update(&other)).unwrap());
+    drop(working_set(stream, InOut(&other)).unwrap());
     let scratch = homed(&arena, 5, 1, Role::Scratch);
     for buffer in [&other, &scratch] {
         let away = homed(&arena, 9, 2, Role::ReadOnly);
-        drop(working_set(stream, Read(&away)).unwrap());
-        working_set(stream, (Write(buffer), Read(&from))).unwrap_err();
+        drop(working_set(stream, Input(&away)).unwrap());
+        working_set(stream, (Output(buffer), Input(&from))).unwrap_err();
     }
     assert!(holds(&other, 4) && holds(&scratch, 5));
-    let elements = working_set(stream, Read(&scratch)).unwrap().to_vec();
+    let elements = working_set(stream, Input(&scratch)).unwrap().to_vec();
     assert_eq!(elements.unwrap(), vec![5; SLOT]);
     file.as_file().set_len(2 * MIB).unwrap();
-    let (_, guard) = working_set(stream, (Update(&other), Read(&from))).unwrap();
+    let (_, guard) = working_set(stream, (InOut(&other), Input(&from))).unwrap();
     assert_eq!(guard.to_vec().unwrap().len(), SLOT);
     drop(guard);
     assert!(holds(&other, 4));
@@ -490,10 +491,10 @@ fn an_empty_buffer_takes_no_slot_from_others() {
     let (arena, stream) = (machine.arena(1), &machine.stream);
     let [a, b] = [1, 2].map(|value| homed(&arena, value, 1, Role::ReadOnly));
     let empty = Homed::<u32>::zeroed(&arena, 0, Role::ReadWrite).unwrap();
-    drop(working_set(stream, Read(&a)).unwrap());
-    drop(working_set(stream, Read(&empty)).unwrap());
+    drop(working_set(stream, Input(&a)).unwrap());
+    drop(working_set(stream, Input(&empty)).unwrap());
     drop(empty);
-    drop(working_set(stream, Read(&b)).unwrap());
+    drop(working_set(stream, Input(&b)).unwrap());
     assert!(holds(&a, 1) && holds(&b, 2));
 }
 
@@ -511,14 +512,14 @@ fn a_thread_with_a_guard_does_not_wait_in_another_arena() {
     thread::scope(|scope| {
         let (b_there, stream) = (&b, &machine.stream);
         scope.spawn(move || {
-            let guard = working_set(stream, Update(b_there)).unwrap();
+            let guard = working_set(stream, InOut(b_there)).unwrap();
             first.send(()).unwrap();
             is_done.recv().unwrap();
             drop(guard);
         });
         is_first.recv().unwrap();
-        let guard = working_set(&machine.stream, Update(&a)).unwrap();
-        let refused = working_set(&machine.stream, Update(&b)).unwrap_err();
+        let guard = working_set(&machine.stream, InOut(&a)).unwrap();
+        let refused = working_set(&machine.stream, InOut(&b)).unwrap_err();
         assert!(
             matches!(refused, Error::WouldDeadlock { held: 1, .. }),
             "{refused}"
@@ -533,9 +534,9 @@ fn announcements_are_of_buffers_of_the_arena() {
     let machine = Machine::new(Gpu::H200);
     let (arena, other) = (machine.arena(1), machine.arena(1));
     let buffer = homed(&other, 1, 1, Role::ReadOnly);
-    let refused = arena.announce(&Read(&buffer)).unwrap_err();
+    let refused = arena.announce(&Input(&buffer)).unwrap_err();
     assert!(matches!(refused, Error::Arenas { .. }), "{refused}");
-    other.announce(&Read(&buffer)).unwrap();
+    other.announce(&Input(&buffer)).unwrap();
 }
 
 /// A write of the host that fails loses no contents: those of the arena are written back later.
@@ -550,23 +551,23 @@ fn a_failed_write_of_the_host_keeps_the_arenas_contents() {
     file.set_len(2 * MIB).unwrap();
     rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::WRITE).unwrap();
     let mut buffer = Homed::<u32>::from_file(&arena, file, (0, SLOT), Role::ReadWrite).unwrap();
-    let mut guard = working_set(stream, Update(&buffer)).unwrap();
+    let mut guard = working_set(stream, InOut(&buffer)).unwrap();
     guard.view_mut().fill_on(8, stream).unwrap();
     drop(guard);
     let refused = buffer.copy_from_host(&vec![9; SLOT]).unwrap_err();
     assert!(matches!(refused, CudaError::Io { .. }), "{refused}");
     assert!(buffer.copy_from_host_at(3, &[9]).is_err());
-    let guard = working_set(stream, Read(&buffer)).unwrap();
+    let guard = working_set(stream, Input(&buffer)).unwrap();
     assert_eq!(guard.to_vec().unwrap(), vec![8; SLOT]);
     drop(guard);
     // It cannot leave, and the set that needs its slots changes nothing.
     let large = homed(&arena, 5, 2, Role::ReadOnly);
-    let refused = working_set(stream, Read(&large)).unwrap_err();
+    let refused = working_set(stream, Input(&large)).unwrap_err();
     assert!(
         matches!(refused, Error::Cuda(CudaError::Io { .. })),
         "{refused}"
     );
-    let guard = working_set(stream, Read(&buffer)).unwrap();
+    let guard = working_set(stream, Input(&buffer)).unwrap();
     assert_eq!(guard.to_vec().unwrap(), vec![8; SLOT]);
 }
 
@@ -579,14 +580,14 @@ fn the_link_of_any_arena_is_measured() {
         let arena = machine.arena(slots);
         let all = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadWrite));
         for buffer in &all {
-            let mut guard = working_set(stream, Update(buffer)).unwrap();
+            let mut guard = working_set(stream, InOut(buffer)).unwrap();
             guard.view_mut().fill_on(7, stream).unwrap();
         }
         let link = arena.measure_link().unwrap();
         assert!(link.in_bytes_per_second > 1e9, "{link:?}");
         assert!(slots > 1 || link.both_ways == 1.0, "{link:?}");
         assert!(all.iter().all(|buffer| holds(buffer, 7)), "{slots}");
-        let guard = working_set(stream, Read(&all[0])).unwrap();
+        let guard = working_set(stream, Input(&all[0])).unwrap();
         match arena.measure_link() {
             Ok(_) => assert!(slots > 2),
             Err(refused) => assert!(
@@ -610,8 +611,8 @@ fn an_empty_file_is_a_home() {
     let (arena, stream) = (machine.arena(1), &machine.stream);
     let file = tempfile::tempfile().unwrap();
     let empty = Homed::<u32>::from_file(&arena, file, (0, 0), Role::ReadWrite).unwrap();
-    assert!(working_set(stream, Update(&empty)).unwrap().is_empty());
-    drop(working_set(stream, Read(&empty)).unwrap());
+    assert!(working_set(stream, InOut(&empty)).unwrap().is_empty());
+    drop(working_set(stream, Input(&empty)).unwrap());
     assert!(empty.to_vec().unwrap().is_empty());
 }
 
@@ -620,7 +621,7 @@ fn a_stream_of_another_runtime_is_refused() {
     each_machine(|machine| {
         let other = Machine::built(Builder::from_env().unwrap().gpu(Gpu::H200));
         let data = Homed::from_slice(&machine.arena(1), &[1u32; 4], Role::ReadOnly).unwrap();
-        let error = working_set(&other.stream, Read(&data))
+        let error = working_set(&other.stream, Input(&data))
             .map(drop)
             .unwrap_err();
         assert!(

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::time::Duration;
 use um_backend::Buffer as _;
 use um_backend::cuda_um::{Oversubscription, UnifiedBuffer, UnifiedOptions};
-use um_residency::{Arena, Budget, Homed, Link, Planned, Read, Report, Role, Update, working_set};
+use um_residency::{Arena, Budget, Homed, InOut, Input, Link, Planned, Report, Role, working_set};
 
 /// Where the weights are while they are not in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -86,9 +86,9 @@ impl<'s, 'b> Layers<'s, 'b> {
         let stack = self.stack;
         for layer in stack.shape.steps() {
             let set = (
-                Read(&self.weights[layer]),
-                Read(&self.idle),
-                Update(&self.sum),
+                Input(&self.weights[layer]),
+                Input(&self.idle),
+                InOut(&self.sum),
             );
             let (weights, idle, mut sum) = working_set(&stack.stream, set)?;
             stack.step(&weights, idle.view(), sum.view_mut())?;
