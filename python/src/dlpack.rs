@@ -5,7 +5,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use um_backend::{CudaBackend, CudaBuffer, PinnedBuffer, Stream, UnifiedBuffer};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
-use um_dlpack::{ExportOptions, Imported, Ordering, Target};
+use um_dlpack::{ConsumerOrder, ExportOptions, Imported, Target};
 
 use crate::array::{Array, MOST_EXTENTS};
 use crate::backend::backend;
@@ -178,9 +178,9 @@ fn tensor<'py, M: Form>(
     options.read_only = array.read_only;
     options.is_copied = is_copied;
     options.ordering = match consumer {
-        Consumer::Waits => Ordering::Wait,
-        Consumer::On(stream) => Ordering::Stream(stream),
-        Consumer::OrdersItself => Ordering::Consumer,
+        Consumer::Waits => ConsumerOrder::Wait,
+        Consumer::On(stream) => ConsumerOrder::Stream(stream),
+        Consumer::OrdersItself => ConsumerOrder::Consumer,
     };
     let exported = py.detach(|| {
         array.keep_fault_handler();

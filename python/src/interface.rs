@@ -4,7 +4,7 @@
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
-use um_dlpack::Ordering;
+use um_dlpack::ConsumerOrder;
 
 use crate::array::Array;
 use crate::dtype;
@@ -17,7 +17,7 @@ pub(crate) fn cuda<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, P
     let stream = array.backend.device().stream();
     let address = py.detach(|| {
         // SAFETY: as for exports through DLPack; a consumer keeps the array alive by a reference.
-        let address = unsafe { array.buffer.export_address(Ordering::Stream(stream)) };
+        let address = unsafe { array.buffer.export_address(ConsumerOrder::Stream(stream)) };
         address.map(|address| address.expose_provenance())
     });
     let address = match address {

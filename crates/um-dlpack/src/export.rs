@@ -17,7 +17,7 @@ use crate::buffer::DlpackBuffer;
 use crate::dtype::to_dlpack;
 use crate::error::{Error, Result};
 use crate::layout::extents;
-use crate::order::Ordering;
+use crate::order::ConsumerOrder;
 
 /// The device type of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,8 +54,8 @@ pub struct ExportOptions<'a> {
     pub read_only: bool,
     /// Whether the memory is a copy that only the consumer has. Default: it is none.
     pub is_copied: bool,
-    /// The order of work. Default: [`Ordering::Wait`].
-    pub ordering: Ordering<'a>,
+    /// The order of work. Default: [`ConsumerOrder::Wait`].
+    pub ordering: ConsumerOrder<'a>,
 }
 
 impl Default for ExportOptions<'_> {
@@ -64,7 +64,7 @@ impl Default for ExportOptions<'_> {
             target: None,
             read_only: false,
             is_copied: false,
-            ordering: Ordering::Wait,
+            ordering: ConsumerOrder::Wait,
         }
     }
 }
@@ -120,7 +120,7 @@ impl DlpackBuffer {
     ///
     /// # Errors
     /// As for [`export`](Self::export).
-    pub unsafe fn export_address(&self, ordering: Ordering<'_>) -> Result<*const c_void> {
+    pub unsafe fn export_address(&self, ordering: ConsumerOrder<'_>) -> Result<*const c_void> {
         let (_, data) = place(self.storage(), Some(Target::Cuda))?;
         ordering.apply(self.storage())?;
         self.lend()?.for_good();

@@ -25,5 +25,5 @@ pub use dtype::{from_dlpack, to_dlpack};
 pub use error::{Error, Result};
 pub use export::{ExportOptions, Target};
 pub use import::{Imported, import, import_owned};
-pub use order::Ordering;
+pub use order::ConsumerOrder;
 pub use returns::settle;

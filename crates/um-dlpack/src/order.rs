@@ -13,7 +13,7 @@ use crate::error::Result;
 
 /// The order of the work before an export and the consumer's work.
 #[derive(Debug, Clone, Copy)]
-pub enum Ordering<'a> {
+pub enum ConsumerOrder<'a> {
     /// The call waits until earlier work on the memory is done.
     Wait,
     /// Later work on the stream, which is the consumer's, comes after earlier work on the memory.
@@ -22,7 +22,7 @@ pub enum Ordering<'a> {
     Consumer,
 }
 
-impl Ordering<'_> {
+impl ConsumerOrder<'_> {
     /// Orders the work. The consumer's stream is used only during the call: the consumer may destroy it later.
     pub(crate) fn apply(self, storage: &SharedBuffer) -> Result<()> {
         let Some(device) = storage.device().cuda() else {

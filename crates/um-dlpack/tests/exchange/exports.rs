@@ -4,7 +4,7 @@ use um_backend::BufferKind;
 use um_backend::BufferKind::{Cuda, Host, Pinned, Unified};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use um_dlpack::{Error, Ordering, Target};
+use um_dlpack::{ConsumerOrder, Error, Target};
 
 use cuda_um_testkit::{calls, is_concurrent};
 
@@ -131,7 +131,7 @@ fn the_consumers_stream_waits_for_earlier_work() {
         let ours = [backend.device().stream(), &second][order as usize / 32];
         guard.typed_mut::<u32>().unwrap().fill_on(7, ours).unwrap();
         drop(guard);
-        let ordering = Ordering::Stream(&theirs);
+        let ordering = ConsumerOrder::Stream(&theirs);
         let tensor = export_as(&buffer, |options| {
             options.target = Some(Target::Cuda);
             options.ordering = ordering;
@@ -177,8 +177,10 @@ fn without_a_stream_the_call_waits_and_minus_one_orders_nothing() {
             .unwrap()
             .fill(9)
             .unwrap();
-        let tensor: Managed<DLManagedTensorVersioned> =
-            export_as(&buffer, |options| options.ordering = Ordering::Consumer).unwrap();
+        let tensor: Managed<DLManagedTensorVersioned> = export_as(&buffer, |options| {
+            options.ordering = ConsumerOrder::Consumer
+        })
+        .unwrap();
         assert!(!backend.device().stream().is_idle().unwrap());
         drop(paused);
         drop(tensor);
@@ -243,7 +245,7 @@ fn an_empty_buffer_is_exported_as_each_device_type() {
             assert!(imported.buffer.is_empty() && imported.shape == [0, 4]);
         }
         // SAFETY: as above.
-        let address = unsafe { empty.export_address(Ordering::Wait) }.unwrap();
+        let address = unsafe { empty.export_address(ConsumerOrder::Wait) }.unwrap();
         assert!(address.is_null());
     }
     um_dlpack::settle().unwrap();
@@ -254,7 +256,7 @@ fn an_address_is_lent_for_good() {
     let (sim, backend) = machine();
     let buffer = buffer(&backend, Cuda);
     // SAFETY: nothing uses the address.
-    let address = unsafe { buffer.export_address(Ordering::Wait) }.unwrap();
+    let address = unsafe { buffer.export_address(ConsumerOrder::Wait) }.unwrap();
     assert!(!address.is_null());
     for _ in 0..3 {
         let before = calls(&sim, "cudaDeviceSynchronize");
@@ -262,7 +264,7 @@ fn an_address_is_lent_for_good() {
         assert!(calls(&sim, "cudaDeviceSynchronize") > before && buffer.is_exported());
     }
     // SAFETY: as above.
-    let refused = unsafe { super::buffer(&backend, Host).export_address(Ordering::Wait) };
+    let refused = unsafe { super::buffer(&backend, Host).export_address(ConsumerOrder::Wait) };
     assert!(matches!(refused, Err(Error::Target { .. })));
     drop(buffer);
     um_dlpack::settle().unwrap();

@@ -50,7 +50,7 @@ fn memory_is_freed_after_the_consumers_work() {
     let (sim, backend) = machine();
     let buffer = buffer(&backend, BufferKind::Cuda);
     // SAFETY: nothing uses the address.
-    unsafe { buffer.export_address(um_dlpack::Ordering::Wait) }.unwrap();
+    unsafe { buffer.export_address(um_dlpack::ConsumerOrder::Wait) }.unwrap();
     let before = cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize");
     drop(buffer);
     um_dlpack::settle().unwrap();
