@@ -5,7 +5,7 @@
 
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
-use cuda_um_plan::{Budget, Plan, Program};
+use cuda_um_plan::{Plan, PlanBudget, Program};
 use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto, svg};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -191,7 +191,7 @@ pub fn replay(bytes: &[u8]) {
 /// An accepted plan is not valid, or a program or plan changes when it is written and read.
 pub fn plan(bytes: &[u8]) {
     /// More than any seed needs, and few enough slots for a plan in a short time.
-    const BUDGET: Budget = Budget { bytes: 96 << 20 };
+    const BUDGET: PlanBudget = PlanBudget { bytes: 96 << 20 };
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };

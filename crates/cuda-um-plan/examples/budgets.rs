@@ -6,7 +6,7 @@
 //!
 //! The argument, if there is one, names a file for a drawing of the time over the budget.
 
-use cuda_um_plan::{Budget, Link, Program, Recipe};
+use cuda_um_plan::{Link, PlanBudget, Program, Recipe};
 use shapes::{forward, there_and_back, training, with_compute};
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ fn curve(link: Link) {
     let program = with_compute(&training(96), 0.05);
     let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
     let budgets: Vec<_> = (1..=16)
-        .map(|part| Budget {
+        .map(|part| PlanBudget {
             bytes: all / 16 * part,
         })
         .collect();
@@ -68,7 +68,7 @@ fn table(title: &str, program: &Program, link: Link) {
     for size in SIZES {
         for ratio in COMPUTE {
             let program = with_compute(program, ratio * all as f64 / link.in_bytes_per_second);
-            let budget = Budget {
+            let budget = PlanBudget {
                 bytes: (all as f64 / size) as u64,
             };
             row(&program, budget, link, all, size, ratio);
@@ -77,7 +77,7 @@ fn table(title: &str, program: &Program, link: Link) {
     println!();
 }
 
-fn row(program: &Program, budget: Budget, link: Link, all: u64, size: f64, ratio: f64) {
+fn row(program: &Program, budget: PlanBudget, link: Link, all: u64, size: f64, ratio: f64) {
     let plan = program.solve(budget, link).expect("the steps fit");
     plan.check(program).expect("a valid plan");
     let prediction = plan.prediction();
@@ -120,7 +120,7 @@ fn speed(link: Link) {
         for size in [1.33, 2.0, 4.0] {
             let program = with_compute(&program(layers), 1.0);
             let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
-            let budget = Budget {
+            let budget = PlanBudget {
                 bytes: (all as f64 / size) as u64,
             };
             let (mut wall, before) = (f64::MAX, cpu_ms());

@@ -4,7 +4,7 @@ mod ascent;
 mod gaps;
 mod prices;
 
-use crate::{Budget, Link, PlanError, Program, Repeat, Role, SLOT_BYTES};
+use crate::{Link, PlanBudget, PlanError, Program, Repeat, Role, SLOT_BYTES};
 use std::collections::BinaryHeap;
 
 /// What no plan beats, even one that splits buffers into bytes and knows no fragmentation.
@@ -35,14 +35,14 @@ impl Program {
     ///
     /// # Errors
     /// [`PlanError::Invalid`] for a program or link with values that are not allowed.
-    pub fn lower_bound(&self, budget: Budget, link: Link) -> Result<Bound, PlanError> {
+    pub fn lower_bound(&self, budget: PlanBudget, link: Link) -> Result<Bound, PlanError> {
         self.check()?;
         link.check()?;
         Ok(self.timed_bound(self.byte_bound(budget, &link), budget, &link))
     }
 
     /// The bound with the time of both directions and of all steps together.
-    pub(crate) fn timed_bound(&self, bytes: Bound, budget: Budget, link: &Link) -> Bound {
+    pub(crate) fn timed_bound(&self, bytes: Bound, budget: PlanBudget, link: &Link) -> Bound {
         let seconds = ascent::least_seconds(self, budget, link);
         Bound {
             seconds: bytes.seconds.max(seconds),
@@ -51,7 +51,7 @@ impl Program {
     }
 
     /// The bound with the time of the bytes in each direction by itself.
-    pub(crate) fn byte_bound(&self, budget: Budget, link: &Link) -> Bound {
+    pub(crate) fn byte_bound(&self, budget: PlanBudget, link: &Link) -> Bound {
         let bytes = budget.slots() * SLOT_BYTES;
         let (in_bytes, out_bytes) = (Least::new(self).run(bytes), self.least_out(bytes));
         let compute: f64 = self.steps.iter().map(|step| step.compute_seconds).sum();

@@ -1,7 +1,7 @@
 //! Replays a plan against the arena, without knowledge of the solver.
 
 use crate::{
-    Moment, Placed, Plan, PlanError, Program, Repeat, Role, Slots, Transfer, TransferKind, Use,
+    Moment, Plan, PlanError, Program, Repeat, Resident, Role, Slots, Transfer, TransferKind, Use,
 };
 use std::collections::BTreeMap;
 
@@ -196,7 +196,7 @@ impl<'a> Replay<'a> {
 
     /// The state before the first pass.
     fn begin(&mut self) -> Result<(), PlanError> {
-        for &Placed { buffer, slots } in &self.plan.resident {
+        for &Resident { buffer, slots } in &self.plan.resident {
             self.place(0, buffer, slots)?;
             self.buffers[buffer].device = true;
         }

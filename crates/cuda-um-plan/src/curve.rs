@@ -2,7 +2,7 @@
 
 mod svg;
 
-use crate::{Budget, Link, PlanError, Program, units};
+use crate::{Link, PlanBudget, PlanError, Program, units};
 use std::fmt;
 
 /// Plans of one program for several budgets.
@@ -20,7 +20,7 @@ pub struct Curve {
 #[non_exhaustive]
 pub struct Point {
     /// The budget.
-    pub budget: Budget,
+    pub budget: PlanBudget,
     /// Bytes to the device in a pass.
     pub in_bytes: u64,
     /// Bytes from the device in a pass.
@@ -37,7 +37,7 @@ impl Program {
     /// # Errors
     /// [`PlanError::Invalid`] for a program or link with values that are not allowed, [`PlanError::StepExceedsBudget`] if all
     /// budgets are too small.
-    pub fn curve(&self, link: Link, budgets: &[Budget]) -> Result<Curve, PlanError> {
+    pub fn curve(&self, link: Link, budgets: &[PlanBudget]) -> Result<Curve, PlanError> {
         let mut curve = Curve {
             buffer_bytes: self.buffers.iter().map(|buffer| buffer.bytes).sum(),
             points: Vec::new(),

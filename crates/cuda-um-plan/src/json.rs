@@ -1,7 +1,7 @@
 //! Programs and plans as JSON.
 
 use crate::transfers::Transfers;
-use crate::{Budget, Link, Placed, Plan, PlanError, PlannedStep, Prediction, Program};
+use crate::{Link, Plan, PlanBudget, PlanError, PlannedStep, Prediction, Program, Resident};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::File;
@@ -32,9 +32,9 @@ struct PlanFile<'a> {
     version: u64,
     /// In hexadecimal, because not every reader of JSON keeps 64 bits.
     digest: String,
-    budget: Budget,
+    budget: PlanBudget,
     link: Link,
-    resident: Cow<'a, [Placed]>,
+    resident: Cow<'a, [Resident]>,
     steps: Cow<'a, [PlannedStep]>,
 }
 
@@ -79,7 +79,7 @@ impl Plan {
     /// - [`PlanError::Digest`]: it is the plan of another program.
     /// - [`PlanError::Budget`]: it needs a larger budget.
     /// - All errors of [`check`](Self::check).
-    pub fn from_json(text: &str, program: &Program, budget: Budget) -> Result<Self, PlanError> {
+    pub fn from_json(text: &str, program: &Program, budget: PlanBudget) -> Result<Self, PlanError> {
         let file: PlanFile<'_> = parse(text)?;
         let digest = u64::from_str_radix(&file.digest, 16);
         let mut plan = Self {
@@ -129,7 +129,7 @@ impl Plan {
     pub fn load(
         path: impl AsRef<Path>,
         program: &Program,
-        budget: Budget,
+        budget: PlanBudget,
     ) -> Result<Self, PlanError> {
         let file = File::open(path).map_err(|error| file_error(error.to_string()))?;
         let mut text = String::new();

@@ -23,8 +23,8 @@ pub use arena::{Run, RunChange};
 pub use bound::Bound;
 pub use curve::{Curve, Point};
 pub use error::PlanError;
-pub use link::{Budget, FileLink, Link};
-pub use plan::{Moment, Placed, Plan, PlannedStep, Prediction, Slots, Transfer, TransferKind};
+pub use link::{FileLink, Link, PlanBudget};
+pub use plan::{Moment, Plan, PlannedStep, Prediction, Resident, Slots, Transfer, TransferKind};
 pub use program::{Access, BufferSpec, Program, Repeat, Role, Step, Use};
 pub use solve::Recipe;
 

@@ -126,12 +126,12 @@ impl Link {
 /// The device memory of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Budget {
+pub struct PlanBudget {
     /// The number of bytes. A plan uses whole slots of [`SLOT_BYTES`].
     pub bytes: u64,
 }
 
-impl Budget {
+impl PlanBudget {
     /// The number of whole slots.
     pub fn slots(self) -> u64 {
         self.bytes / SLOT_BYTES

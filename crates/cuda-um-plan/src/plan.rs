@@ -1,6 +1,6 @@
 //! A plan: which transfers run between which steps, and the place of each buffer.
 
-use crate::{Bound, Budget, Link};
+use crate::{Bound, Link, PlanBudget};
 use serde::{Deserialize, Serialize};
 
 /// The transfers of a pass, the places of the buffers, and the predicted time.
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub(crate) digest: u64,
-    pub(crate) budget: Budget,
+    pub(crate) budget: PlanBudget,
     pub(crate) link: Link,
-    pub(crate) resident: Vec<Placed>,
+    pub(crate) resident: Vec<Resident>,
     pub(crate) steps: Vec<PlannedStep>,
     pub(crate) prediction: Prediction,
 }
@@ -24,8 +24,8 @@ impl Plan {
         self.digest
     }
 
-    /// The budget. Each place ends within [`Budget::slots`].
-    pub fn budget(&self) -> Budget {
+    /// The budget. Each place ends within [`PlanBudget::slots`].
+    pub fn budget(&self) -> PlanBudget {
         self.budget
     }
 
@@ -35,7 +35,7 @@ impl Plan {
     }
 
     /// The buffers that are in device memory at the beginning of each pass. Empty for a program with one pass.
-    pub fn resident(&self) -> &[Placed] {
+    pub fn resident(&self) -> &[Resident] {
         &self.resident
     }
 
@@ -128,7 +128,7 @@ pub struct Moment {
 /// A buffer in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Placed {
+pub struct Resident {
     /// The index of the buffer.
     pub buffer: usize,
     /// Its place.

@@ -11,7 +11,7 @@ mod sweep;
 mod tenants;
 mod uses;
 
-use crate::{Budget, Link, Plan, PlanError, Prediction, Program, SLOT_BYTES, Slots};
+use crate::{Link, Plan, PlanBudget, PlanError, Prediction, Program, SLOT_BYTES, Slots};
 use candidate::{Candidate, MANY_USES};
 use found::Found;
 use resident::{choose, side_by_side};
@@ -34,7 +34,7 @@ impl Program {
     /// # Errors
     /// [`PlanError::StepExceedsBudget`] if the buffers of a step do not fit into the budget together, [`PlanError::Invalid`] for
     /// a program or link with values that are not allowed.
-    pub fn solve(&self, budget: Budget, link: Link) -> Result<Plan, PlanError> {
+    pub fn solve(&self, budget: PlanBudget, link: Link) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
         let best = Search::new(self, &uses, &empty).run();
         Ok(best.plan(empty))
@@ -44,7 +44,12 @@ impl Program {
     ///
     /// # Errors
     /// As for [`solve`](Self::solve).
-    pub fn recipe(&self, recipe: Recipe, budget: Budget, link: Link) -> Result<Plan, PlanError> {
+    pub fn recipe(
+        &self,
+        recipe: Recipe,
+        budget: PlanBudget,
+        link: Link,
+    ) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
         let mut found = self.candidate(&uses, &empty, recipe.candidate());
         found.prediction.bound = self.byte_bound(budget, &link);
@@ -54,7 +59,7 @@ impl Program {
         Ok(found.plan(empty))
     }
 
-    fn begin(&self, budget: Budget, link: Link) -> Result<(Uses, Plan), PlanError> {
+    fn begin(&self, budget: PlanBudget, link: Link) -> Result<(Uses, Plan), PlanError> {
         self.check()?;
         link.check()?;
         self.check_budget(budget)?;
@@ -115,7 +120,7 @@ impl Program {
         prediction.is_close(CLOSE[usize::from(uses > MANY_USES)])
     }
 
-    fn check_budget(&self, budget: Budget) -> Result<(), PlanError> {
+    fn check_budget(&self, budget: PlanBudget) -> Result<(), PlanError> {
         for (index, step) in self.steps.iter().enumerate() {
             let slots = step.uses.iter().map(|one| self.buffers[one.buffer].slots());
             let needed = slots.sum::<u64>();

@@ -1,6 +1,8 @@
 //! The drawing of the arena over the steps of a pass.
 
-use cuda_um_plan::{Budget, Link, Plan, Program, Run, RunChange, SLOT_BYTES, Slots, TransferKind};
+use cuda_um_plan::{
+    Link, Plan, PlanBudget, Program, Run, RunChange, SLOT_BYTES, Slots, TransferKind,
+};
 use roxmltree::{Document, Node};
 use shapes::{forward, there_and_back, training, with_compute};
 
@@ -12,7 +14,7 @@ const STALL: &str = "#b3446c";
 
 fn solved(program: &Program, slots: u64) -> Plan {
     let bytes = slots * SLOT_BYTES;
-    program.solve(Budget { bytes }, Link::pcie5()).unwrap()
+    program.solve(PlanBudget { bytes }, Link::pcie5()).unwrap()
 }
 
 fn title<'a>(node: &Node<'a, '_>) -> Option<&'a str> {

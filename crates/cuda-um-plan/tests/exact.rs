@@ -1,7 +1,7 @@
 //! Plans of tiny programs beside the best ones, which an exhaustive search finds.
 
 use cuda_um_plan::{
-    Access, Budget, BufferSpec, Link, Program, Repeat, Role, SLOT_BYTES, Step, Use,
+    Access, BufferSpec, Link, PlanBudget, Program, Repeat, Role, SLOT_BYTES, Step, Use,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -173,7 +173,7 @@ fn tiny_programs() {
     };
     let outcome = TestRunner::new_with_rng(config, random).run(&tiny(), |(program, slots)| {
         let bytes = slots * SLOT_BYTES;
-        let plan = program.solve(Budget { bytes }, link).unwrap();
+        let plan = program.solve(PlanBudget { bytes }, link).unwrap();
         let prediction = plan.prediction();
         let transfers = (prediction.in_bytes + prediction.out_bytes) / SLOT_BYTES;
         let least = u64::from(least(&program, slots));
@@ -181,7 +181,10 @@ fn tiny_programs() {
             transfers >= least,
             "{transfers} transfers, at least {least}"
         );
-        let bound = program.lower_bound(Budget { bytes }, link).unwrap().seconds;
+        let bound = program
+            .lower_bound(PlanBudget { bytes }, link)
+            .unwrap()
+            .seconds;
         let slots = bound * link.in_bytes_per_second / SLOT_BYTES as f64;
         prop_assert!(
             slots <= least as f64 * (1.0 + 1e-9),

@@ -1,6 +1,6 @@
 //! Programs from traces of a pass.
 
-use cuda_um_plan::{Access, Budget, Link, PlanError, Program, Role};
+use cuda_um_plan::{Access, Link, PlanBudget, PlanError, Program, Role};
 use cuda_um_trace::{Access as Touch, Buffer, KernelRun, Operation, OperationKind, Trace};
 
 const MIB: u64 = 1 << 20;
@@ -132,7 +132,7 @@ fn steps_roles_and_times() {
             ("copy", 0.0, vec![(2, ReadWrite), (1, Read)]),
         ]
     );
-    let budget = Budget { bytes: 16 * MIB };
+    let budget = PlanBudget { bytes: 16 * MIB };
     let plan = program.solve(budget, Link::pcie5()).unwrap();
     plan.check(&program).unwrap();
 }

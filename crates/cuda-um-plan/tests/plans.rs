@@ -1,7 +1,7 @@
 //! What plans of layered programs reach, and their forms as text.
 
 use cuda_um_plan::{
-    Access, Budget, BufferSpec, FileLink, Link, Plan, PlanError, Program, Recipe, Repeat, Role,
+    Access, BufferSpec, FileLink, Link, Plan, PlanBudget, PlanError, Program, Recipe, Repeat, Role,
     SLOT_BYTES, Step, TransferKind, Use,
 };
 use shapes::{forward, there_and_back, training, with_compute};
@@ -13,12 +13,12 @@ fn all_bytes(program: &Program) -> u64 {
     program.buffers.iter().map(|buffer| buffer.bytes).sum()
 }
 
-fn share(program: &Program, part: f64) -> Budget {
+fn share(program: &Program, part: f64) -> PlanBudget {
     let bytes = (all_bytes(program) as f64 * part) as u64;
-    Budget { bytes }
+    PlanBudget { bytes }
 }
 
-fn solved(program: &Program, budget: Budget, link: Link) -> Plan {
+fn solved(program: &Program, budget: PlanBudget, link: Link) -> Plan {
     let plan = program.solve(budget, link).unwrap();
     plan.check(program).unwrap();
     plan
@@ -155,7 +155,7 @@ fn data_that_are_read_once_stay_at_home() {
         program.buffers.push(buffer("often", 1, Role::ReadOnly));
         program.steps.push(step(&[(index, Access::Read)], 1e-6));
     }
-    let budget = Budget {
+    let budget = PlanBudget {
         bytes: 8 * SLOT_BYTES,
     };
     let plan = solved(&program, budget, Link::pcie5());
@@ -174,7 +174,7 @@ fn a_step_that_reads_in_place_takes_as_long_as_its_kernel_reads() {
         ..Link::pcie5()
     };
     let bytes = 8 * SLOT_BYTES;
-    let (budget, needs) = (Budget { bytes }, link.in_place_seconds(bytes));
+    let (budget, needs) = (PlanBudget { bytes }, link.in_place_seconds(bytes));
     assert!(needs > 3.9 * link.in_seconds(bytes));
     for (compute, is_read_in_place) in [(needs * 0.05, false), (needs * 1.1, true)] {
         let mut program = Program {
@@ -248,7 +248,7 @@ fn one_pass_writes_its_results_back() {
         ],
         repeat: Repeat::Once,
     };
-    let budget = Budget {
+    let budget = PlanBudget {
         bytes: 4 * SLOT_BYTES,
     };
     let plan = solved(&program, budget, Link::pcie5());
@@ -270,7 +270,7 @@ fn one_pass_writes_its_results_back() {
 #[test]
 fn a_step_that_does_not_fit_is_an_error_with_both_sizes() {
     let program = forward(4);
-    let budget = Budget {
+    let budget = PlanBudget {
         bytes: 10 * SLOT_BYTES,
     };
     let error = program.solve(budget, Link::pcie5()).unwrap_err();
@@ -284,7 +284,7 @@ fn a_step_that_does_not_fit_is_an_error_with_both_sizes() {
 #[test]
 fn values_that_are_not_allowed_are_named() {
     let link = Link::pcie5();
-    let budget = Budget { bytes: 1 << 30 };
+    let budget = PlanBudget { bytes: 1 << 30 };
     let error = |change: fn(&mut Program)| {
         let mut program = training(2);
         change(&mut program);

@@ -3,7 +3,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use cuda_um_plan::{Budget, Link, Plan, Program, SLOT_BYTES};
+use cuda_um_plan::{Link, Plan, PlanBudget, Program, SLOT_BYTES};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::Cell;
@@ -33,7 +33,7 @@ fn run<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
 fn plans_are_valid(cases: u32, programs: impl Strategy<Value = (Program, u64, Link)>) {
     let plans = Cell::new(0);
     run(cases, programs, |(program, slots, link)| {
-        let budget = Budget {
+        let budget = PlanBudget {
             bytes: slots * SLOT_BYTES,
         };
         let plan = program.solve(budget, link).unwrap();

@@ -1,6 +1,6 @@
 //! `Plan::check` finds each kind of mistake in a plan.
 
-use cuda_um_plan::{Budget, Link, Plan, PlanError, Program};
+use cuda_um_plan::{Link, Plan, PlanBudget, PlanError, Program};
 use serde_json::Value;
 use shapes::training;
 
@@ -9,10 +9,10 @@ use shapes::training;
 mod shapes;
 
 /// A program, and a plan of it with transfers of all kinds.
-fn planned() -> (Program, Budget, Value) {
+fn planned() -> (Program, PlanBudget, Value) {
     let program = training(12);
     let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
-    let budget = Budget { bytes: all / 4 };
+    let budget = PlanBudget { bytes: all / 4 };
     let plan = program.solve(budget, Link::pcie5()).unwrap();
     plan.check(&program).unwrap();
     (

@@ -76,9 +76,9 @@ impl Arena {
 
     /// The budget, for [`Program::solve`](cuda_um_plan::Program::solve).
     #[must_use]
-    pub fn plan_budget(&self) -> cuda_um_plan::Budget {
+    pub fn plan_budget(&self) -> cuda_um_plan::PlanBudget {
         let bytes = self.budget_bytes();
-        cuda_um_plan::Budget { bytes }
+        cuda_um_plan::PlanBudget { bytes }
     }
 
     /// What the arena did so far. In a child made by `fork`, all zeros.

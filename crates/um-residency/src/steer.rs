@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cuda_um_plan::{Access, Placed, Repeat, Role, Transfer, TransferKind};
+use cuda_um_plan::{Access, Repeat, Resident, Role, Transfer, TransferKind};
 use um_backend::cuda_um::{Event, Stream};
 
 use crate::entries::Id;
@@ -198,7 +198,7 @@ fn enter_of(
             go_home(shared, state, id)?;
         }
         let plan = Arc::clone(&runner.plan);
-        for &Placed { buffer, slots } in plan.resident() {
+        for &Resident { buffer, slots } in plan.resident() {
             let access = match runner.program.buffers[buffer].role {
                 Role::Scratch => Access::Write,
                 Role::ReadOnly | Role::ReadWrite => Access::Read,

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cuda_um_plan::{Budget, Recipe};
+use cuda_um_plan::{PlanBudget, Recipe};
 use support::{MIB, Machine, SLOT};
 use um_backend::kernels::Reduce;
 use um_backend::sim::Gpu;
@@ -15,7 +15,7 @@ use um_residency::{
 /// The slots of the large buffer, and of plans.
 const LARGE: usize = 16;
 const SLOTS: u64 = LARGE as u64 + 1;
-const BUDGET: Budget = Budget {
+const BUDGET: PlanBudget = PlanBudget {
     bytes: SLOTS * 2 * MIB,
 };
 

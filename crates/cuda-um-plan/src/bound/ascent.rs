@@ -21,7 +21,7 @@
 
 use super::gaps::Gaps;
 use super::prices::{Prices, Pricing, Spans, Value};
-use crate::{Budget, Link, Program};
+use crate::{Link, PlanBudget, Program};
 
 /// The spans of the first search and of the last one: prices of few spans are the beginning for twice as many.
 const SPANS: [usize; 2] = [6, 48];
@@ -44,7 +44,7 @@ const PATIENCE: usize = 5;
 const SHARE: f64 = 0.1;
 
 /// A lower bound of the time of a pass. Zero if there is nothing to transfer.
-pub(super) fn least_seconds(program: &Program, budget: Budget, link: &Link) -> f64 {
+pub(super) fn least_seconds(program: &Program, budget: PlanBudget, link: &Link) -> f64 {
     let gaps = Gaps::of(program, link);
     if gaps.chains.is_empty() {
         return 0.0;

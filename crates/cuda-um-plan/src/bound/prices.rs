@@ -1,7 +1,7 @@
 //! The least time of a pass at prices for memory and for the link.
 
 use super::gaps::{Chain, Gap, Gaps, Kind};
-use crate::{Budget, Link, Program, Repeat, SLOT_BYTES};
+use crate::{Link, PlanBudget, Program, Repeat, SLOT_BYTES};
 
 /// The steps of a pass in spans, each with prices of its own.
 pub(super) struct Spans {
@@ -77,7 +77,7 @@ enum Choice {
 }
 
 impl Spans {
-    pub(super) fn of(program: &Program, budget: Budget, link: &Link, most: usize) -> Self {
+    pub(super) fn of(program: &Program, budget: PlanBudget, link: &Link, most: usize) -> Self {
         // Results are written back after the last step.
         let end = usize::from(program.repeat == Repeat::Once);
         let steps = program.steps.len() + end;

@@ -1,12 +1,12 @@
 //! Plans that are compared with each other.
 
 use crate::transfers::Transfers;
-use crate::{Placed, Plan, Prediction};
+use crate::{Plan, Prediction, Resident};
 
 /// What differs between the plans of one program, budget and link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    pub resident: Vec<Placed>,
+    pub resident: Vec<Resident>,
     pub transfers: Transfers,
     pub prediction: Prediction,
 }

@@ -3,14 +3,14 @@
 use super::arena::{Arena, START};
 use super::uses::Uses;
 use crate::transfers::{List, Transfers};
-use crate::{Moment, Placed, Slots, Transfer, TransferKind};
+use crate::{Moment, Resident, Slots, Transfer, TransferKind};
 
 #[derive(Debug)]
 pub(crate) struct Schedule {
     /// In the order of their steps.
     before: Vec<Transfer>,
     after: Vec<Transfer>,
-    pub resident: Vec<Placed>,
+    pub resident: Vec<Resident>,
 }
 
 impl Schedule {
@@ -81,11 +81,11 @@ impl Schedule {
     }
 
     pub(crate) fn resident(&mut self, buffer: usize, slots: Slots) {
-        self.resident.push(Placed { buffer, slots });
+        self.resident.push(Resident { buffer, slots });
     }
 
     /// The buffers that stay between passes, and the transfers. `arena` is the one at the end of the pass.
-    pub(crate) fn close(mut self, arena: &Arena, uses: &Uses) -> (Vec<Placed>, Transfers) {
+    pub(crate) fn close(mut self, arena: &Arena, uses: &Uses) -> (Vec<Resident>, Transfers) {
         let step = |moment: Option<Moment>| moment.map_or(0, |moment| moment.step);
         let early = self.before.iter_mut().filter(|one| one.earliest.is_none());
         let copies = early.filter(|one| uses.cyclic && one.kind != TransferKind::ReadInPlace);

@@ -6,7 +6,7 @@ use super::schedule::Schedule;
 use super::tenants::{Kept, Tenants};
 use super::uses::{InPlace, OneUse, Uses};
 use crate::transfers::Transfers;
-use crate::{Placed, Slots, TransferKind};
+use crate::{Resident, Slots, TransferKind};
 
 /// The choices of a sweep.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// The buffers that stay between passes, and the transfers of the pass.
-    pub(crate) fn run(mut self) -> (Vec<Placed>, Transfers) {
+    pub(crate) fn run(mut self) -> (Vec<Resident>, Transfers) {
         for step in 0..self.uses.steps() {
             self.load(step);
             self.use_all(step);
