@@ -32,3 +32,4 @@ pub use crate::buffer::export::Exported;
 pub use crate::buffer::in_place::InPlace;
 pub use crate::buffer::overwrite::{Filled, Slots};
 pub use crate::buffer::transfer::TransferOptions;
+pub use crate::element::ElementType;

@@ -1,4 +1,8 @@
-//! The trait of element types.
+//! The traits of element types.
+
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 
 /// An element of a buffer: plain old data, because a kernel may write any bit pattern.
 ///
@@ -25,9 +29,19 @@
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
 /// cuda_um::UnifiedBuffer::<()>::zeroed(&device, 1);
 /// ```
-pub trait Element: bytemuck::Pod + Send + Sync {}
+pub trait DeviceCopy: bytemuck::Pod + Send + Sync {}
 
-impl<T: bytemuck::Pod + Send + Sync> Element for T {}
+impl<T: bytemuck::Pod + Send + Sync> DeviceCopy for T {}
+
+/// An element type as a value, such as the dtype of a tensor framework.
+pub trait ElementType<T> {
+    /// Checks that the value is the type `T`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DTypeMismatch`] if it is another type.
+    fn check(&self) -> Result<()>;
+}
 
 /// The alignment of addresses from CUDA's allocators, in bytes.
 pub(crate) const ALIGNMENT: usize = 256;

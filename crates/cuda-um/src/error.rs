@@ -6,7 +6,9 @@ use cuda_um_sys::LoadError;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate. [`Error::kind`] gives its kind, to match on.
-#[derive(Debug, thiserror::Error)]
+///
+/// Every message is one line. [`Debug`](std::fmt::Debug) writes the same text, because `fn main() -> Result<(), Error>` prints it.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No usable CUDA runtime library was found.
@@ -30,9 +32,9 @@ pub enum Error {
     },
     /// No device has this ordinal.
     #[error("there is no device {ordinal}: the runtime has {count}, numbered from 0")]
-    DeviceOutOfRange {
+    NoSuchDevice {
         /// The requested ordinal.
-        ordinal: u32,
+        ordinal: usize,
         /// The number of devices.
         count: usize,
     },
@@ -158,6 +160,16 @@ pub enum Error {
         /// The reason why the value is refused.
         reason: String,
     },
+    /// An element type that is a value, as the dtype of a tensor, is not the element type of the buffer.
+    #[error(
+        "dtype {requested} was requested, but the element type is {element}: both must be the same"
+    )]
+    DTypeMismatch {
+        /// The element type that was requested.
+        requested: String,
+        /// The element type of the buffer.
+        element: String,
+    },
     /// Two objects belong to different devices, but must belong to one.
     #[error(
         "{what} belongs to device {found}, not to device {expected}: use one of device {expected}"
@@ -205,6 +217,16 @@ pub enum Error {
         /// The current use.
         by: String,
     },
+    /// A call would wait for a guard that may be the caller's own.
+    #[error(
+        "{call}: the caller could wait for its own guard, since the storage is in use by {held}: drop it first, split one write guard into parts (`view_mut`, then `ViewMut::split_at`), or wait in tasks with `read_async` and `write_async`"
+    )]
+    WouldDeadlock {
+        /// The function that would wait.
+        call: &'static str,
+        /// The guards.
+        held: String,
+    },
     /// The device's context is corrupted (an illegal address, a hardware fault), or a device is lost that worked before. Every later call
     /// fails until the process ends.
     ///
@@ -232,7 +254,20 @@ pub enum Error {
         /// The function that was not called, or the operation that needs it.
         call: &'static str,
     },
-    /// An error of code outside of this crate, which a guard calls ([`HostMut::of_copy`](crate::HostMut::of_copy)).
+    /// A reader or a writer of the caller failed, in the middle of a copy.
+    #[error("{call}: after {done_bytes} of {total_bytes} bytes: {source}")]
+    Io {
+        /// The function that read or wrote.
+        call: &'static str,
+        /// The bytes that were read or written before the failure.
+        done_bytes: usize,
+        /// The bytes of the range.
+        total_bytes: usize,
+        /// The error of the reader or the writer.
+        source: std::io::Error,
+    },
+    /// An error of another crate or module, which a downcast finds: of the profiler, a kernel's launcher, the simulator, or a function that a
+    /// guard calls ([`HostMut::of_copy`](crate::HostMut::of_copy)).
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
     /// Any other failure of a CUDA function.
@@ -255,12 +290,8 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No usable CUDA runtime library was found.
-    Load,
-    /// There is no driver, or it is too old.
-    NoDriver,
-    /// There is no device, or none with the requested ordinal.
-    NoDevice,
+    /// There is no GPU: no usable library, no driver that serves it, or no device.
+    NoGpu,
     /// There is not enough memory.
     OutOfMemory,
     /// The operation needs a newer version or another device.
@@ -292,9 +323,7 @@ impl Error {
     /// ```
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Load(_) => ErrorKind::Load,
-            Self::NoDriver { .. } => ErrorKind::NoDriver,
-            Self::NoDevice { .. } | Self::DeviceOutOfRange { .. } => ErrorKind::NoDevice,
+            Self::Load(_) | Self::NoDriver { .. } | Self::NoDevice { .. } => ErrorKind::NoGpu,
             Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
             Self::NotSupported { .. } => ErrorKind::NotSupported,
             Self::ArgumentCount { .. }
@@ -304,15 +333,17 @@ impl Error {
             | Self::TooLarge { .. }
             | Self::LimitExceeded { .. }
             | Self::InvalidArgument { .. }
+            | Self::NoSuchDevice { .. }
+            | Self::DTypeMismatch { .. }
             | Self::DeviceMismatch { .. }
             | Self::RuntimeMismatch { .. }
             | Self::Foreign { .. }
             | Self::ReadOnly { .. } => ErrorKind::InvalidArgument,
             Self::Incomplete { cause, .. } => cause.kind(),
-            Self::Busy { .. } => ErrorKind::Busy,
+            Self::Busy { .. } | Self::WouldDeadlock { .. } => ErrorKind::Busy,
             Self::Sticky { .. } => ErrorKind::Sticky,
             Self::Forked { .. } => ErrorKind::Forked,
-            Self::Other(_) => ErrorKind::Other,
+            Self::Io { .. } | Self::Other(_) => ErrorKind::Other,
             Self::Call { .. } => ErrorKind::Call,
         }
     }
@@ -328,9 +359,20 @@ impl Error {
         self
     }
 
+    /// Returns true if there was not enough memory: [`Error::OutOfMemory`], also as the cause of [`Error::Incomplete`].
+    pub fn is_out_of_memory(&self) -> bool {
+        self.kind() == ErrorKind::OutOfMemory
+    }
+
     /// Returns true if every later call will fail too, until the process ends.
     pub fn is_sticky(&self) -> bool {
         matches!(self.kind(), ErrorKind::Sticky | ErrorKind::Forked)
+    }
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
     }
 }
 

@@ -107,7 +107,7 @@ pub use context::runtime::Runtime;
 pub use context::stream::Stream;
 pub use driver::advice::Advice;
 pub use driver::location::Location;
-pub use element::Element;
+pub use element::DeviceCopy;
 pub use error::{Error, ErrorKind, Result};
 pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;

@@ -2,8 +2,13 @@
 
 pub(crate) mod advice;
 pub(crate) mod batch;
+mod by_ordinal;
 pub(crate) mod hint;
 pub(crate) mod prefetch;
 pub(crate) mod residency;
 
+pub use crate::managed::batch::Prefetched;
+pub use crate::managed::by_ordinal::MemoryAdvice;
+#[doc(hidden)]
+pub use crate::managed::by_ordinal::{location, not_managed};
 pub use crate::managed::residency::{RangeAttributes, Residency};

@@ -144,7 +144,7 @@ fn nothing_of_mapped_memory_migrates() {
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
     let mut batch = PrefetchBatch::new();
     batch.add(&mapped).add(&managed);
-    assert_eq!(batch.prefetch_on(Location::Host, &stream).unwrap(), 1);
+    assert_eq!(batch.prefetch_on(Location::Host, &stream).unwrap().calls, 1);
     for error in [
         mapped
             .advise(Advice::SetReadMostly)

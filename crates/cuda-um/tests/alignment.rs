@@ -3,8 +3,8 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
-    Device, DeviceBuffer, Element, MemoryKind, PinnedBuffer, Pool, PoolOptions, RegisteredBuffer,
-    Stream, UnifiedBuffer, buffer::TransferOptions,
+    Device, DeviceBuffer, DeviceCopy, MemoryKind, PinnedBuffer, Pool, PoolOptions,
+    RegisteredBuffer, Stream, UnifiedBuffer, buffer::TransferOptions,
 };
 use cuda_um_testkit::device;
 use proptest::prelude::*;
@@ -34,7 +34,7 @@ aligned! {
 }
 
 /// An element that differs from its neighbours in each of its bytes.
-trait Pattern: Element + PartialEq + Debug {
+trait Pattern: DeviceCopy + PartialEq + Debug {
     fn of(number: usize) -> Self;
 }
 
@@ -55,7 +55,7 @@ impl Pattern for [u16; 2] {
 }
 impl<const BYTES: usize> Pattern for [u8; BYTES]
 where
-    [u8; BYTES]: Element,
+    [u8; BYTES]: DeviceCopy,
 {
     fn of(number: usize) -> Self {
         std::array::from_fn(|at| byte(number, at))

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
-    DeviceBuffer, Element, Error, Memory, MemoryMut, PinnedBuffer, RegisteredBuffer, Stream,
+    DeviceBuffer, DeviceCopy, Error, Memory, MemoryMut, PinnedBuffer, RegisteredBuffer, Stream,
     UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_testkit::{Add, device};
@@ -71,7 +71,7 @@ fn parts_are_copied_and_wrong_lengths_change_nothing() {
     });
 }
 
-fn fills<T: Element + PartialEq + std::fmt::Debug>(
+fn fills<T: DeviceCopy + PartialEq + std::fmt::Debug>(
     device: &cuda_um::Device,
     stream: &Stream,
     value: T,

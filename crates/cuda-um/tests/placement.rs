@@ -157,14 +157,14 @@ fn what_is_not_there_is_named() {
         .prefetch_on(Location::Device(99), &stream)
         .unwrap_err();
     assert!(
-        matches!(error, Error::DeviceOutOfRange { ordinal: 99, .. }),
+        matches!(error, Error::NoSuchDevice { ordinal: 99, .. }),
         "{error}"
     );
     let error = buffer
         .advise(Advice::SetPreferredLocation(Location::Device(99)))
         .unwrap_err();
     assert!(
-        matches!(error, Error::DeviceOutOfRange { ordinal: 99, .. }),
+        matches!(error, Error::NoSuchDevice { ordinal: 99, .. }),
         "{error}"
     );
     let error = buffer

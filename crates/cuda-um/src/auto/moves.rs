@@ -111,7 +111,7 @@ impl Session {
                 pages.moved(&part.bytes, place);
             }
         }
-        self.report.prefetches += batch.prefetch_on(location, stream)? as u64;
+        self.report.prefetches += batch.enqueue(location, stream)? as u64;
         match place {
             Place::Device(_) => self.report.bytes_to_device += bytes,
             Place::Host => self.report.bytes_to_host += bytes,

@@ -1,6 +1,6 @@
 //! The constructors of arenas, and of buffers in them.
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::device::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ impl DeviceArena {
     ///
     /// [`Error::InvalidArgument`] if another buffer has one of the slots, or if the arena ends before; [`Error::TooLarge`].
     #[track_caller]
-    pub fn place<T: Element>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
+    pub fn place<T: DeviceCopy>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
         const { element::assert_element::<T>() };
         let raw = match range::size_bytes::<T>(len)? {
             0 => Allocation::empty::<T>(MemoryResource::device(self)),

@@ -1,10 +1,11 @@
 //! Device memory.
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::any::allocate_in;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::Label;
+use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -38,7 +39,7 @@ pub struct DeviceBuffer<T> {
 
 buffer_methods!([] DeviceBuffer);
 
-impl<T: Element> DeviceBuffer<T> {
+impl<T: DeviceCopy> DeviceBuffer<T> {
     /// Allocates `len` zeros.
     ///
     /// # Ordering
@@ -100,6 +101,28 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(buffer)
     }
 
+    /// Allocates `len` zeros in the same kind of memory, from the same resource: the pool, the limit, the options of the allocation. A buffer of
+    /// the caller's memory or of another library's, and one without elements, gives default memory of the kind.
+    ///
+    /// # Ordering
+    ///
+    /// The same as for [`zeroed_in`](Self::zeroed_in).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
+    #[track_caller]
+    pub fn zeroed_like(&self, len: usize) -> Result<Self> {
+        let kind = MemoryKind::Device;
+        Self::zeroed_in(
+            &Again {
+                of: &self.raw,
+                kind,
+            },
+            len,
+        )
+    }
+
     /// Allocates a copy of a host slice in device memory of a resource. The slice may be reused when this returns; later uses of the buffer
     /// are ordered after the copy.
     ///
@@ -130,7 +153,7 @@ impl<T: Element> DeviceBuffer<T> {
 }
 
 #[allow(unsafe_code, reason = "the caller's promise is required")]
-impl<T: Element> DeviceBuffer<MaybeUninit<T>> {
+impl<T: DeviceCopy> DeviceBuffer<MaybeUninit<T>> {
     /// Converts the buffer to one whose elements are initialised.
     ///
     /// # Safety

@@ -1,7 +1,7 @@
 //! Buffers that other libraries use through their address.
 #![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::device::DeviceBuffer;
 use crate::buffer::pinned::PinnedBuffer;
 use crate::buffer::unified::UnifiedBuffer;
@@ -67,7 +67,7 @@ impl Exported {
     /// # Errors
     ///
     /// The error of `borrow`; [`Error::RuntimeMismatch`], and the errors of `cudaStreamWaitEvent`.
-    pub fn new<B: Send + Sync + 'static, T: Element>(
+    pub fn new<B: Send + Sync + 'static, T: DeviceCopy>(
         owner: Arc<B>,
         stream: &Stream,
         borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
@@ -85,7 +85,7 @@ impl Exported {
     ///
     /// While a host guard of the buffer lives, the other library writes none of the exported elements; and it orders its work after later
     /// work on the buffer that it must not overlap (with another export, for example).
-    pub unsafe fn new_mut<B: Send + Sync + 'static, T: Element>(
+    pub unsafe fn new_mut<B: Send + Sync + 'static, T: DeviceCopy>(
         owner: Arc<B>,
         stream: &Stream,
         borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
@@ -93,7 +93,7 @@ impl Exported {
         Self::begin(owner, stream, Access::WritePart, borrow)
     }
 
-    fn begin<B: Send + Sync + 'static, T: Element>(
+    fn begin<B: Send + Sync + 'static, T: DeviceCopy>(
         owner: Arc<B>,
         stream: &Stream,
         access: Access,
@@ -244,7 +244,7 @@ impl fmt::Debug for Exported {
 /// Exports of a buffer type: `export!(UnifiedBuffer)`.
 macro_rules! export {
     ($buffer:ident) => {
-        impl<T: Element> $buffer<T> {
+        impl<T: DeviceCopy> $buffer<T> {
             /// Exports the buffer, for another library to read: [`Exported::new`]. Earlier work on the buffer is ordered before later work on
             /// `stream`.
             ///

@@ -1,7 +1,7 @@
 //! Buffers in memory of other libraries.
 #![allow(unsafe_code, reason = "the caller's promise is required")]
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::device::DeviceBuffer;
 use crate::buffer::pinned::PinnedBuffer;
 use crate::buffer::unified::UnifiedBuffer;
@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 /// Constructors of a buffer type in memory of other libraries: `from_foreign!(UnifiedBuffer, Managed)`.
 macro_rules! from_foreign {
     ($buffer:ident, $kind:ident) => {
-        impl<T: Element> $buffer<T> {
+        impl<T: DeviceCopy> $buffer<T> {
             /// Makes a buffer of memory that another library owns: `len` elements from `pointer` on.
             ///
             /// `owner` keeps the memory. It is dropped when the buffer is dropped and no tracked work uses the memory: at once, if none
@@ -114,7 +114,7 @@ from_foreign!(PinnedBuffer, Pinned);
 /// # Safety
 ///
 /// As for `from_foreign`.
-unsafe fn import<T: Element>(
+unsafe fn import<T: DeviceCopy>(
     device: &Device,
     pointer: NonNull<T>,
     len: usize,

@@ -1,7 +1,7 @@
 //! Host guards: access to a buffer by the CPU, while no device uses it in a conflicting way.
 #![allow(unsafe_code, reason = "makes slices of a buffer's memory")]
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::future::until_free;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::observer::HostUse;
@@ -183,7 +183,7 @@ impl<'a, T> HostMut<'a, T> {
     }
 }
 
-impl<'a, T: Element> HostRef<'a, T> {
+impl<'a, T: DeviceCopy> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer.
     pub(super) fn wait(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
@@ -224,7 +224,7 @@ impl<'a, T: Element> HostRef<'a, T> {
     }
 }
 
-impl<'a, T: Element> HostMut<'a, T> {
+impl<'a, T: DeviceCopy> HostMut<'a, T> {
     /// Waits for all work on the buffer.
     pub(super) fn wait(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;

@@ -3,7 +3,7 @@
 /// Methods that access memory from the host and read: `host_read_methods!(['a] View, 'a)`; the second lifetime is that of the guards.
 macro_rules! host_read_methods {
     ([$($life:lifetime)?] $memory:ident, $out:lifetime) => {
-        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
+        impl<$($life,)? T: $crate::DeviceCopy> $memory<$($life,)? T> {
             /// Returns a guard for the host to read the elements. Waits only for work that writes or moves this buffer.
             ///
             /// # Errors
@@ -44,7 +44,7 @@ macro_rules! host_read_methods {
 /// Methods that access memory from the host and write.
 macro_rules! host_write_methods {
     ([$($life:lifetime)?] $memory:ident, $reborrow:ident) => {
-        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
+        impl<$($life,)? T: $crate::DeviceCopy> $memory<$($life,)? T> {
             /// Returns a guard for the host to read and write the elements. Waits only for work that uses this buffer.
             ///
             /// # Errors
@@ -84,7 +84,7 @@ macro_rules! host_methods {
         host_read_methods!([$($life)?] $buffer, '_);
         host_write_methods!([$($life)?] $buffer, as_view_mut);
 
-        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T>
+        impl<$($life,)? T: $crate::DeviceCopy> $buffer<$($life,)? T>
         where
             Self: 'static,
         {
@@ -101,7 +101,7 @@ macro_rules! host_methods {
             }
         }
 
-        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
+        impl<$($life,)? T: $crate::DeviceCopy> $buffer<$($life,)? T> {
             /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
             pub fn as_ptr(&self) -> *const T {
                 self.raw.pointer().as_ptr().cast()

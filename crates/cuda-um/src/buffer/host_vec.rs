@@ -1,6 +1,6 @@
 //! Host vectors of a buffer's length. A failed allocation is an error, not an abort.
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::driver::host_memory;
 use crate::error::{Error, Result};
 use crate::range;
@@ -10,7 +10,7 @@ use crate::range;
 /// # Errors
 ///
 /// [`Error::TooLarge`], [`Error::OutOfMemory`].
-pub fn zeroed<T: Element>(call: &'static str, len: usize) -> Result<Vec<T>> {
+pub fn zeroed<T: DeviceCopy>(call: &'static str, len: usize) -> Result<Vec<T>> {
     let requested_bytes = range::size_bytes::<T>(len)?;
     bytemuck::allocation::try_zeroed_vec(len).map_err(|()| {
         let (free_bytes, total_bytes) = host_memory();

@@ -1,6 +1,6 @@
 //! Memory of a driver's pool that another owner frees.
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::enqueue::enqueue;
 use crate::context::stream::Stream;
@@ -8,7 +8,7 @@ use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use std::ptr::NonNull;
 
-impl<T: Element> UnifiedBuffer<T> {
+impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Gives the memory of a buffer of a [`DriverPool`](crate::resource::DriverPool) to another owner, and returns its address. The owner frees it in
     /// stream order, with `cudaFreeAsync`, on `stream` or on a stream that is ordered after it.
     ///

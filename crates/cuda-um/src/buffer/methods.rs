@@ -115,7 +115,7 @@ macro_rules! buffer_methods {
 /// Methods of buffers and views that read: `read_methods!(['a] View)`. They need `as_view`.
 macro_rules! read_methods {
     ([$($life:lifetime)?] $memory:ident) => {
-        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
+        impl<$($life,)? T: $crate::DeviceCopy> $memory<$($life,)? T> {
             /// Copies all elements to the host. Waits for work that writes the buffer; the copy is complete when this returns.
             ///
             /// # Errors
@@ -191,7 +191,7 @@ macro_rules! read_methods {
 /// of all elements.
 macro_rules! write_methods {
     ([$($life:lifetime)?] $memory:ident, $reborrow:ident) => {
-        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
+        impl<$($life,)? T: $crate::DeviceCopy> $memory<$($life,)? T> {
             /// Copies all elements from the host.
             ///
             /// # Ordering

@@ -4,7 +4,7 @@
     reason = "makes slices of chunks and buffers, and passes addresses to CUDA"
 )]
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::copy::{kind, put, with_host};
 use crate::buffer::host_vec;
 use crate::buffer::transfer::{Direction, Host, Staged};
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Filled<'_> {
 
 /// Writes the elements of a view, which `make` counts from `first` on, in pieces on several threads. All closure calls have returned when this returns; a copy to the device may
 /// still run.
-pub(super) fn overwrite<T: Element>(
+pub(super) fn overwrite<T: DeviceCopy>(
     mut target: ViewMut<'_, T>,
     first: usize,
     make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
@@ -111,7 +111,7 @@ pub(super) fn overwrite<T: Element>(
     Ok(())
 }
 
-fn write<T: Element>(
+fn write<T: DeviceCopy>(
     target: &mut ViewMut<'_, T>,
     first: usize,
     make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),

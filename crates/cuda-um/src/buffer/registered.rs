@@ -1,7 +1,7 @@
 //! Host memory of the caller that is registered with CUDA.
 #![allow(unsafe_code, reason = "passes memory of the caller to CUDA")]
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::host_vec;
 use crate::context::device::Device;
 #[cfg(doc)]
@@ -53,7 +53,7 @@ pub struct RegisteredBuffer<'m, T> {
 buffer_methods!(['m] RegisteredBuffer);
 host_methods!(['m] RegisteredBuffer);
 
-impl<T: Element> RegisteredBuffer<'static, T> {
+impl<T: DeviceCopy> RegisteredBuffer<'static, T> {
     /// Registers the memory of a vector (its length, not its spare capacity).
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl<T: Element> RegisteredBuffer<'static, T> {
     }
 }
 
-impl<T: Element> RegisteredBuffer<'_, T> {
+impl<T: DeviceCopy> RegisteredBuffer<'_, T> {
     /// Registers a slice for the time of `body`. When this returns, all work on the buffer is complete and the slice is unregistered.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! Unified buffers: one pointer for the CPU and the GPU.
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::any::allocate_in;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::{Label, Name};
+use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::managed::ManagedMemory;
@@ -101,7 +102,7 @@ impl UnifiedOptions {
 buffer_methods!([] UnifiedBuffer);
 host_methods!([] UnifiedBuffer);
 
-impl<T: Element> UnifiedBuffer<T> {
+impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Allocates `len` zeros.
     ///
     /// # Ordering
@@ -127,11 +128,36 @@ impl<T: Element> UnifiedBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
-        let mut buffer = Self::allocate(device, len, options)?;
-        buffer.populate()?;
-        buffer.fill_on(T::zeroed(), &device.default_stream()?)?;
-        buffer.advise_as_chosen()?;
-        Ok(buffer)
+        Self::allocate(device, len, options)?.with_zeros()
+    }
+
+    /// Allocates `len` zeros in the same kind of memory, from the same resource and with the same access pattern: the pool, the limit, the
+    /// options of the allocation. A buffer of another library's memory, and one without elements, gives default memory of the kind.
+    ///
+    /// # Ordering
+    ///
+    /// The same as for [`zeroed`](Self::zeroed).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn zeroed_like(&self, len: usize) -> Result<Self> {
+        let kind = match self.is_managed() {
+            true => MemoryKind::Managed,
+            false => MemoryKind::Pinned,
+        };
+        let resource = Again {
+            of: &self.raw,
+            kind,
+        };
+        let raw = allocate_in::<T>(&resource, kind, "a UnifiedBuffer", len)?;
+        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
+        let buffer = Self {
+            raw: raw.placed(*self.chosen()).labelled(label),
+            _elements: PhantomData,
+        };
+        buffer.with_zeros()
     }
 
     /// Allocates a copy of a slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
@@ -202,10 +228,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        let mut buffer = Self::allocate_in(resource, len)?;
-        buffer.populate()?;
-        buffer.fill_on(T::zeroed(), &resource.device().default_stream()?)?;
-        Ok(buffer)
+        Self::allocate_in(resource, len)?.with_zeros()
     }
 
     /// Allocates a copy of a slice in managed memory of a resource. The slice may be reused when this returns; later uses of the buffer are
@@ -236,6 +259,13 @@ impl<T: Element> UnifiedBuffer<T> {
         len: usize,
     ) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
         UnifiedBuffer::allocate_in(resource, len)
+    }
+
+    fn with_zeros(mut self) -> Result<Self> {
+        self.populate()?;
+        self.fill(T::zeroed())?;
+        self.advise_as_chosen()?;
+        Ok(self)
     }
 
     /// Makes the pages resident on the device with one prefetch: a memset or copy would fault them in one by one.
@@ -298,7 +328,7 @@ impl<T: Element> UnifiedBuffer<T> {
 }
 
 #[allow(unsafe_code, reason = "the caller's promise is required")]
-impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
+impl<T: DeviceCopy> UnifiedBuffer<MaybeUninit<T>> {
     /// Converts the buffer to one whose elements are initialised.
     ///
     /// # Safety

@@ -7,7 +7,7 @@ use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::{Element, element, range};
+use crate::{DeviceCopy, element, range};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
@@ -288,8 +288,8 @@ macro_rules! view {
             }
         }
 
-        impl<'a, T: Element> $view<'a, T> {
-            /// Returns the same bytes as elements of another type. Every bit pattern is a value of every [`Element`].
+        impl<'a, T: DeviceCopy> $view<'a, T> {
+            /// Returns the same bytes as elements of another type. Every bit pattern is a value of every [`DeviceCopy`].
             ///
             /// # Errors
             ///
@@ -297,7 +297,7 @@ macro_rules! view {
             /// type.
             #[doc(alias = "reinterpret")]
             #[doc(alias = "bitcast")]
-            pub fn cast<U: Element>(self) -> Result<$view<'a, U>> {
+            pub fn cast<U: DeviceCopy>(self) -> Result<$view<'a, U>> {
                 check_cast::<T, U>(self.as_view())?;
                 Ok($view {
                     raw: self.raw,
@@ -333,7 +333,7 @@ view!(View);
 view!(ViewMut);
 
 /// Refuses a cast to elements that do not divide the view, or are not aligned in it.
-fn check_cast<T: Element, U: Element>(view: View<'_, T>) -> Result<()> {
+fn check_cast<T: DeviceCopy, U: DeviceCopy>(view: View<'_, T>) -> Result<()> {
     const { element::assert_element::<U>() };
     let (bytes, width, alignment) = (view.size_bytes(), size_of::<U>(), align_of::<U>());
     let refused = |reason| {

@@ -1,6 +1,6 @@
 //! The methods that views share with buffers.
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::guard::HostMut;
 use crate::buffer::view::{View, ViewMut};
 use crate::error::Result;
@@ -13,7 +13,7 @@ write_methods!(['a] ViewMut, reborrow);
 host_read_methods!(['a] ViewMut, '_);
 host_write_methods!(['a] ViewMut, reborrow);
 
-impl<'a, T: Element> ViewMut<'a, T> {
+impl<'a, T: DeviceCopy> ViewMut<'a, T> {
     /// Does the same as [`host_mut`](Self::host_mut), for a guard that lives as long as the borrow of the buffer.
     ///
     /// # Errors

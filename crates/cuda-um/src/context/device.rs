@@ -330,6 +330,12 @@ impl From<&Device> for Location {
     }
 }
 
+impl AsRef<Self> for Device {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device")

@@ -127,7 +127,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::DeviceOutOfRange`], and as for [`Runtime::device_count`].
+    /// [`Error::NoSuchDevice`], and as for [`Runtime::device_count`].
     pub fn device(&self, ordinal: u32) -> Result<Device> {
         Ok(Device::new(self.clone(), self.device_state(ordinal)?))
     }
@@ -291,12 +291,10 @@ impl Devices {
     }
 
     fn slot(&self, ordinal: u32) -> Result<&Entry> {
-        self.slots
-            .get(ordinal as usize)
-            .ok_or(Error::DeviceOutOfRange {
-                ordinal,
-                count: self.slots.len(),
-            })
+        self.slots.get(ordinal as usize).ok_or(Error::NoSuchDevice {
+            ordinal: ordinal as usize,
+            count: self.slots.len(),
+        })
     }
 }
 

@@ -24,7 +24,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::DeviceOutOfRange`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`. The
+    /// [`Error::NoSuchDevice`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`. The
     /// outcome is [`HintOutcome::NotApplied`], which is no error, for memory that is not managed or that a pool of the driver has
     /// ([`DriverPool`](crate::resource::DriverPool)), for a device without concurrent managed access, or if the runtime is too old for the location.
     #[doc(alias = "cudaMemAdvise")]

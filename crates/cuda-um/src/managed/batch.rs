@@ -5,20 +5,22 @@
 mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;
-use crate::buffer::view::View;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::kernel::argument::ReadArg;
+use crate::managed::by_ordinal::not_managed;
+use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
 use std::fmt;
-use std::ops::{Range, RangeBounds};
+use std::ops::Range;
 
-/// Ranges of buffers that are prefetched together.
+/// Buffers of any kinds and element types, or ranges of them, that are prefetched together.
 ///
 /// A driver call takes longer than most small migrations. So ranges that are adjacent in one allocation, as buffers of a
 /// [`Pool`](crate::Pool) often are, are prefetched as one.
@@ -33,13 +35,15 @@ use std::ops::{Range, RangeBounds};
 /// let bias = UnifiedBuffer::from_slice_in(&pool, &vec![1u64; 256 << 10])?;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
-/// assert_eq!(batch.prefetch_on(Location::Host, &stream)?, 1);
-/// assert_eq!(batch.prefetch_on(Location::Host, &stream)?, 0, "they are there");
+/// assert_eq!(batch.prefetch_on(Location::Host, &stream)?.calls, 1);
+/// assert_eq!(batch.prefetch_on(Location::Host, &stream)?.calls, 0, "they are there");
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct PrefetchBatch<'a> {
     parts: Vec<Part<'a>>,
+    /// The outcome of each buffer if CUDA accepts the prefetch of the parts.
+    outcomes: Vec<HintOutcome>,
 }
 
 #[derive(Clone)]
@@ -49,42 +53,46 @@ struct Part<'a> {
     bytes: Range<usize>,
 }
 
+/// The outcome of a prefetch of many buffers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prefetched {
+    /// The number of calls of the driver; 0 if all buffers were already there.
+    pub calls: usize,
+    /// The outcome for each buffer, in the order in which they were added.
+    pub outcomes: Vec<HintOutcome>,
+}
+
+impl Prefetched {
+    /// The buffers that were not prefetched: the index of each, and its [`HintOutcome::NotApplied`].
+    pub fn skipped(&self) -> impl Iterator<Item = (usize, &HintOutcome)> {
+        let all = self.outcomes.iter().enumerate();
+        all.filter(|(_, outcome)| !outcome.is_applied())
+    }
+}
+
 impl<'a> PrefetchBatch<'a> {
     /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a whole buffer.
-    pub fn add<T>(&mut self, buffer: &'a UnifiedBuffer<T>) -> &mut Self {
-        self.push(buffer.as_view())
-    }
-
-    /// Adds a range of a buffer's elements.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
-    pub fn add_range<T>(
-        &mut self,
-        buffer: &'a UnifiedBuffer<T>,
-        range: impl RangeBounds<usize>,
-    ) -> Result<&mut Self> {
-        Ok(self.push(buffer.view(range)?))
-    }
-
-    /// Adds a view.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSupported`](crate::Error::NotSupported) for memory that is not managed.
-    pub fn add_view<T>(&mut self, view: View<'a, T>) -> Result<&mut Self> {
-        check_migrates(view)?;
-        Ok(self.push(view))
-    }
-
-    fn push<T>(&mut self, view: View<'a, T>) -> &mut Self {
-        self.push_part(view.raw, view.bytes());
+    /// Adds a buffer or a view: all that a kernel can read. Memory that does not migrate is skipped, and its outcome is
+    /// [`HintOutcome::NotApplied`].
+    pub fn add<T: 'static>(&mut self, buffer: impl ReadArg<T> + 'a) -> &mut Self {
+        let view = buffer.into_view();
+        let outcome = view.and_then(|view| {
+            check_migrates(view)?;
+            self.push_part(view.raw, view.bytes());
+            Ok(())
+        });
+        self.outcomes.push(match outcome {
+            Ok(()) => HintOutcome::Applied,
+            Err(Error::NotSupported { what, needs, have }) => {
+                HintOutcome::NotApplied { what, needs, have }
+            }
+            Err(error) => not_managed("prefetch", &error.to_string()),
+        });
         self
     }
 
@@ -105,7 +113,7 @@ impl<'a> PrefetchBatch<'a> {
         self.parts.is_empty()
     }
 
-    /// Prefetches all ranges to a location, on the library's stream of the first buffer's device, and returns the number of driver calls.
+    /// Prefetches all ranges to a location, on the library's stream of the first buffer's device.
     ///
     /// # Ordering
     ///
@@ -115,19 +123,20 @@ impl<'a> PrefetchBatch<'a> {
     ///
     /// The errors of [`prefetch_on`](Self::prefetch_on).
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>) -> Result<usize> {
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<Prefetched> {
         match self.parts.first() {
             Some(first) => self.prefetch_on(location, &first.raw.device().default_stream()?),
-            None => Ok(0),
+            None => self.outcome(Ok(0)),
         }
     }
 
-    /// Prefetches all ranges to a location, on a stream, and returns the number of driver calls
+    /// Prefetches all ranges to a location, on a stream
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). The batch can be used again.
     ///
     /// Ranges of one allocation are joined if they touch or overlap after they were rounded outwards to pages of 4 KiB. If several joined
     /// ranges remain, a runtime that has `cudaMemPrefetchBatchAsync` (CUDA 13.0 and newer) prefetches them in one call. If the residency
-    /// cache has all pages at the location, the prefetch is elided and the result is 0.
+    /// cache has all pages at the location, the prefetch is elided and makes no call. If one of the devices cannot prefetch, the outcome of all
+    /// buffers is [`HintOutcome::NotApplied`].
     ///
     /// # Ordering
     ///
@@ -138,8 +147,34 @@ impl<'a> PrefetchBatch<'a> {
     /// The errors of [`UnifiedBuffer::prefetch_on`]. If a CUDA function fails, some ranges may be enqueued nevertheless.
     #[doc(alias = "cudaMemPrefetchAsync")]
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
-    pub fn prefetch_on(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
-        let location = location.into();
+    pub fn prefetch_on(
+        &self,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<Prefetched> {
+        self.outcome(self.enqueue(location.into(), stream))
+    }
+
+    /// Joins the outcomes of the additions with that of the prefetch, which is a number of calls.
+    fn outcome(&self, enqueued: Result<usize>) -> Result<Prefetched> {
+        let (calls, of_managed) = match enqueued {
+            Ok(calls) => (calls, HintOutcome::Applied),
+            Err(Error::NotSupported { what, needs, have }) => {
+                (0, HintOutcome::NotApplied { what, needs, have })
+            }
+            Err(error) => return Err(error),
+        };
+        let mut outcomes = self.outcomes.clone();
+        for outcome in &mut outcomes {
+            if outcome.is_applied() {
+                outcome.clone_from(&of_managed);
+            }
+        }
+        Ok(Prefetched { calls, outcomes })
+    }
+
+    /// Returns the number of calls of the driver.
+    pub(crate) fn enqueue(&self, location: Location, stream: &Stream) -> Result<usize> {
         stream.inner().api().origin.check("prefetch")?;
         let ours = |part: &Part<'_>| stream.runtime().is_same(part.raw.device().runtime());
         let stranger = match self.parts.iter().any(ours) {
@@ -239,18 +274,12 @@ impl<'a> PrefetchBatch<'a> {
     }
 }
 
-impl<'a, T> Extend<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
-    fn extend<I: IntoIterator<Item = &'a UnifiedBuffer<T>>>(&mut self, buffers: I) {
-        for buffer in buffers {
-            self.add(buffer);
-        }
-    }
-}
-
-impl<'a, T> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
+impl<'a, T: 'static> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
     fn from_iter<I: IntoIterator<Item = &'a UnifiedBuffer<T>>>(buffers: I) -> Self {
         let mut batch = Self::new();
-        batch.extend(buffers);
+        for buffer in buffers {
+            batch.add(buffer);
+        }
         batch
     }
 }

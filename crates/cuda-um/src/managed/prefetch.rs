@@ -1,7 +1,7 @@
 //! Prefetch: migration on a stream, before the first use.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
-use crate::Element;
+use crate::DeviceCopy;
 use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::device::Device;
@@ -44,7 +44,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::DeviceOutOfRange`], [`Error::RuntimeMismatch`], and the errors of `cudaMemPrefetchAsync`. The outcome is
+    /// [`Error::NoSuchDevice`], [`Error::RuntimeMismatch`], and the errors of `cudaMemPrefetchAsync`. The outcome is
     /// [`HintOutcome::NotApplied`], which is no error, for memory that does not migrate, if a device of the stream, the buffer or the
     /// location has no concurrent managed access, or if the runtime is too old for the location.
     #[doc(alias = "cudaMemPrefetchAsync")]
@@ -129,7 +129,7 @@ impl<T> ViewMut<'_, T> {
     }
 }
 
-impl<T: Element> ViewMut<'_, T> {
+impl<T: DeviceCopy> ViewMut<'_, T> {
     /// Migrates pages whose contents are not needed to a location, on a stream, without transferring them
     /// ([`cudaMemDiscardAndPrefetchBatchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html), CUDA 13.0 and newer).
     /// The elements have unspecified values from then on, until they are written. Units of 64 KiB that the view does not have whole are

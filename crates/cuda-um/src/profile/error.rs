@@ -30,6 +30,12 @@ pub enum ProfileError {
     NoDevice(#[from] Box<crate::Error>),
 }
 
+impl From<ProfileError> for crate::Error {
+    fn from(error: ProfileError) -> Self {
+        Self::Other(Box::new(error))
+    }
+}
+
 /// Returns a hint for the user.
 fn advice(code: u32) -> &'static str {
     match code {

@@ -47,6 +47,8 @@ pub struct Allocation {
     name: Option<Name>,
     /// True for a read-only import.
     is_read_only: bool,
+    /// True for memory that no resource of the caller's choice allocated.
+    is_default: bool,
 }
 
 impl Allocation {
@@ -84,6 +86,7 @@ impl Allocation {
             label: None,
             name: None,
             is_read_only: false,
+            is_default: false,
         }
         .rated()
     }
@@ -93,6 +96,20 @@ impl Allocation {
         let is_mapped = self.kind != MemoryKind::Pinned || self.device_pointer().is_some();
         self.is_special = self.is_read_only || !is_mapped;
         self
+    }
+
+    /// Marks memory that the library took from the default of the device.
+    pub(crate) fn of_default(mut self) -> Self {
+        self.is_default = true;
+        self
+    }
+
+    /// Allocates from the resource of this memory; `None` if the caller chose none.
+    pub(crate) fn allocate_again(&self, bytes: usize) -> Option<Result<Self>> {
+        match self.is_default {
+            true => None,
+            false => Arc::clone(&self.owner).allocate_again(bytes),
+        }
     }
 
     /// Refuses all writes from now on.

@@ -214,6 +214,10 @@ impl Owner for Memory {
         MemoryKind::Device
     }
 
+    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+        Some(DeviceArena { memory: self }.allocate(bytes))
+    }
+
     fn name(&self) -> &'static str {
         "device memory of an arena"
     }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Upstream;
+use crate::resource::memory_resource::{Allocate, Upstream};
 use crate::resource::owner::{Held, Owner};
 use std::sync::Arc;
 
@@ -41,6 +41,10 @@ impl Owner for DeviceMemory {
 
     fn kind(&self) -> MemoryKind {
         MemoryKind::Device
+    }
+
+    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+        Some(self.allocate(bytes))
     }
 
     fn name(&self) -> &'static str {

@@ -178,6 +178,11 @@ impl Owner for Counted {
         self.owner.name()
     }
 
+    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+        let inner = Arc::clone(&self.inner);
+        Some(LimitedMemory { inner }.allocate(bytes))
+    }
+
     fn is_borrowed(&self) -> bool {
         self.owner.is_borrowed()
     }

@@ -6,6 +6,7 @@ use crate::context::reclaim::Deferred;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
 use crate::error::Result;
+use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use crate::sync::after_unlock;
@@ -25,6 +26,12 @@ pub(crate) trait Owner: Send + Sync {
 
     /// The name of the memory in traces and errors.
     fn name(&self) -> &'static str;
+
+    /// Allocates from the resource of the memory, as its [`Allocate`](crate::resource::memory_resource::Allocate) does; `None` if the memory is
+    /// of the caller or of another library.
+    fn allocate_again(self: Arc<Self>, _bytes: usize) -> Option<Result<Allocation>> {
+        None
+    }
 
     /// Returns true if the memory belongs to the caller, which may use it as soon as the drop of the allocation returns.
     fn is_borrowed(&self) -> bool {

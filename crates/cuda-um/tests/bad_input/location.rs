@@ -80,16 +80,16 @@ fn each(
 fn devices_that_are_not_there() {
     for ordinal in [2, i32::MAX as u32, i32::MAX as u32 + 1, u32::MAX] {
         let says = format!("there is no device {ordinal}: the runtime has 2");
-        let (location, kind) = (Location::Device(ordinal), ErrorKind::NoDevice);
+        let (location, kind) = (Location::Device(ordinal), ErrorKind::InvalidArgument);
         for cuda in [CudaVersion::V11_8, CudaVersion::V13_0] {
             run_made(each(location, kind, &[&says], cuda));
         }
     }
     run(cases! {
         "Runtime::device", "a device too many": |w| w.device.runtime().device(2)
-            => NoDevice, ["there is no device 2: the runtime has 2"];
+            => InvalidArgument, ["there is no device 2: the runtime has 2"];
         "Runtime::device", "u32::MAX": |w| w.device.runtime().device(u32::MAX)
-            => NoDevice, ["there is no device 4294967295: the runtime has 2"];
+            => InvalidArgument, ["there is no device 4294967295: the runtime has 2"];
     });
 }
 

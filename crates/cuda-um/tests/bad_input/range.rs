@@ -1,7 +1,7 @@
 //! Ranges that are not within the buffer: past its end, reversed, and beyond the limit of a `usize`.
 
 use crate::world::{LEN, Made, World, run_made};
-use cuda_um::{ErrorKind, PrefetchBatch, Result};
+use cuda_um::{ErrorKind, Result};
 use cuda_um_sim::CudaVersion;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
@@ -123,9 +123,6 @@ fn parts_of_managed_memory() {
         }),
         ("UnifiedBuffer::range_attributes_of", |w, range| {
             w.unified.range_attributes_of(range).map(drop)
-        }),
-        ("PrefetchBatch::add_range", |w, range| {
-            PrefetchBatch::new().add_range(&w.unified, range).map(drop)
         }),
     ]);
 }

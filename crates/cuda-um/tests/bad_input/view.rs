@@ -1,7 +1,7 @@
 //! Views of memory that cannot do what is asked, and casts that do not fit.
 
 use crate::world::{cases, run};
-use cuda_um::{Advice, Location, PrefetchBatch};
+use cuda_um::{Advice, Location};
 use pollster::block_on;
 
 #[test]
@@ -60,7 +60,5 @@ fn memory_that_is_not_managed() {
         "ViewMut::discard_and_prefetch_on", "device memory": |w| {
             w.on_device.as_view_mut().discard_and_prefetch_on(Location::Host, &w.stream)
         } => NotSupported, ["it needs managed memory, and there is device memory"];
-        "PrefetchBatch::add_view", "device memory": |w| PrefetchBatch::new().add_view(w.on_device.as_view()).map(drop)
-            => NotSupported, ["it needs managed memory, and there is device memory"];
     });
 }

@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::operation::{Advising, At, Part};
 use crate::replay::{Outcome, Replay, Slot, allowed, refused, text};
 use crate::world::is_refusal;
-use cuda_um::{Advice, Location, PrefetchBatch, UnifiedBuffer};
+use cuda_um::{Advice, HintOutcome, Location, PrefetchBatch, UnifiedBuffer};
 
 impl Replay<'_> {
     pub fn advise(&mut self, slot: u8, part: Part, advice: Advising, at: At) -> Outcome {
@@ -53,18 +53,24 @@ impl Replay<'_> {
 
     pub fn prefetch_batch(&self, slots: u8, part: Part, at: At, stream: u8) -> Outcome {
         let mut batch = PrefetchBatch::new();
+        let mut are_managed = Vec::new();
         for (index, slot) in self.slots.iter().enumerate() {
             if let Buffer::Unified(buffer) = &slot.buffer
                 && slots >> index & 1 == 1
             {
-                batch
-                    .add_range(buffer, part.of(buffer.len()))
-                    .map_err(text)?;
+                batch.add(buffer.view(part.of(buffer.len())).map_err(text)?);
+                are_managed.push(slot.buffer.managed().is_some());
             }
         }
         let location = at.location(self.machine.sides.len());
         let stream = self.machine.stream(stream).1;
-        allowed(self.machine.poor, batch.prefetch_on(location, stream)).map(drop)
+        let prefetched = batch.prefetch_on(location, stream).map_err(text)?;
+        for (outcome, is_managed) in prefetched.outcomes.into_iter().zip(are_managed) {
+            if is_managed {
+                allowed(self.machine.poor, outcome.require())?;
+            }
+        }
+        Ok(())
     }
 
     /// Afterwards all pages are at the destination, unless a read left copies at other locations.
@@ -81,7 +87,9 @@ impl Replay<'_> {
             true => {
                 let mut batch = PrefetchBatch::new();
                 buffers.iter().for_each(|buffer| _ = batch.add(buffer));
-                batch.prefetch_on(location, stream).map(drop)
+                let prefetched = batch.prefetch_on(location, stream);
+                prefetched
+                    .and_then(|all| all.outcomes.into_iter().try_for_each(HintOutcome::require))
             }
             false => buffers
                 .iter()

@@ -135,7 +135,7 @@ fn prefetch_and_advice_reach_the_part() {
     assert!(!before.read_mostly && before.last_prefetch != Some(Location::Host));
     let mut batch = PrefetchBatch::new();
     let part = data.view(elements..3 * elements).unwrap();
-    batch.add_view(part).unwrap().add_view(part).unwrap();
+    batch.add(part).add(part);
     assert_eq!(batch.len(), 2);
     batch.prefetch_on(Location::from(&device), &stream).unwrap();
     let within = data.range_attributes_of(elements..3 * elements).unwrap();

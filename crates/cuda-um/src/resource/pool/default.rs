@@ -122,13 +122,14 @@ impl Allocate for DefaultMemory<'_> {
             let pool = pools.get(self.device, self.kind)?;
             pool.map(|pool| pool.allocate(bytes)).transpose()
         });
-        match pooled.transpose().map(Option::flatten) {
-            Ok(Some(allocation)) => Ok(allocation),
+        let allocation = match pooled.transpose().map(Option::flatten) {
+            Ok(Some(allocation)) => allocation,
             Ok(None) | Err(Error::OutOfMemory { .. }) => {
-                allocate_alone(self.device, self.kind, bytes)
+                allocate_alone(self.device, self.kind, bytes)?
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error),
+        };
+        Ok(allocation.of_default())
     }
 }
 

@@ -280,6 +280,10 @@ impl Owner for Driver {
         }
     }
 
+    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+        Some(self.allocate(bytes))
+    }
+
     fn is_open_to_peers(&self) -> bool {
         self.kind == MemoryKind::Managed
     }

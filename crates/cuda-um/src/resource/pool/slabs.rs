@@ -106,6 +106,10 @@ impl Owner for Home {
         }
     }
 
+    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+        Some(self.allocate(bytes))
+    }
+
     fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
         self.pool.advised.note(range, advice, location);
     }
@@ -128,6 +132,21 @@ impl Owner for Home {
 }
 
 impl Home {
+    /// Allocates for a thread of any shard.
+    fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
+        let taken = self.pool.take(shard::own(), bytes)?;
+        let block = Block {
+            address: taken.block.address,
+            bytes,
+            reserved_bytes: taken.bytes,
+            class: taken.class,
+            is_away: taken.block.is_away,
+        };
+        let owner = Arc::clone(self) as Arc<dyn Owner>;
+        let in_flight = taken.block.left();
+        Ok(Allocation::of_block(owner, block, in_flight))
+    }
+
     fn take_back(&self, block: &Block, in_flight: Option<Box<InFlight>>) {
         let free = FreeBlock {
             address: block.address,
@@ -188,18 +207,6 @@ impl MemoryResource for Pool {
 impl Allocate for Pool {
     /// The buffer has the uses of its memory's former owners.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        let shard = shard::own();
-        let home = &self.homes[shard];
-        let taken = home.pool.take(shard, bytes)?;
-        let block = Block {
-            address: taken.block.address,
-            bytes,
-            reserved_bytes: taken.bytes,
-            class: taken.class,
-            is_away: taken.block.is_away,
-        };
-        let owner = Arc::clone(home) as Arc<dyn Owner>;
-        let in_flight = taken.block.left();
-        Ok(Allocation::of_block(owner, block, in_flight))
+        self.homes[shard::own()].allocate(bytes)
     }
 }

@@ -1,0 +1,252 @@
+//! Names that users of um-backend were promised: hints that name a device by an optional ordinal, and a constructor with a dtype. They call the
+//! methods of the other modules, which do not use them.
+
+use crate::DeviceCopy;
+use crate::buffer::unified::UnifiedBuffer;
+use crate::context::device::Device;
+use crate::driver::advice::Advice;
+use crate::driver::location::Location;
+use crate::element::ElementType;
+use crate::error::{Error, Result};
+use crate::managed::hint::HintOutcome;
+use std::ops::Deref;
+
+/// Advice without its location, for `set_memory_advice`. [`Advice`] has the location in the type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[doc(alias = "cudaMemoryAdvise")]
+#[non_exhaustive]
+pub enum MemoryAdvice {
+    /// [`Advice::SetReadMostly`].
+    #[doc(alias = "cudaMemAdviseSetReadMostly")]
+    SetReadMostly,
+    /// [`Advice::UnsetReadMostly`].
+    #[doc(alias = "cudaMemAdviseUnsetReadMostly")]
+    UnsetReadMostly,
+    /// [`Advice::SetPreferredLocation`].
+    #[doc(alias = "cudaMemAdviseSetPreferredLocation")]
+    SetPreferredLocation,
+    /// [`Advice::UnsetPreferredLocation`].
+    #[doc(alias = "cudaMemAdviseUnsetPreferredLocation")]
+    UnsetPreferredLocation,
+    /// [`Advice::SetAccessedBy`].
+    #[doc(alias = "cudaMemAdviseSetAccessedBy")]
+    SetAccessedBy,
+    /// [`Advice::UnsetAccessedBy`].
+    #[doc(alias = "cudaMemAdviseUnsetAccessedBy")]
+    UnsetAccessedBy,
+}
+
+impl MemoryAdvice {
+    /// The advice with a location; `None` is the CPU.
+    #[doc(hidden)]
+    pub fn at(self, own: &Device, device: Option<usize>) -> Result<Advice> {
+        let location = location(own, device, Location::Host)?;
+        Ok(match self {
+            Self::SetReadMostly => Advice::SetReadMostly,
+            Self::UnsetReadMostly => Advice::UnsetReadMostly,
+            Self::SetPreferredLocation => Advice::SetPreferredLocation(location),
+            Self::UnsetPreferredLocation => Advice::UnsetPreferredLocation,
+            Self::SetAccessedBy => Advice::SetAccessedBy(location),
+            Self::UnsetAccessedBy => Advice::UnsetAccessedBy(location),
+        })
+    }
+}
+
+/// The location that an optional ordinal means: a device, or `default` if there is none.
+#[doc(hidden)]
+pub fn location(own: &Device, device: Option<usize>, default: Location) -> Result<Location> {
+    let Some(ordinal) = device else {
+        return Ok(default);
+    };
+    let within = u32::try_from(ordinal).map_err(|_| Error::NoSuchDevice {
+        ordinal,
+        count: own.runtime().device_count().unwrap_or(0),
+    })?;
+    // The call with the location checks that the device exists.
+    Ok(Location::Device(within))
+}
+
+/// The outcome of a hint for memory that CUDA does not manage.
+#[doc(hidden)]
+pub fn not_managed(what: &str, have: &str) -> HintOutcome {
+    HintOutcome::NotApplied {
+        what: what.to_owned(),
+        needs: "managed memory".to_owned(),
+        have: have.to_owned(),
+    }
+}
+
+impl<T: DeviceCopy> UnifiedBuffer<T> {
+    /// Does the same as [`zeroed`](Self::zeroed), for a caller that has the element type as a value, too: the dtype of a tensor. `device` is a
+    /// `&Device`, or an `Arc` of a type that has one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed); [`Error::DTypeMismatch`] if `dtype` is not that of `T`.
+    #[doc(alias = "cudaMallocManaged")]
+    #[track_caller]
+    pub fn new(
+        device: impl Deref<Target: AsRef<Device>>,
+        len: usize,
+        dtype: impl ElementType<T>,
+    ) -> Result<Self> {
+        dtype.check()?;
+        Self::zeroed((*device).as_ref(), len)
+    }
+}
+
+/// The promised names on a type of storage. `$owner` is the device of its memory, or `None` for memory that takes no hints; `$prefetch` and
+/// `$advise` are the calls behind the names.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! hints_by_ordinal {
+    ([$($generics:tt)*] $storage:ty, |$this:ident| $owner:expr, $prefetch:expr, $advise:expr) => {
+        impl<$($generics)*> $storage {
+            /// Migrates the buffer to a device, or to the buffer's own device for `None`, on the library's stream of the buffer's device.
+            ///
+            /// # Ordering
+            ///
+            /// Enqueued after earlier work on the buffer.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `prefetch`.
+            #[doc(alias = "cudaMemPrefetchAsync")]
+            pub fn prefetch_to_device(
+                &self,
+                device: Option<usize>,
+            ) -> $crate::Result<$crate::HintOutcome> {
+                let $this = self;
+                let owner: Option<$crate::Device> = $owner;
+                let Some(own) = owner else {
+                    return Ok($crate::managed::not_managed("prefetch", "host memory"));
+                };
+                ($prefetch)($crate::managed::location(&own, device, (&own).into())?)
+            }
+
+            /// Migrates the buffer to the host, on the library's stream of the buffer's device.
+            ///
+            /// # Ordering
+            ///
+            /// The same as for [`prefetch_to_device`](Self::prefetch_to_device).
+            ///
+            /// # Errors
+            ///
+            /// The errors of `prefetch`.
+            #[doc(alias = "cudaMemPrefetchAsync")]
+            pub fn prefetch_to_host(&self) -> $crate::Result<$crate::HintOutcome> {
+                let $this = self;
+                ($prefetch)($crate::Location::Host)
+            }
+
+            /// Gives [`Advice`]($crate::Advice). `device` is the location of advice that has one; `None` is the CPU.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `advise`.
+            #[doc(alias = "cudaMemAdvise")]
+            pub fn set_memory_advice(
+                &self,
+                advice: $crate::managed::MemoryAdvice,
+                device: Option<usize>,
+            ) -> $crate::Result<$crate::HintOutcome> {
+                let $this = self;
+                let owner: Option<$crate::Device> = $owner;
+                let Some(own) = owner else {
+                    return Ok($crate::managed::not_managed("advice", "host memory"));
+                };
+                ($advise)(advice.at(&own, device)?)
+            }
+
+            /// [`Advice::SetReadMostly`]($crate::Advice::SetReadMostly).
+            ///
+            /// # Errors
+            ///
+            /// The errors of `advise`.
+            pub fn set_read_mostly(&self) -> $crate::Result<$crate::HintOutcome> {
+                self.set_memory_advice($crate::managed::MemoryAdvice::SetReadMostly, None)
+            }
+
+            /// [`Advice::UnsetReadMostly`]($crate::Advice::UnsetReadMostly).
+            ///
+            /// # Errors
+            ///
+            /// The errors of `advise`.
+            pub fn unset_read_mostly(&self) -> $crate::Result<$crate::HintOutcome> {
+                self.set_memory_advice($crate::managed::MemoryAdvice::UnsetReadMostly, None)
+            }
+
+            /// [`Advice::SetPreferredLocation`]($crate::Advice::SetPreferredLocation) with a device.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `advise`.
+            pub fn set_preferred_location(
+                &self,
+                device: usize,
+            ) -> $crate::Result<$crate::HintOutcome> {
+                let advice = $crate::managed::MemoryAdvice::SetPreferredLocation;
+                self.set_memory_advice(advice, Some(device))
+            }
+
+            /// [`Advice::UnsetPreferredLocation`]($crate::Advice::UnsetPreferredLocation). A buffer has at most one preferred location.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `advise`.
+            pub fn unset_preferred_location(&self) -> $crate::Result<$crate::HintOutcome> {
+                self.set_memory_advice($crate::managed::MemoryAdvice::UnsetPreferredLocation, None)
+            }
+
+            /// [`Advice::SetAccessedBy`]($crate::Advice::SetAccessedBy) with a device.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `advise`.
+            pub fn set_accessed_by(&self, device: usize) -> $crate::Result<$crate::HintOutcome> {
+                self.set_memory_advice($crate::managed::MemoryAdvice::SetAccessedBy, Some(device))
+            }
+
+            /// [`Advice::UnsetAccessedBy`]($crate::Advice::UnsetAccessedBy) with a device.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `advise`.
+            pub fn unset_accessed_by(&self, device: usize) -> $crate::Result<$crate::HintOutcome> {
+                self.set_memory_advice($crate::managed::MemoryAdvice::UnsetAccessedBy, Some(device))
+            }
+        }
+    };
+}
+
+/// The promised names for the host's access.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! host_slices {
+    ([$element:ident: $bound:path] $storage:ty) => {
+        impl<$element: $bound> $storage {
+            /// Does the same as `host`.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `host`.
+            pub fn as_slice(&self) -> $crate::Result<$crate::HostRef<'_, $element>> {
+                self.host()
+            }
+
+            /// Does the same as `host_mut`.
+            ///
+            /// # Errors
+            ///
+            /// The errors of `host_mut`.
+            pub fn as_slice_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, $element>> {
+                self.host_mut()
+            }
+        }
+    };
+}
+
+hints_by_ordinal!([T: DeviceCopy] UnifiedBuffer<T>, |buffer| Some(buffer.device().clone()),
+    |location| buffer.prefetch(location),
+    |advice| buffer.advise(advice));
+host_slices!([T: DeviceCopy] UnifiedBuffer<T>);
