@@ -75,6 +75,16 @@ impl From<cuda_um::Error> for KernelError {
     }
 }
 
+/// For callers whose functions return the error of `cuda-um`.
+impl From<KernelError> for cuda_um::Error {
+    fn from(error: KernelError) -> Self {
+        match error {
+            KernelError::Cuda(error) => error,
+            other => Self::Other(Box::new(other)),
+        }
+    }
+}
+
 /// Checks the length of a buffer.
 pub(crate) fn length(
     kernel: &'static str,

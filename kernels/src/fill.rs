@@ -2,12 +2,12 @@
 
 use crate::error::Result;
 use crate::grid;
-use cuda_um::{Device, Element, Kernel, Module, Stream, kernel::WriteArg};
+use cuda_um::{Device, DeviceCopy, Kernel, Module, Stream, kernel::WriteArg};
 
 /// Elements that [`Fill`] has a kernel for: plain data of 1, 2, 4 or 8 bytes.
-pub trait FillElement: Element + Copy {}
+pub trait FillElement: DeviceCopy + Copy {}
 
-impl<T: Element + Copy> FillElement for T {}
+impl<T: DeviceCopy + Copy> FillElement for T {}
 
 /// The kernels `fill_u8` to `fill_u64`, loaded on a device.
 #[derive(Debug)]

@@ -11,20 +11,16 @@ mod pools;
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(doc)]
+use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
 use cuda_um::{MemoryKind, resource::PoolStats};
 
 use crate::config::CudaBackendConfig;
-#[cfg(doc)]
-use crate::cuda_buffer::CudaBuffer;
 use crate::device::CudaDevice;
 use crate::error::Result;
 #[cfg(doc)]
 use crate::host_buffer::HostBuffer;
-#[cfg(doc)]
-use crate::pinned_buffer::PinnedBuffer;
 use crate::runtime;
-#[cfg(doc)]
-use crate::unified_buffer::UnifiedBuffer;
 use pools::Pools;
 
 /// A CUDA device, real or simulated, that allocates buffers. A clone is the same backend.
@@ -59,7 +55,7 @@ pub struct CudaBackend {
 pub enum BufferKind {
     /// [`UnifiedBuffer`].
     Unified,
-    /// [`CudaBuffer`].
+    /// [`DeviceBuffer`], with the name `CudaBuffer` in this crate.
     Cuda,
     /// [`HostBuffer`].
     Host,
@@ -97,20 +93,20 @@ impl CudaBackend {
     /// Opens the runtime and the device.
     ///
     /// # Errors
-    /// [`CudaError::NoGpu`](crate::CudaError::NoGpu) if a GPU is required and there is none;
-    /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice);
-    /// [`CudaError::InvalidSetting`](crate::CudaError::InvalidSetting); [`CudaError::Cuda`](crate::CudaError::Cuda) for invalid options
-    /// of the pool or an invalid cost model; with the feature `calibrate`, `CudaError::Calibrate`; and errors of CUDA.
+    /// Errors of the kind [`NoGpu`](cuda_um::ErrorKind::NoGpu) if a GPU is required and there is none;
+    /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice); [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for an
+    /// environment variable, options of a pool or a cost model that are not valid; with the feature `calibrate`, errors of the measurement; and
+    /// errors of CUDA.
     pub fn initialize_blocking(config: CudaBackendConfig) -> Result<Self> {
         let opened = runtime::open(config.runtime.clone())?;
         let device = CudaDevice::open(opened, config.device)?;
-        config.cost_model.clone().set(device.as_cuda_um())?;
+        config.cost_model.clone().set(&device)?;
         Self::on(device, Arc::new(config))
     }
 
     fn on(device: CudaDevice, config: Arc<CudaBackendConfig>) -> Result<Self> {
         if let Some(access) = config.non_concurrent_access {
-            device.as_cuda_um().set_non_concurrent_access(access);
+            device.set_non_concurrent_access(access);
         }
         Ok(Self {
             pools: Pools::new(&device, &config)?,
@@ -154,7 +150,7 @@ impl CudaBackend {
     /// One line with the runtime, the device and, if `auto` selected the simulator, the reason.
     #[must_use]
     pub fn runtime_description(&self) -> String {
-        self.device.opened().describe(self.device.as_cuda_um())
+        self.device.opened().describe(&self.device)
     }
 
     /// Whether the runtime is the simulator.
@@ -181,7 +177,7 @@ impl CudaBackend {
     #[must_use]
     pub fn pool_stats_of(&self, kind: MemoryKind) -> Option<PoolStats> {
         let own = self.pools.stats(kind);
-        own.or_else(|| self.device.as_cuda_um().pool_stats(kind))
+        own.or_else(|| self.device.pool_stats(kind))
     }
 
     /// Returns the memory that the library keeps for the device to CUDA, and returns the bytes that the pools kept: the backend's own pools,
@@ -190,7 +186,7 @@ impl CudaBackend {
     /// # Ordering
     /// Waits until memory that was dropped in use is free, and for copies to the device that have not arrived.
     pub fn trim(&self) -> usize {
-        self.pools.trim() + self.device.as_cuda_um().trim()
+        self.pools.trim() + self.device.trim()
     }
 
     /// Waits for all work on the device.

@@ -6,9 +6,8 @@ use std::io::{Read, Write};
 use std::ops::Range;
 
 use cuda_um::range::same_length;
-use cuda_um::{Advice, HintOutcome, HostMut, HostRef, Location, Stream, host_vec};
+use cuda_um::{Advice, Device, HintOutcome, HostMut, HostRef, Location, Stream, host_vec};
 
-use crate::device::BufferDevice;
 use crate::dtype::{DType, Element, dtype_of};
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -19,8 +18,8 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// The number of elements.
     fn len(&self) -> usize;
 
-    /// The place where the buffer was allocated, and where [`clone_empty`](Self::clone_empty) allocates.
-    fn device(&self) -> &BufferDevice;
+    /// The device of the memory, on which [`clone_empty`](Self::clone_empty) allocates; `None` for memory of the host that belongs to no device.
+    fn device(&self) -> Option<&Device>;
 
     /// The memory, for kernels and for copies to other implementations.
     fn memory(&self) -> BufferMemory<'_, T>;

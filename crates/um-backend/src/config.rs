@@ -14,7 +14,7 @@ use crate::runtime::RuntimeChoice;
 ///
 /// let sim = Sim::builder().gpu(Gpu::Maxwell).build()?;
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
-/// assert!(backend.device().unified_memory_obstacle().is_some());
+/// assert!(backend.device().managed_memory_obstacle().is_some());
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug, Clone, Default)]

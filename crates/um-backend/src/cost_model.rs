@@ -30,7 +30,7 @@ impl CostModelSource {
             Self::ThisMachine => um_kernels::calibrate::OfThisMachine::of_this_machine(device)?,
             Self::Given(model) => *model,
         };
-        Ok(device.set_cost_model(model)?)
+        device.set_cost_model(model)
     }
 }
 

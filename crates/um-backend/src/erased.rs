@@ -5,10 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Advice, Error, HintOutcome, Location, Stream, range};
+use cuda_um::{Advice, Device, Error, HintOutcome, Location, Stream, range};
 
 use crate::buffer::Buffer;
-use crate::device::BufferDevice;
 use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::error::{CudaError, Result};
 use crate::typed::Typed;
@@ -87,7 +86,7 @@ impl ErasedBuffer {
 
     /// The place of the buffer.
     #[must_use]
-    pub fn device(&self) -> &BufferDevice {
+    pub fn device(&self) -> Option<&Device> {
         self.bytes.device()
     }
 
@@ -244,12 +243,13 @@ impl ErasedBuffer {
     /// As for [`Buffer::copy_from_buffer`].
     ///
     /// # Errors
-    /// [`CudaError::ErasedMismatch`] for another element type; [`LengthMismatch`](Error::LengthMismatch); and errors of CUDA.
+    /// [`InvalidArgument`](cuda_um::Error::InvalidArgument) for another element type; [`LengthMismatch`](Error::LengthMismatch); and errors of CUDA.
     pub fn copy_from(&mut self, source: &Self) -> Result<()> {
         if source.dtype != self.dtype {
-            return Err(CudaError::ErasedMismatch {
-                source_dtype: source.dtype,
-                target_dtype: self.dtype,
+            return Err(CudaError::InvalidArgument {
+                what: "the source of copy_from",
+                value: format!("a buffer of {}", source.dtype),
+                reason: format!("the target has {}, and a copy does not convert", self.dtype),
             });
         }
         range::same_length("copy_from", self.len(), source.len())?;
@@ -360,8 +360,7 @@ impl ErasedBuffer {
             what,
             value: format!("{bytes} bytes"),
             reason: format!("{reason}, and its {len} elements are {dtype}"),
-        }
-        .into())
+        })
     }
 }
 
@@ -373,10 +372,9 @@ pub(crate) fn size_bytes(dtype: DType, len: usize) -> Result<usize> {
             what: "a dtype",
             value: dtype.to_string(),
             reason: "an element has at least one byte".to_owned(),
-        }
-        .into());
+        });
     }
     let bytes = len.checked_mul(element_bytes);
     let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
-    bytes.ok_or_else(|| Error::TooLarge { len, element_bytes }.into())
+    bytes.ok_or_else(|| Error::TooLarge { len, element_bytes })
 }

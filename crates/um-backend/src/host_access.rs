@@ -24,7 +24,7 @@ pub(crate) fn write<T: Element>(buffer: &mut (impl Access<T> + ?Sized)) -> Resul
     if !in_place {
         let elements = buffer.get_all()?;
         return Ok(HostMut::of_copy(elements, |elements| {
-            Ok(buffer.put_all(elements)?)
+            buffer.put_all(elements)
         }));
     }
     if matches!(buffer.write_memory(), BufferMemoryMut::Opaque) {

@@ -2,11 +2,10 @@
 
 use std::any::Any;
 
+use cuda_um::Device;
+
 use crate::buffer::Buffer;
-use crate::device::BufferDevice;
 use crate::dtype::{Element, dtype_of};
-#[cfg(doc)]
-use crate::error::CudaError;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
@@ -30,7 +29,7 @@ impl<T: Element> HostBuffer<T> {
     /// Allocates a buffer of `len` zeros.
     ///
     /// # Errors
-    /// [`TooLarge`](cuda_um::Error::TooLarge), [`CudaError::OutOfMemory`].
+    /// [`TooLarge`](cuda_um::Error::TooLarge), [`OutOfMemory`](cuda_um::Error::OutOfMemory).
     pub fn zeroed(len: usize) -> Result<Self> {
         let elements = cuda_um::host_vec::zeroed("HostBuffer::zeroed", len)?;
         Ok(Self::from_vec(elements))
@@ -48,7 +47,7 @@ impl<T: Element> HostBuffer<T> {
     /// Makes a buffer of a copy of these elements.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`OutOfMemory`](cuda_um::Error::OutOfMemory).
     pub fn from_slice(elements: &[T]) -> Result<Self> {
         let mut buffer = Self::zeroed(elements.len())?;
         buffer.elements.copy_from_slice(elements);
@@ -74,15 +73,13 @@ impl<T: Element> HostBuffer<T> {
     }
 }
 
-static HOST: BufferDevice = BufferDevice::Host;
-
 impl<T: Element> Buffer<T> for HostBuffer<T> {
     fn len(&self) -> usize {
         self.elements.len()
     }
 
-    fn device(&self) -> &BufferDevice {
-        &HOST
+    fn device(&self) -> Option<&Device> {
+        None
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {

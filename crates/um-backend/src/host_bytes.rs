@@ -4,9 +4,10 @@ use std::any::Any;
 
 use bytemuck::{Pod, Zeroable};
 
+use cuda_um::Device;
+
 use crate::buffer::Buffer;
-use crate::device::BufferDevice;
-use crate::error::Result;
+use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// The unit of the memory, with its alignment.
@@ -25,7 +26,7 @@ impl HostBytes {
     pub(crate) fn zeroed(len: usize) -> Result<Self> {
         let count = len.div_ceil(size_of::<Block>());
         let mut made = cuda_um::host_vec::zeroed("create_erased", count);
-        if let Err(cuda_um::Error::OutOfMemory {
+        if let Err(CudaError::OutOfMemory {
             subject,
             requested_bytes,
             ..
@@ -43,8 +44,8 @@ impl Buffer<u8> for HostBytes {
         self.len
     }
 
-    fn device(&self) -> &BufferDevice {
-        &BufferDevice::Host
+    fn device(&self) -> Option<&Device> {
+        None
     }
 
     fn memory(&self) -> BufferMemory<'_, u8> {

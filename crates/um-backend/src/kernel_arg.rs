@@ -8,14 +8,10 @@ use cuda_um::{
 };
 
 use crate::buffer::Buffer;
-use crate::cuda_buffer::CudaBuffer;
 use crate::dtype::Element;
 use crate::erased::ErasedBuffer;
-use crate::error::CudaError;
 use crate::host_buffer::HostBuffer;
-use crate::pinned_buffer::PinnedBuffer;
 use crate::typed::Typed;
-use crate::unified_buffer::UnifiedBuffer;
 
 macro_rules! kernel_args {
     ($($buffer:ty),*) => {$(
@@ -33,7 +29,7 @@ macro_rules! kernel_args {
             where
                 Self: 'a,
             {
-                self.memory().device_view().map_err(below)
+                self.memory().device_view()
             }
         }
 
@@ -51,19 +47,12 @@ macro_rules! kernel_args {
             where
                 Self: 'a,
             {
-                self.memory_mut().device_view_mut().map_err(below)
+                self.memory_mut().device_view_mut()
             }
         }
     )*};
 }
-kernel_args!(
-    (dyn Buffer<T> + '_),
-    CudaBuffer<T>,
-    HostBuffer<T>,
-    PinnedBuffer<T>,
-    Typed<T>,
-    UnifiedBuffer<T>
-);
+kernel_args!((dyn Buffer<T> + '_), HostBuffer<T>, Typed<T>);
 
 impl KernelArg for &ErasedBuffer {
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
@@ -79,7 +68,7 @@ impl<T: Element> ReadArg<T> for &ErasedBuffer {
     where
         Self: 'a,
     {
-        self.typed().map_err(below)?.into_view()
+        self.typed()?.into_view()
     }
 }
 
@@ -97,18 +86,6 @@ impl<T: Element> WriteArg<T> for &mut ErasedBuffer {
     where
         Self: 'a,
     {
-        self.typed_mut().map_err(below)?.into_view_mut()
-    }
-}
-
-/// The error of the layer below that a launch returns.
-fn below(error: CudaError) -> cuda_um::Error {
-    match error {
-        CudaError::Cuda(error) => error,
-        other => cuda_um::Error::InvalidArgument {
-            what: "the buffer",
-            value: "an argument of a kernel".to_owned(),
-            reason: other.to_string(),
-        },
+        self.typed_mut()?.into_view_mut()
     }
 }

@@ -5,12 +5,11 @@ mod access;
 mod access_of_buffers;
 mod backend;
 mod buffer;
-mod compat;
+mod buffers;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod cost_model;
-mod cuda_buffer;
 mod device;
 pub mod dtype;
 mod erased;
@@ -21,32 +20,25 @@ mod host_buffer;
 mod host_bytes;
 mod kernel_arg;
 pub mod memory;
-mod own_methods;
-mod pinned_buffer;
-pub mod prefetch_batch;
+mod promised;
 mod range_ops;
 mod runtime;
 pub mod shared;
 mod transfer;
 mod typed;
-mod unified_buffer;
 
 pub use backend::{BufferKind, CudaBackend};
 pub use buffer::Buffer;
-pub use compat::{CudaFeature, MemoryAdvice};
 pub use config::CudaBackendConfig;
-pub use cuda_buffer::CudaBuffer;
-pub use device::{BufferDevice, CudaDevice};
+pub use device::CudaDevice;
 pub use dtype::{DType, Element};
 pub use erased::ErasedBuffer;
 pub use error::{CudaError, Result};
 pub use host_buffer::HostBuffer;
-pub use pinned_buffer::PinnedBuffer;
-pub use prefetch_batch::PrefetchBatch;
+pub use promised::CudaFeature;
 pub use runtime::RuntimeChoice;
 pub use shared::{SharedBuffer, SharedRead, SharedWrite};
 pub use typed::Typed;
-pub use unified_buffer::UnifiedBuffer;
 
 #[cfg(doctest)]
 /// Borrows that would become longer, and types of elements that would change behind a view that writes.
@@ -96,7 +88,11 @@ pub use cuda_um;
 /// Traces of migrations, page faults, kernels and operations.
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
-pub use cuda_um::{Advice, HintOutcome, HostMut, HostRef, Location, Stream};
+/// The buffers, guards and hints of the safe layer below.
+pub use cuda_um::{
+    Advice, Device, DeviceBuffer as CudaBuffer, HintOutcome, HostMut, HostRef, Location,
+    PinnedBuffer, PrefetchBatch, Stream, UnifiedBuffer, managed::MemoryAdvice,
+};
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]
 pub use cuda_um_sim as sim;

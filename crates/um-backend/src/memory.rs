@@ -204,21 +204,19 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
 }
 
 fn no_view(have: &str) -> CudaError {
-    cuda_um::Error::NotSupported {
+    CudaError::NotSupported {
         what: "a view for kernels".into(),
         needs:
             "device, managed or mapped pinned memory (or a copy in such memory: `copy_from_buffer`)"
                 .into(),
         have: have.into(),
     }
-    .into()
 }
 
 fn not_overridden(method: &str) -> CudaError {
-    cuda_um::Error::NotSupported {
+    CudaError::NotSupported {
         what: format!("`{method}` of a buffer with opaque memory"),
         needs: "an implementation of that method".into(),
         have: "only the default one".into(),
     }
-    .into()
 }

@@ -11,6 +11,8 @@ use cuda_um_sim::Sim;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
 
+#[cfg(feature = "sim")]
+use crate::error::of_simulator;
 use crate::error::{CudaError, Result, one_line};
 #[cfg(feature = "sim")]
 use simulated::Simulated;
@@ -21,7 +23,7 @@ const VARIABLE: &str = "CUDA_UM_RUNTIME";
 /// The CUDA runtime to use.
 ///
 /// `Cuda` and `Sim` each open one runtime per process, so that buffers of different backends can be copied on the device;
-/// `Environment` and `Auto` select one of them. Every choice fails with [`cuda_um::Error::Forked`] in a child made by `fork` of a process
+/// `Environment` and `Auto` select one of them. Every choice fails with [`CudaError::Forked`] in a child made by `fork` of a process
 /// that has opened a runtime.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -113,7 +115,7 @@ pub(crate) fn check_process(choice: &RuntimeChoice) -> Result<()> {
         || matches!(choice, RuntimeChoice::Given(runtime) if runtime.is_inherited())
     {
         let call = "opening a runtime";
-        return Err(cuda_um::Error::Forked { call }.into());
+        return Err(CudaError::Forked { call });
     }
     Ok(())
 }
@@ -157,10 +159,10 @@ fn from_environment(value: Option<&std::ffi::OsStr>) -> Result<RuntimeChoice> {
         "" | "cuda" => Ok(RuntimeChoice::Cuda),
         "sim" => Ok(RuntimeChoice::Sim),
         "auto" => Ok(RuntimeChoice::Auto),
-        _ => Err(CudaError::InvalidSetting {
-            name: VARIABLE,
+        _ => Err(CudaError::InvalidArgument {
+            what: VARIABLE,
             value: value.into_owned(),
-            expected: "cuda, sim or auto",
+            reason: "it is cuda, sim or auto".to_owned(),
         }),
     }
 }
@@ -202,7 +204,9 @@ fn simulator() -> Result<Opened> {
     static SHARED: Shared = PerProcess::new(Mutex::default);
     shared(&SHARED, || {
         check_kernels_variable()?;
-        Ok(Opened::simulated(Simulated::open(Sim::from_env()?)?))
+        Ok(Opened::simulated(Simulated::open(
+            Sim::from_env().map_err(of_simulator)?,
+        )?))
     })
 }
 
@@ -212,17 +216,17 @@ fn check_kernels_variable() -> Result<()> {
     const KERNELS: &str = "CUDA_UM_SIM_KERNELS";
     match std::env::var_os(KERNELS).filter(|value| !value.is_empty()) {
         None => Ok(()),
-        Some(value) => Err(CudaError::InvalidSetting {
-            name: KERNELS,
+        Some(value) => Err(CudaError::InvalidArgument {
+            what: KERNELS,
             value: value.to_string_lossy().into_owned(),
-            expected: "no value, as only the simulator's libcuda reads it: give kernels their references with `register_kernel`",
+            reason: "it has no value, as only the simulator's libcuda reads it: give kernels their references with `register_kernel`".to_owned(),
         }),
     }
 }
 
 #[cfg(not(feature = "sim"))]
 fn simulator() -> Result<Opened> {
-    Err(cuda_um::Error::NotSupported {
+    Err(CudaError::NotSupported {
         what: "the simulator".into(),
         needs: "um-backend with the feature `sim`".into(),
         have: "a build without it".into(),
@@ -264,7 +268,7 @@ mod tests {
         let error = choose("gpu").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "CUDA_UM_RUNTIME=gpu: expected cuda, sim or auto"
+            "CUDA_UM_RUNTIME cannot be gpu: it is cuda, sim or auto"
         );
     }
 }

@@ -9,15 +9,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{Advice, HintOutcome, HostOwned, HostOwnedMut, Location, range};
+use cuda_um::{Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, range};
 
 use crate::buffer::Buffer;
-use crate::device::BufferDevice;
 use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::erased::{ErasedBuffer, size_bytes};
-#[cfg(doc)]
-use crate::error::CudaError;
-use crate::error::Result;
+use crate::error::{CudaError, Result};
 pub use caller::{OfTask, OfThread};
 pub use guard::{SharedRead, SharedWrite};
 use part::Part;
@@ -114,7 +111,7 @@ impl SharedBuffer {
 
     /// The place of the storage.
     #[must_use]
-    pub fn device(&self) -> &BufferDevice {
+    pub fn device(&self) -> Option<&Device> {
         self.storage.device()
     }
 
@@ -162,7 +159,7 @@ impl SharedBuffer {
     pub fn cast(&self, dtype: DType) -> Result<Self> {
         size_bytes(dtype, 0)?;
         if !self.size_bytes().is_multiple_of(dtype.size_bytes()) {
-            return Err(cuda_um::Error::InvalidArgument {
+            return Err(CudaError::InvalidArgument {
                 what: "the dtype of a cast",
                 value: dtype.to_string(),
                 reason: format!(
@@ -172,8 +169,7 @@ impl SharedBuffer {
                     self.size_bytes(),
                     dtype.size_bytes()
                 ),
-            }
-            .into());
+            });
         }
         Ok(Self {
             dtype,
@@ -205,7 +201,7 @@ impl SharedBuffer {
     /// Does the same as [`read`](Self::read), but does not wait.
     ///
     /// # Errors
-    /// [`CudaError::StorageInUse`] if `read` would wait; [`Forked`](cuda_um::Error::Forked).
+    /// [`CudaError::Busy`] if `read` would wait; [`Forked`](cuda_um::Error::Forked).
     pub fn try_read(&self) -> Result<SharedRead> {
         self.reading("SharedBuffer::try_read", false)
     }
@@ -232,7 +228,7 @@ impl SharedBuffer {
     /// Does the same as [`write`](Self::write), but does not wait.
     ///
     /// # Errors
-    /// [`CudaError::StorageInUse`] if `write` would wait; [`Forked`](cuda_um::Error::Forked).
+    /// [`CudaError::Busy`] if `write` would wait; [`Forked`](cuda_um::Error::Forked).
     pub fn try_write(&self) -> Result<SharedWrite> {
         self.writing("SharedBuffer::try_write", false)
     }
@@ -351,7 +347,7 @@ impl fmt::Debug for SharedBuffer {
         f.debug_struct("SharedBuffer")
             .field("dtype", &self.dtype)
             .field("bytes", &self.bytes)
-            .field("device", self.device())
+            .field("device", &self.device().map(Device::ordinal))
             .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use cuda_um::{Stream, View, ViewMut, host_vec, range};
 
 use crate::access::Access;
 use crate::dtype::Element;
-use crate::error::Result;
+use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::range_ops::piece_of;
 
@@ -21,7 +21,7 @@ pub(crate) fn ranges(
     source_len: usize,
 ) -> Result<Range<usize>> {
     let source = range::check(source.clone(), source_len)?;
-    Ok(range::check_at(offset, source.len(), target_len)?)
+    range::check_at(offset, source.len(), target_len)
 }
 
 /// Copies a range of a buffer to a range of the same length.
@@ -88,12 +88,12 @@ fn by_cuda<T: Element>(
     match copied {
         Ok(()) => Ok(true),
         // Two runtimes (a GPU's and a simulator's, for example), or memory that the target's device cannot reach: copy through the host.
-        Err(cuda_um::Error::RuntimeMismatch { .. } | cuda_um::Error::DeviceMismatch { .. })
+        Err(CudaError::RuntimeMismatch { .. } | CudaError::DeviceMismatch { .. })
             if stream.is_none() =>
         {
             Ok(false)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

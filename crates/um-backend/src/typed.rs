@@ -6,10 +6,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::range;
+use cuda_um::{Device, range};
 
 use crate::buffer::Buffer;
-use crate::device::BufferDevice;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -32,7 +31,7 @@ struct Opaque<T>(Typed<T>);
 
 impl<T: Element> Typed<T> {
     fn part(&self, offset: usize, count: usize) -> Result<Range<usize>> {
-        Ok(range::check_at(offset, count, self.len())?)
+        range::check_at(offset, count, self.len())
     }
 }
 
@@ -50,7 +49,7 @@ impl<T: Element> Buffer<T> for Typed<T> {
         self.bytes.len() / size_of::<T>()
     }
 
-    fn device(&self) -> &BufferDevice {
+    fn device(&self) -> Option<&Device> {
         self.bytes.device()
     }
 

@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::shared::SharedStream;
-use cuda_um::{Element, UnifiedBuffer, ViewMut};
+use cuda_um::{DeviceCopy, UnifiedBuffer, ViewMut};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
 /// Waits for the writes of a slice: for the work on its own stream and for its events, if cudarc tracks them; otherwise for the context.
@@ -20,7 +20,7 @@ pub(crate) fn settle<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> Result<()>
 }
 
 /// Orders the buffer's later uses after cudarc's work on the slice, which is on the same memory.
-pub(crate) fn theirs_first<T: Element>(
+pub(crate) fn theirs_first<T: DeviceCopy>(
     stream: &SharedStream,
     slice: &mut CudaSlice<T>,
     buffer: &mut UnifiedBuffer<T>,
@@ -37,7 +37,7 @@ pub(crate) fn theirs_first<T: Element>(
 }
 
 /// Orders cudarc's later work on the slice after the buffer's uses.
-pub(crate) fn ours_first<T: Element>(
+pub(crate) fn ours_first<T: DeviceCopy>(
     stream: &SharedStream,
     slice: &mut CudaSlice<T>,
     buffer: &mut UnifiedBuffer<T>,
@@ -53,13 +53,13 @@ pub(crate) fn ours_first<T: Element>(
 }
 
 /// Work of cuda-um between work of cudarc.
-pub(crate) struct Fence<'a, T: Element> {
+pub(crate) struct Fence<'a, T: DeviceCopy> {
     pub(crate) stream: &'a SharedStream,
     pub(crate) slice: &'a mut CudaSlice<T>,
     pub(crate) buffer: &'a mut UnifiedBuffer<T>,
 }
 
-impl<T: Element> Fence<'_, T> {
+impl<T: DeviceCopy> Fence<'_, T> {
     pub(crate) fn run<R>(
         mut self,
         work: impl FnOnce(ViewMut<'_, T>) -> cuda_um::Result<R>,
@@ -74,9 +74,9 @@ impl<T: Element> Fence<'_, T> {
 }
 
 /// Ends the work of cuda-um, also if it panics.
-struct End<'f, 'a, T: Element>(&'f mut Fence<'a, T>);
+struct End<'f, 'a, T: DeviceCopy>(&'f mut Fence<'a, T>);
 
-impl<T: Element> Drop for End<'_, '_, T> {
+impl<T: DeviceCopy> Drop for End<'_, '_, T> {
     fn drop(&mut self) {
         let Fence {
             stream,

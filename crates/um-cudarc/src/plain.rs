@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::order::{Fence, settle};
 use crate::shared::{SharedDevice, SharedStream};
-use cuda_um::{DeviceBuffer, Element, UnifiedBuffer, ViewMut};
+use cuda_um::{DeviceBuffer, DeviceCopy, UnifiedBuffer, ViewMut};
 use cudarc::driver::{CudaSlice, DevicePtr, DevicePtrMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl SharedDevice {
     /// # Errors
     ///
     /// [`Error::OtherContext`], and the errors of [`DeviceBuffer::from_foreign`]. The slice is then dropped.
-    pub fn take_device<T: Element>(&self, slice: CudaSlice<T>) -> Result<DeviceBuffer<T>> {
+    pub fn take_device<T: DeviceCopy>(&self, slice: CudaSlice<T>) -> Result<DeviceBuffer<T>> {
         let (stream, pointer, len, slice) = self.end_of(slice)?;
         // SAFETY: the slice owns so many elements, and the buffer owns the slice; its uses come after cudarc's, as ordered here.
         let mut buffer = unsafe { DeviceBuffer::from_foreign(self.device(), pointer, len, slice) }?;
@@ -33,7 +33,7 @@ impl SharedDevice {
     /// # Errors
     ///
     /// As for [`take_device`](Self::take_device).
-    pub fn take_unified<T: Element>(&self, slice: CudaSlice<T>) -> Result<UnifiedBuffer<T>> {
+    pub fn take_unified<T: DeviceCopy>(&self, slice: CudaSlice<T>) -> Result<UnifiedBuffer<T>> {
         let (stream, pointer, len, slice) = self.end_of(slice)?;
         // SAFETY: as in `take_device`.
         let mut buffer =
@@ -65,7 +65,7 @@ impl SharedDevice {
     /// [`Error::OtherContext`]; as for [`UnifiedBuffer::from_foreign`], if the memory is not managed; `NotSupported` of cuda-um if the device
     /// has no concurrent managed access; and the errors of cudarc's waits.
     #[doc(alias = "cuStreamSynchronize")]
-    pub fn host<'s, T: Element>(&self, slice: &'s CudaSlice<T>) -> Result<&'s [T]> {
+    pub fn host<'s, T: DeviceCopy>(&self, slice: &'s CudaSlice<T>) -> Result<&'s [T]> {
         self.check("the slice", slice.context())?;
         settle(slice, slice.stream())?;
         let (address, record) = slice.device_ptr(slice.stream());
@@ -83,7 +83,7 @@ impl SharedDevice {
     ///
     /// As for [`host`](Self::host).
     #[doc(alias = "cuStreamSynchronize")]
-    pub fn host_mut<'s, T: Element>(&self, slice: &'s mut CudaSlice<T>) -> Result<&'s mut [T]> {
+    pub fn host_mut<'s, T: DeviceCopy>(&self, slice: &'s mut CudaSlice<T>) -> Result<&'s mut [T]> {
         self.check("the slice", slice.context())?;
         let (stream, len) = (Arc::clone(slice.stream()), slice.len());
         let (address, record) = slice.device_ptr_mut(&stream);
@@ -104,7 +104,7 @@ impl SharedDevice {
     /// # Errors
     ///
     /// As for [`host`](Self::host), and the error of `work`.
-    pub fn with_mut<T: Element, R>(
+    pub fn with_mut<T: DeviceCopy, R>(
         &self,
         slice: &mut CudaSlice<T>,
         work: impl FnOnce(ViewMut<'_, T>) -> cuda_um::Result<R>,
@@ -127,7 +127,7 @@ impl SharedDevice {
     }
 
     /// The address of managed memory, checked.
-    fn managed<T: Element>(&self, address: u64, len: usize) -> Result<NonNull<T>> {
+    fn managed<T: DeviceCopy>(&self, address: u64, len: usize) -> Result<NonNull<T>> {
         let pointer = NonNull::new(address as *mut T).unwrap_or(NonNull::dangling());
         self.check_concurrent()?;
         // SAFETY: the buffer is not used.
@@ -149,7 +149,7 @@ impl SharedStream {
     /// The buffer comes back with the error of cudarc's events or of [`UnifiedBuffer::into_raw`].
     #[doc(alias = "cuMemFreeAsync")]
     #[allow(clippy::result_large_err, reason = "the buffer comes back")]
-    pub fn give<T: Element>(
+    pub fn give<T: DeviceCopy>(
         &self,
         buffer: UnifiedBuffer<T>,
     ) -> Result<CudaSlice<T>, (UnifiedBuffer<T>, Error)> {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::order::{Fence, ours_first, settle, theirs_first};
 use crate::shared::SharedStream;
 use cuda_um::{
-    Advice, Element, HintOutcome, HostMut, HostRef, Location, Stream, UnifiedBuffer, ViewMut,
+    Advice, DeviceCopy, HintOutcome, HostMut, HostRef, Location, Stream, UnifiedBuffer, ViewMut,
     managed::Residency,
 };
 use cudarc::driver::{
@@ -25,7 +25,7 @@ use std::sync::Arc;
 ///
 /// Host guards wait for cudarc's work, as far as cudarc tracks it; without its event tracking they wait for the context. A drop waits for nothing:
 /// the memory is freed after cudarc's work.
-pub struct UnifiedSlice<T: Element> {
+pub struct UnifiedSlice<T: DeviceCopy> {
     buffer: ManuallyDrop<UnifiedBuffer<T>>,
     /// On the memory of the buffer, which it must not free.
     slice: ManuallyDrop<CudaSlice<T>>,
@@ -45,12 +45,12 @@ impl SharedStream {
     ///
     /// The buffer is dropped. `DeviceMismatch` and `RuntimeMismatch` of cuda-um; `NotSupported` of cuda-um for managed memory on a device
     /// without concurrent managed access, and for memory that kernels cannot use; and errors of cudarc's events.
-    pub fn share<T: Element>(&self, buffer: UnifiedBuffer<T>) -> Result<UnifiedSlice<T>> {
+    pub fn share<T: DeviceCopy>(&self, buffer: UnifiedBuffer<T>) -> Result<UnifiedSlice<T>> {
         UnifiedSlice::new(self, buffer)
     }
 }
 
-impl<T: Element> UnifiedSlice<T> {
+impl<T: DeviceCopy> UnifiedSlice<T> {
     fn new(stream: &SharedStream, buffer: UnifiedBuffer<T>) -> Result<Self> {
         let (shared, found) = (stream.device().device(), buffer.device());
         if shared.ordinal() != found.ordinal() {
@@ -250,13 +250,13 @@ impl<T: Element> UnifiedSlice<T> {
     }
 }
 
-impl<T: Element> Drop for UnifiedSlice<T> {
+impl<T: DeviceCopy> Drop for UnifiedSlice<T> {
     fn drop(&mut self) {
         drop(self.end());
     }
 }
 
-impl<T: Element> DeviceSlice<T> for UnifiedSlice<T> {
+impl<T: DeviceCopy> DeviceSlice<T> for UnifiedSlice<T> {
     fn len(&self) -> usize {
         self.slice.len()
     }
@@ -266,20 +266,20 @@ impl<T: Element> DeviceSlice<T> for UnifiedSlice<T> {
     }
 }
 
-impl<T: Element> DevicePtr<T> for UnifiedSlice<T> {
+impl<T: DeviceCopy> DevicePtr<T> for UnifiedSlice<T> {
     fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (u64, SyncOnDrop<'a>) {
         self.slice.device_ptr(stream)
     }
 }
 
-impl<T: Element> DevicePtrMut<T> for UnifiedSlice<T> {
+impl<T: DeviceCopy> DevicePtrMut<T> for UnifiedSlice<T> {
     fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (u64, SyncOnDrop<'a>) {
         self.slice.device_ptr_mut(stream)
     }
 }
 
 // SAFETY: the argument is that of the slice.
-unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b UnifiedSlice<T>> for LaunchArgs<'a> {
+unsafe impl<'a, 'b: 'a, T: DeviceCopy> PushKernelArg<&'b UnifiedSlice<T>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, arg: &'b UnifiedSlice<T>) -> &mut Self {
         self.arg(&*arg.slice)
@@ -287,14 +287,14 @@ unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b UnifiedSlice<T>> for Launc
 }
 
 // SAFETY: the argument is that of the slice.
-unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b mut UnifiedSlice<T>> for LaunchArgs<'a> {
+unsafe impl<'a, 'b: 'a, T: DeviceCopy> PushKernelArg<&'b mut UnifiedSlice<T>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, arg: &'b mut UnifiedSlice<T>) -> &mut Self {
         self.arg(&mut *arg.slice)
     }
 }
 
-impl<T: Element> fmt::Debug for UnifiedSlice<T> {
+impl<T: DeviceCopy> fmt::Debug for UnifiedSlice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnifiedSlice")
             .field("buffer", &self.buffer.id())

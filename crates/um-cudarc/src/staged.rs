@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::shared::SharedStream;
 use crate::slice::UnifiedSlice;
-use cuda_um::{Device, DeviceBuffer, Element, KernelArg, UnifiedBuffer};
+use cuda_um::{Device, DeviceBuffer, DeviceCopy, KernelArg, UnifiedBuffer};
 use cudarc::driver::{CudaSlice, CudaViewMut, DevicePtrMut};
 use std::ptr::NonNull;
 
@@ -14,15 +14,15 @@ pub trait CudarcMemory<T>: DevicePtrMut<T> + sealed::Sealed {}
 
 impl<T> CudarcMemory<T> for CudaSlice<T> {}
 impl<T> CudarcMemory<T> for CudaViewMut<'_, T> {}
-impl<T: Element> CudarcMemory<T> for UnifiedSlice<T> {}
+impl<T: DeviceCopy> CudarcMemory<T> for UnifiedSlice<T> {}
 
 mod sealed {
-    use super::{CudaSlice, CudaViewMut, Element, UnifiedSlice};
+    use super::{CudaSlice, CudaViewMut, DeviceCopy, UnifiedSlice};
 
     pub trait Sealed {}
     impl<T> Sealed for CudaSlice<T> {}
     impl<T> Sealed for CudaViewMut<'_, T> {}
-    impl<T: Element> Sealed for UnifiedSlice<T> {}
+    impl<T: DeviceCopy> Sealed for UnifiedSlice<T> {}
 }
 
 impl SharedStream {
@@ -38,7 +38,7 @@ impl SharedStream {
     /// [`Error::TooLong`] and [`Error::OtherContext`]; `Foreign` of cuda-um for other memory; and the errors of
     /// [`DeviceBuffer::copy_from_host`].
     #[doc(alias = "cuMemcpyHtoDAsync")]
-    pub fn memcpy_htod_staged<T: Element>(
+    pub fn memcpy_htod_staged<T: DeviceCopy>(
         &self,
         source: &[T],
         target: &mut impl CudarcMemory<T>,

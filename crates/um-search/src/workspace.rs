@@ -2,7 +2,7 @@
 //! than most kernels run.
 
 use crate::error::Result;
-use cuda_um::{Device, DeviceBuffer, Element};
+use cuda_um::{Device, DeviceBuffer, DeviceCopy};
 use cuda_um_locks::Mutex;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
@@ -36,7 +36,7 @@ impl<T> Spare<T> {
 ///
 /// No lock is held while a launch uses the memory: a `tracing` subscriber may use the same launcher.
 #[derive(Debug)]
-pub(crate) struct Workspace<T: Element> {
+pub(crate) struct Workspace<T: DeviceCopy> {
     device: Device,
     /// None before the first use, and while a launch uses it.
     memory: Mutex<Option<Memory<T>>>,
@@ -45,7 +45,7 @@ pub(crate) struct Workspace<T: Element> {
 type Memory<T> = DeviceBuffer<MaybeUninit<T>>;
 
 /// The memory, while a launch is enqueued. It is returned when this is dropped.
-pub(crate) struct Held<'a, T: Element> {
+pub(crate) struct Held<'a, T: DeviceCopy> {
     home: &'a Workspace<T>,
     /// None only during `drop`.
     memory: Option<Memory<T>>,
@@ -59,7 +59,7 @@ pub(crate) fn refuse_child(device: &Device) -> Result<()> {
     }
 }
 
-impl<T: Element> Workspace<T> {
+impl<T: DeviceCopy> Workspace<T> {
     pub(crate) fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -84,7 +84,7 @@ impl<T: Element> Workspace<T> {
     }
 }
 
-impl<T: Element> Deref for Held<'_, T> {
+impl<T: DeviceCopy> Deref for Held<'_, T> {
     type Target = Memory<T>;
 
     fn deref(&self) -> &Memory<T> {
@@ -92,13 +92,13 @@ impl<T: Element> Deref for Held<'_, T> {
     }
 }
 
-impl<T: Element> DerefMut for Held<'_, T> {
+impl<T: DeviceCopy> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut Memory<T> {
         self.memory.as_mut().expect("present until the drop")
     }
 }
 
-impl<T: Element> Drop for Held<'_, T> {
+impl<T: DeviceCopy> Drop for Held<'_, T> {
     fn drop(&mut self) {
         let mut smaller = self.memory.take();
         let mut kept = self.home.memory.lock();

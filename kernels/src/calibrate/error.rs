@@ -48,3 +48,10 @@ pub enum CalibrateError {
         source: io::Error,
     },
 }
+
+/// For callers whose functions return the error of `cuda-um`.
+impl From<CalibrateError> for cuda_um::Error {
+    fn from(error: CalibrateError) -> Self {
+        Self::Other(Box::new(error))
+    }
+}

@@ -86,7 +86,7 @@ impl Replay<'_> {
         let prefetched = match batch {
             true => {
                 let mut batch = PrefetchBatch::new();
-                buffers.iter().for_each(|buffer| _ = batch.add(buffer));
+                buffers.iter().for_each(|buffer| _ = batch.add(*buffer));
                 let prefetched = batch.prefetch_on(location, stream);
                 prefetched
                     .and_then(|all| all.outcomes.into_iter().try_for_each(HintOutcome::require))

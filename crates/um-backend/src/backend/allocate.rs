@@ -1,19 +1,16 @@
 //! The functions that allocate buffers.
 
-use std::sync::Arc;
-
-use cuda_um::{AccessPattern, RegisteredBuffer, UnifiedOptions};
+use cuda_um::{
+    AccessPattern, DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
+};
 
 use super::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
 #[cfg(doc)]
 use crate::config::CudaBackendConfig;
-use crate::cuda_buffer::CudaBuffer;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::host_buffer::HostBuffer;
-use crate::pinned_buffer::PinnedBuffer;
-use crate::unified_buffer::{Origin, UnifiedBuffer};
 
 impl CudaBackend {
     /// Allocates a unified buffer of `len` zeros: managed memory, from the pool if there is one ([`CudaBackendConfig::unified_pool`]); or
@@ -53,27 +50,28 @@ impl CudaBackend {
         len: usize,
         pattern: AccessPattern,
     ) -> Result<UnifiedBuffer<T>> {
-        UnifiedBuffer::allocate(Arc::clone(&self.device), len, self.origin(pattern))
+        match (&self.pools.unified, pattern) {
+            (Some(pool), AccessPattern::General) => UnifiedBuffer::zeroed_in(pool, len),
+            _ => UnifiedBuffer::zeroed_with(&self.device, len, self.unified_options(pattern)),
+        }
     }
 
-    fn origin(&self, pattern: AccessPattern) -> Origin {
-        match (&self.pools.unified, pattern) {
-            (Some(pool), AccessPattern::General) => Origin::Pool(pool.clone()),
-            _ => {
-                let options = UnifiedOptions::default().pattern(pattern);
-                Origin::Own(options.oversubscription(self.config.oversubscription))
-            }
-        }
+    fn unified_options(&self, pattern: AccessPattern) -> UnifiedOptions {
+        let options = UnifiedOptions::default().pattern(pattern);
+        options.oversubscription(self.config.oversubscription)
     }
 
     /// Allocates a buffer of `len` zeros in device memory.
     ///
     /// # Errors
-    /// As for [`CudaBuffer::zeroed`].
+    /// As for [`DeviceBuffer::zeroed`].
     #[doc(alias = "cudaMalloc")]
     #[track_caller]
-    pub fn create_cuda<T: Element>(&self, len: usize) -> Result<CudaBuffer<T>> {
-        CudaBuffer::allocate(Arc::clone(&self.device), len, self.pools.device.clone())
+    pub fn create_cuda<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T>> {
+        match &self.pools.device {
+            Some(pool) => DeviceBuffer::zeroed_in(pool, len),
+            None => DeviceBuffer::zeroed(&self.device, len),
+        }
     }
 
     /// Allocates a buffer of `len` zeros in pinned host memory, which kernels access in place.
@@ -83,7 +81,10 @@ impl CudaBackend {
     #[doc(alias = "cudaHostAlloc")]
     #[track_caller]
     pub fn create_pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        PinnedBuffer::allocate(Arc::clone(&self.device), len, self.pools.pinned.clone())
+        match &self.pools.pinned {
+            Some(pool) => PinnedBuffer::zeroed_in(pool, len),
+            None => PinnedBuffer::zeroed(&self.device, len),
+        }
     }
 
     /// Allocates a buffer of `len` zeros in plain host memory.
@@ -174,21 +175,26 @@ impl CudaBackend {
         kind: BufferKind,
         len: usize,
     ) -> Result<Box<dyn Buffer<T>>> {
-        let device = || Arc::clone(&self.device);
-        let origin = || self.origin(AccessPattern::General);
         Ok(match kind {
-            // SAFETY: guaranteed by the caller.
-            BufferKind::Unified => unsafe {
-                Box::new(UnifiedBuffer::allocate_uninit(device(), len, origin())?)
-            },
-            // SAFETY: as above.
-            BufferKind::Cuda => unsafe {
-                Box::new(CudaBuffer::allocate_uninit(
-                    device(),
-                    len,
-                    self.pools.device.clone(),
-                )?)
-            },
+            BufferKind::Unified => {
+                let memory = match &self.pools.unified {
+                    Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
+                    None => {
+                        let options = self.unified_options(AccessPattern::General);
+                        UnifiedBuffer::uninit(&self.device, len, options)?
+                    }
+                };
+                // SAFETY: guaranteed by the caller.
+                Box::new(unsafe { memory.assume_init() })
+            }
+            BufferKind::Cuda => {
+                let memory = match &self.pools.device {
+                    Some(pool) => DeviceBuffer::uninit_in(pool, len)?,
+                    None => DeviceBuffer::uninit(&self.device, len)?,
+                };
+                // SAFETY: guaranteed by the caller.
+                Box::new(unsafe { memory.assume_init() })
+            }
             BufferKind::Host | BufferKind::Pinned => self.create(kind, len)?,
         })
     }
@@ -200,10 +206,7 @@ impl CudaBackend {
     #[doc(alias = "cudaHostRegister")]
     #[track_caller]
     pub fn register<T: Element>(&self, elements: Vec<T>) -> Result<RegisteredBuffer<'static, T>> {
-        Ok(RegisteredBuffer::from_vec(
-            self.device.as_cuda_um(),
-            elements,
-        )?)
+        RegisteredBuffer::from_vec(&self.device, elements)
     }
 
     /// Pins a slice while `body` runs, so that kernels access it in place.
@@ -216,10 +219,6 @@ impl CudaBackend {
         memory: &mut [T],
         body: impl for<'s> FnOnce(&mut RegisteredBuffer<'s, T>) -> R,
     ) -> Result<R> {
-        Ok(RegisteredBuffer::scope(
-            self.device.as_cuda_um(),
-            memory,
-            body,
-        )?)
+        RegisteredBuffer::scope(&self.device, memory, body)
     }
 }

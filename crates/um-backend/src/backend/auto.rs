@@ -21,7 +21,7 @@ impl CudaBackend {
     /// let (sum, report) = backend.auto_prefetch(|| {
     ///     let mut sum = 0.0;
     ///     for _ in 0..8 {
-    ///         buffer.as_cuda_um_mut().fill_on(1.0, stream)?; // or a launch
+    ///         buffer.fill_on(1.0, stream)?; // or a launch
     ///         sum += buffer.host()?.iter().sum::<f32>();
     ///     }
     ///     Ok::<_, CudaError>(sum)
@@ -36,7 +36,7 @@ impl CudaBackend {
     /// [`AutoPrefetchReport::stopped`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn auto_prefetch<R>(&self, scope: impl FnOnce() -> R) -> Result<(R, AutoPrefetchReport)> {
-        let device = self.device.as_cuda_um();
+        let device = &self.device;
         #[cfg(feature = "sim")]
         if let Some(sim) = self.simulator() {
             let sim = sim.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cuda_um::profile::{MigrationCounter, MigrationCounts, Trace};
 
 use super::CudaBackend;
-use crate::error::Result;
+use crate::error::{CudaError, Result};
 
 impl CudaBackend {
     /// Starts counting migrations and page faults, for [`migration_counts`](Self::migration_counts). The simulator always counts. On a
@@ -18,13 +18,13 @@ impl CudaBackend {
     pub fn start_counting(&self) -> Result<()> {
         if self.is_inherited() {
             let call = "start_counting";
-            return Err(cuda_um::Error::Forked { call }.into());
+            return Err(CudaError::Forked { call });
         }
         // The counter starts, counts and stops without the lock, because a subscriber of `tracing` may read the counts meanwhile.
         if self.is_simulated() || self.counter.lock().is_some() {
             return Ok(());
         }
-        match MigrationCounter::start(self.device.as_cuda_um().runtime()) {
+        match MigrationCounter::start(self.device.runtime()) {
             Ok(started) => *self.counter.lock() = Some(Arc::new(started)),
             // A process has one counter at a time: another thread started it first.
             Err(_) if self.counter.lock().is_some() => {}
@@ -44,7 +44,7 @@ impl CudaBackend {
 
     /// Whether this process is a child made by `fork`, in which locks of the parent may stay locked.
     fn is_inherited(&self) -> bool {
-        self.device.as_cuda_um().runtime().is_inherited()
+        self.device.runtime().is_inherited()
     }
 
     /// Migrations and page faults of all devices of the runtime: on a GPU since [`start_counting`](Self::start_counting), on the
@@ -84,6 +84,6 @@ impl CudaBackend {
     /// # Errors
     /// As for [`cuda_um::Runtime::profile`].
     pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Trace)> {
-        Ok(self.device.as_cuda_um().runtime().profile(work)?)
+        Ok(self.device.runtime().profile(work)?)
     }
 }

@@ -17,13 +17,13 @@ pub(super) struct Pools {
 impl Pools {
     pub(super) fn new(device: &CudaDevice, config: &CudaBackendConfig) -> Result<Self> {
         // If managed memory is poor, unified buffers have mapped memory, which the pool does not have.
-        let has_managed = device.unified_memory_obstacle().is_none();
+        let has_managed = device.managed_memory_obstacle().is_none();
         let allowed = |options: PoolOptions| match config.oversubscription {
             Oversubscription::Allowed => options.oversubscription(Oversubscription::Allowed),
             Oversubscription::Refused => options,
         };
         let unified = config.unified_pool.filter(|_| has_managed).map(allowed);
-        let device = device.as_cuda_um();
+        let device = device;
         Ok(Self {
             unified: unified
                 .map(|options| Pool::new(device, MemoryKind::Managed, options))

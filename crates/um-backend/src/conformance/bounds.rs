@@ -78,7 +78,7 @@ pub fn ranges_must_be_within<T: Element>(make: Make<'_, T>) -> Verdict {
 /// [`Error::LengthMismatch`] with these lengths.
 pub(super) fn names_lengths(buffer: usize, other: usize) -> impl FnOnce(&CudaError) -> bool {
     move |error| {
-        matches!(*error, CudaError::Cuda(Error::LengthMismatch { expected, found, .. })
+        matches!(*error, Error::LengthMismatch { expected, found, .. }
             if (expected, found) == (buffer, other))
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn names_range(
     of: usize,
 ) -> impl FnOnce(&CudaError) -> bool {
     move |error| {
-        matches!(*error, CudaError::Cuda(Error::RangeOutOfBounds { start, end, len })
+        matches!(*error, Error::RangeOutOfBounds { start, end, len }
             if (start, end, len) == (offset, offset.saturating_add(count), of))
     }
 }

@@ -1,6 +1,7 @@
 //! Clones without elements.
 
 use super::failure::{Rule, Verdict};
+use super::properties::ordinal;
 use super::sample::{made_with, samples, zeros};
 use super::{LENGTHS, Make};
 use crate::dtype::Element;
@@ -23,7 +24,7 @@ pub fn clone_empty<T: Element>(make: Make<'_, T>) -> Verdict {
                 clone.as_any().type_id(),
                 original.as_any().type_id(),
             )?;
-            let (found, expected) = (clone.device().to_string(), original.device().to_string());
+            let (found, expected) = (ordinal(&*clone), ordinal(&*original));
             rule.same("device() of the clone", found, expected)?;
 
             let others = samples(70, len);
@@ -39,7 +40,7 @@ pub fn clone_empty<T: Element>(make: Make<'_, T>) -> Verdict {
         rule.refused("clone_empty(usize::MAX)", refused, |error| {
             matches!(
                 error,
-                CudaError::Cuda(cuda_um::Error::TooLarge { .. }) | CudaError::OutOfMemory { .. }
+                CudaError::TooLarge { .. } | CudaError::OutOfMemory { .. }
             )
         })?;
         rule.has(

@@ -9,7 +9,6 @@ use super::failure::{Rule, Verdict};
 use super::sample::{made_with, samples};
 use super::{LENGTHS, Make};
 use crate::dtype::Element;
-use crate::error::CudaError;
 
 /// [`Rule::CopyWhole`].
 ///
@@ -96,7 +95,7 @@ pub fn pair_bounds<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verd
         let call = format!("copying {start}..{end} of {source_len}");
         let outcome = target.copy_from_buffer_at(0, &*source, Range { start, end });
         rule.refused(&call, outcome, |error| {
-            matches!(*error, CudaError::Cuda(Error::RangeOutOfBounds { start: s, end: e, len })
+            matches!(*error, Error::RangeOutOfBounds { start: s, end: e, len }
                 if (s, e, len) == (start, end, source_len))
         })?;
         rule.has(&*target, &unchanged, &format!("after {call}"))?;

@@ -32,21 +32,26 @@ pub fn properties<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Properties;
     for len in LENGTHS {
         let mut buffer = rule.works("making a buffer", make(len))?;
-        let device = buffer.device().to_string();
-        unchanged(rule, &mut *buffer, len, &device, "in a new buffer")?;
+        let device = ordinal(&*buffer);
+        unchanged(rule, &mut *buffer, len, device, "in a new buffer")?;
         rule.works("copy_from_host", buffer.copy_from_host(&samples(1, len)))?;
-        unchanged(rule, &mut *buffer, len, &device, "after copy_from_host")?;
+        unchanged(rule, &mut *buffer, len, device, "after copy_from_host")?;
         rule.works("set_zero", buffer.set_zero())?;
-        unchanged(rule, &mut *buffer, len, &device, "after set_zero")?;
+        unchanged(rule, &mut *buffer, len, device, "after set_zero")?;
     }
     Ok(())
+}
+
+/// The ordinal of the buffer's device.
+pub(super) fn ordinal<T: Element>(buffer: &dyn Buffer<T>) -> Option<u32> {
+    buffer.device().map(cuda_um::Device::ordinal)
 }
 
 fn unchanged<T: Element>(
     rule: Rule,
     buffer: &mut dyn Buffer<T>,
     len: usize,
-    device: &str,
+    device: Option<u32>,
     when: &str,
 ) -> Verdict {
     rule.same(&format!("len() {when}"), buffer.len(), len)?;
@@ -56,11 +61,7 @@ fn unchanged<T: Element>(
     rule.holds(capacity >= len, || {
         format!("capacity() {when}: {capacity} for {len} elements")
     })?;
-    rule.same(
-        &format!("device() {when}"),
-        buffer.device().to_string().as_str(),
-        device,
-    )?;
+    rule.same(&format!("device() {when}"), ordinal(buffer), device)?;
     let (kind, found) = of_memory(buffer.memory());
     let exclusive = of_memory(buffer.memory_mut().as_shared());
     rule.same(

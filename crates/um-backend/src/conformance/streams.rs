@@ -11,14 +11,11 @@ use crate::dtype::Element;
 
 /// A new stream of the buffer's device; `None` for memory of the CPU, which has no stream.
 fn stream_of<T: Element>(rule: Rule, buffer: &dyn Buffer<T>) -> Verdict<Option<Stream>> {
-    let device = buffer
-        .device()
-        .cuda()
-        .map(|device| device.as_cuda_um().stream());
+    let device = buffer.device().map(cuda_um::Device::stream);
     device.transpose().map_err(|error| Failure {
         rule,
         what: "no stream".to_owned(),
-        cause: Some(Box::new(error.into())),
+        cause: Some(Box::new(error)),
     })
 }
 

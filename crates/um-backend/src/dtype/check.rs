@@ -1,5 +1,7 @@
 //! Comparison of a `DType` with an element type.
 
+use cuda_um::buffer::ElementType;
+
 use super::{DType, Element, dtype_of};
 use crate::error::{CudaError, Result};
 
@@ -13,10 +15,19 @@ impl DType {
     }
 }
 
+impl<T: Element> ElementType<T> for DType {
+    fn check(&self) -> Result<()> {
+        Self::check::<T>(*self)
+    }
+}
+
 /// Refuses a type that is not the one of the elements.
 pub(crate) fn check_same(requested: DType, element: DType) -> Result<()> {
     match requested == element {
         true => Ok(()),
-        false => Err(CudaError::DTypeMismatch { requested, element }),
+        false => Err(CudaError::DTypeMismatch {
+            requested: requested.to_string(),
+            element: element.to_string(),
+        }),
     }
 }

@@ -48,7 +48,7 @@ use super::DType;
     note = "implement `um_backend::Element`, with a `DType` of the type's size: any plain old data (`bytemuck::Pod`) can be an element",
     note = "`bool` has invalid bit patterns: use `um_backend::dtype::Bool`"
 )]
-pub trait Element: cuda_um::Element + fmt::Debug + PartialEq {
+pub trait Element: cuda_um::DeviceCopy + fmt::Debug + PartialEq {
     /// The type as a value, of the size of `Self`.
     const DTYPE: DType;
 }

@@ -98,7 +98,7 @@ impl FromStr for DType {
 
 fn unknown(name: &str) -> CudaError {
     let allowed: Vec<_> = NAMES.iter().map(|row| row.1).collect();
-    cuda_um::Error::InvalidArgument {
+    CudaError::InvalidArgument {
         what: "a dtype",
         value: format!("{name:?}"),
         reason: format!(
@@ -106,7 +106,6 @@ fn unknown(name: &str) -> CudaError {
             allowed.join(", ")
         ),
     }
-    .into()
 }
 
 #[cfg(test)]

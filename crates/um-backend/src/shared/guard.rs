@@ -42,7 +42,7 @@ pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// # if backend.device().capabilities().compute_capability < (6, 0) { return Ok(()); } // the kernel needs it
-/// let saxpy = Saxpy::load(backend.device().as_cuda_um())?;
+/// let saxpy = Saxpy::load(backend.device())?;
 /// let cache = SharedBuffer::new(backend.create_erased(BufferKind::Cuda, DType::F32, 8)?);
 /// let mut guard = cache.write()?;
 /// guard.typed_mut::<f32>()?.fill(1.0)?;
@@ -87,7 +87,7 @@ impl<O> SharedWrite<O> {
     pub fn view_mut<T: Element>(&mut self) -> Result<ViewMut<'_, T>> {
         self.0.check_type::<T>()?;
         let bytes = self.0.bytes_mut().memory_mut().device_view_mut()?;
-        Ok(bytes.cast()?)
+        bytes.cast()
     }
 
     /// The part as a [`Buffer`] of `T`, without a copy.
@@ -138,7 +138,7 @@ macro_rules! guards {
             /// [`NotSupported`](cuda_um::Error::NotSupported) for memory that kernels cannot access.
             pub fn view<T: Element>(&self) -> Result<View<'_, T>> {
                 self.0.check_type::<T>()?;
-                Ok(self.0.bytes().memory().device_view()?.cast()?)
+                self.0.bytes().memory().device_view()?.cast()
             }
 
             /// The part as a buffer that keeps the access until it is dropped. The buffer may move to another thread, so threads do not

@@ -4,14 +4,13 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 
-use cuda_um::range;
+use cuda_um::{Device, range};
 
 use super::storage::Held;
 use crate::buffer::Buffer;
-use crate::device::BufferDevice;
 use crate::dtype::DType;
 use crate::erased::ErasedBuffer;
-use crate::error::Result;
+use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 pub(super) struct Part {
@@ -35,14 +34,13 @@ impl Part {
 
     /// An error for a reader, whose part nothing borrows exclusively.
     fn bytes_mut(&mut self) -> Result<&mut (dyn Buffer<u8> + 'static)> {
-        self.held.bytes_mut().ok_or_else(|| {
-            cuda_um::Error::NotSupported {
+        self.held
+            .bytes_mut()
+            .ok_or_else(|| CudaError::NotSupported {
                 what: "a write of shared storage".to_owned(),
                 needs: "a write guard".to_owned(),
                 have: "a read guard".to_owned(),
-            }
-            .into()
-        })
+            })
     }
 
     fn part(&self, offset: usize, count: usize) -> Result<usize> {
@@ -56,7 +54,7 @@ impl Buffer<u8> for Part {
         self.range.len()
     }
 
-    fn device(&self) -> &BufferDevice {
+    fn device(&self) -> Option<&Device> {
         self.bytes().device()
     }
 

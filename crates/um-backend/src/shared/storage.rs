@@ -13,14 +13,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use cuda_um::Contained;
 use cuda_um::fork::Origin;
 use cuda_um::process_end;
+use cuda_um::{Contained, Device};
 use cuda_um_locks::{Condvar, Mutex};
 
 use super::caller::{Caller, Holder};
 use crate::buffer::Buffer;
-use crate::device::BufferDevice;
 use crate::error::{CudaError, Result};
 
 type Bytes = Arc<dyn Buffer<u8>>;
@@ -33,7 +32,7 @@ pub(super) struct Storage {
     state: Mutex<State>,
     /// The threads that wait look at their requests again.
     changed: Condvar,
-    device: BufferDevice,
+    device: Option<Device>,
     size_bytes: usize,
     origin: Origin,
 }
@@ -86,7 +85,7 @@ struct Place<'a> {
 impl Storage {
     pub(super) fn new(bytes: Box<dyn Buffer<u8>>) -> Self {
         Self {
-            device: bytes.device().clone(),
+            device: bytes.device().cloned(),
             size_bytes: bytes.len(),
             origin: Origin::here(),
             changed: Condvar::new(),
@@ -100,8 +99,8 @@ impl Storage {
         }
     }
 
-    pub(super) fn device(&self) -> &BufferDevice {
-        &self.device
+    pub(super) fn device(&self) -> Option<&Device> {
+        self.device.as_ref()
     }
 
     pub(super) fn size_bytes(&self) -> usize {
@@ -189,7 +188,7 @@ impl Storage {
 /// An error if the process ends: a thread that has a guard may have stopped for good.
 fn check_end(call: &'static str) -> Result<()> {
     match process_end::is_ending() {
-        true => Err(process_end::error(call).into()),
+        true => Err(process_end::error(call)),
         false => Ok(()),
     }
 }
@@ -222,7 +221,12 @@ impl State {
             count => format!("{count} read guards"),
         };
         if !waits {
-            return Err(CudaError::StorageInUse { call, held });
+            return Err(CudaError::Busy {
+                what: format!("{call}: the storage"),
+                by: format!(
+                    "{held} of it live: drop the guards first, or wait with the call without `try_`"
+                ),
+            });
         }
         match caller.may_have(&self.holders) {
             Some(whose) => Err(CudaError::WouldDeadlock {

@@ -6,7 +6,7 @@ use cuda_um::{Kernel, Module};
 use half::{bf16, f16};
 
 /// An element type of vectors that has kernels: `f32`, `f16` or `bf16`.
-pub trait TargetScalar: Scalar + cuda_um::Element + private::Sealed {}
+pub trait TargetScalar: Scalar + cuda_um::DeviceCopy + private::Sealed {}
 
 impl TargetScalar for f32 {}
 impl TargetScalar for f16 {}

@@ -3,7 +3,7 @@
 use super::NAME;
 use crate::cosine_top_k::TopKShape;
 use crate::error::Result;
-use cuda_um::{Element, View, ViewMut};
+use cuda_um::{DeviceCopy, View, ViewMut};
 
 /// The buffers of a launch, with targets of type `T` and queries of type `Q`.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct SearchBuffers<'a, T, Q = f32> {
     pub indices: ViewMut<'a, u32>,
 }
 
-impl<T, Q: Element> SearchBuffers<'_, T, Q> {
+impl<T, Q: DeviceCopy> SearchBuffers<'_, T, Q> {
     /// Checks the shape, and the lengths for it.
     pub(super) fn check(&self, shape: TopKShape) -> Result<()> {
         let lengths = [

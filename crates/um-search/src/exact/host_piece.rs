@@ -4,7 +4,7 @@ use super::bound::RowBound;
 use super::prepared::PreparedTargets;
 use super::tiles::{BLOCK, Format};
 use crate::error::Result;
-use cuda_um::{DeviceBuffer, Element, PinnedBuffer, Stream};
+use cuda_um::{DeviceBuffer, DeviceCopy, PinnedBuffer, Stream};
 use std::mem::MaybeUninit;
 
 /// The buffers of [`PreparedTargets`], in pinned memory.
@@ -74,7 +74,7 @@ impl HostPiece {
     }
 }
 
-fn down<T: Element>(stream: &Stream, from: &OnDevice<T>, count: usize) -> Result<Pinned<T>> {
+fn down<T: DeviceCopy>(stream: &Stream, from: &OnDevice<T>, count: usize) -> Result<Pinned<T>> {
     let mut to = PinnedBuffer::uninit(&stream.device(), count)?;
     stream.copy_range(from, ..count, &mut to, 0)?;
     Ok(to)

@@ -75,9 +75,7 @@ impl Buffers {
     fn batch(&self, asked: &[(usize, Range<usize>)]) -> PrefetchBatch<'_> {
         let mut batch = PrefetchBatch::new();
         for (buffer, range) in asked {
-            batch
-                .add_range(&self.buffers[*buffer], range.clone())
-                .unwrap();
+            batch.add(self.buffers[*buffer].view(range.clone()).unwrap());
         }
         batch
     }
@@ -169,8 +167,8 @@ fn what_is_joined_is_what_was_asked_for() {
         buffers.check(&reversed)?;
         // A prefetch moves the ranges to the location.
         let location = if to_host { Location::Host } else { Location::Device(0) };
-        let calls = buffers.batch(&asked).prefetch_on(location, &stream).unwrap();
-        prop_assert!(calls <= asked.len());
+        let prefetched = buffers.batch(&asked).prefetch_on(location, &stream).unwrap();
+        prop_assert!(prefetched.calls <= asked.len());
         for (buffer, range) in asked.into_iter().filter(|(_, range)| !range.is_empty()) {
             let last = buffers.buffers[buffer].range_attributes_of(range).unwrap().last_prefetch;
             prop_assert_eq!(last, Some(location));
