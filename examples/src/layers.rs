@@ -76,10 +76,10 @@ impl<'b> Stack<'b> {
     /// # Errors
     /// Errors of CUDA.
     pub fn new(backend: &'b CudaBackend, shape: Shape) -> Result<Self, Failure> {
-        let device = backend.device().as_cuda_um();
+        let device = backend.device();
         Ok(Self {
             backend,
-            stream: device.stream()?,
+            stream: um_backend::Device::stream(device)?,
             shape,
             saxpy: Saxpy::load(device)?,
         })
@@ -106,7 +106,7 @@ impl<'b> Stack<'b> {
     /// The device.
     #[must_use]
     pub fn device(&self) -> &cuda_um::Device {
-        self.backend.device().as_cuda_um()
+        self.backend.device()
     }
 
     /// A step: the weights are read once, and `idle` by the other launches.

@@ -38,7 +38,7 @@ impl Machine {
             RuntimeChoice::Cuda => gpu()?,
             RuntimeChoice::Sim => simulator()?,
             RuntimeChoice::Auto => match gpu() {
-                Err(why @ CudaError::NoGpu { .. }) => {
+                Err(why) if why.kind() == um_backend::cuda_um::ErrorKind::NoGpu => {
                     eprintln!("{why}; running on the simulator");
                     simulator()?
                 }
@@ -50,7 +50,7 @@ impl Machine {
 
     /// The device, for kernels and streams.
     pub fn device(&self) -> &Device {
-        self.backend.device().as_cuda_um()
+        self.backend.device()
     }
 
     /// The simulator, if it is one.

@@ -54,9 +54,8 @@ pub fn place_vectors<T: Element>(
         unified.host_mut()?.copy_from_slice(values);
         return Ok(());
     };
-    let memory = unified.as_cuda_um();
-    let here = Location::from(memory.device());
-    let stream = memory.device().default_stream()?;
+    let here = Location::from(unified.device());
+    let stream = unified.device().default_stream()?;
     if role == Role::Targets {
         // Before the copy, which then goes directly to the device.
         notes.add(&unified.advise(Advice::SetPreferredLocation(here))?);
@@ -81,7 +80,7 @@ pub fn place_results<T: Element>(
     let Some(unified) = buffer.as_any_mut().downcast_mut::<UnifiedBuffer<T>>() else {
         return Ok(());
     };
-    let here = Location::from(unified.as_cuda_um().device());
+    let here = Location::from(unified.device());
     for location in [here, Location::Host] {
         notes.add(&unified.advise(Advice::SetAccessedBy(location))?);
     }

@@ -135,7 +135,7 @@ impl Array {
 
     /// Whether the memory is one of CUDA that another library made. That library does not say if it still uses it.
     fn is_foreign(&self) -> bool {
-        self.imported && self.storage().device().cuda().is_some()
+        self.imported && self.storage().device().is_some()
     }
 
     /// Refuses a write of a read-only array.

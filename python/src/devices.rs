@@ -13,9 +13,7 @@ use crate::outside::{dict, int, shape, string};
 #[pyfunction]
 pub(crate) fn device_count(py: Python<'_>) -> PyResult<usize> {
     let backend = backend(py, 0)?;
-    without_lock(py, || {
-        Ok(backend.device().as_cuda_um().runtime().device_count()?)
-    })
+    without_lock(py, || backend.device().runtime().device_count())
 }
 
 /// Returns whether the runtime is the simulator, because there is no GPU or `CUDA_UM_RUNTIME=sim`.
@@ -49,7 +47,7 @@ pub(crate) fn synchronize(py: Python<'_>, device: Option<Number<usize>>) -> PyRe
         for backend in &backends {
             backend.synchronize()?;
             // An import may be the last user of an array that was exported to it.
-            backend.device().as_cuda_um().runtime().reclaim()?;
+            backend.device().runtime().reclaim()?;
         }
         um_dlpack::settle()
     })

@@ -50,7 +50,7 @@ const MANAGED: u32 = 13;
 /// DLPack's type and ordinal of an array's device.
 pub(crate) fn device(array: &Array) -> (u32, usize) {
     match array.kind {
-        "unified" | "device" => (CUDA, array.backend.device().ordinal()),
+        "unified" | "device" => (CUDA, array.backend.device().ordinal() as usize),
         _ => (CPU, 0),
     }
 }

@@ -5,10 +5,10 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
+use um_backend::CudaError;
 use um_backend::cuda_um::ErrorKind;
 use um_backend::cuda_um::profile::ProfileError;
 use um_backend::sim::SimError;
-use um_backend::{CudaError, cuda_um::Error};
 
 use crate::outside::{self, Outside};
 
@@ -156,41 +156,54 @@ pub(crate) fn without_lock<T: Send>(
 
 fn kind(refused: &CudaError) -> Kind {
     match refused {
-        CudaError::OutOfMemory { .. } => Kind::OutOfMemory,
-        CudaError::WouldDeadlock { .. }
-        | CudaError::StorageInUse { .. }
-        | CudaError::Profile(ProfileError::AlreadyRunning) => Kind::InUse,
-        CudaError::DTypeMismatch { .. }
-        | CudaError::ErasedMismatch { .. }
-        | CudaError::NoSuchDevice { .. }
-        | CudaError::InvalidSetting { .. }
-        | CudaError::Simulator(SimError::Environment { .. }) => Kind::Argument,
-        CudaError::Cuda(Error::Foreign { .. }) => Kind::DLPack,
-        CudaError::Cuda(refused) => match refused.kind() {
+        CudaError::Foreign { .. } => Kind::DLPack,
+        _ if is_second_profile(refused) => Kind::InUse,
+        _ if wrong_environment(refused).is_some() => Kind::Argument,
+        refused => match refused.kind() {
             ErrorKind::OutOfMemory => Kind::OutOfMemory,
             ErrorKind::InvalidArgument => Kind::Argument,
             ErrorKind::Busy => Kind::InUse,
             _ => Kind::Device,
         },
-        _ => Kind::Device,
     }
+}
+
+/// Whether a profile was running already.
+fn is_second_profile(refused: &CudaError) -> bool {
+    let CudaError::Other(other) = refused else {
+        return false;
+    };
+    matches!(other.downcast_ref(), Some(ProfileError::AlreadyRunning))
+}
+
+/// The simulator's error for a variable of the environment.
+fn wrong_environment(refused: &CudaError) -> Option<&SimError> {
+    let CudaError::Other(other) = refused else {
+        return None;
+    };
+    let found: Option<&SimError> = other.downcast_ref();
+    found.filter(|error| matches!(error, SimError::Environment { .. }))
 }
 
 /// The message: that of the library, unless it names functions that Python does not have.
 pub(crate) fn message(refused: &CudaError) -> String {
     match refused {
-        CudaError::WouldDeadlock { .. } | CudaError::StorageInUse { .. } => {
+        CudaError::WouldDeadlock { .. } => {
             "the array is in use by a `numpy()` block of this thread: leave the block first"
                 .to_owned()
         }
-        CudaError::Profile(ProfileError::AlreadyRunning) => {
+        _ if is_second_profile(refused) => {
             "a block of `cuda_um.profile()` is open, and a process has one at a time: leave it first"
                 .to_owned()
         }
-        CudaError::Cuda(Error::Busy { what, .. }) => format!(
+        CudaError::Busy { what, .. } if what.ends_with(": the storage") => {
+            "the array is in use by a `numpy()` block of this thread: leave the block first"
+                .to_owned()
+        }
+        CudaError::Busy { what, .. } => format!(
             "{what} is in use by a `numpy()` block of an array of unified memory: leave the block first"
         ),
-        CudaError::Cuda(Error::ReadOnly { what }) => {
+        CudaError::ReadOnly { what } => {
             format!("{what} was imported read-only: copy it to an own array first, with `copy_`")
         }
         CudaError::OutOfMemory {
@@ -198,10 +211,11 @@ pub(crate) fn message(refused: &CudaError) -> String {
             requested_bytes,
             free_bytes,
             total_bytes,
+            call,
         } => {
-            let subject = match subject.split_once(": ") {
-                Some((call, subject)) if !call.starts_with("cuda") => subject,
-                _ => subject,
+            let subject = match call.starts_with("cuda") {
+                true => format!("{call}: {subject}"),
+                false => subject.clone(),
             };
             // A setting of the Rust library.
             let subject = subject.replace(", which needs Oversubscription::Allowed", "");
@@ -209,7 +223,6 @@ pub(crate) fn message(refused: &CudaError) -> String {
                 "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}; drop arrays, or request less memory"
             )
         }
-        CudaError::Simulator(refused @ SimError::Environment { .. }) => refused.to_string(),
         other => {
             let text = other.to_string();
             match text.split_once(": ") {

@@ -36,7 +36,7 @@ impl Array {
     /// The ordinal of the array's CUDA device; None for memory of the host.
     #[getter]
     fn device(&self) -> Option<usize> {
-        self.storage().device().ordinal()
+        Some(self.storage().device()?.ordinal() as usize)
     }
 
     /// The number of extents.

@@ -52,7 +52,7 @@ impl Place {
     fn location(&self, array: &Array) -> Location {
         match self {
             Self::Host => Location::Host,
-            Self::Own => Location::Device(array.backend.device().ordinal() as u32),
+            Self::Own => Location::Device(array.backend.device().ordinal()),
             Self::Device(ordinal) => Location::Device(*ordinal),
         }
     }
@@ -135,12 +135,12 @@ fn both(to: &SharedBuffer, from: &SharedBuffer) -> um_backend::Result<(SharedWri
     loop {
         let target = to.write()?;
         match from.try_read() {
-            Err(CudaError::StorageInUse { .. }) => drop(target),
+            Err(CudaError::Busy { .. }) => drop(target),
             source => return Ok((target, source?)),
         }
         let source = from.read()?;
         match to.try_write() {
-            Err(CudaError::StorageInUse { .. }) => drop(source),
+            Err(CudaError::Busy { .. }) => drop(source),
             target => return Ok((target?, source)),
         }
     }

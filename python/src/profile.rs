@@ -5,7 +5,6 @@ use std::sync::Arc;
 use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use um_backend::CudaError;
 use um_backend::cuda_um::profile::{Profiler, Trace};
 
 use cuda_um_trace::{Call, Finding, Place};
@@ -108,8 +107,8 @@ impl Profile {
         }
         let backend = backend(py, this.device)?;
         let started = without_lock(py, || {
-            let runtime = backend.device().as_cuda_um().runtime();
-            Profiler::start(runtime).map_err(CudaError::Profile)
+            let runtime = backend.device().runtime();
+            Ok(Profiler::start(runtime)?)
         })?;
         let started = State::Running(Box::new(started));
         let before = std::mem::replace(&mut *this.state.lock(), started);
@@ -134,7 +133,7 @@ impl Profile {
         let done = without_lock(py, || {
             um_dlpack::settle()?;
             let trace = profiler.stop()?;
-            let model = backend.device().as_cuda_um().cost_model();
+            let model = backend.device().cost_model();
             let mut report = cuda_um_trace::MigrationReport::of(&trace, &model);
             for finding in &mut report.findings {
                 finding.code = python(finding);

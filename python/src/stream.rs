@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "adopts a handle")]
 
 use pyo3::prelude::*;
-use um_backend::{CudaError, Stream, cuda_um::Error};
+use um_backend::{Stream, cuda_um::Error};
 
 use crate::array::Array;
 use crate::errors::{OrRaise, argument, message};
@@ -13,10 +13,10 @@ pub(crate) fn adopt(array: &Array, py: Python<'_>, handle: u64) -> PyResult<Stre
     let adopted = py.detach(|| {
         let raw = std::ptr::with_exposed_provenance_mut(raw);
         // SAFETY: the caller passes a stream that lives during the call, as the protocols of array libraries require.
-        unsafe { device.as_cuda_um().adopt_stream(raw, ()) }.map_err(CudaError::from)
+        unsafe { device.adopt_stream(raw, ()) }
     });
     match adopted {
-        Err(refused @ CudaError::Cuda(Error::Foreign { .. })) => Err(argument(message(&refused))),
+        Err(refused @ Error::Foreign { .. }) => Err(argument(message(&refused))),
         adopted => adopted.or_raise(),
     }
 }

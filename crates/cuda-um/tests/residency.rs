@@ -22,7 +22,14 @@ fn a_prefetch_of_what_is_there_calls_nobody() {
         .prefetch_on(&device, &stream)
         .unwrap();
     let mut batch = PrefetchBatch::new();
-    assert_eq!(batch.add(&buffer).prefetch_on(&device, &stream).unwrap().calls, 0);
+    assert_eq!(
+        batch
+            .add(&buffer)
+            .prefetch_on(&device, &stream)
+            .unwrap()
+            .calls,
+        0
+    );
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
     buffer.host_mut().unwrap()[0] = 3;
     buffer.prefetch_on(&device, &stream).unwrap();

@@ -43,7 +43,7 @@ fn compare(
 fn main() -> Result<(), CudaError> {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     println!("{}", backend.runtime_description());
-    let (device, stream) = (backend.device().as_cuda_um(), backend.device().stream());
+    let (device, stream) = (backend.device(), backend.device().stream());
     let scale = Scale::load(device)?;
     let input = backend.create_cuda::<f32>(LEN)?;
     let mut output = backend.create_cuda::<f32>(LEN)?;

@@ -42,7 +42,7 @@ use pools::Pools;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CudaBackend {
-    device: Arc<CudaDevice>,
+    device: CudaDevice,
     /// The configuration, of which a sibling takes all but the device and the runtime.
     config: Arc<CudaBackendConfig>,
     pools: Pools,
@@ -110,7 +110,7 @@ impl CudaBackend {
         }
         Ok(Self {
             pools: Pools::new(&device, &config)?,
-            device: Arc::new(device),
+            device,
             config,
             #[cfg(feature = "profile")]
             counter: Arc::default(),
@@ -125,7 +125,7 @@ impl CudaBackend {
     /// use um_backend::sim::Sim;
     /// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig};
     ///
-    /// let sim = Sim::builder().devices(2).build()?;
+    /// let sim = Sim::builder().devices(2).build().unwrap();
     /// let first = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
     /// let second = first.sibling(1)?;
     /// let source = first.create_from(BufferKind::Cuda, &[1.0f32, 2.0])?;
@@ -143,7 +143,7 @@ impl CudaBackend {
 
     /// The device.
     #[must_use]
-    pub fn device(&self) -> &Arc<CudaDevice> {
+    pub fn device(&self) -> &CudaDevice {
         &self.device
     }
 

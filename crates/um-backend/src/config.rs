@@ -12,7 +12,7 @@ use crate::runtime::RuntimeChoice;
 /// use um_backend::{CudaBackend, CudaBackendConfig};
 /// use um_backend::sim::{Gpu, Sim};
 ///
-/// let sim = Sim::builder().gpu(Gpu::Maxwell).build()?;
+/// let sim = Sim::builder().gpu(Gpu::Maxwell).build().unwrap();
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
 /// assert!(backend.device().managed_memory_obstacle().is_some());
 /// # Ok::<(), um_backend::CudaError>(())
@@ -91,7 +91,7 @@ impl CudaBackendConfig {
     /// use um_backend::{CudaBackend, CudaBackendConfig, cuda_um::{NonConcurrentAccess, Placement}};
     /// use um_backend::sim::{Gpu, Sim};
     ///
-    /// let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build()?;
+    /// let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build().unwrap();
     /// let config = CudaBackendConfig::default().simulator(sim).non_concurrent_access(NonConcurrentAccess::Mapped);
     /// let backend = CudaBackend::initialize_blocking(config)?;
     /// assert_eq!(backend.allocate_unified::<f32>(1000)?.placement().placement, Placement::Mapped);

@@ -33,7 +33,7 @@ impl CudaDevice {
     /// Opens the device with this ordinal, of the runtime that `CUDA_UM_RUNTIME` selects ([`RuntimeChoice::Environment`]).
     ///
     /// # Errors
-    /// [`CudaError::NoGpu`], [`CudaError::NoSuchDevice`], or another failure to open the runtime.
+    /// Errors of the kind [`NoGpu`](cuda_um::ErrorKind::NoGpu), [`CudaError::NoSuchDevice`], or another failure to open the runtime.
     #[doc(alias = "cudaGetDevice")]
     pub fn new(ordinal: usize) -> Result<Self> {
         Self::open(runtime::open(RuntimeChoice::Environment)?, ordinal)

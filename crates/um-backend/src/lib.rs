@@ -83,7 +83,7 @@ struct Choosing;
 #[doc = include_str!("../../../docs/coming-from.md")]
 struct ComingFrom;
 
-/// The safe layer below, for kernels, streams, and the errors in [`CudaError::Cuda`].
+/// The safe layer below, for kernels, streams and memory resources.
 pub use cuda_um;
 /// Traces of migrations, page faults, kernels and operations.
 #[cfg(feature = "profile")]

@@ -63,7 +63,7 @@ fn allocations(mut operation: impl FnMut(usize)) -> usize {
 /// The name of each operation, and its allocations.
 fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
     let device = backend.device();
-    let (inner, stream) = (device.as_cuda_um(), device.stream());
+    let (inner, stream) = (device, device.stream());
     let gpu = Location::from(inner);
     let double = Double::load(device);
     let mut unified = backend.allocate_unified::<f32>(4 * MIB / 4).unwrap();

@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use cuda_um_testkit::without_pools;
 use um_backend::conformance::{self, Make};
 use um_backend::sim::{Builder, Leak};
@@ -28,7 +26,7 @@ fn check(what: &str, verdict: conformance::Verdict) {
 
 /// A unified buffer in mapped memory, as requested.
 fn mapped<T: Element>(backend: &CudaBackend, len: usize) -> Result<Box<dyn Buffer<T>>, CudaError> {
-    let device = Arc::clone(backend.device());
+    let device = backend.device();
     let options = UnifiedOptions::default().placement(Placement::Mapped);
     let buffer = UnifiedBuffer::zeroed_with(device, len, options)?;
     assert_eq!(buffer.placement().placement, Placement::Mapped);
@@ -164,7 +162,7 @@ fn drops_do_not_wait() {
         |builder| builder,
         |machine| {
             let backend = machine.backend();
-            without_pools(backend.device().as_cuda_um());
+            without_pools(backend.device());
             let sim = machine.sim.as_ref().unwrap();
             let allocations = || {
                 let leaks = sim.leaks();
@@ -180,7 +178,7 @@ fn drops_do_not_wait() {
                 drop(buffer);
                 assert_eq!(allocations(), 1, "{kind}: freed in use");
                 drop(paused);
-                backend.device().as_cuda_um().runtime().reclaim().unwrap();
+                backend.device().runtime().reclaim().unwrap();
                 assert_eq!(allocations(), 0, "{kind}: not freed after use");
             }
         },
@@ -234,12 +232,8 @@ fn the_suite_passes_errors_on() {
         Err(Error::TooLarge {
             len,
             element_bytes: 4,
-        }
-        .into())
+        })
     };
     let failure = conformance::all::<f32>(&make).unwrap_err();
-    assert!(matches!(
-        failure.cause(),
-        Some(CudaError::Cuda(Error::TooLarge { .. }))
-    ));
+    assert!(matches!(failure.cause(), Some(Error::TooLarge { .. })));
 }

@@ -25,7 +25,7 @@ fn simulated() -> CudaBackendConfig {
 
 /// Calls that a child may not make, and calls that return nothing in a child.
 fn all_refused(backend: &CudaBackend) -> i32 {
-    let runtime = backend.device().as_cuda_um().runtime().clone();
+    let runtime = backend.device().runtime().clone();
     let given = CudaBackendConfig::default().runtime(RuntimeChoice::Given(runtime));
     backend.stop_counting();
     assert!(backend.migration_counts().is_none());

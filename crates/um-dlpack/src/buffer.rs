@@ -97,7 +97,7 @@ impl DlpackBuffer {
     }
 
     pub(crate) fn lend(&self) -> Result<Loan, Error> {
-        if self.storage().device().cuda().is_some() {
+        if self.storage().device().is_some() {
             returns::start()?;
         }
         self.0.loans.begin();
@@ -108,7 +108,7 @@ impl DlpackBuffer {
 impl Lent {
     fn settle(&self) -> Result<()> {
         let storage = self.storage.as_ref();
-        let device = storage.and_then(|storage| storage.device().cuda());
+        let device = storage.and_then(|storage| storage.device());
         self.loans
             .settle(|| device.map_or(Ok(()), |device| device.synchronize()))
     }
@@ -118,7 +118,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         if self.loans.is_unsettled()
             && let Some(storage) = self.storage.take()
-            && storage.device().cuda().is_some()
+            && storage.device().is_some()
         {
             returns::give_back(storage);
         }
@@ -134,7 +134,7 @@ impl Drop for Loan {
         lent.loans.end();
         // Another thread may have waited since then, so that the memory is settled; even so it is not freed here.
         if let Some(storage) = Arc::into_inner(lent).and_then(|mut last| last.storage.take()) {
-            match storage.device().cuda() {
+            match storage.device() {
                 Some(_) => returns::give_back(storage),
                 None => returns::free_now(storage),
             }

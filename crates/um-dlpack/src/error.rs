@@ -102,9 +102,3 @@ pub enum Error {
     #[error(transparent)]
     Backend(#[from] CudaError),
 }
-
-impl From<um_backend::cuda_um::Error> for Error {
-    fn from(error: um_backend::cuda_um::Error) -> Self {
-        Self::Backend(error.into())
-    }
-}

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use um_backend::{
-    Buffer, BufferDevice, CudaError, HostBuffer,
+    Buffer, CudaError, Device, HostBuffer,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
@@ -46,7 +46,7 @@ impl ForeignHost {
     fn check_write(&self) -> Result<(), CudaError> {
         if self.read_only {
             let what = format!("host memory at {:p}", self.start);
-            return Err(um_backend::cuda_um::Error::ReadOnly { what }.into());
+            return Err(um_backend::cuda_um::Error::ReadOnly { what });
         }
         Ok(())
     }
@@ -63,8 +63,8 @@ impl Buffer<u8> for ForeignHost {
         self.len
     }
 
-    fn device(&self) -> &BufferDevice {
-        &BufferDevice::Host
+    fn device(&self) -> Option<&Device> {
+        None
     }
 
     fn memory(&self) -> BufferMemory<'_, u8> {

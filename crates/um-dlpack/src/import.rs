@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use um_backend::{Buffer, CudaBackend, CudaError, ErasedBuffer, cuda_um};
+use um_backend::{Buffer, CudaBackend, ErasedBuffer, cuda_um};
 
 use crate::dtype::from_dlpack;
 use crate::error::{Error, Result};
@@ -111,7 +111,7 @@ impl Found {
             }
         };
         let refused = match of(&self, backend) {
-            Err(refused @ CudaError::Cuda(um_backend::cuda_um::Error::Foreign { .. })) => refused,
+            Err(refused @ um_backend::cuda_um::Error::Foreign { .. }) => refused,
             result => return Ok(result?),
         };
         // Libraries that do not know device type 13 say 2 for managed memory, and this library for mapped memory.
@@ -130,9 +130,9 @@ impl Found {
     }
 }
 
-/// Imports by a type of cuda-um, as the type of um-backend over it.
+/// Imports by a type of buffer.
 macro_rules! imports {
-    ($($method:ident: $buffer:ident of $memory:ident),*) => {
+    ($($method:ident: $memory:ident),*) => {
         impl Found {$(
             fn $method(&self, backend: &CudaBackend) -> um_backend::Result<Box<dyn Buffer<u8>>> {
                 let import = match self.read_only {
@@ -141,17 +141,17 @@ macro_rules! imports {
                 };
                 let device = backend.device();
                 // SAFETY: guaranteed by the caller of `buffer`.
-                let memory = unsafe { import(device.as_cuda_um(), self.start, self.bytes, Arc::clone(&self.owner)) }?;
-                Ok(Box::new(um_backend::$buffer::from_cuda_um(Arc::clone(device), memory)?))
+                let memory = unsafe { import(device, self.start, self.bytes, Arc::clone(&self.owner)) }?;
+                Ok(Box::new(memory))
             }
         )*}
     };
 }
-imports! { device: CudaBuffer of DeviceBuffer, unified: UnifiedBuffer of UnifiedBuffer, pinned: PinnedBuffer of PinnedBuffer }
+imports! { device: DeviceBuffer, unified: UnifiedBuffer, pinned: PinnedBuffer }
 
 /// Checks that the tensor is on the device of the backend.
 fn check_ordinal(found: DLDevice, backend: &CudaBackend) -> Result<()> {
-    let expected = backend.device().ordinal();
+    let expected = backend.device().ordinal() as usize;
     match usize::try_from(found.device_id) == Ok(expected) {
         true => Ok(()),
         false => Err(Error::DeviceOrdinal {

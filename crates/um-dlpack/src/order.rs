@@ -25,10 +25,10 @@ pub enum ConsumerOrder<'a> {
 impl ConsumerOrder<'_> {
     /// Orders the work. The consumer's stream is used only during the call: the consumer may destroy it later.
     pub(crate) fn apply(self, storage: &SharedBuffer) -> Result<()> {
-        let Some(device) = storage.device().cuda() else {
+        let Some(device) = storage.device() else {
             return Ok(());
         };
-        let own = device.stream();
+        let own = &device.default_stream()?;
         match self {
             Self::Consumer => {}
             Self::Wait => {

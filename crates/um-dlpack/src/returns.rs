@@ -87,7 +87,7 @@ fn free(storage: SharedBuffer) -> um_backend::Result<()> {
 /// Frees the memory after the work on it. If the wait fails, or panics, work may still use the memory, which is leaked.
 fn end(storage: SharedBuffer) -> um_backend::Result<()> {
     let storage = ManuallyDrop::new(storage);
-    if let Some(device) = storage.device().cuda() {
+    if let Some(device) = storage.device() {
         device.synchronize()?;
     }
     drop(ManuallyDrop::into_inner(storage));
@@ -160,13 +160,13 @@ fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
 }
 
 fn failed(message: &str) -> CudaError {
-    CudaError::Cuda(um_backend::cuda_um::Error::Call {
+    um_backend::cuda_um::Error::Call {
         call: "um-dlpack",
         subject: "freeing memory that another library used".to_owned(),
         code: cudaError::cudaErrorUnknown.0,
         name: "cudaErrorUnknown".to_owned(),
         message: message.to_owned(),
-    })
+    }
 }
 
 /// Waits until the memory whose last handle was dropped before is free, or waits for work of this library.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use um_backend::sim::Sim;
 use um_backend::{
-    Buffer, BufferDevice, BufferKind, CudaBackend, CudaBackendConfig, DType, ErasedBuffer, Result,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, Device, ErasedBuffer, Result,
     SharedBuffer,
     memory::{BufferMemory, BufferMemoryMut},
 };
@@ -28,7 +28,6 @@ impl Drop for Payload {
 #[derive(Debug)]
 struct Theirs {
     bytes: Box<dyn Buffer<u8>>,
-    device: BufferDevice,
     drops: Arc<AtomicUsize>,
 }
 
@@ -43,8 +42,8 @@ impl Buffer<u8> for Theirs {
     fn len(&self) -> usize {
         self.bytes.len()
     }
-    fn device(&self) -> &BufferDevice {
-        &self.device
+    fn device(&self) -> Option<&Device> {
+        self.bytes.device()
     }
     fn memory(&self) -> BufferMemory<'_, u8> {
         self.bytes.memory()
@@ -79,7 +78,6 @@ fn the_thread_survives_a_drop_and_a_payload_that_panic_and_deleters_do_not_panic
     let theirs = |kind| {
         let bytes = backend.create::<u8>(kind, 64).unwrap();
         let theirs = Theirs {
-            device: bytes.device().clone(),
             bytes,
             drops: Arc::clone(&drops),
         };

@@ -54,7 +54,7 @@ impl Stack {
         Ok(Self {
             layers: (0..STEPS).map(layer).collect::<Result<_, _>>()?,
             sum: Homed::zeroed(&arena, LEN, Role::ReadWrite)?,
-            scale: Scale::load(backend.device().as_cuda_um())?,
+            scale: Scale::load(backend.device())?,
             arena,
         })
     }
@@ -78,8 +78,8 @@ impl Stack {
 fn main() -> Outcome<()> {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     println!("{}", backend.runtime_description());
-    let stream = backend.device().as_cuda_um().stream()?;
-    let below = backend.device().as_cuda_um();
+    let stream = um_backend::Device::stream(backend.device())?;
+    let below = backend.device();
     let scale = Scale::load(below)?;
     let inputs = (0..STEPS).map(|_| DeviceBuffer::<f32>::zeroed(below, LEN));
     let inputs: Vec<_> = inputs.collect::<Result<_, _>>()?;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::{Runtime, resource::DeviceArena};
-use um_backend::{BufferDevice, CudaDevice};
+use um_backend::cuda_um::{Device, Runtime, resource::DeviceArena};
 
 use crate::budget::Budget;
 use crate::error::Result;
@@ -33,18 +32,16 @@ impl Arena {
     /// [`Error::Budget`](crate::Error::Budget) for a share outside of 0 to 1, or for less than a slot;
     /// [`CudaError::OutOfMemory`](um_backend::CudaError::OutOfMemory) with the free bytes if the device has less; errors of CUDA.
     #[doc(alias = "cudaMalloc")]
-    pub fn new(device: &Arc<CudaDevice>, budget: Budget) -> Result<Self> {
+    pub fn new(device: &Device, budget: Budget) -> Result<Self> {
         let slots = budget.slots(device)?;
         let bytes = slots.saturating_mul(DeviceArena::SLOT_BYTES);
-        let below = device.as_cuda_um();
         let shared = Shared {
-            device: BufferDevice::Cuda(Arc::clone(device)),
-            cuda: Arc::clone(device),
-            memory: DeviceArena::new(below, bytes)?,
+            device: device.clone(),
+            memory: DeviceArena::new(device, bytes)?,
             slots,
-            inbound: Lane::new(below)?,
-            outbound: Lane::new(below)?,
-            zeros: Lane::new(below)?,
+            inbound: Lane::new(device)?,
+            outbound: Lane::new(device)?,
+            zeros: Lane::new(device)?,
             state: Lock::default(),
             released: Condvar::new(),
             has_pass: AtomicBool::new(false),
@@ -56,16 +53,16 @@ impl Arena {
 
     /// Refuses memory of another runtime.
     pub(crate) fn check_runtime(&self, of: &Runtime, what: &'static str) -> um_backend::Result<()> {
-        match self.shared.cuda.as_cuda_um().runtime().is_same(of) {
+        match self.shared.device.runtime().is_same(of) {
             true => Ok(()),
-            false => Err(um_backend::cuda_um::Error::RuntimeMismatch { what }.into()),
+            false => Err(um_backend::cuda_um::Error::RuntimeMismatch { what }),
         }
     }
 
     /// The device.
     #[must_use]
-    pub fn device(&self) -> &Arc<CudaDevice> {
-        &self.shared.cuda
+    pub fn device(&self) -> &Device {
+        &self.shared.device
     }
 
     /// The budget in bytes, in whole slots.
@@ -94,7 +91,7 @@ impl Arena {
 impl fmt::Debug for Arena {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Arena")
-            .field("device", &self.shared.cuda.ordinal())
+            .field("device", &self.shared.device.ordinal())
             .field("budget_bytes", &self.budget_bytes())
             .finish_non_exhaustive()
     }

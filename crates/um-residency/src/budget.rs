@@ -1,7 +1,7 @@
 //! The size of an arena.
 
 use crate::error::{Error, Result};
-use um_backend::CudaDevice;
+use um_backend::Device;
 use um_backend::cuda_um::resource::DeviceArena;
 
 /// The size of an [`Arena`](crate::Arena). It is rounded down to whole slots of 2 MiB.
@@ -15,7 +15,7 @@ pub enum Budget {
 
 impl Budget {
     /// The size in slots.
-    pub(crate) fn slots(self, device: &CudaDevice) -> Result<usize> {
+    pub(crate) fn slots(self, device: &Device) -> Result<usize> {
         let refused = |given: String, reason: String| Err(Error::Budget { given, reason });
         let bytes = match self {
             Self::Bytes(bytes) => bytes,

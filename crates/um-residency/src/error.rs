@@ -105,7 +105,7 @@ pub enum Error {
     Plan(#[from] PlanError),
     /// An error of the layers below.
     #[error(transparent)]
-    Cuda(CudaError),
+    Cuda(#[from] CudaError),
 }
 
 impl Error {
@@ -115,17 +115,5 @@ impl Error {
             reason,
             advice,
         }
-    }
-}
-
-impl From<CudaError> for Error {
-    fn from(error: CudaError) -> Self {
-        Self::Cuda(error)
-    }
-}
-
-impl From<um_backend::cuda_um::Error> for Error {
-    fn from(error: um_backend::cuda_um::Error) -> Self {
-        Self::Cuda(error.into())
     }
 }

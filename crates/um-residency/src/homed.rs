@@ -50,7 +50,7 @@ impl<T: Element> Homed<T> {
         if role == Role::Scratch {
             return Ok(Self::at(arena, len, role, Home::Nowhere));
         }
-        let home = PinnedBuffer::<T>::zeroed(arena.device().as_cuda_um(), len)?;
+        let home = PinnedBuffer::<T>::zeroed(arena.device(), len)?;
         Self::from_pinned(arena, home, role)
     }
 
@@ -59,7 +59,7 @@ impl<T: Element> Homed<T> {
     /// # Errors
     /// The errors of [`zeroed`](Self::zeroed).
     pub fn from_slice(arena: &Arena, elements: &[T], role: Role) -> um_backend::Result<Self> {
-        let home = PinnedBuffer::from_slice(arena.device().as_cuda_um(), elements)?;
+        let home = PinnedBuffer::from_slice(arena.device(), elements)?;
         Self::from_pinned(arena, home, role)
     }
 
@@ -68,7 +68,7 @@ impl<T: Element> Homed<T> {
     /// # Errors
     /// The errors of [`RegisteredBuffer::from_vec`]. The vector is lost after an error.
     pub fn from_vec(arena: &Arena, elements: Vec<T>, role: Role) -> um_backend::Result<Self> {
-        let home = RegisteredBuffer::from_vec(arena.device().as_cuda_um(), elements)?;
+        let home = RegisteredBuffer::from_vec(arena.device(), elements)?;
         let len = home.len();
         Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
     }
@@ -92,16 +92,16 @@ impl<T: Element> Homed<T> {
     ///
     /// ```
     /// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};
-    /// # let config = CudaBackendConfig::default().simulator(Sim::builder().build()?);
+    /// # let config = CudaBackendConfig::default().simulator(Sim::builder().build().unwrap());
     /// # let backend = CudaBackend::initialize_blocking(config)?;
     /// # let device = backend.device();
     /// use um_backend::cuda_um::UnifiedBuffer;
     /// use um_residency::{Arena, Budget, Homed, Input, Role, working_set};
     ///
-    /// let stream = device.as_cuda_um().stream()?;
+    /// let stream = device.stream()?;
     /// let arena = Arena::new(device, Budget::Bytes(2 << 20))?;
     /// for layer in 0..3 {
-    ///     let weights = UnifiedBuffer::from_slice(device.as_cuda_um(), &[layer; 1 << 19])?;
+    ///     let weights = UnifiedBuffer::from_slice(device, &[layer; 1 << 19])?;
     ///     let weights = Homed::from_unified(&arena, weights, Role::ReadOnly)?;
     ///     let guard = working_set(&stream, Input(&weights))?; // launch kernels that read `&guard`
     ///     assert_eq!(guard.to_vec()?[7], layer);

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use um_backend::cuda_um::range;
 use um_backend::{
-    Buffer, BufferDevice, Element, Result,
+    Buffer, Device, Element, Result,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
@@ -29,7 +29,7 @@ impl<T: Element> Homed<T> {
     fn put(&mut self, offset: usize, source: &[T], call: &'static str) -> Result<()> {
         let part = range::check_at(offset, source.len(), self.len)?;
         let start = range::to_bytes::<T>(&part).start;
-        let of = (self.shared.cuda.as_cuda_um(), self.len * size_of::<T>());
+        let of = (&self.shared.device, self.len * size_of::<T>());
         let keeps = part.len() < self.len;
         put_home(&self.shared, self.id, (call, keeps), |home| {
             home.put(start, bytemuck::cast_slice(source), of)
@@ -42,8 +42,8 @@ impl<T: Element> Buffer<T> for Homed<T> {
         self.len
     }
 
-    fn device(&self) -> &BufferDevice {
-        &self.shared.device
+    fn device(&self) -> Option<&Device> {
+        Some(&self.shared.device)
     }
 
     /// Opaque: kernels take the guards of a working set.

@@ -86,8 +86,10 @@ pub(crate) fn put_home(
         }
         let entry = state.entry(id);
         if entry.is_held() || entry.home.read().is_read_in_place() {
-            let held = "a forgotten guard".to_owned();
-            return Err(CudaError::StorageInUse { call, held });
+            return Err(CudaError::Busy {
+                what: format!("{call}: the buffer"),
+                by: "a guard of it was forgotten".to_owned(),
+            });
         }
         if keeps {
             clean(shared, &mut state, id, call).map_err(refused)?;
@@ -124,7 +126,6 @@ pub(crate) fn below(error: Error, call: &'static str) -> CudaError {
             what: "the buffer",
             value: "used in this way".to_owned(),
             reason: other.to_string(),
-        }
-        .into(),
+        },
     }
 }

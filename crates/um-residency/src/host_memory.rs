@@ -44,9 +44,9 @@ host_memory!(UnifiedBuffer<T>, |_buffer| false);
 pub(crate) fn exclusive(
     memory: &mut Arc<dyn HostMemory>,
 ) -> um_backend::Result<&mut (dyn HostMemory + 'static)> {
-    Arc::get_mut(memory).ok_or_else(|| CudaError::StorageInUse {
-        call: "writing a home",
-        held: "a guard that reads it".to_owned(),
+    Arc::get_mut(memory).ok_or_else(|| CudaError::Busy {
+        what: "a home".to_owned(),
+        by: "a guard reads it".to_owned(),
     })
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use cuda_um_plan::{Access, FileLink, Link, Role};
-use um_backend::CudaError;
 use um_backend::cuda_um::{self, Event, PinnedBuffer, Stream, resource::DeviceArena};
 
 use crate::arena::Arena;
@@ -66,7 +65,7 @@ impl Arena {
         let mut ends = Vec::new();
         // Dropped before the buffers.
         for device in acquire(shared, (&list, &InPlace::new()), "measure_link")? {
-            let host = PinnedBuffer::zeroed(shared.cuda.as_cuda_um(), large)?;
+            let host = PinnedBuffer::zeroed(&shared.device, large)?;
             ends.push(Ends { host, device });
         }
         let (inbound, outbound) = (shared.inbound.stream(), shared.outbound.stream());
@@ -84,7 +83,7 @@ impl Arena {
             })?,
             _ => alone,
         };
-        let model = shared.cuda.as_cuda_um().cost_model();
+        let model = shared.device.cost_model();
         let of_in = line((small, in_small), (large, in_large));
         Ok(Link {
             in_bytes_per_second: of_in.1,
@@ -123,7 +122,7 @@ impl Arena {
             let time = fastest(stream, || {
                 file.read_file(to.reborrow())?;
                 // Complete before the event, whatever the stream of the copies is.
-                Ok::<_, CudaError>(stream.device().synchronize()?)
+                stream.device().synchronize()
             })?;
             Ok::<_, Error>([(bytes, busy), (bytes, time)])
         };

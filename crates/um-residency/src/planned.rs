@@ -21,11 +21,11 @@ use crate::steer;
 /// ```
 /// # use std::sync::Arc;
 /// # use um_backend::{CudaBackend, CudaBackendConfig, sim::Sim};
-/// # let config = CudaBackendConfig::default().simulator(Sim::builder().build()?);
+/// # let config = CudaBackendConfig::default().simulator(Sim::builder().build().unwrap());
 /// # let backend = CudaBackend::initialize_blocking(config)?;
 /// use um_residency::{Arena, Budget, Homed, Input, Link, Planned, Role, working_set};
 ///
-/// let stream = backend.device().as_cuda_um().stream()?;
+/// let stream = backend.device().stream()?;
 /// let arena = Arena::new(backend.device(), Budget::Bytes(4 << 20))?;
 /// let layers: Vec<_> = (0..4)
 ///     .map(|layer| Homed::from_slice(&arena, &vec![layer; 1 << 19], Role::ReadOnly))

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::{Stream, resource::DeviceArena};
-use um_backend::{BufferDevice, CudaDevice};
+use um_backend::cuda_um::{Device, Stream, resource::DeviceArena};
 
 use crate::entries::{Entries, Id};
 use crate::entry::{Entry, Residence};
@@ -19,8 +18,7 @@ use cuda_um_plan::Access;
 
 /// An arena as its buffers and guards share it.
 pub(crate) struct Shared {
-    pub(crate) device: BufferDevice,
-    pub(crate) cuda: Arc<CudaDevice>,
+    pub(crate) device: Device,
     pub(crate) memory: DeviceArena,
     pub(crate) slots: usize,
     /// Transfers to the arena, and from it.
@@ -38,23 +36,23 @@ pub(crate) struct Shared {
 impl Shared {
     /// Whether this is a child made by `fork`, where another thread of the parent may have the lock.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.cuda.as_cuda_um().runtime().is_inherited()
+        self.device.runtime().is_inherited()
     }
 
     /// Refuses a child made by `fork`. Comes before the lock.
     pub(crate) fn check_process(&self, call: &'static str) -> um_backend::Result<()> {
         match self.is_inherited() {
-            true => Err(um_backend::cuda_um::Error::Forked { call }.into()),
+            true => Err(um_backend::cuda_um::Error::Forked { call }),
             false => Ok(()),
         }
     }
 
     /// Refuses a stream of another runtime.
     pub(crate) fn check_stream(&self, stream: &Stream) -> um_backend::Result<()> {
-        let runtime = self.cuda.as_cuda_um().runtime();
+        let runtime = self.device.runtime();
         match runtime.is_same(stream.runtime()) {
             true => Ok(()),
-            false => Err(um_backend::cuda_um::Error::RuntimeMismatch { what: "the stream" }.into()),
+            false => Err(um_backend::cuda_um::Error::RuntimeMismatch { what: "the stream" }),
         }
     }
 

@@ -70,9 +70,7 @@ fn begin_scratch(shared: &Shared, state: &mut State, runner: &Runner) -> Result<
             && let Residence::Here(Memory::Slots(memory)) = &mut entry.memory
             && let Some(memory) = Arc::get_mut(memory)
         {
-            shared
-                .zeros
-                .enqueue(|stream| Ok(memory.fill_on(0, stream)?))?;
+            shared.zeros.enqueue(|stream| memory.fill_on(0, stream))?;
             (entry.blank, entry.dirty) = (false, true);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use um_backend::CudaError;
 use um_backend::cuda_um::process_end;
 
 use crate::error::{Error, Result};
@@ -48,7 +47,7 @@ impl Wait {
         }
         // A thread that the end of the process has stopped never drops its guards.
         if process_end::is_ending() && std::mem::replace(&mut self.has_looked_again, true) {
-            return Err(CudaError::from(process_end::error(self.call)).into());
+            return Err(process_end::error(self.call).into());
         }
         state.wait(&shared.released, LOOKS_AGAIN);
         Ok(())

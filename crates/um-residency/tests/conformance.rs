@@ -39,7 +39,7 @@ fn of_type<T: Element>(arena: &Arena) {
         check("registered", &registered);
     }
     let unified = |len: usize| {
-        let home = UnifiedBuffer::zeroed(arena.device().as_cuda_um(), len)?;
+        let home = UnifiedBuffer::zeroed(arena.device(), len)?;
         let homed = Homed::from_unified(arena, home, Role::ReadWrite)?;
         Ok(Box::new(homed) as Box<dyn Buffer<T>>)
     };

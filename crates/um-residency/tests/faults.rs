@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::sync::Arc;
 
 use cuda_um_testkit::faults::failure::{Failure, calls, each_once, struck};
 use cuda_um_testkit::faults::leaks;
@@ -36,11 +35,11 @@ impl World {
     fn new(sim: &Sim) -> Self {
         let config = CudaBackendConfig::default().simulator(sim.clone());
         let backend = CudaBackend::initialize_blocking(config).unwrap();
-        let device = Arc::clone(backend.device());
-        without_pools(device.as_cuda_um());
+        let device = backend.device().clone();
+        without_pools(&device);
         let arena = Arena::new(&device, Budget::Bytes(3 << 21)).unwrap();
         let pinned = |value| Homed::from_slice(&arena, &vec![value; LEN], Role::ReadWrite).unwrap();
-        let unified = UnifiedBuffer::from_slice(device.as_cuda_um(), &[2; LEN]).unwrap();
+        let unified = UnifiedBuffer::from_slice(&device, &[2; LEN]).unwrap();
         let unified = Homed::from_unified(&arena, unified, Role::ReadWrite).unwrap();
         let mut buffers = vec![pinned(0), pinned(1), unified];
         let mut file = tempfile::tempfile().unwrap();
@@ -58,7 +57,7 @@ impl World {
         device.synchronize().unwrap();
         Self {
             weights,
-            stream: device.as_cuda_um().stream().unwrap(),
+            stream: um_backend::Device::stream(&device).unwrap(),
             arena,
             buffers,
             _backend: backend,
@@ -136,7 +135,7 @@ impl World {
 
     /// A unified buffer becomes the home of another one.
     fn unified(&self) -> Result<(), Error> {
-        let home = UnifiedBuffer::from_slice(self.arena.device().as_cuda_um(), &[7; LEN])?;
+        let home = UnifiedBuffer::from_slice(self.arena.device(), &[7; LEN])?;
         let mut made = Homed::from_unified(&self.arena, home, Role::ReadOnly)?;
         let guard = working_set(&self.stream, Input(&made))?;
         assert_eq!(guard.to_vec()?, vec![7; LEN]);
@@ -192,7 +191,7 @@ fn run((name, scenario): Scenario, failure: Failure) -> bool {
     let world = World::new(&sim);
     failure.inject(&sim);
     let outcome = scenario(&world);
-    let runtime = world.arena.device().as_cuda_um().runtime().clone();
+    let runtime = world.arena.device().runtime().clone();
     // The reclaim thread makes calls, too: none may fail after the failure is looked for.
     let _ = runtime.reclaim();
     let happened = !struck(&[failure], &sim).is_empty();

@@ -38,7 +38,7 @@ impl Inherited {
         done.unwrap();
         let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
         let planned = Planned::new(&arena, program.clone(), plan.clone()).unwrap();
-        let below = machine.device.as_cuda_um();
+        let below = &machine.device;
         let pinned = Some(PinnedBuffer::zeroed(below, 4).unwrap());
         let unified = Some(UnifiedBuffer::zeroed(below, 4).unwrap());
         let plan = (program, plan);
@@ -155,7 +155,7 @@ fn locks_of_other_threads_hold_no_child_up() {
         });
         let _over = Over(&is_over);
         for round in 0..30 {
-            let pinned = PinnedBuffer::zeroed(arena.device().as_cuda_um(), 4).unwrap();
+            let pinned = PinnedBuffer::zeroed(arena.device(), 4).unwrap();
             inherited.pinned = Some(pinned);
             let code = in_child(|| inherited.all_refused());
             assert_eq!(code, 0, "round {round}");

@@ -50,7 +50,7 @@ impl World {
         Self {
             small: small.collect(),
             sums: made("sums".into(), count + 1, 0.0, Role::ReadWrite),
-            reduce: Reduce::load(machine.device.as_cuda_um()).unwrap(),
+            reduce: Reduce::load(&machine.device).unwrap(),
             large,
             arena,
             machine,
@@ -72,7 +72,7 @@ impl World {
     fn step(&self, buffer: &Homed<f32>, at: usize) -> Result<(), Error> {
         let stream = &self.machine.stream;
         let (from, mut sums) = working_set(stream, (Input(buffer), InOut(&self.sums)))?;
-        let sum = sums.view_mut().slice(at..=at).map_err(CudaError::from)?;
+        let sum = sums.view_mut().slice(at..=at)?;
         let launched = self.reduce.sum(stream, &from, sum);
         launched.map_err(CudaError::from)?;
         Ok(())
@@ -206,7 +206,7 @@ fn a_guard_in_place_holds_no_slots() {
         // A set with all slots but those of the sums, while the guard is held.
         std::thread::scope(|scope| {
             let other = || {
-                let stream = world.machine.device.as_cuda_um().stream().unwrap();
+                let stream = um_backend::Device::stream(&world.machine.device).unwrap();
                 let all: Vec<_> = world.small.iter().map(Input).collect();
                 working_set(&stream, (all, Input(&filler)))
                     .map(drop)
@@ -217,8 +217,7 @@ fn a_guard_in_place_holds_no_slots() {
         let launched = world.reduce.sum(
             &world.machine.stream,
             &large,
-            &mut um_backend::cuda_um::DeviceBuffer::zeroed(world.machine.device.as_cuda_um(), 1)
-                .map_err(CudaError::from)?,
+            &mut um_backend::cuda_um::DeviceBuffer::zeroed(&world.machine.device, 1)?,
         );
         launched.map_err(CudaError::from)?;
         drop((large, again));
@@ -366,10 +365,7 @@ fn a_forgotten_guard_keeps_the_home() {
     };
     planned.run(&world.machine.stream, pass).unwrap().unwrap();
     let refused = world.large.fill(2.0).unwrap_err();
-    assert!(
-        matches!(refused, CudaError::StorageInUse { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, CudaError::Busy { .. }), "{refused}");
     world.run(&mut planned);
     world.check(1.0);
     let World {

@@ -95,7 +95,7 @@ fn buffers(arena: &Arena) -> Vec<Homed<u32>> {
         |value: u32| Homed::from_slice(arena, &vec![value; SLOT], Role::ReadWrite).unwrap();
     let of_file = |value| in_file(arena, value, Role::ReadWrite);
     let unified = |value| {
-        let below = arena.device().as_cuda_um();
+        let below = arena.device();
         let home = UnifiedBuffer::from_slice(below, &vec![value; SLOT]).unwrap();
         Homed::from_unified(arena, home, Role::ReadWrite).unwrap()
     };

@@ -64,7 +64,7 @@ impl Known {
 
     /// In a unified buffer.
     fn unified(arena: &Arena, value: u32, len: usize, role: Role) -> Self {
-        let below = arena.device().as_cuda_um();
+        let below = arena.device();
         let home = UnifiedBuffer::from_slice(below, &vec![value; len]).unwrap();
         let buffer = Homed::from_unified(arena, home, role).unwrap();
         let value = AtomicU32::new(value);
@@ -173,7 +173,7 @@ fn random_sets(machine: &Machine) {
         })
         .collect();
     let play = |seed| {
-        let stream = machine.device.as_cuda_um().stream().unwrap();
+        let stream = um_backend::Device::stream(&machine.device).unwrap();
         play(arena, &shared, &stream, (seed, 80))
     };
     let sets: usize = thread::scope(|scope| {
@@ -405,7 +405,7 @@ fn passes_beside_another_thread_see_the_right_bytes() {
         planned.run(stream, all).unwrap().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let stream = machine.device.as_cuda_um().stream().unwrap();
+                let stream = um_backend::Device::stream(&machine.device).unwrap();
                 play(&arena, &shared, &stream, (seed, 20));
                 drop(dropped);
             });

@@ -60,7 +60,7 @@ impl<'m> Stack<'m> {
             weights: all("weight", Role::ReadOnly, |layer| layer as f32 + 1.0),
             gradients: all("gradient", Role::ReadWrite, |_| 0.0),
             activations: all("activation", Role::Scratch, |_| 0.0),
-            saxpy: Saxpy::load(machine.device.as_cuda_um()).ok(),
+            saxpy: Saxpy::load(&machine.device).ok(),
             arena: arena.clone(),
             launches,
         }
@@ -166,7 +166,7 @@ fn a_pass_over_files_does_what_its_plan_says() {
         println!("{layers} layers of {each} slots, {launches} launches, {slots} slots");
         // The driver copies: with the ring, the time on the simulator depends on how often a thread looks whether a copy is complete.
         let options = TransferOptions::default().ring_bytes(0);
-        machine.device.as_cuda_um().set_transfer_options(options);
+        machine.device.set_transfer_options(options);
         let arena = machine.arena(slots);
         let homed = |elements: &[f32], role| {
             if role == Role::Scratch {
@@ -188,8 +188,7 @@ fn a_pass_over_unified_buffers_does_what_its_plan_says() {
         let machine = Machine::new(Gpu::H200);
         let arena = machine.arena(slots);
         let homed = |elements: &[f32], role| {
-            let below = machine.device.as_cuda_um();
-            let home = UnifiedBuffer::from_slice(below, elements).unwrap();
+            let home = UnifiedBuffer::from_slice(&machine.device, elements).unwrap();
             Homed::from_unified(&arena, home, role).unwrap()
         };
         let stack = Stack::of_homes((&machine, &arena), (layers, each), launches, homed);

@@ -218,7 +218,7 @@ fn a_set_is_packed_if_its_own_buffers_are_in_the_way() {
 fn guards_are_arguments_of_kernels() {
     let machine = Machine::new(Gpu::H200);
     let (arena, stream) = (machine.arena(4), &machine.stream);
-    let saxpy = Saxpy::load(machine.device.as_cuda_um()).unwrap();
+    let saxpy = Saxpy::load(&machine.device).unwrap();
     let x = Homed::from_slice(&arena, &vec![2.0f32; SLOT], Role::ReadOnly).unwrap();
     let y = Homed::from_slice(&arena, &vec![1.0f32; SLOT], Role::ReadWrite).unwrap();
     let (from, mut to) = working_set(stream, (Input(&x), InOut(&y))).unwrap();
@@ -320,10 +320,7 @@ fn a_forgotten_guard_keeps_its_slots() {
         homed(&arena, 2, 2, Role::ReadWrite),
     );
     std::mem::forget(working_set(stream, InOut(&a)).unwrap());
-    assert!(matches!(
-        a.fill(3).unwrap_err(),
-        CudaError::StorageInUse { .. }
-    ));
+    assert!(matches!(a.fill(3).unwrap_err(), CudaError::Busy { .. }));
     let whole = homed(&arena, 5, 3, Role::ReadOnly);
     let refused = || {
         let refused = working_set(stream, Input(&whole)).map(drop).unwrap_err();
@@ -638,7 +635,7 @@ fn pinned_memory_of_another_runtime_is_no_home() {
     each_machine(|machine| {
         // A simulator also beside a GPU, whose runtime all machines share.
         let other = Machine::built(Builder::from_env().unwrap().gpu(Gpu::H200));
-        let home = PinnedBuffer::<u32>::zeroed(other.device.as_cuda_um(), 4).unwrap();
+        let home = PinnedBuffer::<u32>::zeroed(&other.device, 4).unwrap();
         let refused = Homed::from_pinned(&machine.arena(1), home, Role::ReadWrite);
         let error = refused.map(drop).unwrap_err().to_string();
         assert!(

@@ -57,7 +57,7 @@ impl<'s, 'b> Layers<'s, 'b> {
             let buffer = match homes {
                 Homes::Pinned => Homed::from_pinned(&arena, home, Role::ReadOnly)?,
                 Homes::Unified => {
-                    let device = stack.backend.device().as_cuda_um();
+                    let device = stack.backend.device();
                     let options =
                         UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
                     let unified = UnifiedBuffer::from_slice_with(device, &home.to_vec()?, options)?;

@@ -35,11 +35,11 @@ impl Kernels {
     pub(super) fn load(device: &CudaDevice) -> Result<Self> {
         // SAFETY: each reference reads and writes the same elements as its kernel.
         unsafe { register_module(PTX, REFERENCES) };
-        let module = Module::load(device.as_cuda_um(), PTX)?;
+        let module = Module::load(device, PTX)?;
         let kernel = |(name, _): &(&'static str, _)| Ok((*name, module.kernel(name)?));
         Ok(Self {
             by_name: REFERENCES.iter().map(kernel).collect::<Result<_>>()?,
-            reduce: Reduce::load(device.as_cuda_um())?,
+            reduce: Reduce::load(device)?,
         })
     }
 

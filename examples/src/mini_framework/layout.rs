@@ -97,5 +97,4 @@ pub(super) fn refused(
         value: value.to_string(),
         reason: reason.into(),
     }
-    .into()
 }

@@ -12,7 +12,7 @@ impl Place {
     /// There is no stream.
     pub fn with_own_stream(&self) -> Result<Self> {
         Ok(Self {
-            stream: self.backend.device().as_cuda_um().stream()?,
+            stream: um_backend::Device::stream(self.backend.device())?,
             ..self.clone()
         })
     }
@@ -37,7 +37,7 @@ impl Place {
     /// Migrations cannot be recorded, or the error of `work`.
     pub fn profile<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<(R, String)> {
         let (result, trace) = self.backend.profile(work)?;
-        let model = self.backend.device().as_cuda_um().cost_model();
+        let model = self.backend.device().cost_model();
         Ok((result?, MigrationReport::of(&trace, &model).to_string()))
     }
 }
@@ -69,7 +69,7 @@ impl Tensor {
     /// Another dtype, or errors of CUDA.
     pub async fn to_vec_async<T: Element>(&self) -> Result<Vec<T>> {
         let guard = self.contiguous()?.storage.read_async().await?;
-        if guard.device().cuda().is_none() {
+        if guard.device().is_none() {
             return guard.typed::<T>()?.to_vec();
         }
         let mut elements = vec![T::zeroed(); self.len()];

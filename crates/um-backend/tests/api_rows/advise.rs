@@ -16,7 +16,7 @@ fn advise() {
         let mut buffer = backend.allocate_unified(data.len()).unwrap();
         buffer.copy_from_host(&data).unwrap();
         let concurrent = machine.is_concurrent();
-        let held = || buffer.as_cuda_um().range_attributes().unwrap();
+        let held = || buffer.range_attributes().unwrap();
 
         // If the device cannot fault, advice with its location is not applied, which is not an error.
         applied_if(

@@ -12,11 +12,11 @@ use crate::support::on_each;
 fn ask() {
     on_each(|machine| {
         let backend = machine.backend();
-        let device: Arc<CudaDevice> = Arc::clone(backend.device());
+        let device: Arc<CudaDevice> = Arc::new(backend.device().clone());
         let has = |feature| device.supports_feature(feature).unwrap();
         let good = backend.supports_unified_memory().unwrap();
         assert_eq!(good, machine.has_good_managed_memory());
-        assert_eq!(good, device.unified_memory_obstacle().is_none());
+        assert_eq!(good, device.managed_memory_obstacle().is_none());
         assert!(!good || has(CudaFeature::ManagedMemory));
         assert_eq!(
             has(CudaFeature::ConcurrentManagedAccess),

@@ -18,7 +18,7 @@ fn fall_back() {
             assert_eq!(placed.placement, Placement::Managed);
         } else {
             assert_eq!(placed.placement, Placement::Mapped);
-            let obstacle = backend.device().unified_memory_obstacle().unwrap();
+            let obstacle = backend.device().managed_memory_obstacle().unwrap();
             assert!(obstacle.contains(backend.device().name()), "{obstacle}");
             assert_eq!(placed.reason, format!("since {obstacle}"));
         }

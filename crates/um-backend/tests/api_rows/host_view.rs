@@ -3,7 +3,7 @@
 use std::thread;
 
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, CudaError, DType, cuda_um::Error};
+use um_backend::{Buffer, DType, cuda_um::Error};
 
 use crate::support::kernel::Double;
 use crate::support::{on_each, on_each_preset, on_preset};
@@ -83,7 +83,7 @@ fn host_view_keeps_the_device_off() {
             ];
             for outcome in refused {
                 match outcome.unwrap_err() {
-                    CudaError::Cuda(Error::Busy { what, by }) => {
+                    Error::Busy { what, by } => {
                         assert!(
                             what.contains("device 0") && by.contains("guard"),
                             "{what}: {by}"

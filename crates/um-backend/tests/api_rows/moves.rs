@@ -26,7 +26,7 @@ fn move_() {
         for mismatch in mismatches {
             let error = mismatch.unwrap_err();
             assert!(
-                matches!(error, CudaError::Cuda(Error::LengthMismatch { expected, found: 10, .. }) if expected == data.len()),
+                matches!(error, Error::LengthMismatch { expected, found: 10, .. } if expected == data.len()),
                 "{error:?}"
             );
             let text = error.to_string();

@@ -15,7 +15,7 @@ struct BothRead<'l> {
 
 impl<'l> BothRead<'l> {
     fn new(l: &'l Loop<'l>) -> Self {
-        let device = l.backend.device().as_cuda_um();
+        let device = l.backend.device();
         Self {
             l,
             saxpy: Saxpy::load(device).unwrap(),
@@ -36,7 +36,7 @@ fn attributes(buffer: &UnifiedBuffer<f32>) -> RangeAttributes {
 }
 
 fn zeroed(l: &Loop<'_>) -> UnifiedBuffer<f32> {
-    UnifiedBuffer::zeroed(l.backend.device().as_cuda_um(), LEN).unwrap()
+    UnifiedBuffer::zeroed(l.backend.device(), LEN).unwrap()
 }
 
 /// The program advises a buffer that the plan of a running scope has advised: its advice is there to stay.
@@ -61,7 +61,7 @@ fn advice_that_the_program_gives_inside_of_a_scope_stays() {
 #[test]
 fn a_preferred_location_of_the_program_stays() {
     on_h200(|l| {
-        let here = Location::from(l.backend.device().as_cuda_um());
+        let here = Location::from(l.backend.device());
         let mut data = zeroed(l);
         let (_, report) = l.auto(12, |at| {
             data.host_mut().unwrap().fill(1.0);
@@ -93,7 +93,7 @@ fn a_preferred_location_of_the_program_stays() {
 #[test]
 fn advice_that_the_program_gave_before_a_scope_stays() {
     on_h200(|l| {
-        let here = Location::from(l.backend.device().as_cuda_um());
+        let here = Location::from(l.backend.device());
         let weights = zeroed(l);
         weights.advise(Advice::SetPreferredLocation(here)).unwrap();
         weights
@@ -148,7 +148,7 @@ fn a_forgotten_scope_ends_with_its_thread() {
         let weights = zeroed(l);
         let forgotten = || {
             let began = Instant::now();
-            let device = l.backend.device().as_cuda_um();
+            let device = l.backend.device();
             let auto = AutoPrefetch::start_with_clock(device, move || began.elapsed()).unwrap();
             let mut both_read = BothRead::new(l);
             for _ in 0..4 {

@@ -76,13 +76,13 @@ fn every_gpu_gains_or_is_left_alone() {
 fn a_buffer_that_both_sides_read_is_duplicated() {
     on_h200(|l| {
         let device = l.backend.device();
-        let saxpy = um_backend::kernels::Saxpy::load(device.as_cuda_um()).unwrap();
+        let saxpy = um_backend::kernels::Saxpy::load(device).unwrap();
         let weights = l.buffer(LEN);
         let mut sum = l.buffer(LEN);
         let mut round = |_| {
-            let weights: View<'_, f32> = weights.as_cuda_um().as_view();
+            let weights: View<'_, f32> = weights.as_view();
             saxpy
-                .launch(device.stream(), 1.0, weights, sum.as_cuda_um_mut())
+                .launch(device.stream(), 1.0, weights, &mut sum)
                 .unwrap();
             // The host's read is not ordered after the kernel's.
             l.backend.synchronize().unwrap();
@@ -94,7 +94,7 @@ fn a_buffer_that_both_sides_read_is_duplicated() {
         for cost in &auto[4..] {
             assert_eq!((cost.faults, cost.bytes), (0, 0), "{auto:?}");
         }
-        let attributes = weights.as_cuda_um().range_attributes().unwrap();
+        let attributes = weights.range_attributes().unwrap();
         assert!(!attributes.read_mostly, "the advice ends with the scope");
     });
 }
@@ -131,7 +131,7 @@ fn parts_of_a_buffer_are_prefetched_one_by_one() {
         let use_part = |data: &mut UnifiedBuffer<f32>, at: usize| {
             let device = l.backend.device();
             let range = at * part..(at + 1) * part;
-            let mut view = data.as_cuda_um_mut().view_mut(range).unwrap();
+            let mut view = data.view_mut(range).unwrap();
             let view = view.reborrow();
             l.double
                 .launch_on(device, part, (view, part as u32))

@@ -95,7 +95,7 @@ fn a_guard_that_uses_a_few_pages_moves_nothing() {
 fn a_plan_that_is_slower_stops() {
     on_h200(|l| {
         let device = l.backend.device();
-        let here = Location::from(device.as_cuda_um());
+        let here = Location::from(device);
         let mut data = l.buffer(8 << 20);
         let long = l.buffer(64 << 20);
         let mut round = |_| {

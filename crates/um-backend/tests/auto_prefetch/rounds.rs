@@ -75,7 +75,7 @@ impl Loop<'_> {
         let (backend, double) = (self.backend.clone(), self.double.clone());
         move |round| {
             let stream = backend.device().stream();
-            let here = Location::from(backend.device().as_cuda_um());
+            let here = Location::from(backend.device());
             let to = |data: &UnifiedBuffer<f32>, place: Location| {
                 if hints {
                     data.prefetch_on(place, stream).unwrap();

@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use cuda_um::{UnifiedBuffer, auto::AutoPrefetch};
 use cuda_um_testkit::calls;
+use um_backend::cuda_um::{Error, auto::AutoPrefetchStop};
 use um_backend::sim::Fail;
-use um_backend::{
-    CudaError,
-    cuda_um::{Error, auto::AutoPrefetchStop},
-};
 
 use crate::rounds::{LEN, on_h200};
 
@@ -20,7 +17,7 @@ use crate::rounds::{LEN, on_h200};
 fn memory_of_a_guard_stays() {
     on_h200(|l| {
         let device = l.backend.device();
-        let saxpy = um_backend::kernels::Saxpy::load(device.as_cuda_um()).unwrap();
+        let saxpy = um_backend::kernels::Saxpy::load(device).unwrap();
         let mut input = l.buffer(LEN);
         let mut output = l.buffer(LEN);
         let mut round = |at: usize| {
@@ -29,12 +26,7 @@ fn memory_of_a_guard_stays() {
             assert!(guard.iter().all(|x| *x == at as f32));
             // The kernel itself may read, and fault; no prefetch comes before it.
             saxpy
-                .launch(
-                    device.stream(),
-                    1.0,
-                    input.as_cuda_um(),
-                    output.as_cuda_um_mut(),
-                )
+                .launch(device.stream(), 1.0, &input, &mut output)
                 .unwrap();
             assert!(guard.iter().all(|x| *x == at as f32));
             drop(guard);
@@ -75,10 +67,7 @@ fn scopes_do_not_nest_on_a_thread() {
             .backend
             .auto_prefetch(|| l.backend.auto_prefetch(|| ()).unwrap_err())
             .unwrap();
-        assert!(
-            matches!(inner, CudaError::Cuda(Error::Busy { .. })),
-            "{inner}"
-        );
+        assert!(matches!(inner, Error::Busy { .. }), "{inner}");
         // The next one begins afresh.
         l.backend.auto_prefetch(|| ()).unwrap();
     });
@@ -121,7 +110,7 @@ fn threads_have_their_own_scopes() {
 fn read_mostly_ends_at_a_write_and_at_a_drop() {
     on_h200(|l| {
         let device = l.backend.device();
-        let saxpy = um_backend::kernels::Saxpy::load(device.as_cuda_um()).unwrap();
+        let saxpy = um_backend::kernels::Saxpy::load(device).unwrap();
         let mut weights = Some(l.buffer(LEN));
         let mut written = l.buffer(LEN);
         let mut sum = l.buffer(LEN);
@@ -129,8 +118,7 @@ fn read_mostly_ends_at_a_write_and_at_a_drop() {
             for (input, changes) in weights.iter().zip([false]).chain([(&written, true)]) {
                 // Another number of launches for each, so that they are no pair of buffers that take turns.
                 for _ in 0..1 + u32::from(changes) {
-                    let (input, sum) = (input.as_cuda_um(), sum.as_cuda_um_mut());
-                    saxpy.launch(device.stream(), 1.0, input, sum).unwrap();
+                    saxpy.launch(device.stream(), 1.0, input, &mut sum).unwrap();
                 }
                 l.backend.synchronize().unwrap();
                 let expected = if changes && at > 6 { 1.0 } else { 0.0 };
@@ -140,9 +128,9 @@ fn read_mostly_ends_at_a_write_and_at_a_drop() {
                 weights = None;
             }
             if at == 6 {
-                assert!(written.as_cuda_um().range_attributes().unwrap().read_mostly);
+                assert!(written.range_attributes().unwrap().read_mostly);
                 written.host_mut().unwrap().fill(1.0);
-                assert!(!written.as_cuda_um().range_attributes().unwrap().read_mostly);
+                assert!(!written.range_attributes().unwrap().read_mostly);
             }
         };
         let (_, report) = l.auto(12, &mut round);
@@ -154,7 +142,7 @@ fn read_mostly_ends_at_a_write_and_at_a_drop() {
 #[test]
 fn a_scope_can_be_stopped_by_its_clock() {
     on_h200(|l| {
-        let device = l.backend.device().as_cuda_um();
+        let device = l.backend.device();
         let scope: Rc<RefCell<Option<AutoPrefetch>>> = Rc::default();
         let (report, refused) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(0)));
         let clock = {
@@ -191,7 +179,7 @@ fn a_scope_can_be_stopped_by_its_clock() {
 #[test]
 fn a_copy_beside_a_guard_moves_nothing() {
     on_h200(|l| {
-        let device = l.backend.device().as_cuda_um();
+        let device = l.backend.device();
         let mut copies = UnifiedBuffer::<f32>::zeroed(device, LEN).unwrap();
         let mut source = UnifiedBuffer::<f32>::zeroed(device, LEN).unwrap();
         let mut data = l.buffer(LEN);
@@ -226,8 +214,8 @@ fn the_end_of_a_guard_does_not_wait_for_another_library() {
     on_h200(|l| {
         let sim = l.backend.simulator().unwrap();
         let device = l.backend.device();
-        let theirs = device.as_cuda_um().stream().unwrap();
-        let mut data = Arc::new(UnifiedBuffer::<f32>::zeroed(device.as_cuda_um(), LEN).unwrap());
+        let theirs = um_backend::Device::stream(device).unwrap();
+        let mut data = Arc::new(UnifiedBuffer::<f32>::zeroed(device, LEN).unwrap());
         let (_, report) = l.auto(7, |at| {
             // SAFETY: no other library exists that would write.
             let lent = (at == 6).then(|| unsafe { data.export_mut(&theirs).unwrap() });

@@ -5,15 +5,11 @@ use um_backend::{
     cuda_um::{AccessPattern, UnifiedOptions},
 };
 
-use crate::world::{World, cases, run};
+use crate::world::{cases, run};
 
 const TOO_MANY: usize = isize::MAX as usize / 4 + 1;
 /// More than the device has.
 const BEYOND: usize = (65 << 20) / 4;
-
-fn device(world: &World) -> std::sync::Arc<um_backend::CudaDevice> {
-    world.backend.device().clone()
-}
 
 #[test]
 #[allow(unsafe_code, reason = "calls a function that fails")]
@@ -38,13 +34,13 @@ fn more_than_can_be_addressed() {
             => TooLarge, ["18446744073709551615 elements of 1 bytes"];
         "HostBuffer::zeroed", "usize::MAX": |_w| HostBuffer::<f32>::zeroed(usize::MAX)
             => TooLarge, ["18446744073709551615 elements of 4 bytes"];
-        "CudaBuffer::zeroed", "usize::MAX": |w| CudaBuffer::<f32>::zeroed(device(w), usize::MAX)
+        "CudaBuffer::zeroed", "usize::MAX": |w| CudaBuffer::<f32>::zeroed(w.backend.device(), usize::MAX)
             => TooLarge, ["18446744073709551615 elements of 4 bytes"];
-        "PinnedBuffer::zeroed", "usize::MAX": |w| PinnedBuffer::<f64>::zeroed(device(w), usize::MAX)
+        "PinnedBuffer::zeroed", "usize::MAX": |w| PinnedBuffer::<f64>::zeroed(w.backend.device(), usize::MAX)
             => TooLarge, ["18446744073709551615 elements of 8 bytes"];
-        "UnifiedBuffer::zeroed", "usize::MAX": |w| UnifiedBuffer::<f32>::zeroed(device(w), usize::MAX)
+        "UnifiedBuffer::zeroed", "usize::MAX": |w| UnifiedBuffer::<f32>::zeroed(w.backend.device(), usize::MAX)
             => TooLarge, ["18446744073709551615 elements of 4 bytes"];
-        "UnifiedBuffer::zeroed_with", "usize::MAX": |w| UnifiedBuffer::<f32>::zeroed_with(device(w), usize::MAX, UnifiedOptions::default())
+        "UnifiedBuffer::zeroed_with", "usize::MAX": |w| UnifiedBuffer::<f32>::zeroed_with(w.backend.device(), usize::MAX, UnifiedOptions::default())
             => TooLarge, ["18446744073709551615 elements of 4 bytes"];
     });
 }
@@ -62,25 +58,10 @@ fn more_than_there_is() {
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
         "CudaBackend::create_from_vec", "more than the device has": |w| w.backend.create_from_vec(BufferKind::Cuda, vec![1.0f32; BEYOND])
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
-        "CudaBuffer::from_slice", "more than the device has": |w| CudaBuffer::from_slice(device(w), &vec![1.0f32; BEYOND])
+        "CudaBuffer::from_slice", "more than the device has": |w| CudaBuffer::from_slice(w.backend.device(), &vec![1.0f32; BEYOND])
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
-        "UnifiedBuffer::from_slice", "more than the device has": |w| UnifiedBuffer::from_slice(device(w), &vec![1.0f32; BEYOND])
+        "UnifiedBuffer::from_slice", "more than the device has": |w| UnifiedBuffer::from_slice(w.backend.device(), &vec![1.0f32; BEYOND])
             => OutOfMemory, ["oversubscribe", "bytes requested", "of 67108864"];
-        "UnifiedBuffer::from_cuda_um", "memory of another device": |w| {
-            let other = device(w).sibling(1)?;
-            let memory = um_backend::cuda_um::UnifiedBuffer::<f32>::zeroed(other.as_cuda_um(), 0)?;
-            UnifiedBuffer::from_cuda_um(device(w), memory)
-        } => DeviceMismatch, ["the buffer belongs to device 1, not to device 0"];
-        "CudaBuffer::from_cuda_um", "memory of another device": |w| {
-            let other = device(w).sibling(1)?;
-            let memory = um_backend::cuda_um::DeviceBuffer::<f32>::zeroed(other.as_cuda_um(), 0)?;
-            CudaBuffer::from_cuda_um(device(w), memory)
-        } => DeviceMismatch, ["the buffer belongs to device 1, not to device 0"];
-        "PinnedBuffer::from_cuda_um", "memory of another device": |w| {
-            let other = device(w).sibling(1)?;
-            let memory = um_backend::cuda_um::PinnedBuffer::<f32>::zeroed(other.as_cuda_um(), 0)?;
-            PinnedBuffer::from_cuda_um(device(w), memory)
-        } => DeviceMismatch, ["the buffer belongs to device 1, not to device 0"];
         "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1).map(std::hint::black_box) // otherwise the allocation is optimized away
             => OutOfMemory, ["HostBuffer::zeroed: host memory for 2305843009213693951 elements", "9223372036854775804 bytes requested"];
     });
@@ -91,7 +72,7 @@ fn types_that_do_not_match() {
     run(cases! {
         "CudaBackend::create_buffer", "f64 for f32": |w| w.backend.create_buffer::<f32>(4, DType::F64)
             => DTypeMismatch, ["dtype f64 was requested, but the element type is f32"];
-        "UnifiedBuffer::new", "i8 for u8": |w| UnifiedBuffer::<u8>::new(device(w), 4, DType::I8)
+        "UnifiedBuffer::new", "i8 for u8": |w| UnifiedBuffer::<u8>::new(w.backend.device(), 4, DType::I8)
             => DTypeMismatch, ["dtype i8", "u8"];
         "DType::check", "f32 for i32": |_w| DType::F32.check::<i32>()
             => DTypeMismatch, ["dtype f32", "i32"];

@@ -91,8 +91,8 @@ impl World {
         let device = backend.device().clone();
         let mapped = UnifiedOptions::default().placement(Placement::Mapped);
         let mut world = Self {
-            mapped: UnifiedBuffer::zeroed_with(device.clone(), LEN, mapped).unwrap(),
-            unified: UnifiedBuffer::zeroed(device, LEN).unwrap(),
+            mapped: UnifiedBuffer::zeroed_with(&device, LEN, mapped).unwrap(),
+            unified: UnifiedBuffer::zeroed(&device, LEN).unwrap(),
             pinned: backend.create_pinned(LEN).unwrap(),
             buffers,
             backend,
@@ -119,7 +119,7 @@ impl World {
     fn state(&self) -> State {
         let device = self.backend.device();
         let free = |device: &um_backend::CudaDevice| device.memory_info().unwrap().free_bytes;
-        let managed = self.unified.as_cuda_um();
+        let managed = &self.unified;
         let mut alive: Vec<_> = self
             .sim
             .leaks()
@@ -151,7 +151,7 @@ impl World {
     }
 
     fn ends_clean(self) {
-        let runtime = self.backend.device().as_cuda_um().runtime().clone();
+        let runtime = self.backend.device().runtime().clone();
         self.backend.synchronize().unwrap();
         let sim = self.sim.clone();
         drop(self);
@@ -167,7 +167,6 @@ fn variant(error: &CudaError) -> String {
     macro_rules! name {
         ($($variant:ident),*) => {
             match error {
-                CudaError::Cuda(error) => format!("{error:?}"),
                 $(CudaError::$variant { .. } => stringify!($variant).to_owned(),)*
                 other => panic!("no case expects {other}"),
             }
@@ -176,11 +175,9 @@ fn variant(error: &CudaError) -> String {
     name!(
         OutOfMemory,
         DTypeMismatch,
-        ErasedMismatch,
         WouldDeadlock,
-        StorageInUse,
+        Busy,
         NoSuchDevice,
-        InvalidSetting,
         Io
     )
 }

@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::world::{Machine, World};
 use cuda_um_testkit::bomb::{self, Plan};
-use cuda_um_testkit::faults::failure::{self, Failure, Kind};
+use cuda_um_testkit::faults::failure::{self, Failure};
 use cuda_um_testkit::faults::leaks;
 use cuda_um_testkit::faults::rules::{self, Rules};
 use cuda_um_testkit::faults::workers::Report;
@@ -36,14 +36,8 @@ fn is_typed(error: &CudaError, failure: &Failure) -> bool {
     let one_line = error.to_string().lines().count() == 1;
     one_line
         && match error {
-            CudaError::Cuda(error) if error.kind() == ErrorKind::Sticky => failure.broke(error),
-            CudaError::Cuda(error) => failure.is_told_by(error),
-            CudaError::OutOfMemory { subject, .. } => {
-                let call = format!("{}: ", failure.name());
-                let of = subject.strip_prefix(&call);
-                failure.kind == Kind::OutOfMemory && of.is_some_and(|of| !of.is_empty())
-            }
-            _ => false,
+            error if error.kind() == ErrorKind::Sticky => failure.broke(error),
+            error => failure.is_told_by(error),
         }
 }
 
@@ -64,7 +58,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
         let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
         // The payload of the subscriber's panic must not be dropped.
         let result = result.map_err(std::mem::forget);
-        (result, runtime.reclaim().map_err(CudaError::from))
+        (result, runtime.reclaim())
     };
     let ((result, reclaimed), _) = bomb::with(*subscriber, work);
     let struck = !failure::struck(&[*failure], &sim).is_empty();

@@ -158,9 +158,9 @@ fn the_callers_own_memory(world: &World) -> Result {
     let mut registered = backend.register(vec![0.0f32; LEN])?;
     let mut target = backend.create_buffer::<f32>(LEN, DType::F32)?;
     backend.with_registered(&mut memory, |registered| {
-        stream.copy(registered, target.as_cuda_um_mut())
+        stream.copy(&*registered, &mut target)
     })??;
-    stream.copy(target.as_cuda_um(), &mut registered)?;
+    stream.copy(&target, &mut registered)?;
     assert_eq!(registered.into_vec()?, [6.0; LEN]);
     target.close()
 }
@@ -169,7 +169,7 @@ fn the_callers_own_memory(world: &World) -> Result {
 fn from_open_to_end(world: &World) -> Result {
     let config = CudaBackendConfig::default().simulator(world.sim.clone());
     let backend = CudaBackend::initialize_blocking(config)?;
-    let runtime = backend.device().as_cuda_um().runtime().clone();
+    let runtime = backend.device().runtime().clone();
     let lived = (|| {
         let sibling = backend.device().sibling(0)?;
         sibling.memory_info()?;
@@ -179,13 +179,13 @@ fn from_open_to_end(world: &World) -> Result {
     })();
     backend.trim();
     drop(backend);
-    let reclaimed = runtime.reclaim().map_err(CudaError::from);
+    let reclaimed = runtime.reclaim();
     lived.and(reclaimed)
 }
 
 /// Ranges, slices for the host, files and another stream, for every kind.
 fn parts_files_and_streams(world: &World) -> Result {
-    let stream = world.far.device().as_cuda_um().stream()?;
+    let stream = um_backend::Device::stream(world.far.device())?;
     for kind in BufferKind::ALL {
         let mut buffer = world.far.create::<f32>(kind, LEN)?;
         buffer.fill_range(0..10, 1.0)?;

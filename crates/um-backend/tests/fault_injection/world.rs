@@ -43,10 +43,10 @@ impl World {
         let config = CudaBackendConfig::default().simulator(sim.clone());
         let backend = CudaBackend::initialize_blocking(config).unwrap();
         // Each buffer makes its calls.
-        for device in backend.device().as_cuda_um().runtime().devices().unwrap() {
+        for device in backend.device().runtime().devices().unwrap() {
             without_pools(&device);
         }
-        let given = RuntimeChoice::Given(backend.device().as_cuda_um().runtime().clone());
+        let given = RuntimeChoice::Given(backend.device().runtime().clone());
         let config = CudaBackendConfig::default().runtime(given);
         let pool = PoolOptions::default().slab_bytes(2 << 20);
         let pooled = config.clone().unified_pool(pool);
@@ -70,7 +70,7 @@ impl World {
     }
 
     pub fn runtime(&self) -> Runtime {
-        self.backend.device().as_cuda_um().runtime().clone()
+        self.backend.device().runtime().clone()
     }
 
     /// Checks that the witnesses are unchanged and still work.
@@ -101,7 +101,7 @@ impl World {
             }
         }
         for witness in &mut self.witnesses {
-            if witness.device().cuda().is_some() {
+            if witness.device().is_some() {
                 outcomes.push((format!("a fill of {witness:?}"), witness.fill(1.0)));
             }
         }

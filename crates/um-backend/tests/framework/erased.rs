@@ -5,7 +5,7 @@ use std::sync::Arc;
 use um_backend::conformance;
 use um_backend::cuda_um::Error;
 use um_backend::{
-    Buffer, BufferKind, CudaError, DType, Element, ErasedBuffer, Result,
+    Buffer, BufferKind, DType, Element, ErasedBuffer, Result,
     dtype::{Bool, F8E4M3},
     half,
 };
@@ -197,10 +197,10 @@ fn wrong_types_and_sizes_are_refused_with_both_values() {
         let too_large = backend.create_erased(BufferKind::Cuda, DType::F64, usize::MAX / 8);
         assert!(matches!(
             too_large,
-            Err(CudaError::Cuda(Error::TooLarge {
+            Err(Error::TooLarge {
                 element_bytes: 8,
                 ..
-            }))
+            })
         ));
         let part = ErasedBuffer::from_bytes(Box::new(OpaqueBuffer::<u8>::new(7)), DType::F32);
         assert!(text(part).contains("cannot be 7 bytes: an element has 4 bytes"));

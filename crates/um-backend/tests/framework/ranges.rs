@@ -32,7 +32,7 @@ fn hints_concern_their_range() {
                 .as_any()
                 .downcast_ref::<UnifiedBuffer<f32>>()
                 .unwrap();
-            let of = |range| unified.as_cuda_um().range_attributes_of(range).unwrap();
+            let of = |range| unified.range_attributes_of(range).unwrap();
             let (inside, outside) = (of(BLOCK..2 * BLOCK), of(3 * BLOCK..4 * BLOCK));
             assert_eq!(inside.last_prefetch, Some(host));
             assert_ne!(outside.last_prefetch, Some(host));
@@ -50,7 +50,7 @@ fn disjoint_parts_of_one_buffer_are_arguments_of_one_launch() {
         if device.capabilities().compute_capability < (6, 0) {
             return; // The kernels need compute capability 6.0.
         }
-        let saxpy = kernels::Saxpy::load(device.as_cuda_um()).unwrap();
+        let saxpy = kernels::Saxpy::load(device).unwrap();
         for kind in [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned] {
             let mut storage = backend.create_erased(kind, DType::F32, 8).unwrap();
             let storage = storage.typed_mut::<f32>().unwrap();

@@ -58,7 +58,7 @@ fn a_given_runtime_of_a_simulator_is_known() {
     on_each_preset(
         |builder| builder,
         |machine| {
-            let runtime = machine.backend().device().as_cuda_um().runtime().clone();
+            let runtime = machine.backend().device().runtime().clone();
             let given = CudaBackendConfig::default().runtime(RuntimeChoice::Given(runtime));
             let given = machine.keep(CudaBackend::initialize_blocking(given).unwrap());
             assert!(given.is_simulated());
@@ -121,7 +121,7 @@ fn every_kind_of_memory_can_have_a_pool() {
             assert_eq!(clone.to_vec().unwrap(), [2.0; 10]);
             drop((buffer, clone));
             backend.synchronize().unwrap();
-            backend.device().as_cuda_um().runtime().reclaim().unwrap();
+            backend.device().runtime().reclaim().unwrap();
             assert_eq!(live(), 0, "{kind}");
             assert!(backend.trim() > 0, "{kind}: free slabs go back");
         }

@@ -1,7 +1,7 @@
 //! Operations on a stream of the caller's choice.
 
+use um_backend::BufferKind;
 use um_backend::cuda_um::Error;
-use um_backend::{BufferKind, CudaError};
 
 use crate::support::{on_each, on_each_preset};
 
@@ -13,7 +13,7 @@ fn a_copy_on_one_stream_does_not_wait_for_another_stream() {
         |machine| {
             let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
             let (loader, own) = (
-                backend.device().as_cuda_um().stream().unwrap(),
+                um_backend::Device::stream(backend.device()).unwrap(),
                 backend.device().stream(),
             );
             let mut batch = backend.create::<f32>(BufferKind::Cuda, 1000).unwrap();
@@ -44,7 +44,7 @@ fn a_copy_on_one_stream_does_not_wait_for_another_stream() {
 fn every_pair_of_kinds_copies_on_a_stream() {
     on_each(|machine| {
         let backend = machine.backend();
-        let stream = backend.device().as_cuda_um().stream().unwrap();
+        let stream = um_backend::Device::stream(backend.device()).unwrap();
         // More than one piece of a staged copy.
         let elements: Vec<u32> = (0..(5 << 20) / 4).collect();
         for from in BufferKind::ALL {
@@ -79,8 +79,7 @@ fn wrong_streams_and_lengths_are_refused() {
                 buffer.copy_to_host_on(&mut [1.0; 10], stream),
                 buffer.copy_from_buffer_on(&*source, stream),
             ] {
-                let mismatch =
-                    matches!(outcome, Err(CudaError::Cuda(Error::RuntimeMismatch { .. })));
+                let mismatch = matches!(outcome, Err(Error::RuntimeMismatch { .. }));
                 assert!(mismatch, "{outcome:?}");
             }
             let text = |outcome: um_backend::Result<()>| outcome.unwrap_err().to_string();

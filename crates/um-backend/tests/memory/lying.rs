@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use um_backend::{
-    Buffer, BufferDevice, BufferKind, CudaError, HostBuffer, Result,
+    Buffer, BufferKind, Device, HostBuffer, Result,
     cuda_um::Error,
     memory::{BufferMemory, BufferMemoryMut},
 };
@@ -24,8 +24,8 @@ impl Buffer<f32> for Lying {
         self.says
     }
 
-    fn device(&self) -> &BufferDevice {
-        &BufferDevice::Host
+    fn device(&self) -> Option<&Device> {
+        None
     }
 
     fn memory(&self) -> BufferMemory<'_, f32> {
@@ -55,8 +55,8 @@ fn refused<R>(outcome: Result<R>, way: &str) {
         panic!("{way}: went through")
     };
     let is_told = match &error {
-        CudaError::Cuda(Error::RangeOutOfBounds { len, .. }) => *len == THERE,
-        CudaError::Cuda(Error::TooLarge { .. }) => true,
+        Error::RangeOutOfBounds { len, .. } => *len == THERE,
+        Error::TooLarge { .. } => true,
         _ => false,
     };
     assert!(is_told, "{way}: {error}");

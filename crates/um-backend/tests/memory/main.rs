@@ -7,7 +7,6 @@ mod support;
 mod argument;
 mod batch;
 mod cost_model;
-mod exchanged;
 mod files;
 mod lying;
 mod pattern;

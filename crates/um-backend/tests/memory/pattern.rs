@@ -1,10 +1,8 @@
 //! The memory of a buffer for each pattern and placement, and its reason.
 
-use std::sync::Arc;
-
 use um_backend::sim::Gpu;
 use um_backend::{
-    Advice, Buffer, CudaError, HintOutcome, Location, UnifiedBuffer,
+    Advice, Buffer, HintOutcome, Location, UnifiedBuffer,
     cuda_um::{AccessPattern, Error, Placement, UnifiedOptions},
     memory::BufferMemory,
 };
@@ -41,7 +39,7 @@ fn a_small_result_is_mapped() {
                 .unwrap();
             assert_eq!(weights.placement().placement, Placement::Managed);
             assert_eq!(weights.placement().advice, Some(Advice::SetReadMostly));
-            let held = weights.as_cuda_um().range_attributes().unwrap();
+            let held = weights.range_attributes().unwrap();
             assert!(held.read_mostly);
         },
     );
@@ -60,7 +58,7 @@ fn every_pattern_works_in_place() {
             buffer.copy_from_host(&[1.5; 5000]).unwrap();
             double.launch(backend.device(), &mut buffer).unwrap();
             assert_eq!(buffer.to_vec().unwrap(), [3.0; 5000], "{pattern:?}");
-            if let Some(obstacle) = backend.device().unified_memory_obstacle() {
+            if let Some(obstacle) = backend.device().managed_memory_obstacle() {
                 assert_eq!(buffer.placement().placement, Placement::Mapped);
                 assert_eq!(buffer.placement().reason, format!("since {obstacle}"));
             }
@@ -75,8 +73,7 @@ fn what_is_asked_for_is_given() {
         let device = machine.backend().device().clone();
         let make = |placement| {
             let options = UnifiedOptions::default().placement(placement);
-            let device = Arc::clone(&device);
-            UnifiedBuffer::<u8>::zeroed_with(device, 100, options).unwrap()
+            UnifiedBuffer::<u8>::zeroed_with(&device, 100, options).unwrap()
         };
         for placement in [Placement::Managed, Placement::Mapped] {
             let buffer = make(placement);
@@ -88,7 +85,7 @@ fn what_is_asked_for_is_given() {
             assert_eq!(memory.len(), 100);
         }
         let auto = make(Placement::Auto);
-        match device.unified_memory_obstacle() {
+        match device.managed_memory_obstacle() {
             Some(obstacle) => assert_eq!(auto.placement().reason, format!("since {obstacle}")),
             None => assert_eq!(auto.placement().placement, Placement::Managed),
         }
@@ -101,9 +98,8 @@ fn options_do_not_change_the_checks() {
         let device = machine.backend().device().clone();
         for placement in [Placement::Auto, Placement::Mapped] {
             let options = UnifiedOptions::default().placement(placement);
-            let device = || Arc::clone(&device);
-            let made = UnifiedBuffer::<f64>::zeroed_with(device(), usize::MAX, options);
-            let too_large = matches!(made, Err(CudaError::Cuda(Error::TooLarge { .. })));
+            let made = UnifiedBuffer::<f64>::zeroed_with(&device, usize::MAX, options);
+            let too_large = matches!(made, Err(Error::TooLarge { .. }));
             assert!(too_large, "{made:?}");
         }
     });

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use um_backend::{
-    Buffer, BufferDevice, BufferKind, CudaBackend, DType, HostBuffer, Location, PrefetchBatch,
-    Result, conformance,
+    Buffer, BufferKind, CudaBackend, DType, Device, HostBuffer, Location, PrefetchBatch, Result,
+    conformance,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
@@ -19,7 +19,6 @@ struct Unruly {
     backend: CudaBackend,
     host: Vec<f32>,
     others: [Box<dyn Buffer<f32>>; 3],
-    device: BufferDevice,
     state: AtomicU64,
     /// One call in `panics` panics.
     panics: u64,
@@ -36,7 +35,6 @@ impl Unruly {
                 make(BufferKind::Cuda, 500),
                 make(BufferKind::Pinned, 4097),
             ],
-            device: BufferDevice::Host,
             state: AtomicU64::new(seed),
             panics,
         }
@@ -73,9 +71,9 @@ impl Buffer<f32> for Unruly {
         [0, 1, 500, 700, 1000, 4097, usize::MAX / 4, usize::MAX][self.number(8) as usize]
     }
 
-    fn device(&self) -> &BufferDevice {
+    fn device(&self) -> Option<&Device> {
         match self.number(2) {
-            0 => &self.device,
+            0 => None,
             _ => self.others[0].device(),
         }
     }
@@ -166,7 +164,7 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                 Box::new(|u| {
                     let stream = backend.device().stream();
                     let mut batch = PrefetchBatch::new();
-                    batch.add::<f32>(u);
+                    batch.add::<f32>(u as &dyn Buffer<f32>);
                     for location in [Location::Device(0), Location::Host] {
                         let _ = batch.prefetch_on(location, stream);
                     }

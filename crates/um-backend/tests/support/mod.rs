@@ -54,12 +54,7 @@ impl Machine {
     /// A backend for each device, all of one runtime.
     pub fn backends(&self) -> Vec<CudaBackend> {
         let first = self.backend();
-        let count = first
-            .device()
-            .as_cuda_um()
-            .runtime()
-            .device_count()
-            .unwrap();
+        let count = first.device().runtime().device_count().unwrap();
         let open = |ordinal| self.keep(first.sibling(ordinal).unwrap());
         (0..count).map(open).collect()
     }
@@ -101,7 +96,7 @@ impl Machine {
     fn ends_clean(&self) {
         for backend in self.opened.take() {
             backend.synchronize().expect("nothing failed on the device");
-            let runtime = backend.device().as_cuda_um().runtime().clone();
+            let runtime = backend.device().runtime().clone();
             // Also drops its pool.
             drop(backend);
             runtime.reclaim().expect("everything dropped was freed");

@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 
 use um_backend::cuda_um::Error;
 use um_backend::{
-    Advice, Buffer, BufferDevice, CudaError, DType, Element, HintOutcome, HostRef,
+    Advice, Buffer, CudaError, DType, Device, Element, HintOutcome, HostRef,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
@@ -143,8 +143,7 @@ impl<T: Element> OpaqueBuffer<T> {
                 end,
                 len,
             },
-        }
-        .into())
+        })
     }
 }
 
@@ -154,15 +153,13 @@ fn something<T: Element>() -> T {
     element
 }
 
-static HOST: BufferDevice = BufferDevice::Host;
-
 impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
     fn len(&self) -> usize {
         self.elements.len()
     }
 
-    fn device(&self) -> &BufferDevice {
-        &HOST
+    fn device(&self) -> Option<&Device> {
+        None
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
@@ -197,7 +194,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
             _ if self.fault == Fault::ShortClone => 1,
             _ => {
                 let element_bytes = size_of::<T>();
-                return Err(Error::TooLarge { len, element_bytes }.into());
+                return Err(Error::TooLarge { len, element_bytes });
             }
         };
         let mut clone = Self::with(self.fault, len);
@@ -225,8 +222,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
                 what: "copy_from_host",
                 expected: self.len(),
                 found: source.len(),
-            }
-            .into());
+            });
         }
         self.copy_from_host_at(0, &source[..count])
     }
@@ -347,8 +343,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
                 start: range.start,
                 end: range.end,
                 len: source_len,
-            }
-            .into());
+            });
         }
         let start = if self.fault == Fault::ForgetsSourceRange {
             0

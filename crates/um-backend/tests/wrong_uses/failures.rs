@@ -26,9 +26,9 @@ fn with_reference(reference: CpuReference) -> Outcome {
     let sim = unsafe { builder.kernel("mini_scale", reference) }.build()?;
     let config = CudaBackendConfig::default().simulator(sim);
     let backend = CudaBackend::initialize_blocking(config)?;
-    let kernel = Module::load(backend.device().as_cuda_um(), PTX)?.kernel("mini_scale")?;
+    let kernel = Module::load(backend.device(), PTX)?.kernel("mini_scale")?;
     let buffer = backend.create_cuda::<f32>(10)?;
-    let address = buffer.as_cuda_um().as_view().as_ptr() as u64;
+    let address = buffer.as_view().as_ptr() as u64;
     let shape = LaunchConfig::linear(10, 32);
     // SAFETY: the reference fails before it writes.
     unsafe { kernel.launch(backend.device().stream(), shape, (address, address, 10u32)) }?;

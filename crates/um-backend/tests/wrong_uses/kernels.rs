@@ -16,7 +16,7 @@ fn shaped(world: &World, config: LaunchConfig) -> um_backend::cuda_um::Result<()
         um_backend::sim::register_kernel("shaped", |_| Ok(()));
     }
     let device = world.backend.device();
-    let kernel: Kernel = Module::load(device.as_cuda_um(), ptx)?.kernel("shaped")?;
+    let kernel: Kernel = Module::load(device, ptx)?.kernel("shaped")?;
     // SAFETY: the kernel has no parameters.
     unsafe { kernel.launch(device.stream(), config, ()) }
 }
@@ -52,7 +52,7 @@ fn launches() {
         "10 MiB of shared memory" => |w| shaped(w, shape(1, 32, 10 << 20));
         "`LaunchConfig::linear(usize::MAX, 1)`" => |w| shaped(w, LaunchConfig::linear(usize::MAX, 1));
         "`Reduce::sum` into 10 elements" => |w| {
-            let reduce = kernels::Reduce::load(w.backend.device().as_cuda_um())?;
+            let reduce = kernels::Reduce::load(w.backend.device())?;
             reduce.sum(w.backend.device().stream(), &w.on_device(), &mut w.on_device())
         };
     };

@@ -32,7 +32,7 @@ fn memory() {
         "more than a pool's limit" => |w| with_pool(w, PoolOptions::default().limit_bytes(4 << 20))?.allocate_unified::<u8>(5 << 20);
         "a pool with slabs of 3 bytes" => |w| with_pool(w, PoolOptions::default().slab_bytes(3));
         "`with_registered` of memory that is pinned already" => |w| {
-            let mut pinned = PinnedBuffer::<f32>::zeroed(w.backend.device().clone(), 1000)?;
+            let mut pinned = PinnedBuffer::<f32>::zeroed(w.backend.device(), 1000)?;
             let mut guard = pinned.host_mut()?;
             w.backend.with_registered(&mut guard, |_| ())
         };
@@ -40,20 +40,20 @@ fn memory() {
         "a host guard of a view of device memory" => |w| w.on_device().memory().device_view()?.host().map(drop);
         "advice for mapped memory, with `require()`" => |w| {
             let mapped = UnifiedOptions::default().placement(Placement::Mapped);
-            UnifiedBuffer::<f32>::zeroed_with(w.backend.device().clone(), 10, mapped)?.advise(Advice::SetReadMostly)?.require()
+            UnifiedBuffer::<f32>::zeroed_with(w.backend.device(), 10, mapped)?.advise(Advice::SetReadMostly)?.require()
         };
         "device memory as `UnifiedBuffer::from_foreign`" => |w| {
             let theirs = w.on_device();
-            let pointer = NonNull::new(theirs.as_cuda_um().as_device_ptr().cast_mut()).ok_or("no address")?;
+            let pointer = NonNull::new(theirs.as_device_ptr().cast_mut()).ok_or("no address")?;
             // SAFETY: it is refused.
-            unsafe { cuda_um::UnifiedBuffer::from_foreign(w.backend.device().as_cuda_um(), pointer, 10, theirs) }.map_err(CudaError::from)
+            unsafe { cuda_um::UnifiedBuffer::from_foreign(w.backend.device(), pointer, 10, theirs) }
         };
         "an import that exceeds its allocation" => |w| {
-            let theirs = PinnedMemory::new(w.backend.device().as_cuda_um());
-            let theirs = cuda_um::PinnedBuffer::<f32>::zeroed_in(&theirs, 10).map_err(CudaError::from)?;
+            let theirs = PinnedMemory::new(w.backend.device());
+            let theirs = cuda_um::PinnedBuffer::<f32>::zeroed_in(&theirs, 10)?;
             let pointer = NonNull::new(theirs.as_ptr().cast_mut()).ok_or("no address")?;
             // SAFETY: it is refused.
-            unsafe { cuda_um::PinnedBuffer::from_foreign(theirs.device(), pointer, 11, ()) }.map_err(CudaError::from)
+            unsafe { cuda_um::PinnedBuffer::from_foreign(theirs.device(), pointer, 11, ()) }
         };
         "a write to a read-only import" => |w| {
             let theirs = w.unified();
@@ -61,14 +61,14 @@ fn memory() {
             w.backend.synchronize()?;
             let device = w.backend.device();
             // SAFETY: the owner keeps the memory, and nothing writes it.
-            let mut import = unsafe { cuda_um::UnifiedBuffer::from_foreign_read_only(device.as_cuda_um(), pointer, 10, theirs) }
-                .map_err(CudaError::from)?;
+            let mut import = unsafe { cuda_um::UnifiedBuffer::from_foreign_read_only(device, pointer, 10, theirs) }
+                ?;
             import.set_name("their weights");
-            UnifiedBuffer::from_cuda_um(device.clone(), import)?.fill(1.0)
+            import.fill(1.0)
         };
         "`into_raw` of memory that is not of a `DriverPool`" => |w| {
-            let buffer = cuda_um::UnifiedBuffer::<f32>::zeroed(w.backend.device().as_cuda_um(), 10).map_err(CudaError::from)?;
-            buffer.into_raw(w.backend.device().stream()).map_err(|(_, error)| CudaError::from(error))
+            let buffer = cuda_um::UnifiedBuffer::<f32>::zeroed(w.backend.device(), 10)?;
+            buffer.into_raw(w.backend.device().stream()).map_err(|(_, error)| error)
         };
         "a prefetch of a view of device memory, with `require()`" => |w| w.on_device().memory().device_view()?.prefetch(um_backend::Location::Host)?.require();
     };

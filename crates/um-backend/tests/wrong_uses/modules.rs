@@ -9,7 +9,7 @@ use crate::world::{World, row_on, rows};
 const HEAD: &str = ".version 6.4\n.target sm_50\n.address_size 64\n";
 
 fn load(world: &World, text: &str) -> um_backend::cuda_um::Result<Module> {
-    Module::load(world.backend.device().as_cuda_um(), text)
+    Module::load(world.backend.device(), text)
 }
 
 /// A kernel of this name, in a module with `mini_add` and `mini_mul`.

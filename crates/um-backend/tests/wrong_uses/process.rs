@@ -31,7 +31,7 @@ fn touch() {
     let pointer = match std::env::var(TOUCH).as_deref() {
         Ok("device") => {
             let buffer = world.on_device();
-            let pointer = buffer.as_cuda_um().as_view().as_ptr();
+            let pointer = buffer.as_view().as_ptr();
             std::mem::forget(buffer);
             pointer
         }
@@ -39,7 +39,7 @@ fn touch() {
             let buffer = world.backend.allocate_unified::<f32>(8 << 20).unwrap();
             let pointer = buffer.as_ptr();
             buffer.close().unwrap();
-            world.backend.device().as_cuda_um().trim();
+            world.backend.device().trim();
             pointer
         }
         _ => return,

@@ -58,7 +58,7 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
 #[test]
 fn the_device_type_can_be_chosen_where_the_memory_allows_it() {
     let (_sim, backend) = machine();
-    let is_managed = backend.device().unified_memory_obstacle().is_none();
+    let is_managed = backend.device().managed_memory_obstacle().is_none();
     let is_shared = is_managed && backend.device().capabilities().concurrent_managed_access;
     for (kind, target, expected) in [
         (Unified, Target::Cuda, Some(2)),
@@ -113,10 +113,10 @@ fn flags_are_those_of_the_options() {
 #[test]
 fn the_consumers_stream_waits_for_earlier_work() {
     let (sim, backend) = machine();
-    if !is_concurrent(backend.device().as_cuda_um()) {
+    if !is_concurrent(backend.device()) {
         return;
     }
-    let [theirs, second] = [(); 2].map(|()| backend.device().as_cuda_um().stream().unwrap());
+    let [theirs, second] = [(); 2].map(|()| um_backend::Device::stream(backend.device()).unwrap());
     for (kind, order) in [BufferKind::Cuda, BufferKind::Unified]
         .into_iter()
         .flat_map(|kind| (0..64).map(move |order| (kind, order)))
@@ -160,7 +160,7 @@ fn without_a_stream_the_call_waits_and_minus_one_orders_nothing() {
         .unwrap();
     drop(export(&buffer));
     assert!(backend.device().stream().is_idle().unwrap());
-    if is_concurrent(backend.device().as_cuda_um()) {
+    if is_concurrent(backend.device()) {
         buffer
             .write()
             .unwrap()

@@ -25,7 +25,7 @@ fn each_device_type_becomes_its_kind_of_buffer() {
         (Pinned, Target::Host, None),
         (Pinned, Target::Cuda, Some(MemoryKind::Pinned)),
     ];
-    if backend.device().unified_memory_obstacle().is_none() {
+    if backend.device().managed_memory_obstacle().is_none() {
         rows.push((Unified, Target::Cuda, Some(MemoryKind::Managed)));
         rows.push((Unified, Target::Managed, Some(MemoryKind::Managed)));
     }
@@ -71,7 +71,7 @@ fn pinned_memory_of_another_library_is_a_pinned_buffer() {
     );
     assert_eq!(drops.load(SeqCst), 0);
     drop(imported);
-    backend.device().as_cuda_um().runtime().reclaim().unwrap();
+    backend.device().runtime().reclaim().unwrap();
     assert_eq!(drops.load(SeqCst), 1);
 }
 

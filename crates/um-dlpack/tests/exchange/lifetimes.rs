@@ -18,9 +18,9 @@ fn a_tensor_outlives_the_exporting_handle() {
         assert_eq!(elements(&imported), [1, 2, 3, 4, 5, 6], "{kind}");
     }
     backend.synchronize().unwrap();
-    backend.device().as_cuda_um().runtime().reclaim().unwrap();
+    backend.device().runtime().reclaim().unwrap();
     um_dlpack::settle().unwrap();
-    no_memory_left(&sim, backend.device().as_cuda_um().runtime());
+    no_memory_left(&sim, backend.device().runtime());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_deleter_makes_no_call_of_cuda_and_does_not_wait() {
     drop(paused);
     drop(busy);
     um_dlpack::settle().unwrap();
-    no_memory_left(&sim, backend.device().as_cuda_um().runtime());
+    no_memory_left(&sim, backend.device().runtime());
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn memory_is_freed_after_the_consumers_work() {
         cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize") > before,
         "the consumer's kernel may still run"
     );
-    no_memory_left(&sim, backend.device().as_cuda_um().runtime());
+    no_memory_left(&sim, backend.device().runtime());
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The machines for the tests: each preset of the simulator, or the GPU with `CUDA_UM_TEST_RUNTIME=cuda`.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cuda_um_testkit::{Checked, on_gpu};
@@ -16,7 +15,7 @@ pub const SLOT: usize = (2 << 20) / 4;
 
 /// A device, and before it the simulator, if there is one; it checks for leaks at the end.
 pub struct Machine {
-    pub device: Arc<CudaDevice>,
+    pub device: CudaDevice,
     pub stream: Stream,
     pub sim: Option<Checked>,
 }
@@ -54,8 +53,8 @@ impl Machine {
 
     fn of(config: CudaBackendConfig, sim: Option<Checked>) -> Self {
         let backend = CudaBackend::initialize_blocking(config).expect("the machine opens");
-        let device = Arc::clone(backend.device());
-        let stream = device.as_cuda_um().stream().unwrap();
+        let device = backend.device().clone();
+        let stream = um_backend::Device::stream(&device).unwrap();
         Self {
             device,
             stream,

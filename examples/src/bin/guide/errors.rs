@@ -14,14 +14,14 @@ pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {
     let refused = prices.copy_from_host(&[1.0; 999]).unwrap_err();
     println!("{refused}");
 
-    let sim = Sim::builder().build()?;
+    let sim = Sim::builder().build().unwrap();
     sim.fail(Fail::call("cuLaunchKernel").with(cudaError::cudaErrorIllegalAddress));
     let config = CudaBackendConfig::default().simulator(sim);
     lose_the_device(&CudaBackend::initialize_blocking(config)?)
 }
 
 fn lose_the_device(backend: &CudaBackend) -> Result<(), CudaError> {
-    let add_tax = AddTax::load(backend.device().as_cuda_um())?;
+    let add_tax = AddTax::load(backend.device())?;
     let prices = backend.allocate_unified::<f32>(1000)?;
     let mut totals = backend.allocate_unified::<f32>(1000)?;
     let stream = backend.device().stream();

@@ -45,7 +45,7 @@ fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
 }
 
 pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {
-    let add_tax = AddTax::load(backend.device().as_cuda_um())?;
+    let add_tax = AddTax::load(backend.device())?;
     let mut prices = backend.allocate_unified::<f32>(1_000_000)?;
     let mut totals = backend.allocate_unified::<f32>(1_000_000)?;
     prices.host_mut()?.fill(2.0);

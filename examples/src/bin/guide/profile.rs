@@ -11,7 +11,7 @@ pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {
 }
 
 pub(crate) fn report(backend: &CudaBackend, work: Work) -> Result<(), CudaError> {
-    let device = backend.device().as_cuda_um();
+    let device = backend.device();
     let add_tax = AddTax::load(device)?;
     let (sum, trace) = backend.profile(|| work(backend, &add_tax))?;
     assert_eq!(sum?, 2.5e6);
