@@ -10,7 +10,7 @@ use cuda_um::{
 };
 use support::kernel::Double;
 use um_backend::sim::{Gpu, Sim, is_in_call};
-use um_backend::{Buffer, BufferKind, CudaBackend, DType};
+use um_backend::{BufferKind, CudaBackend, DType};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

@@ -5,8 +5,8 @@ use cuda_um_testkit::child::{Over, in_child};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, DType,
-    RuntimeChoice, SharedBuffer,
+    BufferKind, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, DType, RuntimeChoice,
+    SharedBuffer,
 };
 
 /// 0 if every result is `Forked`, otherwise the number of the first other result.

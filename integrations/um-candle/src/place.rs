@@ -6,7 +6,10 @@ use crate::element::{explain, part, with_slice};
 use crate::error::{Error, Result};
 use candle_core::Tensor;
 use candle_core::cuda::cudarc::driver::DevicePtr;
-use cuda_um::{Advice, Location, UnifiedBuffer, managed::{RangeAttributes, Residency}};
+use cuda_um::{
+    Advice, Location, UnifiedBuffer,
+    managed::{RangeAttributes, Residency},
+};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -23,7 +23,6 @@ impl Pools {
             Oversubscription::Refused => options,
         };
         let unified = config.unified_pool.filter(|_| has_managed).map(allowed);
-        let device = device;
         Ok(Self {
             unified: unified
                 .map(|options| Pool::new(device, MemoryKind::Managed, options))

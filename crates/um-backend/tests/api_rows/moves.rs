@@ -1,7 +1,7 @@
 //! Copies and prefetches.
 
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, CudaError, cuda_um::Error};
+use um_backend::{CudaError, cuda_um::Error};
 
 use crate::support::kernel::Double;
 use crate::support::{on_each, on_preset};

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek, Write};
 
-use um_backend::{Buffer, UnifiedBuffer};
+use um_backend::UnifiedBuffer;
 
 use crate::support::kernel::Double;
 use crate::support::on_each;

@@ -4,8 +4,8 @@ use std::ptr::NonNull;
 
 use um_backend::cuda_um::{self, resource::PinnedMemory};
 use um_backend::{
-    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, HostBuffer,
-    PinnedBuffer, UnifiedBuffer,
+    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, HostBuffer, PinnedBuffer,
+    UnifiedBuffer,
     cuda_um::{Placement, PoolOptions, UnifiedOptions},
 };
 

@@ -3,8 +3,7 @@
 use um_backend::cuda_um::Runtime;
 use um_backend::sim::Gpu;
 use um_backend::{
-    Advice, Buffer, CudaBackend, CudaBackendConfig, Location, MemoryAdvice, PrefetchBatch,
-    RuntimeChoice,
+    Advice, CudaBackend, CudaBackendConfig, Location, MemoryAdvice, PrefetchBatch, RuntimeChoice,
 };
 
 use crate::page::check;

@@ -2,7 +2,7 @@
 
 use crate::kernel::AddTax;
 use crate::profile::report;
-use um_backend::{Buffer, CudaBackend, CudaError, Location};
+use um_backend::{CudaBackend, CudaError, Location};
 
 pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {
     report(backend, work)

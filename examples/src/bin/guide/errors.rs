@@ -3,7 +3,7 @@
 use crate::kernel::AddTax;
 use um_backend::cuda_um::sys::cudaError;
 use um_backend::sim::{Fail, Sim};
-use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError};
+use um_backend::{CudaBackend, CudaBackendConfig, CudaError};
 
 pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {
     let refused = backend.allocate_unified::<f32>(1 << 45).unwrap_err();

@@ -2,7 +2,7 @@
 
 use crate::kernel::AddTax;
 use um_backend::profile::trace::MigrationReport;
-use um_backend::{Buffer, CudaBackend, CudaError};
+use um_backend::{CudaBackend, CudaError};
 
 pub(crate) type Work = fn(&CudaBackend, &AddTax) -> Result<f32, CudaError>;
 

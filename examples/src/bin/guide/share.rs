@@ -1,6 +1,6 @@
 //! Step 1: one buffer, used by the CPU and the GPU.
 
-use um_backend::{Buffer, CudaBackend, CudaError};
+use um_backend::{CudaBackend, CudaError};
 
 pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {
     let mut prices = backend.allocate_unified::<f32>(1_000_000)?;
