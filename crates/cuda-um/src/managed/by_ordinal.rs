@@ -58,12 +58,12 @@ pub fn location(own: &Device, device: Option<usize>, default: Location) -> Resul
     let Some(ordinal) = device else {
         return Ok(default);
     };
-    let within = u32::try_from(ordinal).map_err(|_| Error::NoSuchDevice {
-        ordinal,
-        count: own.runtime().device_count().unwrap_or(0),
-    })?;
-    // The call with the location checks that the device exists.
-    Ok(Location::Device(within))
+    // Also for advice that does not use its location.
+    let count = own.runtime().device_count()?;
+    let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
+    within
+        .map(Location::Device)
+        .ok_or(Error::NoSuchDevice { ordinal, count })
 }
 
 /// The outcome of a hint for memory that CUDA does not manage.

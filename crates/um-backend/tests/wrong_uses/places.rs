@@ -21,8 +21,10 @@ fn other(world: &World) -> CudaBackend {
 fn devices_streams_and_runtimes() {
     let mut rows = rows! {
         "`CudaBackendConfig::device(7)`" => |w| CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(w.sim.clone()).device(7));
+        "`CudaBackendConfig::device(1 << 32)`" => |w| CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(w.sim.clone()).device(1 << 32));
         "`sibling(3)`" => |w| w.backend.sibling(3);
         "`prefetch_to_device(Some(9))`" => |w| w.unified().prefetch_to_device(Some(9));
+        "`set_accessed_by(1 << 32)`" => |w| w.unified().set_accessed_by(1 << 32);
         "`SetReadMostly`, which has no device, with device 77" => |w| w.unified().set_memory_advice(MemoryAdvice::SetReadMostly, Some(77));
         "advice for device 9" => |w| w.unified().advise(Advice::SetAccessedBy(Location::Device(9)));
         "`fill_on` a stream of another device" => |w| w.on_device().fill_on(1.0, w.backend.sibling(1)?.device().stream());

@@ -10,6 +10,7 @@ fn types() {
     let rows = rows! {
         "`UnifiedBuffer::<f32>::new(…, DType::F16)`" => |w| UnifiedBuffer::<f32>::new(w.backend.device().clone(), 10, DType::F16);
         "`typed::<u32>()` of an erased buffer of `f32`" => |w| w.backend.create_erased(BufferKind::Unified, DType::F32, 10)?.typed::<u32>().map(drop);
+        "`create_erased_from` of 7 bytes for `f32`" => |w| w.backend.create_erased_from(BufferKind::Host, DType::F32, &[0; 7]);
         "`copy_from` an erased buffer of another type" => |w| {
             let source = w.backend.create_erased(BufferKind::Host, DType::BF16, 10)?;
             w.backend.create_erased(BufferKind::Host, DType::F32, 10)?.copy_from(&source)
