@@ -183,7 +183,7 @@ fn wrong_types_and_sizes_are_refused_with_both_values() {
             .unwrap();
         assert_eq!(
             text(erased.copy_from(&other)),
-            "copy_from: the source has dtype bf16, and the target has f32: a copy does not convert"
+            "the source of copy_from cannot be a buffer of bf16: the target has f32, and a copy does not convert"
         );
         let longer = erased.clone_empty(11).unwrap();
         assert_eq!(

@@ -348,7 +348,7 @@ fn a_thread_never_waits_for_its_own_guard() {
         );
         assert_eq!(
             text(other.try_write().unwrap_err()),
-            "SharedBuffer::try_write: the storage is in use by 2 read guards: drop the guards first, or wait with the call without `try_`"
+            "SharedBuffer::try_write: the storage is busy: 2 read guards of it live: drop the guards first, or wait with the call without `try_`"
         );
         drop(again);
         let error = other.host_mut::<f32>().unwrap_err();
@@ -369,7 +369,7 @@ fn a_thread_never_waits_for_its_own_guard() {
         );
         assert_eq!(
             text(other.try_read().unwrap_err()),
-            "SharedBuffer::try_read: the storage is in use by a write guard: drop the guards first, or wait with the call without `try_`"
+            "SharedBuffer::try_read: the storage is busy: a write guard of it live: drop the guards first, or wait with the call without `try_`"
         );
         drop(write);
         other.write().unwrap();
@@ -404,7 +404,7 @@ fn threads_wait_for_each_other() {
                         None => thread::sleep(Duration::from_millis(1)),
                     }
                 };
-                assert!(refusal.contains("in use by a read guard"), "{refusal}");
+                assert!(refusal.contains("busy: a read guard"), "{refusal}");
                 assert!(!written.load(Ordering::SeqCst));
                 let again = all.read().unwrap();
                 let after = scope.spawn(|| all.host::<u8>().unwrap()[0]);
