@@ -111,13 +111,10 @@ pub fn watch(used: Used) {
     // SAFETY: the handler cannot unwind. If the library that contains it is unloaded, the C library runs it then.
     let result = unsafe { libc::atexit(at_exit) };
     if result != 0 {
-        // The caller may hold a lock.
-        after_unlock(move || {
-            crate::telemetry::warn!(
-                result,
-                "atexit failed: threads may still call CUDA while the process ends"
-            );
-        });
+        crate::telemetry::warn!(
+            result,
+            "atexit failed: threads may still call CUDA while the process ends"
+        );
     }
 }
 

@@ -150,7 +150,8 @@ impl Profiler {
         let devices = self.runtime.open_devices();
         for device in &devices {
             if let Err(error) = device.synchronize() {
-                crate::telemetry::warn!(device = device.ordinal(), %error, "profile may be incomplete: work failed");
+                let device = device.ordinal();
+                crate::telemetry::warn!(device, %error, "profile may be incomplete: work failed");
             }
         }
         let Some((mut session, collection)) = session::end().zip(self.collection.take()) else {

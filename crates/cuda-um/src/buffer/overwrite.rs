@@ -104,7 +104,7 @@ pub(super) fn overwrite<T: Element>(
     }
     let started = Started::now(target.device());
     let (to, bytes) = (target.buffer_id(), target.size_bytes());
-    let _span = crate::telemetry::span_or_later!("copy", to, bytes);
+    let _span = crate::telemetry::span!("copy", to, bytes);
     write(&mut target, first, &make)?;
     let part = target.part(Access::Write);
     started.done(What::Copy, target.device(), None, [part]);

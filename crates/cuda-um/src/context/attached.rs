@@ -26,7 +26,8 @@ impl Device {
         let object = object.kept();
         if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
             if let Err(error) = object.destroy() {
-                crate::telemetry::warn!(device = self.ordinal(), %error, "{} could not be destroyed", H::NAME);
+                let device = self.ordinal();
+                crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
             }
             return;
         }

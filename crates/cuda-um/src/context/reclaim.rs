@@ -278,9 +278,8 @@ impl Shared {
         // Before the events: foreign code may wait for pending entries.
         drop(ticket);
         for (outcome, error) in events {
-            caught(|| {
-                crate::telemetry::warn!(what, outcome, error, "deferred free failed");
-            });
+            let what = what.clone();
+            crate::telemetry::warn!(what, outcome, error, "deferred free failed");
         }
     }
 }

@@ -218,9 +218,7 @@ impl StreamInner {
         };
         last_event().unwrap_or_else(|error: Error| {
             let device = self.ordinal();
-            after_unlock(move || {
-                crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
-            });
+            crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
             match self.handle.is_own() {
                 true => Tombstone::Stream(Arc::clone(&self.handle)),
                 // Its owner may hold the list.

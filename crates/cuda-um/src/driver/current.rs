@@ -4,7 +4,6 @@ use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
 use crate::process_end::Calls;
-use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 
 /// Makes a device current until dropped. The drop makes the caller's device current again.
@@ -94,10 +93,7 @@ impl Current<'_> {
             false => self.api.set_device(before),
         });
         if let Err(error) = restored {
-            // This call may be under a lock.
-            after_unlock(move || {
-                crate::telemetry::warn!(%error, "the caller's current device could not be restored");
-            });
+            crate::telemetry::warn!(%error, "the caller's current device could not be restored");
         }
     }
 }

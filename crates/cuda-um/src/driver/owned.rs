@@ -3,7 +3,6 @@
 use crate::driver::Api;
 use crate::driver::mempool::MemPool;
 use crate::error::Result;
-use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 use std::sync::Arc;
 
@@ -124,10 +123,7 @@ impl<H: Handle> Drop for Owned<H> {
         // SAFETY: the object is live, and no other value has the handle.
         if let Err(error) = unsafe { self.raw.destroy(&self.api, self.ordinal) } {
             let device = self.ordinal;
-            // The drop may run under a lock.
-            after_unlock(move || {
-                crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
-            });
+            crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
         }
     }
 }

@@ -120,7 +120,8 @@ impl<T> View<'_, T> {
             None,
             [self.part(Access::Move)],
         );
-        crate::telemetry::debug!(buffer = raw.id(), range = ?self.elements(), ?advice, "advise");
+        let (buffer, range) = (raw.id(), self.elements());
+        crate::telemetry::debug!(buffer, ?range, ?advice, "advise");
         Ok(())
     }
 }

@@ -173,7 +173,8 @@ impl<'a> PrefetchBatch<'a> {
         };
         if self.is_there(location, stream) {
             started.done(what(true), device, Some(stream.inner()), parts);
-            crate::telemetry::debug!(ranges = self.len(), %location, "prefetch of a batch elided");
+            let ranges = self.len();
+            crate::telemetry::debug!(ranges, %location, "prefetch of a batch elided");
             return Ok(0);
         }
         let ranges = self.merged();
@@ -201,7 +202,8 @@ impl<'a> PrefetchBatch<'a> {
         }
         enqueued?;
         let calls = if one_call { 1 } else { ranges.len() };
-        crate::telemetry::debug!(ranges = self.len(), calls, %location, "prefetch of a batch");
+        let ranges = self.len();
+        crate::telemetry::debug!(ranges, calls, %location, "prefetch of a batch");
         Ok(calls)
     }
 

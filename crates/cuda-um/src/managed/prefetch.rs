@@ -214,7 +214,8 @@ fn migrate<T>(
         }
         let what = What::Prefetch { to, elided: true };
         started.done(what, device, Some(stream.inner()), [part]);
-        crate::telemetry::debug!(buffer = raw.id(), range = ?view.elements(), %location, "prefetch elided");
+        let (buffer, range) = (raw.id(), view.elements());
+        crate::telemetry::debug!(buffer, ?range, %location, "prefetch elided");
         return Ok(());
     }
     check_places(device, location, stream, "the stream")?;
@@ -234,7 +235,8 @@ fn migrate<T>(
     });
     record_move(raw, &bytes, location, stream, enqueued.is_ok());
     enqueued?;
-    crate::telemetry::debug!(buffer = raw.id(), range = ?view.elements(), parts = missing.len(), %location, discards, "prefetch");
+    let (buffer, range, parts) = (raw.id(), view.elements(), missing.len());
+    crate::telemetry::debug!(buffer, ?range, parts, %location, discards, "prefetch");
     Ok(())
 }
 

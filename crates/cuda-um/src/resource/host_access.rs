@@ -61,12 +61,8 @@ impl Allocation {
             .iter()
             .try_for_each(Use::wait)?;
         self.in_flight.prune();
-        crate::telemetry::debug!(
-            buffer = self.id(),
-            bytes = self.bytes(),
-            ?access,
-            "host guard"
-        );
+        let (buffer, bytes) = (self.id(), self.bytes());
+        crate::telemetry::debug!(buffer, bytes, ?access, "host guard");
         Ok(HostAccess::begin(self, access, closed))
     }
 
@@ -90,12 +86,8 @@ impl Allocation {
             .map(|gate| gate.try_close(self.title()))
             .transpose()?;
         self.in_flight.prune();
-        crate::telemetry::debug!(
-            buffer = self.id(),
-            bytes = self.bytes(),
-            ?access,
-            "host guard"
-        );
+        let (buffer, bytes) = (self.id(), self.bytes());
+        crate::telemetry::debug!(buffer, bytes, ?access, "host guard");
         Ok(HostAccess::begin(self, access, closed))
     }
 }

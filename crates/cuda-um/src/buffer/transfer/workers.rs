@@ -10,7 +10,7 @@ use crate::fork::Origin;
 use crate::process_end::{self, Calls};
 use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
-use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn, spin_until};
+use crate::sync::{Condvar, Mutex, Turn, has_turn, spin_until};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -145,9 +145,7 @@ impl Workers {
             match thread.spawn(move || shared.help()) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    after_unlock(move || {
-                        crate::telemetry::warn!(%error, "copies have fewer threads");
-                    });
+                    crate::telemetry::warn!(%error, "copies have fewer threads");
                     break;
                 }
             }

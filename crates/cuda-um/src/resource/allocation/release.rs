@@ -31,7 +31,8 @@ impl Allocation {
         let block = self.block_now();
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
         let freed = unsafe { self.owner.free(&block) };
-        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");
+        let (buffer, bytes) = (self.id, self.bytes());
+        crate::telemetry::debug!(buffer, bytes, "free");
         waited.and(freed)
     }
 
