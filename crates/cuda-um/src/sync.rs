@@ -70,10 +70,6 @@ impl<T> RwLock<T> {
         Guard::new(self.0.read())
     }
 
-    pub(crate) fn try_read(&self) -> Option<ReadGuard<'_, T>> {
-        self.0.try_read().map(Guard::new)
-    }
-
     pub(crate) fn write(&self) -> WriteGuard<'_, T> {
         assert_no_child("a lock to write");
         Guard::new(self.0.write())

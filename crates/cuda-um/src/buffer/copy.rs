@@ -40,7 +40,7 @@ pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
     let raw = target.raw;
-    let _calls = Calls::of(raw.device().api().origin, "copy_from_host")?;
+    let _calls = Calls::of("copy_from_host")?;
     if raw.is_host_memory() || raw.is_left_to_host() {
         return put_on_host(target, source);
     }
@@ -101,7 +101,7 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
 
 fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     assert_eq!(source.len(), target.len(), "the view was checked");
-    let _calls = Calls::of(source.device().api().origin, "copy_to_host")?;
+    let _calls = Calls::of("copy_to_host")?;
     if source.raw.is_host_memory() || source.raw.is_left_to_host() {
         return get_on_host(source, target);
     }

@@ -131,7 +131,7 @@ fn write<T: Element>(
             },
         );
     };
-    let _calls = Calls::of(target.raw.device().api().origin, "host_overwrite")?;
+    let _calls = Calls::of("host_overwrite")?;
     let bytes = target.size_bytes();
     if target.raw.is_host_memory() {
         let _closed = target.raw.wait_for_host(Access::Write)?;

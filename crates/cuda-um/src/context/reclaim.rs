@@ -3,7 +3,7 @@
 use crate::context::drain::drain;
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
-use crate::fork::Origin;
+use crate::fork;
 use crate::process_end::{self, Calls};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread;
@@ -28,7 +28,6 @@ pub(crate) struct Deferred {
 /// The queue and its thread, which starts with the first entry.
 pub(crate) struct Reclaim {
     shared: Arc<Shared>,
-    origin: Origin,
 }
 
 #[derive(Default)]
@@ -87,7 +86,6 @@ impl Default for Reclaim {
     fn default() -> Self {
         Self {
             shared: Arc::default(),
-            origin: Origin::here(),
         }
     }
 }
@@ -186,7 +184,7 @@ impl Reclaim {
 
 impl Drop for Reclaim {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         // The thread ends after it has released the remaining entries.

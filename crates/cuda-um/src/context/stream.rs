@@ -11,6 +11,7 @@ use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::process_end::{self, Used};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
@@ -329,7 +330,7 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        if self.api().origin.is_over() {
+        if fork::is_over() {
             return;
         }
         // On a gated device the stream is queried, because the host may access memory of work that is not tracked.

@@ -3,6 +3,7 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
+use crate::fork;
 use crate::process_end::Calls;
 use cuda_um_sys as sys;
 
@@ -18,7 +19,7 @@ impl<'a> Current<'a> {
     /// Makes the device current for `call`, which is refused in a child made by `fork`.
     #[inline]
     pub(super) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
-        let calls = Calls::of(api.origin, call)?;
+        let calls = Calls::of(call)?;
         match api.has_one_device() {
             true => Ok(Self {
                 api,
@@ -83,7 +84,7 @@ impl Drop for Current<'_> {
 
 impl Current<'_> {
     fn restore(&self, before: i32) {
-        if self.api.origin.is_over() {
+        if fork::is_over() {
             return;
         }
         let restored = self.api.set_device(before);

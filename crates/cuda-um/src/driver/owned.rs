@@ -3,6 +3,7 @@
 use crate::driver::Api;
 use crate::driver::mempool::MemPool;
 use crate::error::Result;
+use crate::fork;
 use cuda_um_sys as sys;
 use std::sync::Arc;
 
@@ -117,7 +118,7 @@ impl Owned<sys::cudaStream_t> {
 
 impl<H: Handle> Drop for Owned<H> {
     fn drop(&mut self) {
-        if self.is_kept || self.api.origin.is_over() {
+        if self.is_kept || fork::is_over() {
             return;
         }
         // SAFETY: the object is live, and no other value has the handle.

@@ -122,7 +122,7 @@ impl Stream {
             };
             let started = Started::now(device);
             let result = enqueue_of(Work::Foreign, self, uses.parts(), || {
-                let _calls = Calls::of(self.inner().api().origin, NAME)?;
+                let _calls = Calls::of(NAME)?;
                 let work_of = ForeignWork {
                     stream: self.as_raw(),
                     parts: uses.parts(),

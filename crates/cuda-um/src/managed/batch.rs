@@ -11,6 +11,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::Result;
+use crate::fork;
 use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
@@ -140,7 +141,7 @@ impl<'a> PrefetchBatch<'a> {
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
     pub fn prefetch_on(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
         let location = location.into();
-        stream.inner().api().origin.check("prefetch")?;
+        fork::check("prefetch")?;
         let ours = |part: &Part<'_>| stream.runtime().is_same(part.raw.device().runtime());
         let stranger = match self.parts.iter().any(ours) {
             true => "a buffer of the batch",

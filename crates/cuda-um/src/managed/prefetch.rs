@@ -10,6 +10,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
@@ -192,7 +193,7 @@ fn migrate<T>(
     let (raw, bytes) = (view.raw, view.bytes());
     let device = raw.device();
     // Check before the residency cache is read, which needs a lock but no CUDA call.
-    device.api().origin.check("prefetch")?;
+    fork::check("prefetch")?;
     if how != Migration::Shared {
         raw.check_write()?;
     }

@@ -4,6 +4,7 @@
 use crate::context::device::DeviceState;
 use crate::driver::Api;
 use crate::error::{Error, Result};
+use crate::fork;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ impl StagingMemory {
 
     /// Returns true if the memory is neither used nor freed: in a child made by `fork`, and on threads that the end of the process stops.
     pub(super) fn is_over(&self) -> bool {
-        self.api.origin.is_over()
+        fork::is_over()
     }
 
     /// Waits for all work of the device, and returns the error of the wait.

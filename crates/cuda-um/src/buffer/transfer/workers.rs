@@ -6,7 +6,7 @@
 //! work, so that the next copy of a series finds it at once.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
-use crate::fork::Origin;
+use crate::fork;
 use crate::process_end::{self, Calls};
 use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
@@ -23,7 +23,6 @@ const AWAKE: Duration = Duration::from_micros(200);
 /// Helper threads, which start with the first work that is large enough for them.
 pub(super) struct Workers {
     shared: Arc<Shared>,
-    origin: Origin,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -74,7 +73,6 @@ impl Workers {
     pub(super) fn new() -> Self {
         Self {
             shared: Arc::default(),
-            origin: Origin::here(),
             threads: Mutex::default(),
         }
     }
@@ -226,7 +224,7 @@ impl Drop for Leave<'_> {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             // The threads do not exist in this process.
             std::mem::take(self.threads.get_mut())
                 .into_iter()
