@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::{Stream, resource::DeviceArena};
+use um_backend::cuda_um::{Stream, fork, resource::DeviceArena};
 use um_backend::{BufferDevice, CudaDevice};
 
 use crate::entries::{Entries, Id};
@@ -36,17 +36,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether this is a child made by `fork`, where another thread of the parent may have the lock.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.cuda.as_cuda_um().runtime().is_inherited()
-    }
-
     /// Refuses a child made by `fork`. Comes before the lock.
     pub(crate) fn check_process(&self, call: &'static str) -> um_backend::Result<()> {
-        match self.is_inherited() {
-            true => Err(um_backend::cuda_um::Error::Forked { call }.into()),
-            false => Ok(()),
-        }
+        Ok(fork::check(call)?)
     }
 
     /// Refuses a stream of another runtime.
