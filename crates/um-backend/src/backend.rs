@@ -11,7 +11,7 @@ mod pools;
 use std::fmt;
 use std::sync::Arc;
 
-use cuda_um::{MemoryKind, resource::PoolStats};
+use cuda_um::{MemoryKind, fork, resource::PoolStats};
 
 use crate::config::CudaBackendConfig;
 #[cfg(doc)]
@@ -90,7 +90,7 @@ impl CudaBackend {
     /// As for [`initialize_blocking`](Self::initialize_blocking).
     pub async fn initialize(config: CudaBackendConfig) -> Result<Self> {
         // Checked here, because a child made by `fork` does not have the thread that opens the runtime.
-        runtime::check_process(&config.runtime)?;
+        fork::check("opening a runtime")?;
         cuda_um::unblock(move || Ok(Self::initialize_blocking(config))).await?
     }
 
