@@ -40,11 +40,6 @@ impl<T: Send + Sync> PerProcess<T> {
         self.known().ok()
     }
 
-    /// Returns true if a parent used the value before it made this process by `fork`, and this process has not.
-    pub fn is_inherited(&self) -> bool {
-        matches!(self.known(), Err(before) if !before.is_null())
-    }
-
     /// The value; or the parent's, or null.
     fn known(&self) -> Result<&'static T, *mut Made<T>> {
         let current = self.current.load(Ordering::Acquire);
