@@ -26,6 +26,7 @@ pub(crate) struct Deferred {
 }
 
 /// The queue and its thread, which starts with the first entry.
+#[derive(Default)]
 pub(crate) struct Reclaim {
     shared: Arc<Shared>,
 }
@@ -81,14 +82,6 @@ const ENDS_AT: Duration = Duration::from_millis(100);
 
 /// How long the thread sleeps between two queries of pending work: doubles from the first value to the second.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
-
-impl Default for Reclaim {
-    fn default() -> Self {
-        Self {
-            shared: Arc::default(),
-        }
-    }
-}
 
 impl Reclaim {
     /// Releases the resource when its uses are done, without blocking the caller.
