@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use cuda_um::{
-    Advice, Device, DeviceBuffer, ErrorKind, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions,
+    Advice, Device, DeviceBuffer, ErrorKind, MemoryKind, PinnedBuffer, Pool, PoolOptions,
     RegisteredBuffer, Result, Runtime, UnifiedBuffer, buffer::TransferOptions,
 };
 use cuda_um_sim::Gpu;
