@@ -115,15 +115,6 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock to read, or `None` if a thread writes.
-    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        match self.0.try_read() {
-            Ok(held) => Some(held),
-            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
     /// Waits until no thread reads or writes.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
@@ -192,7 +183,6 @@ mod tests {
         assert!(ended.is_err());
         assert_eq!((*mutex.lock(), *value.read()), (1, 2));
         assert_eq!(mutex.try_lock().as_deref(), Some(&1));
-        assert_eq!(value.try_read().as_deref(), Some(&2));
         assert_eq!(mutex.into_inner(), 1);
     }
 

@@ -24,7 +24,7 @@ use crate::context::stream::Stream;
 use crate::context::tracked::{Part, Tracked};
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork::Origin;
+use crate::fork;
 use crate::resource::cache::Place;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -73,7 +73,6 @@ thread_local! {
 #[must_use = "it ends when it is dropped"]
 pub struct AutoPrefetch {
     // It keeps nothing alive if it is forgotten.
-    origin: Origin,
     ordinal: u32,
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -103,7 +102,7 @@ impl AutoPrefetch {
         clock: impl Fn() -> Duration + 'static,
     ) -> Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        device.api().origin.check("AutoPrefetch::start")?;
+        fork::check("AutoPrefetch::start")?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         planner::enter(&Plans);
         let mut session = Session::new(number, device.clone(), Clock::new(clock));
@@ -121,7 +120,6 @@ impl AutoPrefetch {
         SESSION.set(Some(session));
         ENDS.set(false);
         Ok(Self {
-            origin: device.api().origin,
             ordinal: device.ordinal(),
             _on_this_thread: PhantomData,
         })
@@ -132,19 +130,19 @@ impl AutoPrefetch {
     /// Inside of the scope's clock, or of a `tracing` subscriber that it calls, the scope ends with the operation that called them, and the report
     /// is only [`AutoPrefetchStop::Busy`].
     pub fn stop(self) -> AutoPrefetchReport {
-        end(self.origin)
+        end()
     }
 }
 
 impl Drop for AutoPrefetch {
     fn drop(&mut self) {
-        end(self.origin);
+        end();
     }
 }
 
 /// Ends the session of this thread, if it has one.
-pub(crate) fn end(origin: Origin) -> AutoPrefetchReport {
-    if origin.is_over() {
+pub(crate) fn end() -> AutoPrefetchReport {
+    if fork::is_over() {
         return AutoPrefetchReport::default();
     }
     let Ok(session) = SESSION.try_with(|session| session.try_borrow_mut().map(|mut s| s.take()))

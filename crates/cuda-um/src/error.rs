@@ -246,7 +246,7 @@ pub enum Error {
         /// CUDA's text for the error.
         message: String,
     },
-    /// This process is a child made by `fork`, and the object belongs to the parent. CUDA cannot be used in such a child.
+    /// This process is a child made by `fork` of a process that used CUDA. CUDA cannot be used in such a child.
     ///
     /// Start the child with `exec` (as `std::process::Command` does), or fork before the first use of CUDA.
     #[error("{call}: this process was made by fork, and CUDA cannot be used in a child of fork")]

@@ -1,12 +1,15 @@
 //! Detects that this process is a child made by `fork`, in which CUDA cannot be used.
 //!
 //! The child has copies of all handles, but neither the driver's state nor managed memory, and only one thread. A lock that another
-//! thread held during the fork is never released in the child. For objects made before the fork, the library therefore takes no lock and
-//! calls no CUDA function in the child: calls are refused ([`Error::Forked`]), and drops do nothing.
+//! thread held during the fork is never released in the child. Therefore, in a child of a process that used CUDA:
 //!
-//! A child may use objects that it makes itself. The rule for every `static` of the library that outlives a fork: it is an atomic, which is
-//! valid in the child; or it is a [`PerProcess`], of which a child gets its own; or all code that takes its lock checks an [`Origin`] first.
-//! Thread-locals need no check: the child has the values of the thread that called `fork`.
+//! - Each call of CUDA, and each public function that takes a lock before one, checks first ([`check`]) and is refused ([`Error::Forked`]). A
+//!   function that returns no error checks [`is_inherited`] and does nothing.
+//! - Drops do nothing, and take no lock.
+//!
+//! So all statics that only users of CUDA lock stay plain. What a child may use, because it needs no CUDA, has its own rules: a static is an atomic
+//! or a [`PerProcess`], and an object has an [`Origin`]. Thread-locals need no check: the child has the values of the thread that called
+//! `fork`.
 #![allow(unsafe_code, reason = "registers a fork handler")]
 
 use crate::error::{Error, Result};
@@ -20,14 +23,84 @@ mod per_process;
 
 pub use per_process::PerProcess;
 
-/// Twice the number of forks between the first process and this one, and [`ENDING`]. One comparison with an [`Origin`] detects both a fork
-/// and the end of the process.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-
-/// Set in [`PROCESS`] when the process ends.
+/// 0 while this process may call CUDA; otherwise [`ENDING`] or [`INHERITED`]. One comparison detects both.
+static STATE: AtomicU32 = AtomicU32::new(0);
+/// The process ends.
 const ENDING: u32 = 1;
+/// The process is a child of a process that used CUDA.
+const INHERITED: u32 = 2;
 
-/// The process in which an object was made. Not part of the public interface: crates above use it for their own state.
+/// True if this process used CUDA.
+static USED: AtomicBool = AtomicBool::new(false);
+/// The number of forks between the first process that asked and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Must be called before each call of CUDA, and before the locks that are held during one. If the process ends, only the thread that
+/// runs the exit handlers returns with success: other threads stop here. Not part of the public interface: crates above use it.
+///
+/// # Errors
+///
+/// [`Error::Forked`] in a child made by `fork` of a process that used CUDA. CUDA's error for a call during the end of the process, if this
+/// thread holds a lock of the library: then it stops when it has released the lock.
+#[inline]
+pub fn check(call: &'static str) -> Result<()> {
+    match may_call() {
+        true => Ok(()),
+        false => refuse(call),
+    }
+}
+
+#[cold]
+fn refuse(call: &'static str) -> Result<()> {
+    match is_inherited() {
+        true => Err(Error::Forked { call }),
+        false => process_end::check(call),
+    }
+}
+
+/// Returns true if this process neither is a child of a process that used CUDA, nor ends.
+#[inline]
+pub(crate) fn may_call() -> bool {
+    state() == 0
+}
+
+/// Returns true if this process is a child made by `fork` of a process that used CUDA. Not part of the public interface.
+#[must_use]
+pub fn is_inherited() -> bool {
+    state() & INHERITED != 0
+}
+
+/// Returns true if a drop must not call CUDA: in a child, and on threads that stop because the process ends.
+pub(crate) fn is_over() -> bool {
+    !may_call() && (is_inherited() || !process_end::may_call())
+}
+
+/// Must be called when CUDA works, before any lock of the library is taken that a child may need: from now on, children are refused.
+pub(crate) fn cuda_is_used() {
+    ask_to_be_told();
+    USED.store(true, Ordering::SeqCst);
+}
+
+/// Marks the process as ending.
+#[cfg(all(unix, not(miri)))]
+pub(crate) fn end() {
+    STATE.fetch_or(ENDING, Ordering::SeqCst);
+}
+
+/// Returns true if the process ends.
+pub(crate) fn is_ending() -> bool {
+    STATE.load(Ordering::SeqCst) & ENDING != 0
+}
+
+#[inline]
+fn state() -> u32 {
+    let state = STATE.load(Ordering::Relaxed);
+    #[cfg(all(test, not(cuda_um_loom)))]
+    let state = state | INHERITED * pretend::forks();
+    state
+}
+
+/// The process in which an object was made that needs no CUDA. Not part of the public interface: crates above use it for their own state.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin(u32);
 
@@ -35,60 +108,17 @@ impl Origin {
     /// The current process.
     #[must_use]
     pub fn here() -> Self {
-        static TOLD: AtomicBool = AtomicBool::new(false);
-        // Not a `Once`: a child would wait for the parent's thread that runs it. Two threads may register the handler twice; the
-        // number then grows twice for one fork, and still differs from the parent's.
-        if !TOLD.load(Ordering::Acquire) {
-            ask_to_be_told();
-            TOLD.store(true, Ordering::Release);
-        }
-        Self(process() & !ENDING)
-    }
-
-    /// A number that differs between a process and its children.
-    pub(crate) fn number(self) -> u32 {
-        self.0
+        ask_to_be_told();
+        Self(forks())
     }
 
     /// Returns true if this process is a child made by `fork` after the origin.
     #[must_use]
     pub fn is_inherited(self) -> bool {
-        self.0 != process() & !ENDING
+        self.0 != forks()
     }
 
-    /// Returns true if a drop must not call CUDA: in a child made by `fork`, and on threads that stop because the process ends.
-    pub(crate) fn is_over(self) -> bool {
-        self.0 != process() && (self.is_inherited() || !process_end::may_call())
-    }
-
-    /// Returns true in the process of the origin, if it does not end.
-    #[inline]
-    pub(crate) fn is_here_and_now(self) -> bool {
-        self.0 == process()
-    }
-
-    /// Must be called before each call of CUDA, and before the locks that are held during one. If the process ends, only the thread that
-    /// runs the exit handlers returns with success: other threads stop here.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Forked`] if this process is a child made by `fork` after the origin. CUDA's error for a call during the end of the
-    /// process, if this thread holds a lock of the library: then it stops when it has released the lock.
-    #[inline]
-    pub(crate) fn check(self, call: &'static str) -> Result<()> {
-        match self.is_here_and_now() {
-            true => Ok(()),
-            false => self.refuse(call),
-        }
-    }
-
-    #[cold]
-    fn refuse(self, call: &'static str) -> Result<()> {
-        self.check_fork(call)?;
-        process_end::check(call)
-    }
-
-    /// Like `check`, for code that takes a lock and does not call CUDA: it may run while the process ends.
+    /// Must be called before the lock of the object is taken.
     ///
     /// # Errors
     ///
@@ -101,32 +131,28 @@ impl Origin {
     }
 }
 
-/// Marks the process as ending.
-#[cfg(all(unix, not(miri)))]
-pub(crate) fn end() {
-    PROCESS.fetch_or(ENDING, Ordering::SeqCst);
-}
-
-/// Returns true if the process ends.
-pub(crate) fn is_ending() -> bool {
-    PROCESS.load(Ordering::SeqCst) & ENDING != 0
-}
-
-#[inline]
-fn process() -> u32 {
-    let process = PROCESS.load(Ordering::Relaxed);
+fn forks() -> u32 {
+    let forks = FORKS.load(Ordering::Relaxed);
     #[cfg(all(test, not(cuda_um_loom)))]
-    let process = process + 2 * pretend::forks();
-    process
+    let forks = forks + pretend::forks();
+    forks
 }
 
 #[cfg(all(unix, not(miri)))]
 fn ask_to_be_told() {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+
     extern "C" fn in_child() {
-        // The next even number: the child does not end with its parent.
-        let process = PROCESS.load(Ordering::Relaxed) | ENDING;
-        PROCESS.store(process + 1, Ordering::Relaxed);
-        process_end::in_child();
+        FORKS.fetch_add(1, Ordering::Relaxed);
+        // The child does not end with its parent.
+        let used = USED.load(Ordering::SeqCst);
+        STATE.store(u32::from(used) * INHERITED, Ordering::Relaxed);
+        process_end::calls::in_child();
+    }
+    // Not a `Once`: a child would wait for the parent's thread that runs it. Two threads may register the handler twice; the number of
+    // forks then grows twice for one fork, and still differs from the parent's.
+    if TOLD.load(Ordering::Acquire) {
+        return;
     }
     // SAFETY: the handler only sets atomics, which is permitted in a child whatever the parent's other threads did. If the
     // library that contains it is unloaded, the C library removes the handler.
@@ -137,6 +163,7 @@ fn ask_to_be_told() {
             "pthread_atfork failed: forked children will not be detected"
         );
     }
+    TOLD.store(true, Ordering::Release);
 }
 
 /// Miri has neither `pthread_atfork` nor `fork`.

@@ -3,18 +3,18 @@
 //! When a process ends, the C library runs CUDA's exit handlers while other threads still run. A call of CUDA on another thread can then end
 //! the process by a signal: with 8 threads at work it did in 19 of 20 processes. Exit handlers run in the reverse order of their
 //! registration, so one that is registered after CUDA was used runs before CUDA's. The library's handler marks the process as ending, which
-//! each call of CUDA checks ([`Origin::check`](crate::fork::Origin)), and waits for the calls that have begun ([`Calls`]).
+//! each call of CUDA checks ([`fork::check`]), and waits for the calls that have begun ([`Calls`]).
 #![allow(unsafe_code, reason = "registers an exit handler")]
 
 use crate::error::{Error, Result};
-use crate::fork::{self, Origin};
+use crate::fork;
 use crate::sync::after_unlock;
 use calls::held;
 use cuda_um_sys::cudaError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-mod calls;
+pub(crate) mod calls;
 
 pub use calls::Calls;
 
@@ -89,35 +89,25 @@ pub enum Used {
 /// Registers the exit handler, once for each argument.
 #[cfg(all(unix, not(miri)))]
 pub fn watch(used: Used) {
-    use std::sync::atomic::AtomicU32;
-
-    const NONE: u32 = u32::MAX;
-    /// The process that registered the handler last. Its children made by `fork` have the handler, but not the threads.
-    static PROCESS: AtomicU32 = AtomicU32::new(NONE);
-    /// For each argument, the process that registered the handler.
-    static WATCHED: [AtomicU32; 3] = [const { AtomicU32::new(NONE) }; 3];
+    static WATCHED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
     extern "C" fn at_exit() {
-        if PROCESS.load(Ordering::Acquire) == Origin::here().number() {
+        // A child made by `fork` has the handler, but neither CUDA nor the threads.
+        if !fork::is_inherited() {
             end();
         }
     }
 
-    let here = Origin::here().number();
-    if WATCHED[used as usize].swap(here, Ordering::AcqRel) == here {
+    if WATCHED[used as usize].swap(true, Ordering::AcqRel) {
         return;
     }
-    PROCESS.store(here, Ordering::Release);
     // SAFETY: the handler cannot unwind. If the library that contains it is unloaded, the C library runs it then.
     let result = unsafe { libc::atexit(at_exit) };
     if result != 0 {
-        // The caller may hold a lock.
-        after_unlock(move || {
-            crate::telemetry::warn!(
-                result,
-                "atexit failed: threads may still call CUDA while the process ends"
-            );
-        });
+        crate::telemetry::warn!(
+            result,
+            "atexit failed: threads may still call CUDA while the process ends"
+        );
     }
 }
 
@@ -161,14 +151,6 @@ fn fence_on_all_threads() {
         // An old kernel, or a sandbox that refuses the call. A processor writes its stores within microseconds.
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// A child made by `fork` has only the thread that called `fork`, and does not end with its parent.
-#[cfg(all(unix, not(miri)))]
-pub(crate) fn in_child() {
-    calls::in_child();
-    EXITS.store(0, Ordering::Relaxed);
-    WAITED.store(false, Ordering::Relaxed);
 }
 
 #[cfg(all(unix, not(miri)))]

@@ -37,7 +37,7 @@ pub use cuda_um_trace as trace;
 pub use cuda_um_trace::Trace;
 
 use crate::context::runtime::Runtime;
-use crate::fork::PerProcess;
+use crate::fork;
 use crate::process_end::Calls;
 use crate::profile::cupti::{Collection, Keep};
 use crate::profile::flush::Marker;
@@ -47,28 +47,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The mark that this process collects. At most one profiler or counter exists at a time.
-struct Running(&'static AtomicBool);
+struct Running(());
 
-static RUNNING: PerProcess<AtomicBool> = PerProcess::new(AtomicBool::default);
+static RUNNING: AtomicBool = AtomicBool::new(false);
 
 impl Running {
     fn take() -> Result<Self, ProfileError> {
-        let running = RUNNING.get();
-        match running.swap(true, Ordering::AcqRel) {
+        match RUNNING.swap(true, Ordering::AcqRel) {
             true => Err(ProfileError::AlreadyRunning),
-            false => Ok(Self(running)),
+            false => Ok(Self(())),
         }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        RUNNING.store(false, Ordering::Release);
     }
 }
 
 fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
-    let _calls = Calls::of(runtime.api().origin, "cuptiGetVersion").map_err(Box::new)?;
+    let _calls = Calls::of("cuptiGetVersion").map_err(Box::new)?;
     Ok(runtime.api().cupti()?)
 }
 
@@ -145,12 +144,12 @@ impl Profiler {
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records; [`ProfileError::NoDevice`] in a child made by `fork`.
     pub fn stop(mut self) -> Result<Trace, ProfileError> {
-        let origin = self.runtime.api().origin;
-        origin.check("Profiler::stop").map_err(Box::new)?;
+        fork::check("Profiler::stop").map_err(Box::new)?;
         let devices = self.runtime.open_devices();
         for device in &devices {
             if let Err(error) = device.synchronize() {
-                crate::telemetry::warn!(device = device.ordinal(), %error, "profile may be incomplete: work failed");
+                let device = device.ordinal();
+                crate::telemetry::warn!(device, %error, "profile may be incomplete: work failed");
             }
         }
         let Some((mut session, collection)) = session::end().zip(self.collection.take()) else {
@@ -201,7 +200,7 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        if self.runtime.api().origin.is_over() {
+        if fork::is_over() {
             return;
         }
         // There is no session after a stop; without a stop the session is discarded.

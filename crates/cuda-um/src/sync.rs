@@ -8,8 +8,8 @@ mod locks;
 
 pub use crate::sync::held::EventsLater;
 pub(crate) use crate::sync::held::{
-    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, events_are_later, has_turn,
-    in_foreign_code, this_thread,
+    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,
+    this_thread,
 };
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 
@@ -68,10 +68,6 @@ impl<T> RwLock<T> {
     pub(crate) fn read(&self) -> ReadGuard<'_, T> {
         assert_no_child("a lock to read");
         Guard::new(self.0.read())
-    }
-
-    pub(crate) fn try_read(&self) -> Option<ReadGuard<'_, T>> {
-        self.0.try_read().map(Guard::new)
     }
 
     pub(crate) fn write(&self) -> WriteGuard<'_, T> {

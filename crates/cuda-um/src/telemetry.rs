@@ -1,65 +1,58 @@
-//! Events and spans of `tracing`. A subscriber is foreign code: if it panics, the panic is caught here.
+//! Events and spans of `tracing`. Nothing else in this crate calls `tracing` (`unwind::one_file_calls_tracing`).
 //!
-//! Otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its uses. Therefore nothing else in
-//! this crate calls `tracing` (`unwind::one_file_calls_tracing`).
+//! A subscriber is foreign code:
+//!
+//! - It may wait for a lock whose holder calls the library, as that of the standard output. Therefore it is called only while this thread
+//!   holds no lock of the library: meanwhile events are put off, and spans are not sent ([`after_unlock`]).
+//! - It may panic. The panic is caught; otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its
+//!   uses.
 
-use crate::sync::{caught, events_are_later};
+use crate::sync::{after_unlock, caught, is_free};
 use std::marker::PhantomData;
 use tracing::Span;
+use tracing::level_filters::LevelFilter;
 
-/// Sends an event at WARN, with the fields and the message of `tracing::warn!`.
-macro_rules! warn_ {
-    ($($fields:tt)+) => {
-        {
-            $crate::sync::assert_no_lock_held("an event");
-            if !$crate::sync::events_are_later() {
-                $crate::sync::caught(|| ::tracing::warn!(target: "cuda_um", $($fields)+));
-            }
+/// Sends an event with the fields and the message of `tracing::event!`. The fields are moved.
+macro_rules! event {
+    ($level:ident, $($fields:tt)+) => {
+        if $crate::telemetry::is_enabled(::tracing::Level::$level) {
+            $crate::sync::after_unlock(
+                move || ::tracing::event!(target: "cuda_um", ::tracing::Level::$level, $($fields)+),
+            );
         }
     };
 }
 
+/// Sends an event at WARN.
+macro_rules! warn_ {
+    ($($fields:tt)+) => { $crate::telemetry::event!(WARN, $($fields)+) };
+}
+
 /// Sends an event at DEBUG.
 macro_rules! debug_ {
-    ($($fields:tt)+) => {
-        {
-            $crate::sync::assert_no_lock_held("an event");
-            if !$crate::sync::events_are_later() {
-                $crate::sync::caught(|| ::tracing::debug!(target: "cuda_um", $($fields)+));
-            }
-        }
-    };
+    ($($fields:tt)+) => { $crate::telemetry::event!(DEBUG, $($fields)+) };
 }
 
 /// A span at DEBUG, which the thread is in until the result is dropped.
 macro_rules! span_ {
     ($($fields:tt)+) => {
-        {
-            $crate::sync::assert_no_lock_held("a span");
-            $crate::telemetry::Entered::enter(|| ::tracing::debug_span!(target: "cuda_um", $($fields)+))
-        }
+        $crate::telemetry::Entered::enter(|| ::tracing::debug_span!(target: "cuda_um", $($fields)+))
     };
 }
 
-/// Like `span`, for fields that are copied: if events are put off, the subscriber gets the span when it gets them, and the thread is in it
-/// only for a moment.
-macro_rules! span_or_later {
-    ($($fields:tt)+) => {
-        {
-            if $crate::sync::events_are_later() && $crate::telemetry::has_subscriber() {
-                $crate::sync::after_unlock(move || drop($crate::telemetry::span!($($fields)+)));
-            }
-            $crate::telemetry::span!($($fields)+)
-        }
-    };
-}
-
+pub(crate) use tracing::Level;
 // The name `warn` would conflict with the built-in attribute.
-pub(crate) use {debug_ as debug, span_ as span, span_or_later, warn_ as warn};
+pub(crate) use {debug_ as debug, event, span_ as span, warn_ as warn};
 
 /// Returns true if events may go to a subscriber.
 pub(crate) fn has_subscriber() -> bool {
     tracing::dispatcher::has_been_set()
+}
+
+/// Returns false if no subscriber wants the level. Calls none.
+#[inline]
+pub(crate) fn is_enabled(level: Level) -> bool {
+    level <= LevelFilter::current()
 }
 
 /// A span that the thread is in until this is dropped.
@@ -73,7 +66,7 @@ impl Entered {
     #[inline]
     pub(crate) fn enter(make: impl FnOnce() -> Span) -> Self {
         let mut span = None;
-        if !events_are_later() {
+        if is_enabled(Level::DEBUG) && is_free() {
             caught(|| {
                 let made = make();
                 if !made.is_disabled() {
@@ -95,8 +88,10 @@ impl Drop for Entered {
     fn drop(&mut self) {
         // Two calls of the subscriber: with `tracing`'s own guard, panics in both would abort.
         if let Some(span) = self.span.take() {
-            caught(|| span.with_subscriber(|(id, subscriber)| subscriber.exit(id)));
-            caught(|| drop(span));
+            after_unlock(move || {
+                caught(|| span.with_subscriber(|(id, subscriber)| subscriber.exit(id)));
+                drop(span);
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Runs waiting work on another thread, for futures on any executor.
 
 use crate::error::Result;
-use crate::fork::{Origin, PerProcess};
+use crate::fork::{self, Origin, PerProcess};
 use crate::process_end::{self, Calls};
 use crate::sync::{Condvar, Mutex, caught, global};
 use std::collections::VecDeque;
@@ -52,7 +52,8 @@ pub async fn unblock<R: Send + 'static>(
     }));
     poll_fn(move |context| {
         // Other threads than the one that runs the exit handlers stop here when the process ends.
-        origin.check("a future")?;
+        origin.check_fork("a future")?;
+        fork::check("a future")?;
         // A waker is cloned and dropped without the lock.
         let waker = Contained::of(context);
         let mut held = task.lock();

@@ -2,13 +2,12 @@
 //! `tracing` subscriber have no effect.
 
 use cuda_um::{
-    DeviceBuffer, Error, HostMut, HostOwnedMut, MemoryKind, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, Result, UnifiedBuffer, auto::AutoPrefetch, buffer::TransferOptions,
+    DeviceBuffer, HostMut, HostOwnedMut, MemoryKind, PinnedBuffer, Pool, PoolOptions,
+    RegisteredBuffer, Result, UnifiedBuffer, auto::AutoPrefetch,
 };
-use cuda_um_sim::{Fail, Gpu, Leak, Sim};
-use cuda_um_sys::cudaError;
+use cuda_um_sim::Gpu;
 use cuda_um_testkit::bomb::{self, Plan};
-use cuda_um_testkit::{Add, Checked, on, open, simulated};
+use cuda_um_testkit::{Add, simulated};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::path::Path;
@@ -234,111 +233,6 @@ fn handles_go_in_every_order() {
         drop(runtime);
         assert_eq!(sim.leaks(), [], "{order:?}");
     }
-}
-
-/// Runs code that a subscriber's panic must not end. It returns `None` if the panic ends it; this is checked last, because the
-/// later behaviour is more important.
-fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
-    bomb::install();
-    let before = bomb::panics();
-    // The payload must not be dropped.
-    let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(std::mem::forget);
-    assert!(bomb::panics() > before, "the subscriber has not panicked");
-    outcome.ok()
-}
-
-const CAME_OUT: &str = "the panic of a subscriber came out of the library";
-
-/// The names of the calls since the last call of `name`, and their results.
-fn calls_from_the_last(sim: &Sim, name: &str) -> Vec<(&'static str, cudaError)> {
-    let trace = sim.trace();
-    let last = trace.iter().rposition(|call| call.name == name);
-    let calls = trace[last.expect("it was called")..].iter();
-    calls.map(|call| (call.name, call.result)).collect()
-}
-
-/// The first buffer holds the last handle of a stream. The stream is destroyed when the next use is tracked, and this
-/// destruction fails with a warning.
-#[test]
-fn every_buffer_notes_a_use_though_a_subscriber_panics_meanwhile() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    sim.leaves(1, "its destruction is refused", |leak| {
-        *leak == Leak::Stream
-    });
-    let mut source = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    let mut target = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    {
-        let first = device.stream().unwrap();
-        source.fill_on(1, &first).unwrap();
-        first.synchronize().unwrap();
-    }
-    let paused = sim.pause();
-    sim.fail(Fail::call("cudaStreamDestroy"));
-    let outcome = caught(|| stream.copy(&source, &mut target));
-    let busy = target.try_host().map(drop);
-    assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
-    drop(paused);
-    assert_eq!(target.host().unwrap()[..], [1; 1000]);
-    outcome.expect(CAME_OUT).unwrap();
-}
-
-/// A copy to pinned memory by the driver itself, after which setting the thread's own device fails.
-#[test]
-fn a_copy_to_the_host_is_waited_for_though_a_subscriber_panics_behind_it() {
-    let sim = Checked::new(Sim::builder().devices(2).build().unwrap());
-    let (device, _stream) = on(&open(&sim), 1);
-    device.set_transfer_options(TransferOptions::default().ring_bytes(0));
-    let source = DeviceBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
-    let mut target = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    let copy = |target: &mut PinnedBuffer<u32>| {
-        let mut target = target.host_mut().unwrap();
-        source.copy_to_host(&mut target)
-    };
-    sim.clear_trace();
-    copy(&mut target).unwrap();
-    let trace = sim.trace();
-    let at = trace.iter().position(|call| call.name == "cudaMemcpyAsync");
-    let before = trace[..at.unwrap()].iter();
-    let before = before.filter(|call| call.name == "cudaSetDevice").count() as u64;
-    target.host_mut().unwrap().fill(0);
-    // The call is tried twice.
-    sim.fail(Fail::call("cudaSetDevice").nth(before + 1));
-    sim.fail(Fail::call("cudaSetDevice").nth(before + 2));
-    let outcome = caught(|| copy(&mut target));
-    sim.clear_failures();
-    let after = calls_from_the_last(&sim, "cudaMemcpyAsync");
-    let waited = after.contains(&("cudaStreamSynchronize", cudaError::cudaSuccess));
-    assert!(waited, "no call waits for the copy: {after:?}");
-    assert_eq!(target.host().unwrap()[..], [7; 1000]);
-    outcome.expect(CAME_OUT).unwrap();
-}
-
-/// The wait at the end of the scope needs an event, but the event can be neither recorded nor destroyed.
-#[test]
-fn a_scope_of_registered_memory_waits_and_unregisters_though_a_subscriber_panics() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    sim.leaves(1, "its destruction is refused", |leak| *leak == Leak::Event);
-    let source = DeviceBuffer::from_slice(&device, &[7u32; 5000]).unwrap();
-    let mut other = DeviceBuffer::<u32>::zeroed(&device, 5000).unwrap();
-    let mut memory = vec![0u32; 5000];
-    let outcome = caught(|| {
-        RegisteredBuffer::scope(&device, &mut memory, |registered| {
-            stream.copy(&source, registered).unwrap();
-            // So that the copy is not the last work of the stream.
-            other.fill_on(1, &stream).unwrap();
-            sim.fail(Fail::call("cudaEventRecord"));
-            sim.fail(Fail::call("cudaEventDestroy"));
-        })
-    });
-    let after = calls_from_the_last(&sim, "cudaEventDestroy");
-    for call in ["cudaStreamSynchronize", "cudaHostUnregister"] {
-        let done = after.contains(&(call, cudaError::cudaSuccess));
-        assert!(done, "{call} is missing: {after:?}");
-    }
-    assert_eq!(memory, [7; 5000]);
-    let error = outcome.expect(CAME_OUT).unwrap_err();
-    let told = matches!(&error, Error::Call { call, .. } if *call == "cudaEventRecord");
-    assert!(told, "{error}");
 }
 
 /// All operations of the library on a thread where every event, and every entry, exit and end of a span, panics; at the end

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 #[cfg(doc)]
 use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
-use cuda_um::{MemoryKind, resource::PoolStats};
+use cuda_um::{MemoryKind, fork, resource::PoolStats};
 
 use crate::config::CudaBackendConfig;
 use crate::device::CudaDevice;
@@ -86,7 +86,7 @@ impl CudaBackend {
     /// As for [`initialize_blocking`](Self::initialize_blocking).
     pub async fn initialize(config: CudaBackendConfig) -> Result<Self> {
         // Checked here, because a child made by `fork` does not have the thread that opens the runtime.
-        runtime::check_process(&config.runtime)?;
+        fork::check("opening a runtime")?;
         cuda_um::unblock(move || Ok(Self::initialize_blocking(config))).await?
     }
 

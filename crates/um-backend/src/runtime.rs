@@ -4,7 +4,7 @@
 mod simulated;
 
 use cuda_um::Runtime;
-use cuda_um::fork::PerProcess;
+use cuda_um::fork::{self, PerProcess};
 use cuda_um_locks::Mutex;
 #[cfg(feature = "sim")]
 use cuda_um_sim::Sim;
@@ -105,28 +105,10 @@ impl Opened {
     }
 }
 
-/// The process that opened the first runtime.
-static HOME: PerProcess<()> = PerProcess::new(|| ());
-
-/// Fails in a child made by `fork` of a process that has opened a runtime. Takes no lock, because a thread of the parent may have held it
-/// at the time of the fork.
-pub(crate) fn check_process(choice: &RuntimeChoice) -> Result<()> {
-    if HOME.is_inherited()
-        || matches!(choice, RuntimeChoice::Given(runtime) if runtime.is_inherited())
-    {
-        let call = "opening a runtime";
-        return Err(CudaError::Forked { call });
-    }
-    Ok(())
-}
-
 /// Opens a runtime.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
-    check_process(&choice)?;
-    let opened = open_here(choice)?;
-    // Only now: after a failure, a child may open one.
-    HOME.get();
-    Ok(opened)
+    fork::check("opening a runtime")?;
+    open_here(choice)
 }
 
 fn open_here(choice: RuntimeChoice) -> Result<Opened> {

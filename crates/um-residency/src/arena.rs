@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::{Device, Runtime, resource::DeviceArena};
+use um_backend::cuda_um::{Device, Runtime, fork, resource::DeviceArena};
 
 use crate::budget::Budget;
 use crate::error::Result;
@@ -81,7 +81,7 @@ impl Arena {
     /// What the arena did so far. In a child made by `fork`, all zeros.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        match self.shared.is_inherited() {
+        match fork::is_inherited() {
             true => Stats::default(),
             false => self.shared.state.lock().counters.stats,
         }

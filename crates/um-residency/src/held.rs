@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use um_backend::cuda_um::{self, View, ViewMut};
+use um_backend::cuda_um::{self, View, ViewMut, fork};
 
 use crate::entries::Id;
 use crate::entry::{Memory, Residence};
@@ -109,7 +109,7 @@ impl Drop for Held {
         let Some(memory) = self.memory.take() else {
             return;
         };
-        if self.shared.is_inherited() {
+        if fork::is_inherited() {
             return std::mem::forget(memory);
         }
         if self.is_in_place {

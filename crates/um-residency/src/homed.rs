@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cuda_um_locks::RwLock;
 #[cfg(doc)]
 use um_backend::cuda_um;
-use um_backend::cuda_um::range;
 use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer, UnifiedBuffer};
+use um_backend::cuda_um::{fork, range};
 use um_backend::{CudaError, Element};
 
 use crate::arena::Arena;
@@ -185,7 +185,7 @@ impl<T: Element> Homed<T> {
             name: None,
             _elements: PhantomData,
         };
-        if shared.is_inherited() {
+        if fork::is_inherited() {
             return made;
         }
         let mut state = shared.state.lock();
@@ -280,7 +280,7 @@ impl<T> Homed<T> {
 
 impl<T> Drop for Homed<T> {
     fn drop(&mut self) {
-        if self.shared.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         let entry = self.shared.state.lock().remove(self.id);

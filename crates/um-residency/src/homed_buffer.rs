@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use um_backend::cuda_um::range;
+use um_backend::cuda_um::{fork, range};
 use um_backend::{
     Buffer, Device, Element, Result,
     memory::{BufferMemory, BufferMemoryMut},
@@ -70,7 +70,7 @@ impl<T: Element> Buffer<T> for Homed<T> {
 
     fn set_name(&mut self, name: &str) {
         // A child made by `fork` does not take the lock.
-        if !self.shared.is_inherited() {
+        if !fork::is_inherited() {
             self.shared.state.lock().entry(self.id).name = name.into();
         }
         self.name = Some(name.to_owned());

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cuda_um_plan::{BufferSpec, Program, Repeat, Step};
-use um_backend::cuda_um::{DeviceBuffer, Event, Stream};
+use um_backend::cuda_um::{DeviceBuffer, Event, Stream, fork};
 
 use crate::arena::Arena;
 use crate::entries::Id;
@@ -145,7 +145,7 @@ impl<'a> Active<'a> {
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
-        if self.shared.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         let mut state = self.shared.state.lock();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cuda_um_locks::Condvar;
-use um_backend::cuda_um::{Device, Stream, resource::DeviceArena};
+use um_backend::cuda_um::{Device, Stream, fork, resource::DeviceArena};
 
 use crate::entries::{Entries, Id};
 use crate::entry::{Entry, Residence};
@@ -34,17 +34,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether this is a child made by `fork`, where another thread of the parent may have the lock.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.device.runtime().is_inherited()
-    }
-
     /// Refuses a child made by `fork`. Comes before the lock.
     pub(crate) fn check_process(&self, call: &'static str) -> um_backend::Result<()> {
-        match self.is_inherited() {
-            true => Err(um_backend::cuda_um::Error::Forked { call }),
-            false => Ok(()),
-        }
+        fork::check(call)
     }
 
     /// Refuses a stream of another runtime.

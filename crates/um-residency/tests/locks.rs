@@ -20,7 +20,6 @@ use um_residency::{Arena, Error, Homed, InOut, Input, Link, Output, Planned, Rol
 /// Runs at every event and span of the library, on any thread.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
-static SPANS: AtomicUsize = AtomicUsize::new(0);
 
 /// The subscriber of this process.
 struct Calls;
@@ -43,11 +42,7 @@ impl Subscriber for Calls {
         of.target() == "cuda_um"
     }
 
-    fn new_span(&self, of: &span::Attributes<'_>) -> span::Id {
-        SPANS.fetch_add(
-            usize::from(of.metadata().name() == "copy"),
-            Ordering::Relaxed,
-        );
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         self.back();
         span::Id::from_u64(1)
     }
@@ -178,7 +173,6 @@ fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
         let mine = Homed::from_slice(&arena, &vec![9; SLOT], Role::ReadOnly).unwrap();
         let all = buffers(&arena);
         *kept.lock().unwrap() = Some((arena.clone(), mine));
-        SPANS.store(0, Ordering::Relaxed);
         for round in 0..3 {
             for buffer in &all {
                 let mut guard = working_set(stream, InOut(buffer)).unwrap();
@@ -195,8 +189,6 @@ fn a_subscriber_may_use_the_arena_at_every_event_and_span() {
         everything(&machine, |_| ());
     });
     assert!(seen.load(Ordering::Relaxed) > 100);
-    // The transfers under the lock have their spans, too.
-    assert!(SPANS.load(Ordering::Relaxed) > 40);
 }
 
 /// The arena of the test below.

@@ -2,7 +2,7 @@
 //! than most kernels run.
 
 use crate::error::Result;
-use cuda_um::{Device, DeviceBuffer, DeviceCopy};
+use cuda_um::{Device, DeviceBuffer, DeviceCopy, fork};
 use cuda_um_locks::Mutex;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
@@ -51,14 +51,6 @@ pub(crate) struct Held<'a, T: DeviceCopy> {
     memory: Option<Memory<T>>,
 }
 
-/// Must be called before a lock of a launcher: in a child made by `fork`, another thread of the parent may hold it for ever.
-pub(crate) fn refuse_child(device: &Device) -> Result<()> {
-    match device.runtime().is_inherited() {
-        true => Err(cuda_um::Error::Forked { call: "a launch" }.into()),
-        false => Ok(()),
-    }
-}
-
 impl<T: DeviceCopy> Workspace<T> {
     pub(crate) fn new(device: &Device) -> Self {
         Self {
@@ -70,7 +62,7 @@ impl<T: DeviceCopy> Workspace<T> {
     /// Memory for at least `len` elements, with old contents. If another launch is being enqueued at the same time, it gets
     /// different memory.
     pub(crate) fn hold(&self, len: usize) -> Result<Held<'_, T>> {
-        refuse_child(&self.device)?;
+        fork::check("a launch")?;
         let kept = self.memory.lock().take();
         // Memory that is too small is freed first: there may be no memory for both.
         let memory = match kept.filter(|memory| memory.len() >= len) {

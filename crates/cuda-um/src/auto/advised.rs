@@ -6,7 +6,6 @@ use crate::context::device::Device;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::Result;
-use crate::fork::PerProcess;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::By;
 use crate::sync::Mutex;
@@ -28,7 +27,7 @@ pub(super) struct Advised {
 unsafe impl Send for Advised {}
 
 /// A buffer is in the list as long as it lives: its drop takes the lock before the memory is freed.
-static ADVISED: PerProcess<Mutex<Vec<Advised>>> = PerProcess::new(Mutex::default);
+static ADVISED: Mutex<Vec<Advised>> = Mutex::new(Vec::new());
 
 /// Advises a buffer, unless the program has. Returns false if it has.
 ///
@@ -49,7 +48,7 @@ pub(super) fn set(session: u64, raw: &Allocation, kept: Kept, by: Location) -> R
         by,
     };
     // Until it is unlocked, advice of the program on another thread waits: it ends this advice first.
-    let mut list = ADVISED.get().lock();
+    let mut list = ADVISED.lock();
     if raw.cache.is_advised() {
         drop(list);
         return Ok(false);
@@ -83,7 +82,7 @@ pub(super) fn unset(session: u64, raw: &Allocation) -> Result<()> {
 
 /// Forgets a buffer that is dropped: the sessions of several threads may have advised it.
 pub(super) fn remove(buffer: u64) {
-    let mut list = ADVISED.get().lock();
+    let mut list = ADVISED.lock();
     let removed = list.extract_if(.., |advised| advised.buffer == buffer);
     let removed: SmallVec<[Advised; 1]> = removed.collect();
     // The drop of a device needs that the lock is not held.
@@ -102,7 +101,7 @@ pub(super) fn unset_all(session: u64) -> Result<()> {
 }
 
 fn unset_if(ends: impl Fn(&Advised) -> bool) -> Result<()> {
-    let mut list = ADVISED.get().lock();
+    let mut list = ADVISED.lock();
     let advised = list.extract_if(.., |advised| ends(advised));
     let advised: Vec<_> = advised.collect();
     // The lock keeps the buffers from being freed, so it is held until here. The drop of a device needs that it is not.
@@ -143,7 +142,7 @@ mod tests {
         let buffer = UnifiedBuffer::<u8>::zeroed(&device, 4 << 20).unwrap();
         let (id, here) = (buffer.raw.id(), Location::from(&device));
         let sessions = || {
-            let list = ADVISED.get().lock();
+            let list = ADVISED.lock();
             let of_buffer = list.iter().filter(|advised| advised.buffer == id);
             of_buffer
                 .map(|advised| u64::MAX - advised.session)

@@ -8,6 +8,7 @@ use crate::auto::state::{Kind, Managed, Session, State, managed, may_advise};
 use crate::context::device::Device;
 use crate::context::planner;
 use crate::context::tracked::Part;
+use crate::fork;
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -189,7 +190,7 @@ impl Session {
 /// A scope that was not stopped, because its handle was forgotten, ends with its thread.
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.device.api().origin.is_over() {
+        if !fork::is_over() {
             self.stop(None);
         }
     }

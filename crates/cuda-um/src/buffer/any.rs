@@ -2,6 +2,7 @@
 
 use crate::buffer::view::{View, ViewMut};
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -106,7 +107,7 @@ pub(crate) fn allocate_in<T>(
     match range::size_bytes::<T>(len)? {
         0 => Ok(Allocation::empty::<T>(resource.device())),
         bytes => {
-            resource.device().api().origin.check("allocation")?;
+            fork::check("allocation")?;
             resource.allocate(bytes)
         }
     }

@@ -4,6 +4,7 @@ use crate::DeviceCopy;
 use crate::buffer::device::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::arena::DeviceArena;
@@ -53,10 +54,7 @@ impl DeviceArena {
         let raw = match range::size_bytes::<T>(len)? {
             0 => Allocation::empty::<T>(MemoryResource::device(self)),
             bytes => {
-                MemoryResource::device(self)
-                    .api()
-                    .origin
-                    .check("allocation")?;
+                fork::check("allocation")?;
                 self.take_at(first_slot, bytes)?
             }
         };

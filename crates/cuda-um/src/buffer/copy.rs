@@ -26,7 +26,7 @@ pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()
     }
     let started = Started::now(target.device());
     let (to, bytes) = (target.buffer_id(), source.len());
-    let _span = crate::telemetry::span_or_later!("copy", to, bytes);
+    let _span = crate::telemetry::span!("copy", to, bytes);
     put(&mut target, source)?;
     started.done(
         What::Copy,
@@ -40,7 +40,7 @@ pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
     let raw = target.raw;
-    let _calls = Calls::of(raw.device().api().origin, "copy_from_host")?;
+    let _calls = Calls::of("copy_from_host")?;
     if raw.is_host_memory() || raw.is_left_to_host() {
         return put_on_host(target, source);
     }
@@ -88,7 +88,7 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     }
     let started = Started::now(source.device());
     let (from, bytes) = (source.buffer_id(), target.len());
-    let _span = crate::telemetry::span_or_later!("copy", from, bytes);
+    let _span = crate::telemetry::span!("copy", from, bytes);
     get(source, target)?;
     started.done(
         What::Copy,
@@ -101,7 +101,7 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
 
 fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     assert_eq!(source.len(), target.len(), "the view was checked");
-    let _calls = Calls::of(source.device().api().origin, "copy_to_host")?;
+    let _calls = Calls::of("copy_to_host")?;
     if source.raw.is_host_memory() || source.raw.is_left_to_host() {
         return get_on_host(source, target);
     }
@@ -294,8 +294,7 @@ impl Stream {
         let started = Started::now(source.device());
         let bytes = source.size_bytes();
         let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
-        let _span =
-            crate::telemetry::span_or_later!("copy", from = source_id, to = target_id, bytes);
+        let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
         let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
         started.enqueue(What::Copy, device, self, &parts, || {

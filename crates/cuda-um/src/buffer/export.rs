@@ -12,6 +12,7 @@ use crate::context::event::Event;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::cache::By;
 use crate::resource::kind::MemoryKind;
 use std::any::Any;
@@ -99,7 +100,7 @@ impl Exported {
         access: Access,
         borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
     ) -> Result<Self> {
-        stream.inner().api().origin.check("export")?;
+        fork::check("export")?;
         let view = borrow(&owner)?.into_bytes();
         // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
         // exclusively while the result owns a reference to it. The view leaves the result only as addresses.
@@ -143,7 +144,7 @@ impl Exported {
     pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
         stream.check_runtime(self.device(), "the buffer")?;
         let inner = stream.inner();
-        inner.api().origin.check("returned_on")?;
+        fork::check("returned_on")?;
         inner.check_here()?;
         self.settle(inner, inner.number());
         Ok(())
@@ -158,7 +159,7 @@ impl Exported {
         if !self.device().runtime().is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
-        self.device().api().origin.check("returned_after")?;
+        fork::check("returned_after")?;
         let (work, seq) = StreamInner::of_event(self.unknown.device(), event.raw());
         self.settle(&work, seq);
         Ok(())
@@ -222,7 +223,7 @@ impl Exported {
 
 impl Drop for Exported {
     fn drop(&mut self) {
-        if self.is_settled || self.device().api().origin.is_over() {
+        if self.is_settled || fork::is_over() {
             return;
         }
         let unknown = Arc::clone(&self.unknown);

@@ -20,7 +20,7 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
     }
     let started = Started::now(buffer.device());
     let id = buffer.id();
-    let _span = crate::telemetry::span_or_later!("fill", buffer = id, bytes);
+    let _span = crate::telemetry::span!("fill", buffer = id, bytes);
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
     // Host memory may have no address on the device, or a different one on another device.

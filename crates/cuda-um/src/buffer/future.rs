@@ -4,6 +4,7 @@ use crate::buffer::copy;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::unblock::unblock;
 use std::future::poll_fn;
@@ -94,7 +95,7 @@ async fn may_copy(raw: &Allocation, access: Access, own: Option<Use>) -> Result<
 
 /// Awaits the uses of the buffer, and one other use.
 async fn uses_done(raw: &Allocation, access: Access, other: Option<Use>) -> Result<()> {
-    raw.device().api().origin.check("access by the host")?;
+    fork::check("access by the host")?;
     let mut uses = raw.in_flight.before(access);
     uses.extend(other);
     for used in &uses {

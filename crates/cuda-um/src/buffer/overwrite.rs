@@ -104,7 +104,7 @@ pub(super) fn overwrite<T: DeviceCopy>(
     }
     let started = Started::now(target.device());
     let (to, bytes) = (target.buffer_id(), target.size_bytes());
-    let _span = crate::telemetry::span_or_later!("copy", to, bytes);
+    let _span = crate::telemetry::span!("copy", to, bytes);
     write(&mut target, first, &make)?;
     let part = target.part(Access::Write);
     started.done(What::Copy, target.device(), None, [part]);
@@ -131,7 +131,7 @@ fn write<T: DeviceCopy>(
             },
         );
     };
-    let _calls = Calls::of(target.raw.device().api().origin, "host_overwrite")?;
+    let _calls = Calls::of("host_overwrite")?;
     let bytes = target.size_bytes();
     if target.raw.is_host_memory() {
         let _closed = target.raw.wait_for_host(Access::Write)?;

@@ -34,6 +34,7 @@ pub(crate) use crate::buffer::transfer::through_piece::through_piece;
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
 use crate::context::device::{Device, DeviceState};
+use crate::fork;
 
 /// Returns true if CUDA did not allocate or register the memory at this address: a copy from or to it must be staged.
 pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {
@@ -53,7 +54,7 @@ impl Device {
     /// Waits for copies to the device that have not arrived, because it frees the earlier pinned memory. If a copy still uses the ring, the
     /// end of that copy frees it. Does nothing in a child made by `fork`, which cannot copy.
     pub fn set_transfer_options(&self, options: TransferOptions) {
-        if !self.api().origin.is_inherited() {
+        if !fork::is_inherited() {
             Transfers::of(self.state()).configure(options);
         }
     }
@@ -68,7 +69,7 @@ impl Device {
     #[doc(alias = "empty_cache")]
     #[doc(alias = "cudaMemPoolTrimTo")]
     pub fn trim(&self) -> usize {
-        if self.api().origin.is_inherited() {
+        if fork::is_inherited() {
             return 0;
         }
         self.reclaim().flush();

@@ -4,6 +4,7 @@ use crate::DeviceCopy;
 use crate::buffer::any::allocate_in;
 use crate::context::device::Device;
 use crate::error::Result;
+use crate::fork;
 use crate::label::{Label, Name};
 use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
@@ -295,7 +296,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         const { element::assert_element::<T>() };
         let bytes = range::size_bytes::<T>(len)?;
         // Check before the placement decision, which reads settings that locks protect.
-        device.api().origin.check("allocation")?;
+        fork::check("allocation")?;
         let UnifiedOptions {
             oversubscription,
             placement,

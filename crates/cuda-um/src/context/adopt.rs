@@ -7,6 +7,7 @@ use crate::context::foreign_owner::ForeignOwner;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::stream_handle::StreamHandle;
 use crate::error::{Error, Result};
+use crate::fork;
 use cuda_um_sys::cudaStream_t;
 
 impl Device {
@@ -57,8 +58,8 @@ impl Device {
         owner: impl Send + 'static,
     ) -> Result<Stream> {
         let (api, ordinal) = (self.api(), self.ordinal());
-        let owner = ForeignOwner::new(owner, api.origin);
-        api.origin.check("adopt_stream")?;
+        let owner = ForeignOwner::new(owner);
+        fork::check("adopt_stream")?;
         // SAFETY: guaranteed by the caller.
         if let Some(found) = unsafe { api.stream_device(ordinal, raw) }
             && let Some(found) =

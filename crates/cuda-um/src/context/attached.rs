@@ -7,6 +7,7 @@ use crate::context::runtime::Runtime;
 use crate::context::tracker::Use;
 use crate::driver::owned::{Handle, Owned};
 use crate::error::Result;
+use crate::fork;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ impl Device {
         let object = object.kept();
         if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
             if let Err(error) = object.destroy() {
-                crate::telemetry::warn!(device = self.ordinal(), %error, "{} could not be destroyed", H::NAME);
+                let device = self.ordinal();
+                crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
             }
             return;
         }
@@ -52,7 +54,7 @@ impl DeviceState {
     /// Returns true if host guards of managed memory live and must keep this device idle. In a child made by `fork` no guard lives.
     pub(crate) fn is_beside_guards(&self) -> bool {
         !self.capabilities.concurrent_managed_access
-            && !self.api.origin.is_inherited()
+            && !fork::is_inherited()
             && self.gate().is_some_and(|gate| gate.is_closed())
     }
 }
@@ -67,7 +69,7 @@ impl Runtime {
     ///
     /// The first error of that thread since the last call. Memory whose work could not be waited for is leaked, never freed in use.
     pub fn reclaim(&self) -> Result<()> {
-        self.api().origin.check("reclaim")?;
+        fork::check("reclaim")?;
         let reclaim: &Reclaim = self.reclaim_slot().get();
         reclaim.flush();
         reclaim.take_error().map_or(Ok(()), Err)

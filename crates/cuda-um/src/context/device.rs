@@ -12,6 +12,7 @@ use crate::context::streams::Streams;
 use crate::driver::location::Location;
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::sync::RwLock;
 use cuda_um_cost::CostModel;
 use std::fmt;
@@ -167,16 +168,12 @@ impl Device {
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names (`cargo xtask calibrate` writes one), otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
     ///
-    /// In a child made by `fork` while another thread of its parent set the model, this returns the built-in values.
+    /// In a child made by `fork`, this returns the built-in values.
     pub fn cost_model(&self) -> Arc<CostModel> {
         let state = &self.handle.state;
-        if !state.api.origin.is_inherited() {
-            return Arc::clone(&state.cost.read());
-        }
-        // In the child, the thread that holds the lock does not exist.
-        match state.cost.try_read() {
-            Some(cost) => Arc::clone(&cost),
-            None => Arc::new(built_in_costs(&state.name, &state.capabilities)),
+        match fork::is_inherited() {
+            false => Arc::clone(&state.cost.read()),
+            true => Arc::new(built_in_costs(&state.name, &state.capabilities)),
         }
     }
 
@@ -187,7 +184,7 @@ impl Device {
     ///
     /// [`Error::InvalidArgument`] if a value of the model is impossible; the previous model stays.
     pub fn set_cost_model(&self, model: CostModel) -> Result<()> {
-        self.api().origin.check("set_cost_model")?;
+        fork::check("set_cost_model")?;
         model.check().map_err(|error| Error::InvalidArgument {
             what: "the cost model",
             value: model.source.clone(),
@@ -292,12 +289,6 @@ impl DeviceState {
             needs: format!("a device with the attribute {attribute}"),
             have: format!("device {ordinal} ({name}), which does not have it"),
         })
-    }
-
-    /// Holds the lock of the cost model, as `set_cost_model` does.
-    #[cfg(all(test, not(cuda_um_loom)))]
-    pub(crate) fn hold_cost(&self) -> impl Sized + '_ {
-        self.cost.write()
     }
 }
 

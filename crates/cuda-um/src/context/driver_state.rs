@@ -3,7 +3,6 @@
 use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
-use crate::fork::PerProcess;
 use crate::sync::{Mutex, global};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -40,9 +39,9 @@ impl DriverState {
     /// The state for the driver with this identity (see `Api::driver_identity`).
     pub(crate) fn of(identity: usize) -> Arc<Self> {
         global! {
-            static STATES: PerProcess<States> = PerProcess::new(States::default);
+            static STATES: States = Mutex::new(Vec::new());
         }
-        let mut states = STATES.get().lock();
+        let mut states = STATES.lock();
         states.retain(|(_, state)| state.strong_count() > 0);
         if let Some(state) = states
             .iter()

@@ -6,6 +6,7 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished, InFlight};
 use crate::error::Result;
+use crate::fork;
 use std::sync::Arc;
 
 /// Enqueues `work`, which uses parts of memory, on the stream. The work runs after all work that it must not overlap, and each memory
@@ -66,7 +67,7 @@ pub(crate) fn enqueue_of<R>(
     // destroy a stream.
     let mut finished = Finished::new();
     let inner = stream.inner();
-    inner.api().origin.check("enqueue")?;
+    fork::check("enqueue")?;
     inner.check_here()?;
     let home = inner.device().identity();
     if parts

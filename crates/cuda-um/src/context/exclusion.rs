@@ -9,7 +9,7 @@ use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::context::stream::StreamInner;
 use crate::context::streams::{Listed, prune, remove};
 use crate::error::{Error, Result};
-use crate::fork::Origin;
+use crate::fork;
 use crate::label::Title;
 use crate::process_end;
 use crate::sync::{Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, this_thread};
@@ -53,7 +53,6 @@ struct Live {
 /// Keeps the gate open during an enqueue: a guard that closes it waits until this is dropped.
 pub(crate) struct Enqueue<'a> {
     gate: &'a Gate,
-    origin: Origin,
     _turn: Turn,
 }
 
@@ -61,7 +60,6 @@ pub(crate) struct Enqueue<'a> {
 pub(crate) struct Closed {
     gate: Arc<Gate>,
     number: u64,
-    origin: Origin,
     /// A thread must not wait for its own guards. The drop may run on any thread: the Python package relies on it.
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -85,7 +83,7 @@ impl Gate {
             }
             let refusal = state.refusal(stream.ordinal());
             drop(state);
-            stream.api().origin.check("enqueue")?;
+            fork::check("enqueue")?;
             crate::telemetry::warn!(%refusal, "work waits for host guards");
             state = self.state.lock();
         }
@@ -98,7 +96,6 @@ impl Gate {
         state.record(stream.listed());
         Enqueue {
             gate: self,
-            origin: stream.api().origin,
             _turn: Turn::begin(),
         }
     }
@@ -192,7 +189,6 @@ impl Gate {
         Closed {
             gate: Arc::clone(self),
             number,
-            origin: Origin::here(),
             _on_this_thread: PhantomData,
         }
     }
@@ -301,7 +297,7 @@ impl State {
 impl Drop for Enqueue<'_> {
     fn drop(&mut self) {
         // In a child made by `fork`, another thread of the parent may have held the lock during the fork.
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         let mut state = self.gate.state.lock();
@@ -314,7 +310,7 @@ impl Drop for Enqueue<'_> {
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         let mut state = self.gate.state.lock();

@@ -1,6 +1,6 @@
 //! The owner of a stream or of memory of another library.
 
-use crate::fork::Origin;
+use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::{Mutex, after_unlock, caught};
 use std::any::Any;
@@ -9,24 +9,22 @@ use std::any::Any;
 /// not run in a child made by `fork`.
 pub(crate) struct ForeignOwner {
     value: Mutex<Option<Value>>,
-    origin: Origin,
 }
 
 /// The value; a panic of its drop is caught.
 struct Value(Option<Box<dyn Any + Send>>);
 
 impl ForeignOwner {
-    pub(crate) fn new(value: impl Send + 'static, origin: Origin) -> Self {
+    pub(crate) fn new(value: impl Send + 'static) -> Self {
         let value = Value(Some(Box::new(value)));
         Self {
             value: Mutex::new(Some(value)),
-            origin,
         }
     }
 
     /// Drops the value, as soon as this thread holds no lock of the library.
     pub(crate) fn let_go(&self) {
-        if self.origin.is_over() {
+        if fork::is_over() {
             return;
         }
         let value = self.value.lock().take();
@@ -42,7 +40,7 @@ impl ForeignOwner {
 
 impl Drop for ForeignOwner {
     fn drop(&mut self) {
-        match self.origin.is_over() {
+        match fork::is_over() {
             true => std::mem::forget(self.value.get_mut().take()),
             false => self.let_go(),
         }

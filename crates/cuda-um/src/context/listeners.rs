@@ -1,8 +1,8 @@
 //! The listeners to operations, in one word: an observer (the profiler), and the sessions of a planner (automatic prefetch).
 
 use crate::driver::location::Location;
-use crate::fork::Origin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::fork;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A kind of listener: its part of [`LISTENERS`].
 #[derive(Clone, Copy)]
@@ -12,16 +12,13 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    const fn mask(self) -> u64 {
+    const fn mask(self) -> u32 {
         match self {
             Self::Observer => 1,
-            Self::Planner => ALL & !1,
+            Self::Planner => !1,
         }
     }
 }
-
-/// The bits of all listeners.
-const ALL: u64 = u32::MAX as u64;
 
 /// An operation of the library.
 #[derive(Clone, Copy)]
@@ -42,46 +39,33 @@ pub(crate) enum What<'a> {
     Fill,
 }
 
-/// [`Origin::number`] + 1 of the process in which listeners are (32 bits), the number of planners' sessions (31 bits), and a bit for the
-/// observer; 0 if there is none. A child made by `fork` has no listener.
-static LISTENERS: AtomicU64 = AtomicU64::new(0);
+/// The number of planners' sessions (31 bits), and a bit for the observer; 0 if there is none.
+static LISTENERS: AtomicU32 = AtomicU32::new(0);
 
 /// Counts one more session of the planner, or one less.
 pub(crate) fn count_planner(begins: bool) {
-    change(|bits| match begins {
-        true => bits + 2,
-        false => bits.saturating_sub(2),
-    });
-}
-
-pub(super) fn change(change: impl Fn(u64) -> u64) {
-    let next = |word: u64| {
-        let process = this_process();
-        let bits = match word >> 32 == process {
-            true => word & ALL,
-            false => 0,
-        };
-        Some(match change(bits) {
-            0 => 0,
-            bits => process << 32 | bits,
-        })
+    match begins {
+        true => LISTENERS.fetch_add(2, Ordering::AcqRel),
+        false => LISTENERS.fetch_sub(2, Ordering::AcqRel),
     };
-    let _ = LISTENERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
 }
 
-fn this_process() -> u64 {
-    u64::from(Origin::here().number()) + 1
+pub(super) fn set_observer(is_there: bool) {
+    match is_there {
+        true => LISTENERS.fetch_or(1, Ordering::AcqRel),
+        false => LISTENERS.fetch_and(!1, Ordering::AcqRel),
+    };
 }
 
-/// Returns true if the listener is in the word, and in this process.
+/// Returns true if the listener is in the word, and in this process: those that a child made by `fork` inherits are the parent's.
 #[cold]
-pub(super) fn has(word: u64, listener: Listener) -> bool {
-    word & listener.mask() != 0 && word >> 32 == this_process()
+pub(super) fn has(word: u32, listener: Listener) -> bool {
+    word & listener.mask() != 0 && !fork::is_inherited()
 }
 
 /// The word of the listeners; 0 if there are none.
 #[inline]
-pub(super) fn word() -> u64 {
+pub(super) fn word() -> u32 {
     LISTENERS.load(Ordering::Acquire)
 }
 

@@ -4,7 +4,7 @@
 //! While none listens, each of these functions costs one atomic load, for both.
 
 use crate::context::device::Device;
-use crate::context::listeners::{self, Listener, change, has, listens};
+use crate::context::listeners::{self, Listener, has, listens, set_observer};
 use crate::context::planner::{self, Planned};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::{Part, Tracked};
@@ -49,12 +49,12 @@ static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
 /// Starts to call the observer. A process has at most one.
 pub(crate) fn start(observer: &'static dyn Observer) {
     OBSERVER.get_or_init(|| observer);
-    change(|bits| bits | 1);
+    set_observer(true);
 }
 
 /// Stops calling the observer. A call on another thread may still run.
 pub(crate) fn stop() {
-    change(|bits| bits & !1);
+    set_observer(false);
 }
 
 /// The observer, if it collects in this process.
@@ -86,7 +86,7 @@ impl Started {
     }
 
     #[cold]
-    fn heard(word: u64, device: &Device) -> Self {
+    fn heard(word: u32, device: &Device) -> Self {
         let observes = has(word, Listener::Observer);
         let observer = observes.then(observer).flatten();
         Self {
@@ -147,7 +147,7 @@ impl<'a> HostUse<'a> {
     }
 
     #[cold]
-    fn heard(word: u64, part: Part<'a>, is_held: bool) -> Self {
+    fn heard(word: u32, part: Part<'a>, is_held: bool) -> Self {
         let planned = match has(word, Listener::Planner) {
             true => planner::host_begins(&part, is_held),
             false => None,

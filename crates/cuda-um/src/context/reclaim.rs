@@ -3,7 +3,7 @@
 use crate::context::drain::drain;
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
-use crate::fork::Origin;
+use crate::fork;
 use crate::process_end::{self, Calls};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread;
@@ -26,9 +26,9 @@ pub(crate) struct Deferred {
 }
 
 /// The queue and its thread, which starts with the first entry.
+#[derive(Default)]
 pub(crate) struct Reclaim {
     shared: Arc<Shared>,
-    origin: Origin,
 }
 
 #[derive(Default)]
@@ -82,15 +82,6 @@ const ENDS_AT: Duration = Duration::from_millis(100);
 
 /// How long the thread sleeps between two queries of pending work: doubles from the first value to the second.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
-
-impl Default for Reclaim {
-    fn default() -> Self {
-        Self {
-            shared: Arc::default(),
-            origin: Origin::here(),
-        }
-    }
-}
 
 impl Reclaim {
     /// Releases the resource when its uses are done, without blocking the caller.
@@ -186,7 +177,7 @@ impl Reclaim {
 
 impl Drop for Reclaim {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         // The thread ends after it has released the remaining entries.
@@ -278,9 +269,8 @@ impl Shared {
         // Before the events: foreign code may wait for pending entries.
         drop(ticket);
         for (outcome, error) in events {
-            caught(|| {
-                crate::telemetry::warn!(what, outcome, error, "deferred free failed");
-            });
+            let what = what.clone();
+            crate::telemetry::warn!(what, outcome, error, "deferred free failed");
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::context::stream::StreamInner;
 use crate::driver::Api;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::settings;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
@@ -165,7 +166,7 @@ impl Runtime {
             .collect()
     }
 
-    /// Returns true if this process is a child made by `fork` after the runtime was opened, so that CUDA cannot be used through it
+    /// Returns true if this process is a child made by `fork` of a process that used CUDA, so that CUDA cannot be used
     /// ([`Error::Forked`]). Takes no lock and makes no CUDA call.
     ///
     /// ```
@@ -174,7 +175,7 @@ impl Runtime {
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     pub fn is_inherited(&self) -> bool {
-        self.api().origin.is_inherited()
+        fork::is_inherited()
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
@@ -265,7 +266,7 @@ impl Runtime {
     }
 
     fn devices_of_driver(&self) -> Result<&Devices> {
-        self.api().origin.check("cudaGetDeviceCount")?;
+        fork::check("cudaGetDeviceCount")?;
         if let Some(known) = self.inner.devices.get() {
             return Ok(known);
         }

@@ -11,6 +11,7 @@ use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::process_end::{self, Used};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
@@ -218,9 +219,7 @@ impl StreamInner {
         };
         last_event().unwrap_or_else(|error: Error| {
             let device = self.ordinal();
-            after_unlock(move || {
-                crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
-            });
+            crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
             match self.handle.is_own() {
                 true => Tombstone::Stream(Arc::clone(&self.handle)),
                 // Its owner may hold the list.
@@ -331,7 +330,7 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        if self.api().origin.is_over() {
+        if fork::is_over() {
             return;
         }
         // On a gated device the stream is queried, because the host may access memory of work that is not tracked.

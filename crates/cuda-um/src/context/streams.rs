@@ -6,6 +6,7 @@ use crate::context::stream::StreamInner;
 use crate::context::stream_handle::StreamHandle;
 use crate::driver::Api;
 use crate::error::Result;
+use crate::fork;
 use crate::sync::Mutex;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
@@ -98,7 +99,7 @@ impl Streams {
 
     /// Waits for all work of the device, including the work of other libraries.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        self.api.origin.check("cudaDeviceSynchronize")?;
+        fork::check("cudaDeviceSynchronize")?;
         let (streams, gone): (SmallVec<[_; 8]>, Vec<_>) = {
             let listed = self.listed.lock();
             let live = listed.iter().filter_map(|listed| listed.stream.upgrade());

@@ -2,7 +2,7 @@
 
 use crate::driver::mempool::SparePool;
 use crate::error::Result;
-use crate::fork::Origin;
+use crate::fork;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::sync::Arc;
@@ -11,8 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The function table of one runtime.
 pub(crate) struct Api {
     pub(super) table: Arc<sys::Table>,
-    /// The process that opened the runtime.
-    pub(crate) origin: Origin,
     /// The devices on which a stream was made. If such a device is later reported missing, it is lost.
     pub(super) worked: Mutex<Vec<u32>>,
     /// True if the driver has one device: it is current in every thread, so it need not be queried.
@@ -23,7 +21,7 @@ pub(crate) struct Api {
 
 impl Drop for Api {
     fn drop(&mut self) {
-        if !self.origin.is_over() {
+        if !fork::is_over() {
             self.destroy_spare_pools();
         }
     }
@@ -33,7 +31,6 @@ impl Api {
     pub(crate) fn new(table: Arc<sys::Table>) -> Arc<Self> {
         Arc::new(Self {
             table,
-            origin: Origin::here(),
             worked: Mutex::default(),
             has_one_device: AtomicBool::new(false),
             spare_pools: Mutex::default(),

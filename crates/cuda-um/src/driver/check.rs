@@ -2,6 +2,7 @@
 
 use crate::driver::api::Api;
 use crate::error::{Error, Result};
+use crate::fork;
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
@@ -69,7 +70,7 @@ impl Api {
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
-        self.origin.check(call)?;
+        fork::check(call)?;
         self.clear_last_error();
         // SAFETY: both functions accept any number and return a text that lives as long as the library.
         let (name, message) = unsafe {
@@ -115,7 +116,7 @@ impl Api {
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
-        self.origin.check(call)?;
+        fork::check(call)?;
         self.clear_last_error();
         let (mut name, mut message) = (std::ptr::null(), std::ptr::null());
         if let Ok(driver) = self.table.driver() {

@@ -3,8 +3,8 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
+use crate::fork;
 use crate::process_end::Calls;
-use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 
 /// Makes a device current until dropped. The drop makes the caller's device current again.
@@ -19,7 +19,7 @@ impl<'a> Current<'a> {
     /// Makes the device current for `call`, which is refused in a child made by `fork`.
     #[inline]
     pub(super) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
-        let calls = Calls::of(api.origin, call)?;
+        let calls = Calls::of(call)?;
         match api.has_one_device() {
             true => Ok(Self {
                 api,
@@ -84,7 +84,7 @@ impl Drop for Current<'_> {
 
 impl Current<'_> {
     fn restore(&self, before: i32) {
-        if self.api.origin.is_over() {
+        if fork::is_over() {
             return;
         }
         let restored = self.api.set_device(before);
@@ -94,10 +94,7 @@ impl Current<'_> {
             false => self.api.set_device(before),
         });
         if let Err(error) = restored {
-            // This call may be under a lock.
-            after_unlock(move || {
-                crate::telemetry::warn!(%error, "the caller's current device could not be restored");
-            });
+            crate::telemetry::warn!(%error, "the caller's current device could not be restored");
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::driver::check::text;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::process_end::{self, Calls, Used};
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
@@ -20,7 +21,7 @@ pub struct MemoryInfo {
 impl Api {
     /// Major and minor version; zeros if there is no driver.
     pub(crate) fn driver_version(&self) -> Result<sys::RuntimeVersion> {
-        let _calls = Calls::of(self.origin, "cudaDriverGetVersion")?;
+        let _calls = Calls::of("cudaDriverGetVersion")?;
         let mut version = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
@@ -35,19 +36,20 @@ impl Api {
     }
 
     pub(crate) fn device_count(&self) -> Result<usize> {
-        let _calls = Calls::of(self.origin, "cudaGetDeviceCount")?;
+        let _calls = Calls::of("cudaGetDeviceCount")?;
         let mut count = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
         self.check("cudaGetDeviceCount", code, None, || Subject::new("devices"))?;
         let count = usize::try_from(count).unwrap_or(0);
         self.has_devices(count);
+        fork::cuda_is_used();
         process_end::watch(Used::Driver);
         Ok(count)
     }
 
     pub(crate) fn attribute(&self, ordinal: u32, attribute: sys::cudaDeviceAttr) -> Result<i32> {
-        let _calls = Calls::of(self.origin, "cudaDeviceGetAttribute")?;
+        let _calls = Calls::of("cudaDeviceGetAttribute")?;
         let mut value = 0;
         // SAFETY: the pointer is valid for one write; an unknown attribute or device is an error.
         let code =
@@ -78,7 +80,7 @@ impl Api {
     }
 
     pub(crate) fn device_name(&self, ordinal: u32) -> Result<String> {
-        let _calls = Calls::of(self.origin, "cuDeviceGetName")?;
+        let _calls = Calls::of("cuDeviceGetName")?;
         let driver = self.driver()?;
         let mut device = Default::default();
         // SAFETY: the pointer is valid for one write.

@@ -3,7 +3,6 @@
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::Result;
-use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 use std::ptr::NonNull;
 
@@ -77,9 +76,7 @@ impl Api {
                 unsafe { (table.cudaMemPoolDestroy)(pool.raw) }
             });
             if let Err(error) = destroyed {
-                after_unlock(move || {
-                    crate::telemetry::warn!(device = ordinal, %error, "a memory pool could not be destroyed");
-                });
+                crate::telemetry::warn!(device = ordinal, %error, "a memory pool could not be destroyed");
             }
         }
     }

@@ -19,7 +19,7 @@ impl Api {
     /// The table of the driver's functions.
     pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
         // Check before the look-up: during the fork, another thread of the parent may have been in it.
-        let _calls = Calls::of(self.origin, "a function of the driver")?;
+        let _calls = Calls::of("a function of the driver")?;
         Ok(self.table.driver()?)
     }
 

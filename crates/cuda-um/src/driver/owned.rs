@@ -3,7 +3,7 @@
 use crate::driver::Api;
 use crate::driver::mempool::MemPool;
 use crate::error::Result;
-use crate::sync::after_unlock;
+use crate::fork;
 use cuda_um_sys as sys;
 use std::sync::Arc;
 
@@ -118,16 +118,13 @@ impl Owned<sys::cudaStream_t> {
 
 impl<H: Handle> Drop for Owned<H> {
     fn drop(&mut self) {
-        if self.is_kept || self.api.origin.is_over() {
+        if self.is_kept || fork::is_over() {
             return;
         }
         // SAFETY: the object is live, and no other value has the handle.
         if let Err(error) = unsafe { self.raw.destroy(&self.api, self.ordinal) } {
             let device = self.ordinal;
-            // The drop may run under a lock.
-            after_unlock(move || {
-                crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
-            });
+            crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
         }
     }
 }

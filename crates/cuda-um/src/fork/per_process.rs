@@ -40,11 +40,6 @@ impl<T: Send + Sync> PerProcess<T> {
         self.known().ok()
     }
 
-    /// Returns true if a parent used the value before it made this process by `fork`, and this process has not.
-    pub fn is_inherited(&self) -> bool {
-        matches!(self.known(), Err(before) if !before.is_null())
-    }
-
     /// The value; or the parent's, or null.
     fn known(&self) -> Result<&'static T, *mut Made<T>> {
         let current = self.current.load(Ordering::Acquire);
@@ -86,12 +81,12 @@ mod tests {
     #[test]
     fn a_child_has_its_own_value_and_the_parent_keeps_its() {
         static VALUE: PerProcess<AtomicUsize> = PerProcess::new(AtomicUsize::default);
-        assert!(VALUE.get_if_made().is_none() && !VALUE.is_inherited());
+        assert!(VALUE.get_if_made().is_none());
         VALUE.get().store(7, Ordering::Relaxed);
         let same: *const _ = VALUE.get();
         assert!(std::ptr::eq(same, VALUE.get()), "made once");
         as_child(|| {
-            assert!(VALUE.get_if_made().is_none() && VALUE.is_inherited());
+            assert!(VALUE.get_if_made().is_none());
             assert_eq!(VALUE.get().load(Ordering::Relaxed), 0);
             VALUE.get().store(8, Ordering::Relaxed);
             assert_eq!(VALUE.get().load(Ordering::Relaxed), 8);

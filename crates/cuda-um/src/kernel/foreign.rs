@@ -7,7 +7,6 @@ use crate::context::tracked::Part;
 use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
 use crate::process_end::Calls;
-use crate::sync::in_foreign_code;
 use cuda_um_sys::cudaStream_t;
 use std::ffi::c_void;
 use std::fmt;
@@ -123,12 +122,12 @@ impl Stream {
             };
             let started = Started::now(device);
             let result = enqueue_of(Work::Foreign, self, uses.parts(), || {
-                let _calls = Calls::of(self.inner().api().origin, NAME)?;
+                let _calls = Calls::of(NAME)?;
                 let work_of = ForeignWork {
                     stream: self.as_raw(),
                     parts: uses.parts(),
                 };
-                Ok(in_foreign_code(|| work(&work_of)))
+                Ok(work(&work_of))
             })?;
             let parts = uses.parts().iter().cloned();
             started.done(What::Launch(NAME), device, Some(self.inner()), parts);

@@ -8,7 +8,9 @@ use crate::error::{Error, Result};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::module::Kernel;
+use crate::telemetry::{self, Level};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +120,7 @@ impl Kernel {
         let shape = (config.grid, config.block, config.shared_bytes);
         device.capabilities().check_launch(shape)?;
         let started = Started::now(device);
-        let _span =
-            crate::telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
+        let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
         if let Some(parameters) = &self.parameters {
             arguments.check_sizes(&self.name, parameters)?;
         }
@@ -148,7 +149,11 @@ impl Kernel {
                 }
             },
         )?;
-        crate::telemetry::debug!(kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
+        if telemetry::is_enabled(Level::DEBUG) {
+            let kernel = Arc::clone(&self.name);
+            let LaunchConfig { grid, block, .. } = config;
+            telemetry::debug!(kernel = &*kernel, ?grid, ?block, "launch");
+        }
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use crate::context::device::Device;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::kernel::declared::Declared;
 use cuda_um_sys as sys;
 use std::ffi::{CString, c_void};
@@ -286,7 +287,7 @@ impl Drop for Loaded {
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
         // Otherwise the drop of the handle does nothing, either.
-        if !self.device.api().origin.is_over() {
+        if !fork::is_over() {
             let uses = self.in_flight.before(Access::Write);
             self.device.destroy_after(uses, raw);
         }

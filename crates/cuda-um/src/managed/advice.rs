@@ -7,6 +7,7 @@ use crate::context::observer::{self, Started, What};
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::managed::hint::HintOutcome;
 use crate::resource::cache::By;
 
@@ -47,7 +48,7 @@ impl<T> View<'_, T> {
     fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
         let (raw, bytes) = (self.raw, self.bytes());
         let device = raw.device();
-        device.api().origin.check("advise")?;
+        fork::check("advise")?;
         if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
             && location.is_numa()
         {
@@ -120,7 +121,8 @@ impl<T> View<'_, T> {
             None,
             [self.part(Access::Move)],
         );
-        crate::telemetry::debug!(buffer = raw.id(), range = ?self.elements(), ?advice, "advise");
+        let (buffer, range) = (raw.id(), self.elements());
+        crate::telemetry::debug!(buffer, ?range, ?advice, "advise");
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::kernel::argument::ReadArg;
 use crate::managed::by_ordinal::not_managed;
 use crate::managed::hint::HintOutcome;
@@ -175,7 +176,7 @@ impl<'a> PrefetchBatch<'a> {
 
     /// Returns the number of calls of the driver.
     pub(crate) fn enqueue(&self, location: Location, stream: &Stream) -> Result<usize> {
-        stream.inner().api().origin.check("prefetch")?;
+        fork::check("prefetch")?;
         let ours = |part: &Part<'_>| stream.runtime().is_same(part.raw.device().runtime());
         let stranger = match self.parts.iter().any(ours) {
             true => "a buffer of the batch",
@@ -208,7 +209,8 @@ impl<'a> PrefetchBatch<'a> {
         };
         if self.is_there(location, stream) {
             started.done(what(true), device, Some(stream.inner()), parts);
-            crate::telemetry::debug!(ranges = self.len(), %location, "prefetch of a batch elided");
+            let ranges = self.len();
+            crate::telemetry::debug!(ranges, %location, "prefetch of a batch elided");
             return Ok(0);
         }
         let ranges = self.merged();
@@ -236,7 +238,8 @@ impl<'a> PrefetchBatch<'a> {
         }
         enqueued?;
         let calls = if one_call { 1 } else { ranges.len() };
-        crate::telemetry::debug!(ranges = self.len(), calls, %location, "prefetch of a batch");
+        let ranges = self.len();
+        crate::telemetry::debug!(ranges, calls, %location, "prefetch of a batch");
         Ok(calls)
     }
 

@@ -10,6 +10,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
@@ -192,7 +193,7 @@ fn migrate<T>(
     let (raw, bytes) = (view.raw, view.bytes());
     let device = raw.device();
     // Check before the residency cache is read, which needs a lock but no CUDA call.
-    device.api().origin.check("prefetch")?;
+    fork::check("prefetch")?;
     if how != Migration::Shared {
         raw.check_write()?;
     }
@@ -214,7 +215,8 @@ fn migrate<T>(
         }
         let what = What::Prefetch { to, elided: true };
         started.done(what, device, Some(stream.inner()), [part]);
-        crate::telemetry::debug!(buffer = raw.id(), range = ?view.elements(), %location, "prefetch elided");
+        let (buffer, range) = (raw.id(), view.elements());
+        crate::telemetry::debug!(buffer, ?range, %location, "prefetch elided");
         return Ok(());
     }
     check_places(device, location, stream, "the stream")?;
@@ -234,7 +236,8 @@ fn migrate<T>(
     });
     record_move(raw, &bytes, location, stream, enqueued.is_ok());
     enqueued?;
-    crate::telemetry::debug!(buffer = raw.id(), range = ?view.elements(), parts = missing.len(), %location, discards, "prefetch");
+    let (buffer, range, parts) = (raw.id(), view.elements(), missing.len());
+    crate::telemetry::debug!(buffer, ?range, parts, %location, discards, "prefetch");
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use crate::buffer::unified::UnifiedBuffer;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::range;
 use crate::resource::cache::extent::Extent;
 use crate::resource::cache::{By, Place};
@@ -64,7 +65,7 @@ impl<T> UnifiedBuffer<T> {
     /// The errors of `cudaMemGetLocationInfo`.
     #[doc(alias = "cudaMemGetLocationInfo")]
     pub fn residency(&self) -> Result<Vec<Residency>> {
-        self.device().api().origin.check("residency")?;
+        fork::check("residency")?;
         if !self.raw.is_managed() {
             let all = 0..self.size_bytes();
             let location = Some(Location::Host);
@@ -118,7 +119,7 @@ impl<T> UnifiedBuffer<T> {
     /// Clears the residency cache of the buffer, so that the next prefetch calls the driver. Call it after other code used the buffer by
     /// its address. Does nothing in a child made by `fork`, which cannot prefetch.
     pub fn forget_residency(&self) {
-        if self.raw.is_managed() && !self.device().api().origin.is_inherited() {
+        if self.raw.is_managed() && !fork::is_inherited() {
             self.raw.cache.touched(By::Unknown);
         }
     }

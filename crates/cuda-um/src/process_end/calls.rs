@@ -6,7 +6,7 @@
 
 use super::may_call_beside;
 use crate::error::Result;
-use crate::fork::Origin;
+use crate::fork;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -67,19 +67,19 @@ impl Calls {
         may_call_beside(1).then_some(begun)
     }
 
-    /// Like [`Origin::check`], for one call.
+    /// Like [`fork::check`], for one call.
     ///
     /// # Errors
     ///
-    /// As for [`Origin::check`].
+    /// As for [`fork::check`].
     #[inline]
-    pub(crate) fn of(origin: Origin, call: &'static str) -> Result<Self> {
+    pub(crate) fn of(call: &'static str) -> Result<Self> {
         let begun = Self::count();
-        match origin.is_here_and_now() {
+        match fork::may_call() {
             true => Ok(begun),
             false => {
                 drop(begun);
-                origin.check(call)?;
+                fork::check(call)?;
                 Ok(Self::count())
             }
         }
@@ -173,7 +173,7 @@ pub(super) fn are_others_held() -> bool {
 
 /// A child made by `fork` has only the thread that called `fork`. Runs in the child before any other code, so it only writes atomics.
 #[cfg(all(unix, not(miri)))]
-pub(super) fn in_child() {
+pub(crate) fn in_child() {
     for slot in slots_of_others() {
         slot.held.store(0, Ordering::Relaxed);
         slot.is_taken.store(false, Ordering::Relaxed);

@@ -6,7 +6,7 @@
     reason = "calls CUPTI, and reads the records that it returns"
 )]
 
-use crate::fork::{Origin, PerProcess};
+use crate::fork;
 use crate::process_end::{self, Calls, Used};
 use crate::profile::counts::MigrationCounts;
 use crate::profile::{ProfileError, decode};
@@ -96,14 +96,18 @@ struct Sink {
     marks: u64,
 }
 
-static SINK: PerProcess<Mutex<Option<Sink>>> = PerProcess::new(Mutex::default);
+static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 /// Separate from the sink, which may be locked while CUPTI requests a buffer.
-static BUFFERS: PerProcess<Mutex<Buffers>> = PerProcess::new(Mutex::default);
+static BUFFERS: Mutex<Buffers> = Mutex::new(Buffers {
+    held: 0,
+    most: 0,
+    spare: Vec::new(),
+});
 
 /// The buffers for records. None is freed: on a GPU the heap was corrupted in 3 of 133 processes that freed them after a forced flush beside
 /// launches, and in none of 132 that kept them (docs/results/h100-cuda-13.0/exit.txt). CUPTI seems to complete records in buffers that it
 /// has returned.
-#[derive(Default)]
+#[cfg_attr(test, derive(Default))]
 struct Buffers {
     /// The number that CUPTI holds, and its limit.
     held: usize,
@@ -143,25 +147,22 @@ impl Buffers {
 /// A running collection into the process's sink. The drop ends it.
 pub(super) struct Collection {
     cupti: Arc<Cupti>,
-    origin: Origin,
 }
 
 impl Collection {
     /// Starts collecting. The caller ensures that the process has only one collection.
     pub(super) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
-        *SINK.get().lock() = Some(Sink {
+        *SINK.lock() = Some(Sink {
             cupti: Arc::clone(&cupti),
             keep,
             collected: Collected::default(),
             marked: 0..0,
             marks: 0,
         });
-        BUFFERS.get().lock().most = keep.buffers;
+        BUFFERS.lock().most = keep.buffers;
         // Its drop disables everything if CUPTI refuses a call below.
-        let origin = Origin::here();
-        let collection = Self { cupti, origin };
-        let _calls = Calls::begin();
-        collection.check("cuptiActivityEnable")?;
+        let collection = Self { cupti };
+        let _calls = Calls::of("cuptiActivityEnable").map_err(Box::new)?;
         let functions = &*collection.cupti;
         // SAFETY: both callbacks have the documented signatures, and live until the end of the program.
         check(functions, "cuptiActivityRegisterCallbacks", unsafe {
@@ -202,23 +203,13 @@ impl Collection {
         Ok(collection)
     }
 
-    /// Must be called before each call of CUPTI.
-    fn check(&self, call: &'static str) -> Result<(), ProfileError> {
-        Ok(self.origin.check(call).map_err(Box::new)?)
-    }
-
-    /// Returns the process that collects.
-    pub(super) fn origin(&self) -> Origin {
-        self.origin
-    }
-
     /// Returns the clock of the records.
     pub(super) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
-        let (cupti, origin) = (Arc::clone(&self.cupti), self.origin);
+        let cupti = Arc::clone(&self.cupti);
         move || {
             let mut now = 0;
             // The caller holds a lock, and stops after it.
-            let Ok(_calls) = Calls::of(origin, "cuptiGetTimestamp") else {
+            let Ok(_calls) = Calls::of("cuptiGetTimestamp") else {
                 return now;
             };
             // SAFETY: the address is valid for the call.
@@ -229,14 +220,13 @@ impl Collection {
 
     /// Reads the records that CUPTI has buffered.
     pub(super) fn flush(&self) -> Result<(), ProfileError> {
-        let _calls = Calls::begin();
-        self.check("cuptiActivityFlushAll")?;
+        let _calls = Calls::of("cuptiActivityFlushAll").map_err(Box::new)?;
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
         // SAFETY: no preconditions; CUPTI calls `completed` for each buffer.
         let code = unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
         // Only this query counts the records that CUPTI dropped before it had a buffer.
         let dropped = dropped(&self.cupti, std::ptr::null_mut(), 0);
-        if let Some(sink) = &mut *SINK.get().lock() {
+        if let Some(sink) = &mut *SINK.lock() {
             sink.collected.counts.dropped_records += dropped;
         }
         check(&self.cupti, "cuptiActivityFlushAll", code)
@@ -244,21 +234,21 @@ impl Collection {
 
     /// Counts later migrations to the host at these addresses as marks, and does not store their records.
     pub(super) fn mark(&self, addresses: Range<u64>) {
-        if let Some(sink) = &mut *SINK.get().lock() {
+        if let Some(sink) = &mut *SINK.lock() {
             (sink.marked, sink.marks) = (addresses, 0);
         }
     }
 
     /// Resets the number of marks to zero.
     pub(super) fn forget_marks(&self) {
-        if let Some(sink) = &mut *SINK.get().lock() {
+        if let Some(sink) = &mut *SINK.lock() {
             sink.marks = 0;
         }
     }
 
     /// Returns the number of marks since the last reset.
     pub(super) fn marks(&self) -> u64 {
-        SINK.get().lock().as_ref().map_or(0, |sink| sink.marks)
+        SINK.lock().as_ref().map_or(0, |sink| sink.marks)
     }
 
     /// Returns true for a real CUPTI, which delivers records late.
@@ -268,18 +258,17 @@ impl Collection {
 
     /// Returns the sums so far.
     pub(super) fn counts(&self) -> MigrationCounts {
-        let sink = SINK.get().lock();
+        let sink = SINK.lock();
         sink.as_ref()
             .map_or_else(MigrationCounts::default, |sink| sink.collected.counts)
     }
 
     /// Ends the collection and returns its records.
     pub(super) fn finish(self) -> Result<Collected, ProfileError> {
-        let _calls = Calls::begin();
-        self.check("cuptiActivityDisable")?;
+        let _calls = Calls::of("cuptiActivityDisable").map_err(Box::new)?;
         self.disable();
         self.flush()?;
-        let sink = SINK.get().lock().take();
+        let sink = SINK.lock().take();
         Ok(sink.map_or_else(Collected::default, |sink| sink.collected))
     }
 
@@ -293,7 +282,7 @@ impl Collection {
 
 impl Drop for Collection {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         let Some(_calls) = Calls::begin() else { return };
@@ -302,7 +291,7 @@ impl Drop for Collection {
         // SAFETY: no preconditions; the flush makes CUPTI return its buffers.
         unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
         // Dropped without the lock: the last handle of CUPTI may own a whole simulator.
-        let _sink = SINK.get().lock().take();
+        let _sink = SINK.lock().take();
     }
 }
 
@@ -338,7 +327,7 @@ fn dropped(cupti: &Cupti, context: *mut c_void, stream: u32) -> u64 {
 }
 
 unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
-    let memory = BUFFERS.get().lock().give();
+    let memory = BUFFERS.lock().give();
     // SAFETY: CUPTI passes three valid addresses; a null buffer of size 0 means that there is no memory.
     unsafe {
         *buffer = memory;
@@ -357,12 +346,12 @@ unsafe extern "C" fn completed(
     if buffer.is_null() {
         return;
     }
-    if let Some(sink) = &mut *SINK.get().lock() {
+    if let Some(sink) = &mut *SINK.lock() {
         // SAFETY: `requested` allocated the buffer, which has `valid` bytes of records.
         unsafe { sink.read(buffer, valid) };
         sink.collected.counts.dropped_records += dropped(&sink.cupti, context, stream);
     }
-    BUFFERS.get().lock().take_back(buffer);
+    BUFFERS.lock().take_back(buffer);
 }
 
 impl Sink {

@@ -56,7 +56,7 @@ impl Marker {
     /// Makes the page migrate to the host.
     fn migrate(&self, collection: &Collection) -> Result<()> {
         let device = self.page.device();
-        let _calls = Calls::of(device.api().origin, "a marker of the profiler")?;
+        let _calls = Calls::of("a marker of the profiler")?;
         let stream = device.default_stream()?;
         self.page.prefetch_on(device, &stream)?.require()?;
         stream.synchronize()?;

@@ -6,7 +6,6 @@ use crate::context::observer::{self, Observer, Token, What};
 use crate::context::stream::StreamInner;
 use crate::context::tracked::{Description, Part, SlabId, Tracked};
 use crate::driver::location::Location;
-use crate::fork::PerProcess;
 use crate::label::Label;
 use crate::profile::options::ProfileOptions;
 use crate::sync::Mutex;
@@ -15,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-static SESSION: PerProcess<Mutex<Option<Session>>> = PerProcess::new(Mutex::default);
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
 /// The clock of the records, in nanoseconds.
 pub(super) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -43,7 +42,7 @@ const OPEN: u64 = u64::MAX;
 pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
-    *SESSION.get().lock() = Some(Session {
+    *SESSION.lock() = Some(Session {
         number,
         driver,
         most: options.max_operations,
@@ -60,12 +59,12 @@ pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOpt
 /// Ends the session and returns it.
 pub(super) fn end() -> Option<Session> {
     observer::stop();
-    SESSION.get().lock().take()
+    SESSION.lock().take()
 }
 
 /// Calls `use_it` with the session, if there is one for the driver of this device.
 fn with<R>(device: &Device, use_it: impl FnOnce(&mut Session) -> R) -> Option<R> {
-    let mut session = SESSION.get().lock();
+    let mut session = SESSION.lock();
     let session = session.as_mut()?;
     Arc::ptr_eq(&session.driver, &device.state().driver).then(|| use_it(session))
 }
@@ -122,7 +121,7 @@ impl Observer for Collects {
     }
 
     fn host_ends(&self, token: Token) {
-        let mut session = SESSION.get().lock();
+        let mut session = SESSION.lock();
         // For a token of an earlier session, do nothing.
         if let Some(session) = session
             .as_mut()

@@ -20,7 +20,6 @@ use crate::resource::id;
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 use crate::resource::placement::Chosen;
-use crate::sync::{after_unlock, events_are_later};
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -181,23 +180,15 @@ impl Allocation {
                 self.device().ordinal(),
                 self.name_of_kind(),
             );
-            let event = move || {
-                crate::telemetry::debug!(
-                    buffer,
-                    bytes,
-                    device,
-                    kind,
-                    what = label.describe(bytes),
-                    site = label.site.map(tracing::field::display),
-                    "allocate"
-                );
-            };
-            match label.site {
-                Some(_) if !events_are_later() => event(),
-                // A pool allocates its slabs under a lock, as a crate above does its buffers.
-                _ if crate::telemetry::has_subscriber() => after_unlock(event),
-                _ => {}
-            }
+            crate::telemetry::debug!(
+                buffer,
+                bytes,
+                device,
+                kind,
+                what = label.describe(bytes),
+                site = label.site.map(tracing::field::display),
+                "allocate"
+            );
             observer::made(&self);
         }
         self

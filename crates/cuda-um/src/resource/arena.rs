@@ -4,6 +4,7 @@
 use crate::context::device::Device;
 use crate::context::tracker::InFlight;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
@@ -239,7 +240,7 @@ impl Drop for Memory {
         let Some(slab) = self.slab.take() else {
             return;
         };
-        if self.device.api().origin.is_inherited() {
+        if fork::is_inherited() {
             return drop(slab);
         }
         let slots = std::mem::take(&mut *self.slots.lock());

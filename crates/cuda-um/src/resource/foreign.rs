@@ -5,6 +5,7 @@ use crate::context::device::Device;
 use crate::context::foreign_owner::ForeignOwner;
 use crate::driver::foreign::PointerProperties;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
@@ -44,9 +45,8 @@ impl Foreign {
         device: &Device,
         owner: impl Send + 'static,
     ) -> Result<Allocation> {
-        let api = device.api();
-        let owner = ForeignOwner::new(owner, api.origin);
-        api.origin.check("from_foreign")?;
+        let owner = ForeignOwner::new(owner);
+        fork::check("from_foreign")?;
         let found = self.check(device)?;
         let address = Address {
             device: found.on_device,

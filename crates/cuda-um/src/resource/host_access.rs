@@ -3,6 +3,7 @@
 use crate::context::exclusion::Closed;
 use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
 
@@ -32,7 +33,7 @@ impl<'a> HostAccess<'a> {
 impl Drop for HostAccess<'_> {
     fn drop(&mut self) {
         if let Some(raw) = self.held
-            && !raw.device().api().origin.is_inherited()
+            && !fork::is_inherited()
         {
             raw.cache.let_go();
         }
@@ -49,7 +50,7 @@ impl Allocation {
 
     /// Waits until the host may access the memory. It may do so while the result is live and no new work is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
-        self.device().api().origin.check("access by the host")?;
+        fork::check("access by the host")?;
         self.check_access(access)?;
         let _span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
         let closed = self
@@ -61,18 +62,14 @@ impl Allocation {
             .iter()
             .try_for_each(Use::wait)?;
         self.in_flight.prune();
-        crate::telemetry::debug!(
-            buffer = self.id(),
-            bytes = self.bytes(),
-            ?access,
-            "host guard"
-        );
+        let (buffer, bytes) = (self.id(), self.bytes());
+        crate::telemetry::debug!(buffer, bytes, ?access, "host guard");
         Ok(HostAccess::begin(self, access, closed))
     }
 
     /// Like [`wait_for_host`](Self::wait_for_host), without waiting: returns [`Error::Busy`] if a wait is needed.
     pub(crate) fn try_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
-        self.device().api().origin.check("access by the host")?;
+        fork::check("access by the host")?;
         self.check_access(access)?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
@@ -90,12 +87,8 @@ impl Allocation {
             .map(|gate| gate.try_close(self.title()))
             .transpose()?;
         self.in_flight.prune();
-        crate::telemetry::debug!(
-            buffer = self.id(),
-            bytes = self.bytes(),
-            ?access,
-            "host guard"
-        );
+        let (buffer, bytes) = (self.id(), self.bytes());
+        crate::telemetry::debug!(buffer, bytes, ?access, "host guard");
         Ok(HostAccess::begin(self, access, closed))
     }
 }

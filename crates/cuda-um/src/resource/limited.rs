@@ -4,6 +4,7 @@
 use crate::context::device::Device;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
@@ -91,7 +92,7 @@ impl LimitedMemory {
 
     /// The current statistics. In a child made by `fork`, all zeros.
     pub fn stats(&self) -> MemoryStats {
-        match self.device().api().origin.is_inherited() {
+        match fork::is_inherited() {
             true => MemoryStats::default(),
             false => self.inner.state.lock().stats,
         }

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
-use crate::sync::after_unlock;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::Any;
 use std::ops::Range;
@@ -116,9 +115,7 @@ impl Released<'_> {
             // SAFETY: guaranteed by the caller; the reclaim thread has waited for all work.
             release: Box::new(move || unsafe { owner.free(&block) }.map(drop)),
         });
-        after_unlock(move || {
-            crate::telemetry::debug!(buffer, bytes, "free later");
-        });
+        crate::telemetry::debug!(buffer, bytes, "free later");
     }
 
     /// Frees the memory, and logs an error: of the free, or of an earlier wait.
@@ -130,13 +127,9 @@ impl Released<'_> {
         // SAFETY: guaranteed by the caller.
         let freed = unsafe { self.owner.free(&self.block) };
         let (buffer, bytes) = (self.buffer, self.block.bytes);
-        // A pool drops its slabs under a lock.
-        let outcome = waited.and(freed.map(drop));
-        after_unlock(move || {
-            crate::telemetry::debug!(buffer, bytes, "free");
-            if let Err(error) = outcome {
-                crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
-            }
-        });
+        crate::telemetry::debug!(buffer, bytes, "free");
+        if let Err(error) = waited.and(freed) {
+            crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! Foreign code (subscribers of `tracing`, closures, wakers, destructors of panic payloads) may call the library, or wait for a thread that
 //! does. If the thread held a lock of the library, it would deadlock. Therefore:
 //!
-//! - Foreign code is called without locks; in debug builds, [`assert_no_lock_held`] panics otherwise.
-//! - An event sent by code whose caller may hold a lock goes through [`after_unlock`].
+//! - Events of `tracing` and drops of foreign values go through [`after_unlock`].
+//! - Closures are called without locks; in debug builds, [`assert_no_lock_held`] panics otherwise.
 //! - A crate above that calls the library under a lock of its own has an [`EventsLater`] meanwhile.
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
@@ -17,8 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 thread_local! {
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static TURNS: Cell<usize> = const { Cell::new(0) };
-    /// The number of turns in which foreign code runs.
-    static LENT_TURNS: Cell<usize> = const { Cell::new(0) };
     /// The number of live `EventsLater`.
     static LATER: Cell<usize> = const { Cell::new(0) };
     /// The number of this thread; 0 before its first use.
@@ -73,8 +71,8 @@ impl Drop for Turn {
     }
 }
 
-/// While this lives, the library calls no subscriber of `tracing` on this thread: it sends the events of allocations, frees, copies and fills
-/// when this is dropped, and no others. For crates that call the library under a lock of their own: drop this after the lock.
+/// While this lives, the library calls no subscriber of `tracing` on this thread: it sends the events when this is dropped, and no spans. For
+/// crates that call the library under a lock of their own: drop this after the lock.
 #[derive(Debug)]
 pub struct EventsLater {
     _on_this_thread: PhantomData<*const ()>,
@@ -98,28 +96,9 @@ impl Drop for EventsLater {
     }
 }
 
-/// Returns true if events of this thread are put off by the crate above.
-pub(crate) fn events_are_later() -> bool {
-    LATER.with(Cell::get) > 0
-}
-
 /// Returns true if this thread has a turn at the gate.
 pub(crate) fn has_turn() -> bool {
     TURNS.with(Cell::get) > 0
-}
-
-/// Runs the closure of a caller that enqueues work, which is foreign code that may run in a turn: it may call the library, whose host guards of
-/// managed memory are refused in a turn.
-pub(crate) fn in_foreign_code<R>(work: impl FnOnce() -> R) -> R {
-    struct Restore(usize);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            LENT_TURNS.with(|lent| lent.set(self.0));
-        }
-    }
-    let turns = TURNS.with(Cell::get);
-    let _restore = Restore(LENT_TURNS.with(|lent| lent.replace(turns)));
-    work()
 }
 
 /// Returns a number that no other thread of the process has, also no later one.
@@ -133,8 +112,10 @@ pub(crate) fn this_thread() -> u64 {
     })
 }
 
-fn is_free() -> bool {
-    LOCKS.with(Cell::get) == 0 && TURNS.with(Cell::get) == 0 && !events_are_later()
+/// Returns true if this thread holds no lock, no turn and no [`EventsLater`].
+pub(crate) fn is_free() -> bool {
+    let counts = [&LOCKS, &TURNS, &LATER];
+    counts.iter().all(|count| count.with(Cell::get) == 0)
 }
 
 /// Runs `event` as soon as this thread holds no lock, no turn and no [`EventsLater`]: now, if it holds none. A panic in `event` is caught.
@@ -187,10 +168,10 @@ pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
 #[track_caller]
 pub(crate) fn assert_no_lock_held(before: &str) {
     if cfg!(debug_assertions) && !std::thread::panicking() {
-        let (locks, turns) = (LOCKS.with(Cell::get), TURNS.with(Cell::get));
-        assert!(
-            locks == 0 && turns == LENT_TURNS.with(Cell::get),
-            "{before}: this thread holds {locks} lock(s) of the library and {turns} turn(s) at the gate"
+        let locks = LOCKS.with(Cell::get);
+        assert_eq!(
+            locks, 0,
+            "{before}: this thread holds lock(s) of the library"
         );
     }
 }
@@ -256,9 +237,9 @@ mod tests {
         after_unlock(move || also.set(also.get() + 1));
         drop(guard);
         drop(EventsLater::begin());
-        assert!(events_are_later() && said.get() == 0);
+        assert!(!is_free() && said.get() == 0);
         drop(outer);
-        assert!(!events_are_later() && said.get() == 1);
+        assert!(is_free() && said.get() == 1);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use cuda_um::fork;
 use cuda_um::profile::{MigrationCounter, MigrationCounts, Trace};
 
 use super::CudaBackend;
-use crate::error::{CudaError, Result};
+use crate::error::Result;
 
 impl CudaBackend {
     /// Starts counting migrations and page faults, for [`migration_counts`](Self::migration_counts). The simulator always counts. On a
@@ -16,10 +17,7 @@ impl CudaBackend {
     /// [`CudaError::Other`](crate::CudaError::Other) with a [`ProfileError`](cuda_um::profile::ProfileError) if CUPTI does not count. The backend still works.
     #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
     pub fn start_counting(&self) -> Result<()> {
-        if self.is_inherited() {
-            let call = "start_counting";
-            return Err(CudaError::Forked { call });
-        }
+        fork::check("start_counting")?;
         // The counter starts, counts and stops without the lock, because a subscriber of `tracing` may read the counts meanwhile.
         if self.is_simulated() || self.counter.lock().is_some() {
             return Ok(());
@@ -36,15 +34,10 @@ impl CudaBackend {
     /// Stops the counting that [`start_counting`](Self::start_counting) started on a GPU, which costs a little time. Does nothing in a
     /// child made by `fork`: the parent counts.
     pub fn stop_counting(&self) {
-        if !self.is_inherited() {
+        if !fork::is_inherited() {
             let counter = self.counter.lock().take();
             drop(counter);
         }
-    }
-
-    /// Whether this process is a child made by `fork`, in which locks of the parent may stay locked.
-    fn is_inherited(&self) -> bool {
-        self.device.runtime().is_inherited()
     }
 
     /// Migrations and page faults of all devices of the runtime: on a GPU since [`start_counting`](Self::start_counting), on the
@@ -54,7 +47,7 @@ impl CudaBackend {
     /// Work that the device has not done yet is not counted yet: call [`synchronize`](Self::synchronize) first.
     #[must_use]
     pub fn migration_counts(&self) -> Option<MigrationCounts> {
-        if self.is_inherited() {
+        if fork::is_inherited() {
             return None;
         }
         let counter = self.counter.lock().clone();

@@ -1,8 +1,7 @@
 //! Counts of launches, which their kernels add up on the device.
 
 use crate::error::Result;
-use crate::workspace::refuse_child;
-use cuda_um::{Device, DeviceBuffer};
+use cuda_um::{Device, DeviceBuffer, fork};
 use cuda_um_locks::Mutex;
 
 /// Fallback queries, candidates and exact scores.
@@ -51,7 +50,7 @@ impl Sums {
 
     /// Counts that no other launch uses now.
     pub fn hold(&self) -> Result<HeldSums<'_>> {
-        refuse_child(&self.device)?;
+        fork::check("a launch")?;
         let count = self.slots.lock().len();
         if let Some(held) = (0..count).find_map(|slot| self.take(slot).ok()) {
             return Ok(held);
@@ -82,7 +81,7 @@ impl Sums {
 
     /// The sum over all launches, without those that are being enqueued now. Waits for the launches.
     pub fn total(&self) -> Result<Known> {
-        refuse_child(&self.device)?;
+        fork::check("a launch")?;
         let count = self.slots.lock().len();
         let mut total = Known::default();
         for slot in 0..count {

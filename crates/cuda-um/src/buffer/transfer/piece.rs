@@ -216,9 +216,7 @@ impl Piece {
                 Some(piece)
             }
             Err(error) => {
-                after_unlock(move || {
-                    crate::telemetry::warn!(%error, "no pinned memory for small copies: the driver copies by itself");
-                });
+                crate::telemetry::warn!(%error, "no pinned memory for small copies: the driver copies by itself");
                 None
             }
         }

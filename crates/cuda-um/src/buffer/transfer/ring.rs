@@ -9,8 +9,8 @@ use crate::context::spin::Spin;
 use crate::context::stream::StreamInner;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, after_unlock};
 use std::ops::{Deref, DerefMut};
 
 /// The chunks of all threads, and the threads.
@@ -133,9 +133,7 @@ impl Lane {
                 Ok(chunk) => self.chunks.push(chunk),
                 Err(error) if self.chunks.is_empty() => return Err(error),
                 Err(error) => {
-                    after_unlock(move || {
-                        crate::telemetry::debug!(%error, "copies are staged through one chunk: the second could not be allocated");
-                    });
+                    crate::telemetry::debug!(%error, "copies are staged through one chunk: the second could not be allocated");
                     break;
                 }
             }

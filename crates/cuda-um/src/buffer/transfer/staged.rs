@@ -10,8 +10,8 @@ use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Mutex, after_unlock};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -54,9 +54,7 @@ pub(crate) unsafe fn copy(
     for thread in 0..threads {
         match ring.lane(thread).prepare(device, chunks) {
             Err(error) if thread == 0 => {
-                after_unlock(move || {
-                    crate::telemetry::warn!(%error, "no pinned memory to stage copies: the driver copies by itself");
-                });
+                crate::telemetry::warn!(%error, "no pinned memory to stage copies: the driver copies by itself");
                 return None;
             }
             // That thread leaves its pieces to the others.

@@ -4,7 +4,7 @@
 use crate::context::device::DeviceState;
 use crate::driver::Api;
 use crate::error::{Error, Result};
-use crate::sync::after_unlock;
+use crate::fork;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl StagingMemory {
 
     /// Returns true if the memory is neither used nor freed: in a child made by `fork`, and on threads that the end of the process stops.
     pub(super) fn is_over(&self) -> bool {
-        self.api.origin.is_over()
+        fork::is_over()
     }
 
     /// Waits for all work of the device, and returns the error of the wait.
@@ -49,15 +49,11 @@ impl StagingMemory {
         // The event may have failed, and not the copies. In a broken context nothing runs, and freeing fails as well.
         let is_over = error.is_sticky() || self.wait_for_all().is_ok();
         if is_over {
-            after_unlock(move || {
-                crate::telemetry::debug!(%error, "pinned memory for staging whose copies could not be waited for");
-            });
+            crate::telemetry::debug!(%error, "pinned memory for staging whose copies could not be waited for");
             return;
         }
         self.is_kept = true;
-        after_unlock(move || {
-            crate::telemetry::warn!(%error, "pinned memory is leaked: the wait for its copies failed");
-        });
+        crate::telemetry::warn!(%error, "pinned memory is leaked: the wait for its copies failed");
     }
 }
 
@@ -68,9 +64,7 @@ impl Drop for StagingMemory {
         }
         // SAFETY: this value owns the memory; its owner waited for the copies that use it.
         if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
-            after_unlock(move || {
-                crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
-            });
+            crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::piece::Pieces;
 use crate::buffer::transfer::ring::Ring;
 use crate::context::device::DeviceState;
-use crate::fork::Origin;
+use crate::fork;
 use crate::sync::{Mutex, after_unlock};
 use std::ops::Deref;
 
@@ -34,7 +34,6 @@ pub(super) struct RingTurn<'a> {
     ring: Option<Ring>,
     /// The value of `changes` when the ring was taken.
     changes: u64,
-    origin: Origin,
 }
 
 impl Transfers {
@@ -78,7 +77,6 @@ impl Transfers {
             transfers: self,
             ring: Some(ring.unwrap_or_else(|| Ring::new(state.options))),
             changes: state.changes,
-            origin: Origin::here(),
         })
     }
 }
@@ -96,7 +94,7 @@ impl Deref for RingTurn<'_> {
 impl Drop for RingTurn<'_> {
     fn drop(&mut self) {
         // In a child made by `fork` in a closure, a thread that exists only in the parent may hold the lock for ever.
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         let mut state = self.transfers.state.lock();

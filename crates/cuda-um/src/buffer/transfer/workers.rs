@@ -6,11 +6,11 @@
 //! work, so that the next copy of a series finds it at once.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
-use crate::fork::Origin;
+use crate::fork;
 use crate::process_end::{self, Calls};
 use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
-use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn, spin_until};
+use crate::sync::{Condvar, Mutex, Turn, has_turn, spin_until};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -23,7 +23,6 @@ const AWAKE: Duration = Duration::from_micros(200);
 /// Helper threads, which start with the first work that is large enough for them.
 pub(super) struct Workers {
     shared: Arc<Shared>,
-    origin: Origin,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -74,7 +73,6 @@ impl Workers {
     pub(super) fn new() -> Self {
         Self {
             shared: Arc::default(),
-            origin: Origin::here(),
             threads: Mutex::default(),
         }
     }
@@ -145,9 +143,7 @@ impl Workers {
             match thread.spawn(move || shared.help()) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    after_unlock(move || {
-                        crate::telemetry::warn!(%error, "copies have fewer threads");
-                    });
+                    crate::telemetry::warn!(%error, "copies have fewer threads");
                     break;
                 }
             }
@@ -228,7 +224,7 @@ impl Drop for Leave<'_> {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
+        if fork::is_inherited() {
             // The threads do not exist in this process.
             std::mem::take(self.threads.get_mut())
                 .into_iter()

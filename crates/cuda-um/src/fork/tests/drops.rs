@@ -1,4 +1,4 @@
-//! Each type with its own `Drop`, dropped by a child.
+//! Each type whose `Drop` calls CUDA or takes a lock, dropped by a child.
 
 use crate::context::event::RawEvent;
 use crate::context::tracker::Access;
@@ -12,97 +12,9 @@ use crate::{
     resource::{DeviceArena, DriverPool},
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Every `impl Drop` of the sources, with the test that fails if the drop no longer checks for a child; or `-` and the reason for which no
-/// check is needed.
-const DROPS: &str = "
-auto.rs AutoPrefetch: an_automatic_prefetch
-auto/session.rs Session: an_automatic_prefetch
-auto/state.rs Clock: - forgets or drops a closure of the program, and calls no CUDA
-driver/current.rs Current: - lives for the time of one call, which a child does not begin
-context/driver_state.rs ManagedBytes: - lives for the time of one allocation, which a child does not begin
-context/exclusion.rs Closed: host_guards_that_hold_the_gate
-context/exclusion.rs Enqueue: - lives while work is enqueued, which a child does not begin
-context/enqueue.rs RecordUses: - lives while work is enqueued, which a child does not begin
-buffer/export.rs Exported: exports
-context/foreign_owner.rs ForeignOwner: owners_of_other_libraries
-context/foreign_owner.rs Value: - dropped by its owner, which checks
-buffer/guard.rs CopyMut: - writes a copy back through a buffer, which checks
-buffer/owned.rs HostOwned: - drops a guard and a buffer, which check
-buffer/owned.rs HostOwnedMut: - drops a guard and a buffer, which check
-buffer/owned.rs Owner: - drops a buffer, which checks
-buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
-resource/host_access.rs HostAccess: host_guards_that_hold_the_gate
-resource/allocation/release.rs Allocation: buffers_of_every_kind
-context/drain.rs ToItsEnd: - lives for the time of one wait, which a child does not begin
-kernel/module.rs Loaded: modules
-context/observer.rs HostUse: profiles::a_profiler_and_a_counter
-resource/arena.rs Memory: arenas
-resource/pool/driver.rs Driver: a_pool_of_the_driver
-resource/pool/heap.rs Heap: - leaks
-resource/pool/shared.rs Shared: pools_of_slabs
-profile.rs Profiler: profiles::a_profiler_and_a_counter
-profile.rs Running: - clears a flag of the process that set it
-profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
-process_end/calls.rs Calls: - lives for the time of one call; a child clears the counts of the parent's other threads
-process_end/calls.rs Leave: - only atomics
-context/reclaim.rs Reclaim: the_runtime_itself
-context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
-context/stream.rs StreamInner: streams
-driver/api.rs Api: the_runtime_itself
-driver/owned.rs Owned: events, modules, streams_that_left_no_event
-sync/held.rs EventsLater: - counts for the child's own thread
-sync/held.rs Held: - counts for the child's own thread
-sync/held.rs Turn: - counts for the child's own thread
-telemetry.rs Entered: - lives for the time of one call, which a child does not begin
-unblock.rs Task: - drops a result, which checks
-buffer/transfer/piece.rs Piece: the_ring_and_its_threads
-buffer/transfer/piece.rs PieceTurn: - lives while a copy is staged, which a child does not begin
-buffer/transfer/ring.rs Chunk: chunks_that_copies_may_use
-buffer/transfer/ring.rs LaneTurn: - lives while a copy is staged, which a child does not begin
-buffer/transfer/staged.rs FinishOnPanic: - lives while a copy is staged, which a child does not begin
-buffer/transfer/staged.rs StopOthers: - sets a flag of the copy
-buffer/transfer/staging_memory.rs StagingMemory: the_ring_and_its_threads
-buffer/transfer/transfers.rs RingTurn: - lives while a copy is staged, which a child does not begin
-buffer/transfer/workers.rs Leave: - lives on a thread that helps, which a child does not have
-buffer/transfer/workers.rs Workers: the_ring_and_its_threads
-unblock.rs Contained: - drops a waker, which is not the library's
-";
-
-#[test]
-fn every_drop_is_here() {
-    fn find(folder: &Path, root: &Path, found: &mut BTreeSet<String>) {
-        for entry in std::fs::read_dir(folder).unwrap().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                find(&path, root, found);
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap();
-            // The formatted form, outside of tests.
-            let heads = text.lines().filter(|line| line.starts_with("impl"));
-            for (_, of) in heads.filter_map(|line| line.split_once("Drop for ")) {
-                let name = of.split(['<', ' ']).next().unwrap();
-                let file = path.strip_prefix(root).unwrap().display();
-                found.insert(format!("{file} {name}"));
-            }
-        }
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    if !root.exists() {
-        return eprintln!("NOT RUN: the sources are not on this machine");
-    }
-    let mut found = BTreeSet::new();
-    find(&root, &root, &mut found);
-    let listed = DROPS.lines().filter_map(|row| row.split_once(": "));
-    let listed: BTreeSet<_> = listed.map(|(row, _)| row.to_owned()).collect();
-    assert_eq!(found, listed);
-}
 
 fn options() -> PoolOptions {
     PoolOptions::default().slab_bytes(4 << 20)
@@ -119,7 +31,7 @@ fn an_automatic_prefetch() {
     gone_without_a_trace(&sim, auto);
     // The parent's session continues.
     buffer.fill_on(1, &stream).unwrap();
-    assert_eq!(crate::auto::end(device.api().origin).events, 2);
+    assert_eq!(crate::auto::end().events, 2);
     // That of a handle that was forgotten.
     std::mem::forget(AutoPrefetch::start(&device).unwrap());
     gone_without_a_trace(&sim, crate::auto::taken());

@@ -74,18 +74,6 @@ fn of_runtimes_and_devices() {
 }
 
 #[test]
-fn the_cost_model_while_another_thread_sets_it() {
-    let (sim, device, _stream) = simulated(Gpu::H200);
-    let mut model = (*device.cost_model()).clone();
-    model.source = "mine".to_owned();
-    device.set_cost_model(model).unwrap();
-    let source = || without_cuda(&sim, || device.cost_model().source.clone());
-    assert_eq!(source(), "mine");
-    let _held = device.state().hold_cost();
-    assert_ne!(source(), "mine", "the built-in one, without waiting");
-}
-
-#[test]
 fn of_buffers() {
     each_device(|sim, device, stream| {
         let mut managed = UnifiedBuffer::from_slice(device, &[7u32; 1000]).unwrap();

@@ -6,6 +6,7 @@ use crate::context::observer;
 use crate::context::reclaim::Deferred;
 use crate::context::tracker::Access;
 use crate::error::Result;
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Released};
@@ -14,7 +15,7 @@ use std::ptr::NonNull;
 impl Allocation {
     /// Waits for the uses of the memory, frees it, and returns the object that it held.
     pub(crate) fn close(mut self) -> Result<Held> {
-        self.device().api().origin.check("close")?;
+        fork::check("close")?;
         let uses = self.in_flight.before(Access::Write);
         // From here on the memory is leaked, unless `free` is reached.
         self.is_owned = false;
@@ -31,7 +32,8 @@ impl Allocation {
         let block = self.block_now();
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
         let freed = unsafe { self.owner.free(&block) };
-        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");
+        let (buffer, bytes) = (self.id, self.bytes());
+        crate::telemetry::debug!(buffer, bytes, "free");
         waited.and(freed)
     }
 
@@ -67,7 +69,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.device().api().origin.is_inherited() {
+        if fork::is_inherited() {
             return;
         }
         // From here on the memory is leaked, unless `release` is reached, even if a panic unwinds.
@@ -75,7 +77,7 @@ impl Drop for Allocation {
             return;
         }
         // Borrowed memory is waited for: the thread stops in the wait.
-        if self.device().api().origin.is_over() && !self.owner.is_borrowed() {
+        if fork::is_over() && !self.owner.is_borrowed() {
             return;
         }
         let waited = self.owner.is_borrowed().then(|| {

@@ -2,6 +2,7 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
@@ -154,7 +155,7 @@ impl Device {
     /// [`Error::NotSupported`] without managed memory, and the errors of `cudaMemGetInfo`; [`Error::InvalidArgument`] if the environment
     /// variable `CUDA_UM_POOLS` is neither `on` nor `off`.
     pub fn pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
-        self.api().origin.check("the default pool")?;
+        fork::check("the default pool")?;
         let pool = self.default_pools(|pools| pools.get(self, kind).map(Option::<&Pool>::cloned));
         pool.unwrap_or(Ok(None))
     }
@@ -186,7 +187,7 @@ impl Device {
         kind: MemoryKind,
         options: impl Into<Option<PoolOptions>>,
     ) -> Result<()> {
-        self.api().origin.check("set_pool_options")?;
+        fork::check("set_pool_options")?;
         let options = options.into();
         let made = options.map(|options| Pool::new(self, kind, options));
         let made = made.transpose()?;

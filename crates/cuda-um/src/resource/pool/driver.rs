@@ -9,6 +9,7 @@ use crate::context::tracker::{Access, Finished, InFlight, Use};
 use crate::driver::mempool::MemPool;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription};
@@ -341,7 +342,7 @@ impl Drop for Driver {
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
         // Then the drop of the handle does nothing, either.
-        if self.device.api().origin.is_over() {
+        if fork::is_over() {
             return;
         }
         let stream = Arc::clone(self.stream.inner());

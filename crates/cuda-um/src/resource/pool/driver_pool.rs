@@ -2,6 +2,7 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
@@ -80,7 +81,7 @@ impl DriverPool {
     #[doc(alias = "cudaMemPoolCreate")]
     #[doc(alias = "cudaMemAllocationTypeManaged")]
     pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
-        device.api().origin.check("cudaMemPoolCreate")?;
+        fork::check("cudaMemPoolCreate")?;
         options.check()?;
         check(device, kind)?;
         Ok(Self {

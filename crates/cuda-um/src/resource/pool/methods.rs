@@ -11,7 +11,7 @@ macro_rules! pool_methods {
             /// ([`Runtime::reclaim`](crate::Runtime::reclaim) waits for slabs of that kind), or stays in the driver's pool.
             #[doc(alias = "cudaMemPoolTrimTo")]
             pub fn trim(&self) -> usize {
-                match self.device().api().origin.is_inherited() {
+                match $crate::fork::is_inherited() {
                     true => 0,
                     false => self.memory().trim(),
                 }
@@ -19,7 +19,7 @@ macro_rules! pool_methods {
 
             /// The current statistics of the pool. In a child made by `fork`, all zeros.
             pub fn stats(&self) -> $crate::resource::PoolStats {
-                match self.device().api().origin.is_inherited() {
+                match $crate::fork::is_inherited() {
                     true => $crate::resource::PoolStats::default(),
                     false => self.memory().stats(),
                 }

@@ -2,6 +2,7 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
@@ -353,7 +354,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.device().api().origin.is_over() {
+        if fork::is_over() {
             return;
         }
         // No handle and no buffer is live, so every block is free and every slab is empty.

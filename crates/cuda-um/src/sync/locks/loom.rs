@@ -81,10 +81,6 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.0.try_read().ok()
-    }
-
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
