@@ -29,9 +29,6 @@ struct Panel<'a> {
 }
 
 /// The plot as text; `None` if none of its measurements has more than one size.
-///
-/// # Errors
-/// It cannot be drawn.
 pub fn svg(report: &Report) -> Result<Option<String>> {
     let find = |(name, title)| {
         let measurement = report.measurements.iter().find(|one| one.name == name)?;

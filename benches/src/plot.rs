@@ -8,9 +8,6 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (960, 540);
 
 /// The plot as text; `None` if nothing was measured.
-///
-/// # Errors
-/// It cannot be drawn.
 pub fn svg(measurement: &MeasurementReport, subtitle: &str) -> Result<Option<String>> {
     let cases: Vec<&CaseReport> = measurement
         .cases
