@@ -7,7 +7,7 @@ use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
 use cuda_um_plan::{Plan, PlanBudget, Program};
 use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
-use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto, svg};
+use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use um_benches::replay::{Change, Replay};
 use um_examples::{npy, texts};
@@ -145,7 +145,6 @@ pub fn trace(bytes: &[u8]) {
         }
     }
     assert!(html(&trace, &report).ends_with("</html>\n"));
-    assert!(svg(&trace, &report).ends_with("</svg>\n"));
     let events = perfetto(&trace);
     assert!(events.starts_with('{') && events.ends_with('}'));
     if let Ok(program) = Program::from_trace(&trace, ..) {

@@ -35,10 +35,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "um-conformance--um_conformance",
         "compares records; needs no GPU",
     ),
-    (
-        "cpu_reference_vs_numpy",
-        "compares CPU with CPU; needs no GPU",
-    ),
 ];
 
 /// Features of the bundled binaries.
