@@ -84,9 +84,6 @@ impl Bench {
     }
 
     /// Opens the GPU, or the simulator.
-    ///
-    /// # Errors
-    /// There is no GPU, or CUDA reports an error.
     pub fn open(simulated: bool, settings: Settings) -> Result<Self> {
         let (table, clock) = if simulated {
             um_kernels::sim::register();

@@ -43,10 +43,6 @@ const STEPS: &[(&str, Step)] = &[
 ];
 
 /// Measures on device 0 with the given table of CUDA's functions; `tell` gets the name of each step.
-///
-/// # Errors
-/// There is no device, CUDA reports an error, or a copy has a wrong result. A single value that makes no sense is a note, not
-/// an error.
 pub fn calibrate(
     table: &Arc<Table>,
     clock: Clock,

@@ -36,9 +36,6 @@ impl Clock {
     }
 
     /// The time of `work`.
-    ///
-    /// # Errors
-    /// The error of `work`.
     pub fn time(&self, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
         let start = self.now();
         work()?;
@@ -46,9 +43,6 @@ impl Clock {
     }
 
     /// The average time of `work` over `repeats` runs in a row.
-    ///
-    /// # Errors
-    /// The first error of `work`.
     pub fn time_each(
         &self,
         repeats: usize,

@@ -30,36 +30,24 @@ pub struct Round<'a> {
 
 impl Round<'_> {
     /// Fails unless `found` is `factor` times this round's data.
-    ///
-    /// # Errors
-    /// The result is wrong.
     pub fn verify(&mut self, found: &[f32], factor: f32) -> Result<()> {
         self.checks += 1;
         verify(found, self.source, factor)
     }
 
     /// Fails unless the result is `factor` times this round's data.
-    ///
-    /// # Errors
-    /// The result is wrong.
     pub fn verify_back(&mut self, factor: f32) -> Result<()> {
         self.checks += 1;
         verify(self.back, self.source, factor)
     }
 
     /// Returns the time if the result is `factor` times this round's data.
-    ///
-    /// # Errors
-    /// The result is wrong.
     pub fn verified(&mut self, time: Duration, factor: f32) -> Result<Duration> {
         self.verify_back(factor)?;
         Ok(time)
     }
 
     /// Fails unless another condition is true.
-    ///
-    /// # Errors
-    /// The condition is false.
     pub fn verify_that(&mut self, holds: bool, what: &str) -> Result<()> {
         self.checks += 1;
         ensure!(holds, "WRONG RESULT: {what}");

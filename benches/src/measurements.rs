@@ -42,11 +42,3 @@ pub const ALL: [Measurement; 18] = [
     recall::MEASUREMENT,
     main_job::MEASUREMENT,
 ];
-
-/// The measurements of the overview, with their titles.
-pub const OVERVIEW: [(&str, &str); 4] = [
-    ("copy_from_host", "Slice to a buffer on the GPU"),
-    ("copy_to_host", "Buffer on the GPU to a slice"),
-    ("from_slice", "New buffer from a slice"),
-    ("round_trip", "Slice, kernel, slice"),
-];

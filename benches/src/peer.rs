@@ -46,9 +46,6 @@ pub struct Peer {
 
 impl Peer {
     /// Starts a script or a program. The second value is its answer to "hello", with its version.
-    ///
-    /// # Errors
-    /// It cannot be started, or answers that it cannot run.
     pub fn start(path: &Path) -> Result<(Self, Value)> {
         let mut command = command(path);
         let mut process = command
@@ -71,9 +68,6 @@ impl Peer {
     }
 
     /// Sends a request to the peer and returns the answer.
-    ///
-    /// # Errors
-    /// The answer is an error, the peer ended, or it does not answer.
     pub fn ask(&mut self, request: &Value) -> Result<Value> {
         let ask = self.ask.as_mut().context("the peer has ended")?;
         // A peer that has ended accepts no requests; its error is in the answers or in its last output.
@@ -101,9 +95,6 @@ impl Peer {
 }
 
 /// The time in an answer. An answer without a time is an error.
-///
-/// # Errors
-/// The time is missing, negative, or too long.
 pub fn seconds(answer: &Value) -> Result<Duration> {
     let seconds = answer["seconds"].as_f64().unwrap_or_default();
     Duration::try_from_secs_f64(seconds).with_context(|| format!("{seconds} seconds"))
@@ -188,9 +179,6 @@ impl Peers {
     }
 
     /// The peer of a script or program.
-    ///
-    /// # Errors
-    /// The reason why the peer cannot run.
     pub fn get(&self, name: &str) -> Result<Rc<RefCell<Peer>>, String> {
         if self.simulated {
             return Err("the simulator's clock and a real one do not compare".to_owned());

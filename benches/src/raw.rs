@@ -4,6 +4,17 @@
 //! costs one store for each call, and makes this interface safe.
 #![allow(unsafe_code, reason = "calls raw CUDA")]
 
+/// Calls a function of the table; an error names it.
+macro_rules! cuda {
+    ($table:expr, $name:ident ( $($argument:expr),* )) => {
+        $crate::raw::check(
+            &$table,
+            stringify!($name),
+            cuda_um_testkit::call!($table, $name($($argument),*)),
+        )
+    };
+}
+
 mod calls;
 mod foreign;
 mod in_order;
@@ -13,6 +24,7 @@ mod temporaries;
 
 use anyhow::{Result, bail, ensure};
 use cuda_um::sys;
+use cuda_um_testkit::call;
 use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -44,9 +56,6 @@ pub struct Raw {
 impl Raw {
     /// Sets up the stream and the kernel. `non_blocking` as for `cudaStreamCreateWithFlags`: the stream and the default stream
     /// then ignore each other.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn open(table: &Arc<Table>, non_blocking: bool) -> Result<Rc<Self>> {
         Self::open_with(table, non_blocking, SCALE, c"scale_f32")
     }
@@ -67,29 +76,21 @@ impl Raw {
         } else {
             0
         };
-        // SAFETY: every place is valid for its call; the image is a NUL-terminated text.
-        unsafe {
-            check(table, "cudaSetDevice", (table.cudaSetDevice)(0))?;
-            check(table, "cudaFree", (table.cudaFree)(null_mut()))?;
-            check(
-                table,
-                "cudaDeviceGetAttribute",
-                (table.cudaDeviceGetAttribute)(
-                    &mut processors,
-                    sys::cudaDeviceAttr::cudaDevAttrMultiProcessorCount,
-                    0,
-                ),
-            )?;
-            check(
-                table,
-                "cudaStreamCreateWithFlags",
-                (table.cudaStreamCreateWithFlags)(&mut stream, flags),
-            )?;
-            let loaded = (driver.cuModuleLoadData)(&mut module, image.as_ptr().cast());
-            ensure!(loaded.0 == 0, "cuModuleLoadData: {}", loaded.0);
-            let found = (driver.cuModuleGetFunction)(&mut scale, module, kernel.as_ptr());
-            ensure!(found.0 == 0, "cuModuleGetFunction: {}", found.0);
-        }
+        let processors_of = sys::cudaDeviceAttr::cudaDevAttrMultiProcessorCount;
+        cuda!(table, cudaSetDevice(0))?;
+        cuda!(table, cudaFree(null_mut()))?;
+        cuda!(
+            table,
+            cudaDeviceGetAttribute(&mut processors, processors_of, 0)
+        )?;
+        cuda!(table, cudaStreamCreateWithFlags(&mut stream, flags))?;
+        let loaded = call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast()));
+        ensure!(loaded.0 == 0, "cuModuleLoadData: {}", loaded.0);
+        let found = call!(
+            driver,
+            cuModuleGetFunction(&mut scale, module, kernel.as_ptr())
+        );
+        ensure!(found.0 == 0, "cuModuleGetFunction: {}", found.0);
         Ok(Rc::new(Self {
             table: Arc::clone(table),
             stream,
@@ -103,13 +104,11 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: created by `open`; every memory keeps this alive, so no work is in flight after the wait.
-        unsafe {
-            (self.table.cudaStreamSynchronize)(self.stream);
-            (self.table.cudaStreamDestroy)(self.stream);
-            if let Ok(driver) = self.table.driver() {
-                (driver.cuModuleUnload)(self.module);
-            }
+        // Every memory keeps this alive, so no work is in flight after the wait.
+        call!(self.table, cudaStreamSynchronize(self.stream));
+        call!(self.table, cudaStreamDestroy(self.stream));
+        if let Ok(driver) = self.table.driver() {
+            call!(driver, cuModuleUnload(self.module));
         }
     }
 }
@@ -118,11 +117,9 @@ fn check(table: &Table, call: &str, code: cudaError) -> Result<()> {
     if code == cudaError::cudaSuccess {
         return Ok(());
     }
-    // SAFETY: no preconditions; the text is NUL-terminated and static.
-    let text = unsafe {
-        (table.cudaGetLastError)();
-        let text = (table.cudaGetErrorString)(code);
-        CStr::from_ptr(text).to_string_lossy().into_owned()
-    };
+    call!(table, cudaGetLastError());
+    let text = call!(table, cudaGetErrorString(code));
+    // SAFETY: the text is NUL-terminated and static.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     bail!("{call}: {text} ({})", code.0)
 }

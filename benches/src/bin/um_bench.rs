@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use um_benches::measurements::{ALL, Measurement};
 use um_benches::report::Report;
-use um_benches::{Bench, Settings, overview, plot};
+use um_benches::{Bench, Settings};
 
 /// Measures cuda-um, raw CUDA and other libraries on the GPU of this machine
 ///
-/// Writes bench.json, bench.md, a plot for each measurement and an overview plot. Progress goes to standard error.
+/// Writes bench.json and bench.md. Progress goes to standard error.
 #[derive(Parser)]
 struct Args {
     /// Predict with the simulator's cost model instead of measuring on a GPU
@@ -102,20 +102,7 @@ fn write(report: &Report, out: &Path) -> Result<()> {
         fs::write(&path, text).with_context(|| path.display().to_string())
     };
     file("bench.json", serde_json::to_string_pretty(report)? + "\n")?;
-    file("bench.md", report.markdown())?;
-    let subtitle = match report.predicted {
-        true => format!("{} (PREDICTIONS, not measurements)", report.gpu),
-        false => format!("{}, CUDA {}", report.gpu, report.cuda),
-    };
-    for measurement in &report.measurements {
-        if let Some(svg) = plot::svg(measurement, &subtitle)? {
-            file(&format!("bench-{}.svg", measurement.name), svg)?;
-        }
-    }
-    match overview::svg(report)? {
-        Some(svg) => file("bench-overview.svg", svg),
-        None => Ok(()),
-    }
+    file("bench.md", report.markdown())
 }
 
 /// `docs/results/h200-cuda-13.0`, `docs/results/simulator-h200-cuda-13.0`, or `results`.

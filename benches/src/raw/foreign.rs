@@ -19,9 +19,6 @@ pub struct Imported {
 
 impl Imported {
     /// Allocates both with `cudaMallocManaged`, and imports them.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn new(raw: &Rc<Raw>, device: &Device, len: usize) -> Result<Self> {
         let [raw_input, raw_output] = [
             raw.allocate(Kind::Managed, len)?,
@@ -44,9 +41,6 @@ impl Imported {
     }
 
     /// Fills the input, and makes both resident on the device.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn begin(&mut self, source: &[f32]) -> Result<()> {
         self.raw.copy_from_slice(&mut self.raw_input, source)?;
         self.raw.prefetch(&self.raw_input, true)?;
@@ -55,9 +49,6 @@ impl Imported {
     }
 
     /// Enqueues the kernel of raw CUDA through `Stream::enqueue_foreign`.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn scale(&mut self, factor: f32) -> Result<()> {
         let (raw, input, output) = (&self.raw, &self.raw_input, &mut self.raw_output);
         // SAFETY: the kernel reads the one memory and writes the other, on the adopted stream.
@@ -70,9 +61,6 @@ impl Imported {
     }
 
     /// Waits for the kernels, and copies the output.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn end(&self, target: &mut [f32]) -> Result<()> {
         self.raw.synchronize()?;
         self.raw.copy_to_slice(&self.raw_output, target)

@@ -1,10 +1,11 @@
 //! Stream-ordered memory: `cudaMallocAsync`, and the driver's pool of managed memory.
 #![allow(unsafe_code, reason = "calls raw CUDA")]
 
+use super::Raw;
 use super::temporaries::keeping_pool;
-use super::{Raw, check};
 use anyhow::{Result, ensure};
 use cuda_um::sys::{cudaMemAllocationType, cudaMemPool_t, cudaMemcpyKind};
+use cuda_um_testkit::call;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -23,9 +24,6 @@ pub struct ManagedPool {
 
 impl ManagedPool {
     /// `cudaMemPoolCreate`.
-    ///
-    /// # Errors
-    /// CUDA reports an error: versions before 13.0 have no such pools.
     pub fn new(raw: &Rc<Raw>) -> Result<Self> {
         let managed = cudaMemAllocationType::cudaMemAllocationTypeManaged;
         let (raw, pool) = (Rc::clone(raw), keeping_pool(&raw.table, managed)?);
@@ -33,17 +31,11 @@ impl ManagedPool {
     }
 
     /// `cudaMallocFromPoolAsync` and `cudaFreeAsync`, in stream order.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn allocate_and_free(&self, bytes: usize) -> Result<()> {
         self.with_memory(bytes, |_| Ok(()))
     }
 
     /// Writes a number to the end of new memory with the CPU, and returns the number that is read from there.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn through_memory(&self, bytes: usize, number: f32) -> Result<f32> {
         ensure!(bytes >= size_of::<f32>(), "no room for a number");
         self.with_memory(bytes, |memory| {
@@ -59,74 +51,56 @@ impl ManagedPool {
 
     fn with_memory<R>(&self, bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<R> {
         let (table, stream, mut pointer) = (&self.raw.table, self.raw.stream, null_mut());
-        // SAFETY: the place is valid for the call, and the pool lives.
-        let code =
-            unsafe { (table.cudaMallocFromPoolAsync)(&mut pointer, bytes, self.pool, stream) };
-        check(table, "cudaMallocFromPoolAsync", code)?;
+        cuda!(
+            table,
+            cudaMallocFromPoolAsync(&mut pointer, bytes, self.pool, stream)
+        )?;
         let result = work(pointer.cast());
-        // SAFETY: allocated above, and used only by the CPU until now.
-        let code = unsafe { (table.cudaFreeAsync)(pointer, stream) };
-        check(table, "cudaFreeAsync", code)?;
+        // Allocated above, and used only by the CPU until now.
+        cuda!(table, cudaFreeAsync(pointer, stream))?;
         result
     }
 }
 
 impl Drop for ManagedPool {
     fn drop(&mut self) {
-        // SAFETY: created by `new`; all its memory is freed in stream order.
-        unsafe { (self.raw.table.cudaMemPoolDestroy)(self.pool) };
+        // All its memory is freed in stream order.
+        call!(self.raw.table, cudaMemPoolDestroy(self.pool));
     }
 }
 
 impl Raw {
     /// `cudaMallocAsync` and `cudaFreeAsync` from the device's default pool, in stream order.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn allocate_and_free_in_order(&self, bytes: usize) -> Result<()> {
         let mut pointer = null_mut();
-        // SAFETY: the place is valid for the call; the memory is not used.
-        unsafe {
-            let code = (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
-            check(&self.table, "cudaMallocAsync", code)?;
-            let code = (self.table.cudaFreeAsync)(pointer, self.stream);
-            check(&self.table, "cudaFreeAsync", code)
-        }
+        cuda!(
+            self.table,
+            cudaMallocAsync(&mut pointer, bytes, self.stream)
+        )?;
+        cuda!(self.table, cudaFreeAsync(pointer, self.stream))
     }
 
     /// Writes a number to the end of memory from `cudaMallocAsync`, and returns the number that is read from there.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn through_memory_in_order(&self, bytes: usize, number: f32) -> Result<f32> {
         ensure!(bytes >= size_of::<f32>(), "no room for a number");
         let (table, size) = (&self.table, size_of::<f32>());
         let (mut pointer, mut found) = (null_mut(), f32::NAN);
-        // SAFETY: the last four bytes of the new memory, and two numbers that live until the stream has been waited for.
-        unsafe {
-            let code = (table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
-            check(table, "cudaMallocAsync", code)?;
-            let last = pointer.cast::<u8>().wrapping_add(bytes - size);
-            let copy = |to: *mut c_void, from: *const c_void| {
-                let kind = cudaMemcpyKind::cudaMemcpyDefault;
-                let code = (table.cudaMemcpyAsync)(to, from, size, kind, self.stream);
-                check(table, "cudaMemcpyAsync", code)
-            };
-            let copied = copy(last.cast(), (&raw const number).cast())
-                .and_then(|()| copy((&raw mut found).cast(), last.cast_const().cast()));
-            let code = (table.cudaFreeAsync)(pointer, self.stream);
-            let waited = self.synchronize();
-            copied?;
-            check(table, "cudaFreeAsync", code)?;
-            waited?;
-        }
+        // The last four bytes of the new memory, and two numbers that live until the stream has been waited for.
+        cuda!(table, cudaMallocAsync(&mut pointer, bytes, self.stream))?;
+        let last = pointer.cast::<u8>().wrapping_add(bytes - size);
+        let copy = |to: *mut c_void, from: *const c_void| {
+            let kind = cudaMemcpyKind::cudaMemcpyDefault;
+            cuda!(table, cudaMemcpyAsync(to, from, size, kind, self.stream))
+        };
+        let copied = copy(last.cast(), (&raw const number).cast())
+            .and_then(|()| copy((&raw mut found).cast(), last.cast_const().cast()));
+        let freed = cuda!(table, cudaFreeAsync(pointer, self.stream));
+        let waited = self.synchronize();
+        copied.and(freed).and(waited)?;
         Ok(found)
     }
 
     /// Calls `cudaMallocAsync` `count` times.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn hold_in_order(self: &Rc<Self>, bytes: usize, count: usize) -> Result<Held> {
         let mut held = Held {
             raw: Rc::clone(self),
@@ -134,9 +108,10 @@ impl Raw {
         };
         for _ in 0..count {
             let mut pointer = null_mut();
-            // SAFETY: the place is valid for the call.
-            let code = unsafe { (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream) };
-            check(&self.table, "cudaMallocAsync", code)?;
+            cuda!(
+                self.table,
+                cudaMallocAsync(&mut pointer, bytes, self.stream)
+            )?;
             held.pointers.push(pointer);
         }
         self.synchronize()?;
@@ -148,9 +123,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         let table = &self.raw.table;
         for pointer in self.pointers.drain(..) {
-            // SAFETY: allocated in the order of this stream, not used by other work, and freed once.
-            let code = unsafe { (table.cudaFreeAsync)(pointer, self.raw.stream) };
-            if let Err(error) = check(table, "cudaFreeAsync", code) {
+            // Allocated in the order of this stream, and not used by other work.
+            if let Err(error) = cuda!(table, cudaFreeAsync(pointer, self.raw.stream)) {
                 eprintln!("um_bench: {error}");
             }
         }

@@ -1,10 +1,11 @@
 //! The three kinds of memory, and host access to them.
 #![allow(unsafe_code, reason = "calls raw CUDA")]
 
-use super::{Raw, check};
+use super::Raw;
 use anyhow::{Context, Result};
 use cuda_um::sys;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
@@ -29,31 +30,16 @@ pub struct Memory {
 
 impl Raw {
     /// Allocates `len` elements with undefined contents.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn allocate(self: &Rc<Self>, kind: Kind, len: usize) -> Result<Memory> {
         let table = &self.table;
         let mut pointer: *mut c_void = null_mut();
         let bytes = len * size_of::<f32>();
-        // SAFETY: the place is valid for the call.
-        unsafe {
-            match kind {
-                Kind::Device => {
-                    check(table, "cudaMalloc", (table.cudaMalloc)(&mut pointer, bytes))?
-                }
-                Kind::Managed => check(
-                    table,
-                    "cudaMallocManaged",
-                    (table.cudaMallocManaged)(&mut pointer, bytes, sys::cudaMemAttachGlobal),
-                )?,
-                Kind::Pinned => check(
-                    table,
-                    "cudaHostAlloc",
-                    (table.cudaHostAlloc)(&mut pointer, bytes, sys::cudaHostAllocMapped),
-                )?,
-            }
-        }
+        let (attach, mapped) = (sys::cudaMemAttachGlobal, sys::cudaHostAllocMapped);
+        match kind {
+            Kind::Device => cuda!(table, cudaMalloc(&mut pointer, bytes)),
+            Kind::Managed => cuda!(table, cudaMallocManaged(&mut pointer, bytes, attach)),
+            Kind::Pinned => cuda!(table, cudaHostAlloc(&mut pointer, bytes, mapped)),
+        }?;
         Ok(Memory {
             raw: Rc::clone(self),
             pointer: pointer.cast(),
@@ -64,6 +50,12 @@ impl Raw {
 }
 
 impl Memory {
+    /// The addresses.
+    pub(super) fn range(&self) -> Range<usize> {
+        let start = self.pointer as usize;
+        start..start + self.len * size_of::<f32>()
+    }
+
     /// The elements, for reading on the host.
     ///
     /// # Panics
@@ -91,9 +83,6 @@ impl Memory {
     }
 
     /// Frees the memory, and returns the error that a drop would ignore.
-    ///
-    /// # Errors
-    /// CUDA reports an error.
     pub fn free(mut self) -> Result<()> {
         self.release().context("freeing")
     }
@@ -107,12 +96,9 @@ impl Memory {
         if self.raw.busy.get() {
             self.raw.synchronize()?;
         }
-        // SAFETY: allocated by the matching function, and no work uses it.
-        unsafe {
-            match self.kind {
-                Kind::Pinned => check(table, "cudaFreeHost", (table.cudaFreeHost)(pointer.cast())),
-                _ => check(table, "cudaFree", (table.cudaFree)(pointer.cast())),
-            }
+        match self.kind {
+            Kind::Pinned => cuda!(table, cudaFreeHost(pointer.cast())),
+            _ => cuda!(table, cudaFree(pointer.cast())),
         }
     }
 }

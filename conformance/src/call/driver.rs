@@ -6,6 +6,7 @@ use crate::Failure;
 use crate::{Machine, kernels};
 use anyhow::{Context, Result, ensure};
 use cuda_um_sys::{self as sys, DriverTable, Table};
+use cuda_um_testkit::call::{self, Shape};
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
@@ -17,22 +18,9 @@ const NAMES: [(&str, &CStr); 5] = [
     ("conf_trap", c"conf_trap"),
 ];
 
-/// Shape of a launch.
-#[derive(Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    pub(crate) shared_bytes: u32,
-}
-
-impl Shape {
-    pub(crate) fn linear(count: usize) -> Self {
-        Self {
-            grid: [(count as u32).div_ceil(256).max(1), 1, 1],
-            block: [256, 1, 1],
-            shared_bytes: 0,
-        }
-    }
+/// One thread for each element.
+pub(crate) fn linear(count: usize) -> Shape {
+    Shape::of((count as u32).div_ceil(256).max(1), 256)
 }
 
 /// Loads every kernel on every device, before the cases: a kernel that is loaded lazily while another kernel spins would wait
@@ -42,27 +30,28 @@ pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
     let mut kernels = machine.kernels.lock().expect("no case has run");
     for device in (0..machine.facts.devices as u32).rev() {
         let mut module = null_mut();
-        // SAFETY: the device exists; the place is valid for one write; the image is a whole text.
-        let code = unsafe {
-            (table.cudaSetDevice)(device as i32);
-            (table.cudaFree)(null_mut());
-            (driver.cuModuleLoadData)(&mut module, kernels::PTX.as_ptr().cast())
-        };
+        call!(table, cudaSetDevice(device as i32));
+        call!(table, cudaFree(null_mut()));
+        let image = kernels::PTX.as_ptr().cast();
+        let code = call!(driver, cuModuleLoadData(&mut module, image));
         ensure!(
-            code.0 == 0,
+            code == Code::SUCCESS,
             "kernels.ptx on device {device}: error {}",
             code.0
         );
         for (name, c_name) in NAMES {
             let (mut function, mut threads) = (null_mut(), 0);
-            // SAFETY: the module is loaded, and never unloaded; the places are valid for one write.
-            let code =
-                unsafe { (driver.cuModuleGetFunction)(&mut function, module, c_name.as_ptr()) };
-            ensure!(code.0 == 0, "{name}: error {}", code.0);
-            // SAFETY: as above. A query of an attribute loads the kernel.
-            unsafe {
-                (driver.cuFuncGetAttribute)(&mut threads, sys::CUfunction_attribute(0), function);
-            }
+            let code = call!(
+                driver,
+                cuModuleGetFunction(&mut function, module, c_name.as_ptr())
+            );
+            ensure!(code == Code::SUCCESS, "{name}: error {}", code.0);
+            // A query of an attribute loads the kernel.
+            let attribute = sys::CUfunction_attribute(0);
+            call!(
+                driver,
+                cuFuncGetAttribute(&mut threads, attribute, function)
+            );
             kernels.insert((device, name), function as usize);
         }
     }
@@ -73,14 +62,12 @@ pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
 pub(crate) fn device_name(table: &Table, ordinal: i32) -> Result<String> {
     let driver = table.driver().context("no driver")?;
     let (mut device, mut name) = (0, [0; 256]);
-    // SAFETY: the places are valid for the returned texts, and the last byte stays 0.
-    unsafe {
-        let code = (driver.cuDeviceGet)(&mut device, ordinal);
-        ensure!(code.0 == 0, "cuDeviceGet: error {}", code.0);
-        let code = (driver.cuDeviceGetName)(name.as_mut_ptr(), 255, device);
-        ensure!(code.0 == 0, "cuDeviceGetName: error {}", code.0);
-        Ok(text(name.as_ptr()))
-    }
+    let code = call!(driver, cuDeviceGet(&mut device, ordinal));
+    ensure!(code == Code::SUCCESS, "cuDeviceGet: error {}", code.0);
+    let code = call!(driver, cuDeviceGetName(name.as_mut_ptr(), 255, device));
+    ensure!(code == Code::SUCCESS, "cuDeviceGetName: error {}", code.0);
+    // SAFETY: the last byte stays 0.
+    Ok(unsafe { text(name.as_ptr()) })
 }
 
 impl Cuda<'_> {
@@ -103,36 +90,18 @@ impl Cuda<'_> {
         }
     }
 
-    /// `cuLaunchKernel`
-    ///
-    /// The arguments match the kernel.
-    /// The arguments are what the kernel takes.
-    unsafe fn launch(
+    /// `cuLaunchKernel` of a kernel that takes these arguments.
+    fn launch<const N: usize>(
         &self,
         name: &'static str,
         shape: Shape,
         stream: &Stream<'_>,
-        arguments: &mut [*mut c_void],
+        arguments: [*const c_void; N],
     ) -> Result<Code, Failure> {
-        let kernel = self.kernel(name)?;
-        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        // SAFETY: the kernel and the stream are alive; the caller guarantees the arguments.
-        let code = unsafe {
-            (self.driver()?.cuLaunchKernel)(
-                kernel,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                shape.shared_bytes,
-                stream.raw() as _,
-                arguments.as_mut_ptr(),
-                null_mut(),
-            )
-        };
-        Ok(Code(code.0))
+        let (driver, kernel, stream) = (self.driver()?, self.kernel(name)?, stream.raw() as _);
+        Ok(Code(
+            call::launch(driver, kernel, shape, stream, arguments).0,
+        ))
     }
 
     /// Adds to every element of `memory`.
@@ -160,7 +129,7 @@ impl Cuda<'_> {
             memory.address() + start * 4,
             count as u32,
             amount,
-            Shape::linear(count),
+            linear(count),
             stream,
         )
     }
@@ -174,14 +143,13 @@ impl Cuda<'_> {
         shape: Shape,
         stream: &Stream<'_>,
     ) -> Result<Code, Failure> {
-        let (mut data, mut count, mut amount) = (address as u64, count, amount);
-        let arguments = &mut [
-            (&raw mut data).cast(),
-            (&raw mut count).cast(),
-            (&raw mut amount).cast(),
+        let data = address as u64;
+        let arguments = [
+            (&raw const data).cast(),
+            (&raw const count).cast(),
+            (&raw const amount).cast(),
         ];
-        // SAFETY: an address, a count and an amount. The GPU refuses a bad address, in a separate process.
-        unsafe { self.launch("conf_add", shape, stream, arguments) }
+        self.launch("conf_add", shape, stream, arguments)
     }
 
     /// Copies elements by a kernel: reads all of `from`.
@@ -192,16 +160,14 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Result<(), Failure> {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
-        let (mut from_at, mut to_at) = (from.address() as u64, to.address() as u64);
-        let mut count = from.len() as u32;
-        let arguments = &mut [
-            (&raw mut from_at).cast(),
-            (&raw mut to_at).cast(),
-            (&raw mut count).cast(),
+        let (from_at, to_at) = (from.address() as u64, to.address() as u64);
+        let count = from.len() as u32;
+        let arguments = [
+            (&raw const from_at).cast(),
+            (&raw const to_at).cast(),
+            (&raw const count).cast(),
         ];
-        // SAFETY: two live allocations that are large enough.
-        let code =
-            unsafe { self.launch("conf_copy", Shape::linear(from.len()), stream, arguments) }?;
+        let code = self.launch("conf_copy", linear(from.len()), stream, arguments)?;
         self.ok("cuLaunchKernel conf_copy", code)
     }
 
@@ -212,15 +178,10 @@ impl Cuda<'_> {
         nanoseconds: u64,
         stream: &Stream<'_>,
     ) -> Result<(), Failure> {
-        let (mut flag_at, mut nanoseconds) = (flag.address() as u64, nanoseconds);
-        let arguments = &mut [(&raw mut flag_at).cast(), (&raw mut nanoseconds).cast()];
-        let shape = Shape {
-            grid: [1; 3],
-            block: [1; 3],
-            shared_bytes: 0,
-        };
-        // SAFETY: two live words of mapped memory, which outlive the kernel because the gate waits for it.
-        let code = unsafe { self.launch("conf_wait", shape, stream, arguments) }?;
+        let flag_at = flag.address() as u64;
+        let arguments = [(&raw const flag_at).cast(), (&raw const nanoseconds).cast()];
+        let shape = Shape::of(1, 1);
+        let code = self.launch("conf_wait", shape, stream, arguments)?;
         self.ok("cuLaunchKernel conf_wait", code)
     }
 
@@ -231,40 +192,33 @@ impl Cuda<'_> {
         shape: Shape,
         stream: &Stream<'_>,
     ) -> Result<Code, Failure> {
-        let mut out_at = out.address() as u64;
-        let arguments = &mut [(&raw mut out_at).cast()];
-        // SAFETY: live memory of at least one element.
-        unsafe { self.launch("conf_limited", shape, stream, arguments) }
+        let out_at = out.address() as u64;
+        let arguments = [(&raw const out_at).cast()];
+        self.launch("conf_limited", shape, stream, arguments)
     }
 
     /// The kernel that traps: only for cases that must end in a sticky error.
     pub(crate) fn launch_trap(&self, stream: &Stream<'_>) -> Result<Code, Failure> {
-        // SAFETY: it takes no arguments.
-        unsafe { self.launch("conf_trap", Shape::linear(1), stream, &mut []) }
+        self.launch("conf_trap", linear(1), stream, [])
     }
 
     /// `cuFuncGetAttribute` of `conf_limited`
     pub(crate) fn kernel_attribute(&self, attribute: u32) -> Result<(Code, i32), Failure> {
         let (kernel, mut value) = (self.kernel("conf_limited")?, -1);
-        // SAFETY: the kernel is loaded; the place is valid for one write.
-        let code = unsafe {
-            (self.driver()?.cuFuncGetAttribute)(
-                &mut value,
-                sys::CUfunction_attribute(attribute),
-                kernel,
-            )
-        };
-        Ok((Code(code.0), value))
+        let code = call!(
+            self.driver()?,
+            cuFuncGetAttribute(&mut value, sys::CUfunction_attribute(attribute), kernel)
+        );
+        Ok((code, value))
     }
 
     /// `cuFuncSetAttribute` of `conf_limited`
     pub(crate) fn set_kernel_attribute(&self, attribute: u32, value: i32) -> Result<Code, Failure> {
         let kernel = self.kernel("conf_limited")?;
-        // SAFETY: the kernel is loaded.
-        let code = unsafe {
-            (self.driver()?.cuFuncSetAttribute)(kernel, sys::CUfunction_attribute(attribute), value)
-        };
-        Ok(Code(code.0))
+        Ok(call!(
+            self.driver()?,
+            cuFuncSetAttribute(kernel, sys::CUfunction_attribute(attribute), value)
+        ))
     }
 
     /// `cuOccupancyMaxActiveBlocksPerMultiprocessor` of a kernel.
@@ -275,24 +229,21 @@ impl Cuda<'_> {
         shared_bytes: usize,
     ) -> Result<(Code, i32), Failure> {
         let (kernel, mut blocks) = (self.kernel(name)?, -1);
-        // SAFETY: the kernel is loaded; the place is valid for one write.
-        let code = unsafe {
-            (self.driver()?.cuOccupancyMaxActiveBlocksPerMultiprocessor)(
-                &mut blocks,
-                kernel,
-                threads,
-                shared_bytes,
-            )
-        };
-        Ok((Code(code.0), blocks))
+        let code = call!(
+            self.driver()?,
+            cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, kernel, threads, shared_bytes)
+        );
+        Ok((code, blocks))
     }
 
     /// `cuModuleLoadData` of a text: code and handle.
     pub(crate) fn load_module(&self, image: &CStr) -> Result<(Code, usize), Failure> {
         let mut module = null_mut();
-        // SAFETY: the place is valid for one write; the image ends with NUL.
-        let code = unsafe { (self.driver()?.cuModuleLoadData)(&mut module, image.as_ptr().cast()) };
-        Ok((Code(code.0), module as usize))
+        let code = call!(
+            self.driver()?,
+            cuModuleLoadData(&mut module, image.as_ptr().cast())
+        );
+        Ok((code, module as usize))
     }
 
     /// `cuModuleLoadDataEx` of a text, with a buffer for errors; a module is unloaded. The code, the log, and its size as reported.
@@ -309,17 +260,18 @@ impl Cuda<'_> {
             Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
         ];
         let mut values = [log.as_mut_ptr().cast(), room as *mut c_void];
-        // SAFETY: the place is valid for one write, the log for `room`; there are two options; the image ends with NUL.
-        let code = unsafe {
-            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
-            (driver.cuModuleLoadDataEx)(&mut module, image.as_ptr().cast(), 2, options, values)
-        };
-        if code.0 == 0 {
+        let (chosen, given) = (options.as_mut_ptr(), values.as_mut_ptr());
+        let image = image.as_ptr().cast();
+        let code = call!(
+            driver,
+            cuModuleLoadDataEx(&mut module, image, 2, chosen, given)
+        );
+        if code == Code::SUCCESS {
             self.unload_module(module as usize)?;
         }
         let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
         let text = String::from_utf8_lossy(text).into_owned();
-        Ok((Code(code.0), text, values[1] as usize))
+        Ok((code, text, values[1] as usize))
     }
 
     /// `cuFuncGetParamInfo`: the code, and the parameter's offset and size.
@@ -333,35 +285,29 @@ impl Cuda<'_> {
             return Err(Failure("there is no cuFuncGetParamInfo".to_owned()));
         };
         let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the kernel is loaded; both places are valid for one write.
-        let code = unsafe { get(kernel, index, &mut offset, &mut bytes) };
-        Ok((Code(code.0), (offset, bytes)))
+        let code = call!(get(kernel, index, &mut offset, &mut bytes));
+        Ok((code, (offset, bytes)))
     }
 
     /// `cuModuleUnload` of a module from `load_module`, once.
     pub(crate) fn unload_module(&self, module: usize) -> Result<Code, Failure> {
-        // SAFETY: the module is loaded, and no kernel of it runs.
-        Ok(Code(
-            unsafe { (self.driver()?.cuModuleUnload)(module as _) }.0,
-        ))
+        Ok(call!(self.driver()?, cuModuleUnload(module as _)))
     }
 
     /// `cuModuleGetFunction`
     pub(crate) fn module_function(&self, module: usize, name: &CStr) -> Result<Code, Failure> {
         let mut function = null_mut();
-        // SAFETY: the module is loaded; the place is valid for one write.
-        let code = unsafe {
-            (self.driver()?.cuModuleGetFunction)(&mut function, module as _, name.as_ptr())
-        };
-        Ok(Code(code.0))
+        Ok(call!(
+            self.driver()?,
+            cuModuleGetFunction(&mut function, module as _, name.as_ptr())
+        ))
     }
 
     /// `cuDeviceGet`: code and handle.
     pub(crate) fn driver_device(&self, ordinal: i32) -> Result<(Code, i32), Failure> {
         let mut device = -1;
-        // SAFETY: the place is valid for one write.
-        let code = unsafe { (self.driver()?.cuDeviceGet)(&mut device, ordinal) };
-        Ok((Code(code.0), device))
+        let code = call!(self.driver()?, cuDeviceGet(&mut device, ordinal));
+        Ok((code, device))
     }
 
     /// `cuDeviceGetName`
@@ -384,15 +330,14 @@ impl Cuda<'_> {
             (memory.address() + offset) as u64,
             stream.raw(),
         );
-        // SAFETY: live memory that is large enough; the cases wait before they read.
-        let code = unsafe {
-            match width {
-                1 => (driver.cuMemsetD8Async)(at, value as u8, count, stream as _),
-                2 => (driver.cuMemsetD16Async)(at, value as u16, count, stream as _),
-                _ => (driver.cuMemsetD32Async)(at, value, count, stream as _),
-            }
-        };
-        Ok(Code(code.0))
+        Ok(match width {
+            1 => call!(driver, cuMemsetD8Async(at, value as u8, count, stream as _)),
+            2 => call!(
+                driver,
+                cuMemsetD16Async(at, value as u16, count, stream as _)
+            ),
+            _ => call!(driver, cuMemsetD32Async(at, value, count, stream as _)),
+        })
     }
 
     /// `cuStreamWriteValue32` to a word of pinned memory.
@@ -406,8 +351,7 @@ impl Cuda<'_> {
         let write = self.driver()?.cuStreamWriteValue32;
         let write = write.ok_or_else(|| Failure("there is no cuStreamWriteValue32".to_owned()))?;
         let at = memory.address() + index * size_of::<u32>();
-        // SAFETY: a live word, which the cases access only as an atomic until they have synchronized.
-        let code = unsafe { write(stream.raw() as _, at as u64, value, 0) };
-        Ok(Code(code.0))
+        // A live word, which the cases access only as an atomic until they have synchronized.
+        Ok(call!(write(stream.raw() as _, at as u64, value, 0)))
     }
 }

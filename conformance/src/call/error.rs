@@ -20,15 +20,13 @@ impl Cuda<'_> {
 
     /// `cudaGetLastError`, so that the next case starts without an error.
     pub(crate) fn forget_error(&self) -> Code {
-        // SAFETY: takes nothing.
-        Code(unsafe { (self.table().cudaGetLastError)() }.0)
+        call!(self.table(), cudaGetLastError())
     }
 
     /// `cudaPeekAtLastError`
     pub(crate) fn peek_error(&self) -> Code {
         self.asked.borrow_mut().push("cudaPeekAtLastError");
-        // SAFETY: takes nothing.
-        Code(unsafe { (self.table().cudaPeekAtLastError)() }.0)
+        call!(self.table(), cudaPeekAtLastError())
     }
 
     /// `cudaGetErrorName`
@@ -40,9 +38,10 @@ impl Cuda<'_> {
     fn name(&self, code: Code) -> String {
         // SAFETY: takes any number; gives a static text.
         unsafe {
-            text((self.table().cudaGetErrorName)(cuda_um_sys::cudaError(
-                code.0,
-            )))
+            text(cuda_um_testkit::call!(
+                self.table(),
+                cudaGetErrorName(cuda_um_sys::cudaError(code.0))
+            ))
         }
     }
 
@@ -51,31 +50,33 @@ impl Cuda<'_> {
         self.asked.borrow_mut().push("cudaGetErrorString");
         // SAFETY: takes any number; gives a static text.
         unsafe {
-            text((self.table().cudaGetErrorString)(cuda_um_sys::cudaError(
-                code.0,
-            )))
+            text(cuda_um_testkit::call!(
+                self.table(),
+                cudaGetErrorString(cuda_um_sys::cudaError(code.0))
+            ))
         }
     }
 
     /// `cuGetErrorName`, and its code
     pub(crate) fn driver_error_name(&self, code: Code) -> Result<(Code, String), Failure> {
         let mut name = std::ptr::null();
-        // SAFETY: the place is valid for one write.
-        let got =
-            unsafe { (self.driver()?.cuGetErrorName)(cuda_um_sys::CUresult(code.0), &mut name) };
+        let got = call!(
+            self.driver()?,
+            cuGetErrorName(cuda_um_sys::CUresult(code.0), &mut name)
+        );
         // SAFETY: null, or a static text.
-        Ok((Code(got.0), unsafe { text(name) }))
+        Ok((got, unsafe { text(name) }))
     }
 
     /// `cuGetErrorString`, and its code
     pub(crate) fn driver_error_string(&self, code: Code) -> Result<(Code, String), Failure> {
         let mut string = std::ptr::null();
-        // SAFETY: the place is valid for one write.
-        let got = unsafe {
-            (self.driver()?.cuGetErrorString)(cuda_um_sys::CUresult(code.0), &mut string)
-        };
+        let got = call!(
+            self.driver()?,
+            cuGetErrorString(cuda_um_sys::CUresult(code.0), &mut string)
+        );
         // SAFETY: null, or a static text.
-        Ok((Code(got.0), unsafe { text(string) }))
+        Ok((got, unsafe { text(string) }))
     }
 
     /// "1 cudaErrorInvalidValue".

@@ -40,25 +40,22 @@ impl<'c> Cuda<'c> {
     /// `cudaMallocManaged`: code and address.
     pub(crate) fn try_managed(&self, bytes: usize, flags: u32) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
-        // SAFETY: the place is valid for one write.
-        let code = unsafe { (self.table().cudaMallocManaged)(&mut pointer, bytes, flags) };
-        (Code(code.0), pointer as usize)
+        let code = call!(self.table(), cudaMallocManaged(&mut pointer, bytes, flags));
+        (code, pointer as usize)
     }
 
     /// `cudaMalloc`: code and address.
     pub(crate) fn try_device(&self, bytes: usize) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
-        // SAFETY: the place is valid for one write.
-        let code = unsafe { (self.table().cudaMalloc)(&mut pointer, bytes) };
-        (Code(code.0), pointer as usize)
+        let code = call!(self.table(), cudaMalloc(&mut pointer, bytes));
+        (code, pointer as usize)
     }
 
     /// `cudaHostAlloc`: code and address.
     pub(crate) fn try_pinned(&self, bytes: usize, flags: u32) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
-        // SAFETY: the place is valid for one write.
-        let code = unsafe { (self.table().cudaHostAlloc)(&mut pointer, bytes, flags) };
-        (Code(code.0), pointer as usize)
+        let code = call!(self.table(), cudaHostAlloc(&mut pointer, bytes, flags));
+        (code, pointer as usize)
     }
 
     fn owned(
@@ -121,61 +118,56 @@ impl<'c> Cuda<'c> {
 
     /// `cudaFree` of an address. A live address must be freed only through [`Memory::free`].
     pub(crate) fn free_address(&self, address: usize) -> Code {
-        // SAFETY: an address that CUDA does not know is refused.
-        Code(unsafe { (self.table().cudaFree)(address as *mut c_void) }.0)
+        call!(self.table(), cudaFree(address as *mut c_void))
     }
 
     /// `cudaFreeHost` of an address. A live address must be freed only through [`Memory::free`].
     pub(crate) fn free_host_address(&self, address: usize) -> Code {
-        // SAFETY: an address that CUDA does not know is refused.
-        Code(unsafe { (self.table().cudaFreeHost)(address as *mut c_void) }.0)
+        call!(self.table(), cudaFreeHost(address as *mut c_void))
     }
 
     /// `cudaHostRegister`
     pub(crate) fn register(&self, host: &mut [u32], flags: u32) -> Code {
         let bytes = size_of_val(host);
-        // SAFETY: the memory is borrowed exclusively; the cases unregister it before it is freed.
-        Code(unsafe { (self.table().cudaHostRegister)(host.as_mut_ptr().cast(), bytes, flags) }.0)
+        // The memory is borrowed exclusively; the cases unregister it before it is freed.
+        call!(
+            self.table(),
+            cudaHostRegister(host.as_mut_ptr().cast(), bytes, flags)
+        )
     }
 
     /// `cudaHostRegister` of memory that is already pinned.
     pub(crate) fn register_again(&self, memory: &Memory<'_>) -> Code {
-        // SAFETY: live memory with this length; the call is refused because the memory is pinned.
-        Code(
-            unsafe {
-                (self.table().cudaHostRegister)(memory.address as *mut c_void, memory.bytes, 0)
-            }
-            .0,
+        call!(
+            self.table(),
+            cudaHostRegister(memory.address as *mut c_void, memory.bytes, 0)
         )
     }
 
     /// `cudaHostUnregister`
     pub(crate) fn unregister(&self, address: usize) -> Code {
-        // SAFETY: an address that is not registered is refused.
-        Code(unsafe { (self.table().cudaHostUnregister)(address as *mut c_void) }.0)
+        call!(self.table(), cudaHostUnregister(address as *mut c_void))
     }
 
     /// `cudaHostGetDevicePointer`: code and address.
     pub(crate) fn host_device_pointer(&self, address: usize, flags: u32) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
-        // SAFETY: the place is valid for one write; an address that is not mapped is refused.
-        let code = unsafe {
-            (self.table().cudaHostGetDevicePointer)(&mut pointer, address as *mut c_void, flags)
-        };
-        (Code(code.0), pointer as usize)
+        let code = call!(
+            self.table(),
+            cudaHostGetDevicePointer(&mut pointer, address as *mut c_void, flags)
+        );
+        (code, pointer as usize)
     }
 
     /// `cudaPointerGetAttributes`
     pub(crate) fn pointer(&self, address: usize) -> Result<Pointer, Failure> {
         let mut attributes = sys::PointerAttributes::default();
-        // SAFETY: the place is large enough for every version; the address is not dereferenced.
-        let code = unsafe {
-            (self.table().cudaPointerGetAttributes)(
-                &mut attributes.fields,
-                address as *const c_void,
-            )
-        };
-        self.ok("cudaPointerGetAttributes", Code(code.0))?;
+        // The place is large enough for every version; the address is not dereferenced.
+        let code = call!(
+            self.table(),
+            cudaPointerGetAttributes(&mut attributes.fields, address as *const c_void)
+        );
+        self.ok("cudaPointerGetAttributes", code)?;
         let fields = attributes.fields;
         Ok(Pointer {
             kind: fields.type_.0,
@@ -195,10 +187,10 @@ impl<'c> Cuda<'c> {
             (Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, &mut bytes),
         ];
         for (attribute, value) in asked {
-            // SAFETY: both attributes have the size of the place; the address is not dereferenced.
-            let code = unsafe { get((&raw mut *value).cast(), attribute, address as u64) };
+            // Both attributes have the size of the place; the address is not dereferenced.
+            let code = call!(get((&raw mut *value).cast(), attribute, address as u64));
             if code.0 != 0 {
-                return Ok((Code(code.0), 0..0));
+                return Ok((code, 0..0));
             }
         }
         Ok((Code::SUCCESS, start..start + bytes))
@@ -206,17 +198,9 @@ impl<'c> Cuda<'c> {
 
     /// `cudaStreamAttachMemAsync`
     pub(crate) fn attach(&self, stream: &Stream<'_>, memory: &Memory<'_>, flags: u32) -> Code {
-        // SAFETY: a live stream and a complete live allocation.
-        Code(
-            unsafe {
-                (self.table().cudaStreamAttachMemAsync)(
-                    stream.raw() as _,
-                    memory.address as *mut c_void,
-                    0,
-                    flags,
-                )
-            }
-            .0,
+        call!(
+            self.table(),
+            cudaStreamAttachMemAsync(stream.raw() as _, memory.address as *mut c_void, 0, flags)
         )
     }
 }

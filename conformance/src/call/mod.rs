@@ -6,6 +6,11 @@
 //! guards, or are numbers that CUDA documents.
 #![allow(unsafe_code, reason = "calls the C functions of the table")]
 
+/// The code of a call.
+macro_rules! call {
+    ($($call:tt)*) => { $crate::call::Code(cuda_um_testkit::call!($($call)*).0) };
+}
+
 mod code;
 mod cuda;
 pub(crate) mod device;
@@ -22,8 +27,9 @@ mod transfer;
 pub(crate) use code::Code;
 pub use cuda::Cuda;
 pub(crate) use cuda::fail;
+pub(crate) use cuda_um_testkit::call::{Place, Shape};
 pub(crate) use memory::Memory;
-pub(crate) use place::{Attribute, Place, advice, whole};
+pub(crate) use place::{Attribute, advice, whole};
 pub(crate) use pool::Pool;
 pub(crate) use stream::{Event, LEGACY, PER_THREAD, Stream};
 pub(crate) use transfer::kind;

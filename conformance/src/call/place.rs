@@ -3,41 +3,9 @@
 use super::{Code, Cuda, Memory, Stream};
 use crate::Failure;
 use cuda_um_sys as sys;
+use cuda_um_testkit::call::{self, Place};
 use std::ffi::c_void;
 use std::ops::Range;
-
-/// A `cudaMemLocation`, converted to an ordinal for the older form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) kind: u32,
-    pub(crate) id: i32,
-}
-
-impl Place {
-    pub(crate) const HOST: Place = Place { kind: 2, id: 0 };
-
-    pub(crate) const fn device(id: i32) -> Place {
-        Place { kind: 1, id }
-    }
-
-    pub(crate) const fn numa(id: i32) -> Place {
-        Place { kind: 3, id }
-    }
-
-    fn to_sys(self) -> sys::cudaMemLocation {
-        sys::cudaMemLocation {
-            type_: sys::cudaMemLocationType(self.kind),
-            id: self.id,
-        }
-    }
-
-    fn to_ordinal(self) -> i32 {
-        match self {
-            Place { kind: 1, id } => id,
-            _ => sys::cudaCpuDeviceId,
-        }
-    }
-}
 
 /// `cudaMemoryAdvise`
 pub(crate) mod advice {
@@ -70,20 +38,7 @@ impl Cuda<'_> {
         to: Place,
         stream: &Stream<'_>,
     ) -> Code {
-        let (start, bytes) = (range.start as *const c_void, range.len());
-        let stream = stream.raw() as sys::cudaStream_t;
-        // SAFETY: a live stream; a range that is not managed is refused.
-        let code = unsafe {
-            match (
-                self.table().cudaMemPrefetchAsync_v13,
-                self.table().cudaMemPrefetchAsync_v11,
-            ) {
-                (Some(prefetch), _) => prefetch(start, bytes, to.to_sys(), 0, stream),
-                (None, Some(prefetch)) => prefetch(start, bytes, to.to_ordinal(), stream),
-                (None, None) => panic!("no cudaMemPrefetchAsync"),
-            }
-        };
-        Code(code.0)
+        Code(call::prefetch(self.table(), range, to, stream.raw() as _).0)
     }
 
     /// `cudaMemPrefetchAsync` of a whole allocation.
@@ -100,35 +55,18 @@ impl Cuda<'_> {
     ) -> Option<Code> {
         let prefetch = self.table().cudaMemPrefetchAsync_v13?;
         let place = Place::device(0).to_sys();
-        // SAFETY: a live stream and a live allocation.
-        let code = unsafe {
-            prefetch(
-                memory.address() as *const c_void,
-                memory.bytes(),
-                place,
-                flags,
-                stream.raw() as _,
-            )
-        };
-        Some(Code(code.0))
+        Some(call!(prefetch(
+            memory.address() as *const c_void,
+            memory.bytes(),
+            place,
+            flags,
+            stream.raw() as _
+        )))
     }
 
     /// `cudaMemAdvise` of an address range.
     pub(crate) fn advise_range(&self, range: Range<usize>, advice: u32, place: Place) -> Code {
-        let (start, bytes) = (range.start as *const c_void, range.len());
-        let advice = sys::cudaMemoryAdvise(advice);
-        // SAFETY: a range that is not managed is refused.
-        let code = unsafe {
-            match (
-                self.table().cudaMemAdvise_v13,
-                self.table().cudaMemAdvise_v11,
-            ) {
-                (Some(advise), _) => advise(start, bytes, advice, place.to_sys()),
-                (None, Some(advise)) => advise(start, bytes, advice, place.to_ordinal()),
-                (None, None) => panic!("no cudaMemAdvise"),
-            }
-        };
-        Code(code.0)
+        Code(call::advise(self.table(), range, sys::cudaMemoryAdvise(advice), place).0)
     }
 
     /// `cudaMemAdvise` of a whole allocation.
@@ -143,17 +81,16 @@ impl Cuda<'_> {
         attribute: Attribute,
         values: &mut [i32],
     ) -> Code {
-        // SAFETY: the place has the stated size; a range that is not managed is refused.
-        let code = unsafe {
-            (self.table().cudaMemRangeGetAttribute)(
+        call!(
+            self.table(),
+            cudaMemRangeGetAttribute(
                 values.as_mut_ptr().cast(),
                 size_of_val(values),
                 sys::cudaMemRangeAttribute(attribute as u32),
                 range.start as *const c_void,
-                range.len(),
+                range.len()
             )
-        };
-        Code(code.0)
+        )
     }
 
     /// The same with a wrong size.
@@ -165,17 +102,16 @@ impl Cuda<'_> {
     ) -> Code {
         let mut room = [0u64; 8];
         assert!(bytes <= size_of_val(&room));
-        // SAFETY: the place has at least the stated size.
-        let code = unsafe {
-            (self.table().cudaMemRangeGetAttribute)(
+        call!(
+            self.table(),
+            cudaMemRangeGetAttribute(
                 room.as_mut_ptr().cast(),
                 bytes,
                 sys::cudaMemRangeAttribute(attribute as u32),
                 memory.address() as *const c_void,
-                memory.bytes(),
+                memory.bytes()
             )
-        };
-        Code(code.0)
+        )
     }
 
     /// One number for a whole allocation.
@@ -229,18 +165,19 @@ impl Cuda<'_> {
             .iter()
             .map(|attribute| sys::cudaMemRangeAttribute(*attribute as u32))
             .collect();
-        // SAFETY: the arrays have the stated length, and each place is valid for its 4 bytes.
-        let code = unsafe {
-            (self.table().cudaMemRangeGetAttributes)(
+        // The arrays have the stated length, and each place is valid for its 4 bytes.
+        let code = call!(
+            self.table(),
+            cudaMemRangeGetAttributes(
                 places.as_mut_ptr(),
                 sizes.as_mut_ptr(),
                 which.as_mut_ptr(),
                 attributes.len(),
                 memory.address() as *const c_void,
-                memory.bytes(),
+                memory.bytes()
             )
-        };
-        (Code(code.0), values)
+        );
+        (code, values)
     }
 
     /// `cudaMemPrefetchBatchAsync`, or with `discard` the discarding variant. Each place is valid from its index on.
@@ -260,20 +197,17 @@ impl Cuda<'_> {
         let (mut starts, mut sizes) = arrays(ranges);
         let mut locations: Vec<_> = places.iter().map(|(place, _)| place.to_sys()).collect();
         let mut indices: Vec<_> = places.iter().map(|(_, index)| *index).collect();
-        // SAFETY: the arrays have the stated lengths; the stream is alive; ranges that are not managed are refused.
-        let code = unsafe {
-            call(
-                starts.as_mut_ptr(),
-                sizes.as_mut_ptr(),
-                ranges.len(),
-                locations.as_mut_ptr(),
-                indices.as_mut_ptr(),
-                places.len(),
-                flags,
-                stream.raw() as _,
-            )
-        };
-        Some(Code(code.0))
+        // The arrays have the stated lengths; the stream is alive; ranges that are not managed are refused.
+        Some(call!(call(
+            starts.as_mut_ptr(),
+            sizes.as_mut_ptr(),
+            ranges.len(),
+            locations.as_mut_ptr(),
+            indices.as_mut_ptr(),
+            places.len(),
+            flags,
+            stream.raw() as _
+        )))
     }
 
     /// `cudaMemDiscardBatchAsync`
@@ -285,17 +219,14 @@ impl Cuda<'_> {
     ) -> Option<Code> {
         let discard = self.table().cudaMemDiscardBatchAsync?;
         let (mut starts, mut sizes) = arrays(ranges);
-        // SAFETY: the arrays have the stated length; the stream is alive; ranges that are not managed are refused.
-        let code = unsafe {
-            discard(
-                starts.as_mut_ptr(),
-                sizes.as_mut_ptr(),
-                ranges.len(),
-                flags,
-                stream.raw() as _,
-            )
-        };
-        Some(Code(code.0))
+        // The arrays have the stated length; the stream is alive; ranges that are not managed are refused.
+        Some(call!(discard(
+            starts.as_mut_ptr(),
+            sizes.as_mut_ptr(),
+            ranges.len(),
+            flags,
+            stream.raw() as _
+        )))
     }
 
     /// `cudaMemGetLocationInfo` of a whole allocation, as one place.
@@ -303,13 +234,12 @@ impl Cuda<'_> {
         let ask = self.table().cudaMemGetLocationInfo?;
         let mut found = Place { kind: 99, id: 99 }.to_sys();
         let (start, bytes) = (memory.address() as *mut c_void, memory.bytes());
-        // SAFETY: one summary for the whole range, so one location is written.
-        let code = unsafe { ask(start, bytes, bytes, 0, &mut found) };
+        let code = call!(ask(start, bytes, bytes, 0, &mut found));
         let place = Place {
             kind: found.type_.0,
             id: found.id,
         };
-        Some((Code(code.0), place))
+        Some((code, place))
     }
 }
 

@@ -34,9 +34,8 @@ impl<'c> Cuda<'c> {
     fn try_pool(&self, kind: u32, device: i32) -> (Code, usize) {
         let mut pool = null_mut();
         let properties = properties(kind, device);
-        // SAFETY: the places are valid for one write and one read.
-        let code = unsafe { (self.table().cudaMemPoolCreate)(&mut pool, &properties) };
-        (Code(code.0), pool as usize)
+        let code = call!(self.table(), cudaMemPoolCreate(&mut pool, &properties));
+        (code, pool as usize)
     }
 
     /// A pool of device memory of a device that may not exist; the code if it is refused.
@@ -75,9 +74,8 @@ impl<'c> Cuda<'c> {
         } else {
             table.cudaDeviceGetMemPool
         };
-        // SAFETY: the place is valid for one write.
-        let code = unsafe { get(&mut pool, 0) };
-        self.ok("the device's pool", Code(code.0))?;
+        let code = call!(get(&mut pool, 0));
+        self.ok("the device's pool", code)?;
         Ok(Pool {
             cuda: self,
             raw: pool as usize,
@@ -87,17 +85,17 @@ impl<'c> Cuda<'c> {
 
     /// `cudaDeviceSetMemPool` of device 0.
     pub(crate) fn set_device_pool(&self, pool: &Pool<'_>) -> Code {
-        // SAFETY: the pool lives.
-        Code(unsafe { (self.table().cudaDeviceSetMemPool)(0, pool.raw as _) }.0)
+        call!(self.table(), cudaDeviceSetMemPool(0, pool.raw as _))
     }
 
     /// `cudaMallocAsync`: code and address.
     pub(crate) fn try_async(&self, bytes: usize, stream: &Stream<'_>) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
-        // SAFETY: the place is valid for one write; the stream lives.
-        let code =
-            unsafe { (self.table().cudaMallocAsync)(&mut pointer, bytes, stream.raw() as _) };
-        (Code(code.0), pointer as usize)
+        let code = call!(
+            self.table(),
+            cudaMallocAsync(&mut pointer, bytes, stream.raw() as _)
+        );
+        (code, pointer as usize)
     }
 
     /// Memory of the device's pool.
@@ -118,16 +116,11 @@ impl<'c> Cuda<'c> {
         stream: &Stream<'_>,
     ) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
-        // SAFETY: the place is valid for one write; pool and stream live.
-        let code = unsafe {
-            (self.table().cudaMallocFromPoolAsync)(
-                &mut pointer,
-                bytes,
-                pool.raw as _,
-                stream.raw() as _,
-            )
-        };
-        (Code(code.0), pointer as usize)
+        let code = call!(
+            self.table(),
+            cudaMallocFromPoolAsync(&mut pointer, bytes, pool.raw as _, stream.raw() as _)
+        );
+        (code, pointer as usize)
     }
 
     /// Memory of a pool; `on_host` is true for a pool of managed memory.
@@ -144,8 +137,10 @@ impl<'c> Cuda<'c> {
 
     /// `cudaFreeAsync` of an address. A live address must be freed only through [`Memory::free`].
     pub(crate) fn free_async_address(&self, address: usize, stream: usize) -> Code {
-        // SAFETY: the stream lives; an address that CUDA does not know is refused.
-        Code(unsafe { (self.table().cudaFreeAsync)(address as *mut c_void, stream as _) }.0)
+        call!(
+            self.table(),
+            cudaFreeAsync(address as *mut c_void, stream as _)
+        )
     }
 }
 
@@ -160,42 +155,34 @@ impl Pool<'_> {
             location: properties(PINNED, device).location,
             flags: sys::cudaMemAccessFlags(if read_write { 3 } else { 0 }),
         };
-        // SAFETY: the pool lives; one description is read.
-        Code(unsafe { (self.cuda.table().cudaMemPoolSetAccess)(self.raw as _, &description, 1) }.0)
+        call!(
+            self.cuda.table(),
+            cudaMemPoolSetAccess(self.raw as _, &description, 1)
+        )
     }
 
     /// `cudaMemPoolTrimTo`
     pub(crate) fn trim(&self, keep: usize) -> Code {
-        // SAFETY: the pool lives.
-        Code(unsafe { (self.cuda.table().cudaMemPoolTrimTo)(self.raw as _, keep) }.0)
+        call!(self.cuda.table(), cudaMemPoolTrimTo(self.raw as _, keep))
     }
 
     /// `cudaMemPoolGetAttribute` of 64 bits.
     pub(crate) fn get(&self, attribute: sys::cudaMemPoolAttr) -> Result<u64, Failure> {
         let mut value = u64::MAX - 1;
-        // SAFETY: the pool lives; the place has 64 bits.
-        let code = unsafe {
-            (self.cuda.table().cudaMemPoolGetAttribute)(
-                self.raw as _,
-                attribute,
-                (&raw mut value).cast(),
-            )
-        };
-        self.cuda.ok("cudaMemPoolGetAttribute", Code(code.0))?;
+        let code = call!(
+            self.cuda.table(),
+            cudaMemPoolGetAttribute(self.raw as _, attribute, (&raw mut value).cast())
+        );
+        self.cuda.ok("cudaMemPoolGetAttribute", code)?;
         Ok(value)
     }
 
     /// `cudaMemPoolSetAttribute` of 64 bits.
     pub(crate) fn set(&self, attribute: sys::cudaMemPoolAttr, mut value: u64) -> Code {
-        // SAFETY: the pool lives; the place has 64 bits.
-        let code = unsafe {
-            (self.cuda.table().cudaMemPoolSetAttribute)(
-                self.raw as _,
-                attribute,
-                (&raw mut value).cast(),
-            )
-        };
-        Code(code.0)
+        call!(
+            self.cuda.table(),
+            cudaMemPoolSetAttribute(self.raw as _, attribute, (&raw mut value).cast())
+        )
     }
 
     /// `cudaMemPoolDestroy`
@@ -212,8 +199,8 @@ impl Pool<'_> {
     }
 
     fn give_back(&self) -> Code {
-        // SAFETY: the pool lives, and is destroyed once; a device's default pool is refused.
-        Code(unsafe { (self.cuda.table().cudaMemPoolDestroy)(self.raw as _) }.0)
+        // The pool lives, and is destroyed once; a device's default pool is refused.
+        call!(self.cuda.table(), cudaMemPoolDestroy(self.raw as _))
     }
 }
 

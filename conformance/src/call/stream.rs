@@ -29,9 +29,8 @@ impl<'c> Cuda<'c> {
     /// `cudaStreamCreateWithFlags`: code and handle.
     pub(crate) fn try_stream(&self, flags: u32) -> (Code, usize) {
         let mut stream = null_mut();
-        // SAFETY: the place is valid for one write.
-        let code = unsafe { (self.table().cudaStreamCreateWithFlags)(&mut stream, flags) };
-        (Code(code.0), stream as usize)
+        let code = call!(self.table(), cudaStreamCreateWithFlags(&mut stream, flags));
+        (code, stream as usize)
     }
 
     /// A stream that does not wait for the legacy default stream.
@@ -54,31 +53,27 @@ impl<'c> Cuda<'c> {
 
     /// `cudaDeviceSynchronize`
     pub(crate) fn synchronize(&self) -> Code {
-        // SAFETY: takes nothing.
-        Code(unsafe { (self.table().cudaDeviceSynchronize)() }.0)
+        call!(self.table(), cudaDeviceSynchronize())
     }
 
     /// `cudaDeviceGetStreamPriorityRange`: code, least, greatest.
     pub(crate) fn priority_range(&self) -> (Code, i32, i32) {
         let (mut least, mut greatest) = (i32::MIN, i32::MIN);
-        // SAFETY: both places are valid for one write.
-        let code =
-            unsafe { (self.table().cudaDeviceGetStreamPriorityRange)(&mut least, &mut greatest) };
-        (Code(code.0), least, greatest)
+        let code = call!(
+            self.table(),
+            cudaDeviceGetStreamPriorityRange(&mut least, &mut greatest)
+        );
+        (code, least, greatest)
     }
 
     /// `cudaStreamCreateWithPriority`
     pub(crate) fn stream_with_priority(&'c self, priority: i32) -> Result<Stream<'c>, Failure> {
         let mut stream = null_mut();
-        // SAFETY: the place is valid for one write.
-        let code = unsafe {
-            (self.table().cudaStreamCreateWithPriority)(
-                &mut stream,
-                sys::cudaStreamNonBlocking,
-                priority,
-            )
-        };
-        self.ok("cudaStreamCreateWithPriority", Code(code.0))?;
+        let code = call!(
+            self.table(),
+            cudaStreamCreateWithPriority(&mut stream, sys::cudaStreamNonBlocking, priority)
+        );
+        self.ok("cudaStreamCreateWithPriority", code)?;
         Ok(Stream {
             cuda: self,
             raw: stream as usize,
@@ -88,9 +83,8 @@ impl<'c> Cuda<'c> {
     /// `cudaEventCreateWithFlags`: code and handle.
     pub(crate) fn try_event(&self, flags: u32) -> (Code, usize) {
         let mut event = null_mut();
-        // SAFETY: the place is valid for one write.
-        let code = unsafe { (self.table().cudaEventCreateWithFlags)(&mut event, flags) };
-        (Code(code.0), event as usize)
+        let code = call!(self.table(), cudaEventCreateWithFlags(&mut event, flags));
+        (code, event as usize)
     }
 
     /// An event.
@@ -107,8 +101,7 @@ impl<'c> Cuda<'c> {
 
     /// `cudaStreamDestroy` of a stream that the case does not own: refused.
     pub(crate) fn destroy_null_stream(&self) -> Code {
-        // SAFETY: null is not a stream that can be destroyed.
-        Code(unsafe { (self.table().cudaStreamDestroy)(null_mut()) }.0)
+        call!(self.table(), cudaStreamDestroy(null_mut()))
     }
 
     /// `cudaLaunchHostFunc` of a function that increments a counter.
@@ -119,25 +112,25 @@ impl<'c> Cuda<'c> {
                 .fetch_add(1, Ordering::SeqCst);
         }
         let share = Arc::into_raw(Arc::clone(counter));
-        // SAFETY: the stream is alive; the function owns the reference that it gets.
-        let code = unsafe {
-            (self.table().cudaLaunchHostFunc)(stream.raw as _, Some(count), share.cast_mut().cast())
-        };
+        let code = call!(
+            self.table(),
+            cudaLaunchHostFunc(stream.raw as _, Some(count), share.cast_mut().cast())
+        );
         if code.0 != 0 {
             // SAFETY: the function was not enqueued, so the reference is still ours.
             drop(unsafe { Arc::from_raw(share) });
         }
-        Code(code.0)
+        code
     }
 
     /// `cudaEventElapsedTime`: code and milliseconds.
     pub(crate) fn elapsed(&self, start: &Event<'_>, end: &Event<'_>) -> (Code, f32) {
         let mut milliseconds = f32::NAN;
-        // SAFETY: the place is valid for one write, the events live.
-        let code = unsafe {
-            (self.table().cudaEventElapsedTime)(&mut milliseconds, start.raw as _, end.raw as _)
-        };
-        (Code(code.0), milliseconds)
+        let code = call!(
+            self.table(),
+            cudaEventElapsedTime(&mut milliseconds, start.raw as _, end.raw as _)
+        );
+        (code, milliseconds)
     }
 }
 
@@ -148,20 +141,20 @@ impl Stream<'_> {
 
     /// `cudaStreamSynchronize`
     pub(crate) fn synchronize(&self) -> Code {
-        // SAFETY: the stream lives.
-        Code(unsafe { (self.cuda.table().cudaStreamSynchronize)(self.raw as _) }.0)
+        call!(self.cuda.table(), cudaStreamSynchronize(self.raw as _))
     }
 
     /// `cudaStreamQuery`
     pub(crate) fn query(&self) -> Code {
-        // SAFETY: the stream lives.
-        Code(unsafe { (self.cuda.table().cudaStreamQuery)(self.raw as _) }.0)
+        call!(self.cuda.table(), cudaStreamQuery(self.raw as _))
     }
 
     /// `cudaStreamWaitEvent`
     pub(crate) fn wait(&self, event: &Event<'_>) -> Code {
-        // SAFETY: stream and event live.
-        Code(unsafe { (self.cuda.table().cudaStreamWaitEvent)(self.raw as _, event.raw as _, 0) }.0)
+        call!(
+            self.cuda.table(),
+            cudaStreamWaitEvent(self.raw as _, event.raw as _, 0)
+        )
     }
 
     /// `cudaStreamDestroy`
@@ -172,28 +165,28 @@ impl Stream<'_> {
     }
 
     fn give_back(&self) -> Code {
-        // SAFETY: the stream lives, and is destroyed once.
-        Code(unsafe { (self.cuda.table().cudaStreamDestroy)(self.raw as _) }.0)
+        // The stream lives, and is destroyed once.
+        call!(self.cuda.table(), cudaStreamDestroy(self.raw as _))
     }
 }
 
 impl Event<'_> {
     /// `cudaEventRecord`
     pub(crate) fn record(&self, stream: &Stream<'_>) -> Code {
-        // SAFETY: event and stream live.
-        Code(unsafe { (self.cuda.table().cudaEventRecord)(self.raw as _, stream.raw as _) }.0)
+        call!(
+            self.cuda.table(),
+            cudaEventRecord(self.raw as _, stream.raw as _)
+        )
     }
 
     /// `cudaEventQuery`
     pub(crate) fn query(&self) -> Code {
-        // SAFETY: the event lives.
-        Code(unsafe { (self.cuda.table().cudaEventQuery)(self.raw as _) }.0)
+        call!(self.cuda.table(), cudaEventQuery(self.raw as _))
     }
 
     /// `cudaEventSynchronize`
     pub(crate) fn synchronize(&self) -> Code {
-        // SAFETY: the event lives.
-        Code(unsafe { (self.cuda.table().cudaEventSynchronize)(self.raw as _) }.0)
+        call!(self.cuda.table(), cudaEventSynchronize(self.raw as _))
     }
 
     /// `cudaEventDestroy`
@@ -204,8 +197,8 @@ impl Event<'_> {
     }
 
     fn give_back(&self) -> Code {
-        // SAFETY: the event lives, and is destroyed once.
-        Code(unsafe { (self.cuda.table().cudaEventDestroy)(self.raw as _) }.0)
+        // The event lives, and is destroyed once.
+        call!(self.cuda.table(), cudaEventDestroy(self.raw as _))
     }
 }
 

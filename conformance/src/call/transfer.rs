@@ -3,7 +3,6 @@
 use super::{Code, Cuda, Memory, Stream};
 use crate::Failure;
 use cuda_um_sys as sys;
-use std::ffi::c_void;
 
 /// `cudaMemcpyKind`
 pub(crate) mod kind {
@@ -69,30 +68,34 @@ impl Cuda<'_> {
             bytes <= to.bytes() && bytes <= from.bytes(),
             "out of bounds"
         );
-        // SAFETY: both ends are alive, large enough and different memory; the call returns when host memory is no longer used.
-        let code = unsafe {
-            (self.table().cudaMemcpy)(
-                to.address() as *mut c_void,
-                from.address() as *const c_void,
-                bytes,
-                sys::cudaMemcpyKind(kind),
-            )
-        };
-        Code(code.0)
+        // Both ends are alive, large enough and different memory; the call returns when host memory is no longer used.
+        self.memcpy(to.address(), from.address(), bytes, kind)
+    }
+
+    fn memcpy(&self, to: usize, from: usize, bytes: usize, kind: u32) -> Code {
+        let kind = sys::cudaMemcpyKind(kind);
+        call!(self.table(), cudaMemcpy(to as _, from as _, bytes, kind))
+    }
+
+    fn memcpy_async(
+        &self,
+        to: usize,
+        from: usize,
+        bytes: usize,
+        kind: u32,
+        stream: &Stream<'_>,
+    ) -> Code {
+        let (kind, stream) = (sys::cudaMemcpyKind(kind), stream.raw() as _);
+        let table = self.table();
+        call!(
+            table,
+            cudaMemcpyAsync(to as _, from as _, bytes, kind, stream)
+        )
     }
 
     /// `cudaMemcpy` of 0 bytes, between any addresses.
     pub(crate) fn copy_nothing(&self, to: usize, from: usize, kind: u32) -> Code {
-        // SAFETY: nothing is copied.
-        let code = unsafe {
-            (self.table().cudaMemcpy)(
-                to as *mut c_void,
-                from as *const c_void,
-                0,
-                sys::cudaMemcpyKind(kind),
-            )
-        };
-        Code(code.0)
+        self.memcpy(to, from, 0, kind)
     }
 
     /// `cudaMemcpyAsync` between two allocations, which must live until the stream is done.
@@ -104,17 +107,8 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Code {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
-        // SAFETY: as in `copy_bytes`; freeing waits for work, and the cases synchronize before they read.
-        let code = unsafe {
-            (self.table().cudaMemcpyAsync)(
-                to.address() as *mut c_void,
-                from.address() as *const c_void,
-                from.bytes(),
-                sys::cudaMemcpyKind(kind),
-                stream.raw() as _,
-            )
-        };
-        Code(code.0)
+        // As in `copy_bytes`; freeing waits for work, and the cases synchronize before they read.
+        self.memcpy_async(to.address(), from.address(), from.bytes(), kind, stream)
     }
 
     /// `cudaMemcpyAsync` from pageable memory; the caller waits for it.
@@ -126,17 +120,14 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Code {
         assert!(size_of_val(from) <= to.bytes(), "out of bounds");
-        // SAFETY: as above; pageable memory is staged before the call returns, or the cases keep it until they have waited.
-        let code = unsafe {
-            (self.table().cudaMemcpyAsync)(
-                to.address() as *mut c_void,
-                from.as_ptr().cast(),
-                size_of_val(from),
-                sys::cudaMemcpyKind(kind),
-                stream.raw() as _,
-            )
-        };
-        Code(code.0)
+        // As above; pageable memory is staged before the call returns, or the cases keep it until they have waited.
+        self.memcpy_async(
+            to.address(),
+            from.as_ptr() as usize,
+            size_of_val(from),
+            kind,
+            stream,
+        )
     }
 
     /// `cudaMemcpyAsync` to pageable memory, which CUDA has written when the call returns.
@@ -148,48 +139,33 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Code {
         assert!(size_of_val(to) <= from.bytes(), "out of bounds");
-        // SAFETY: both ends are alive and large enough; the slice is borrowed exclusively, and the cases keep it until they
+        // Both ends are alive and large enough; the slice is borrowed exclusively, and the cases keep it until they
         // have waited.
-        let code = unsafe {
-            (self.table().cudaMemcpyAsync)(
-                to.as_mut_ptr().cast(),
-                from.address() as *const c_void,
-                size_of_val(to),
-                sys::cudaMemcpyKind(kind),
-                stream.raw() as _,
-            )
-        };
-        Code(code.0)
+        self.memcpy_async(
+            to.as_mut_ptr() as usize,
+            from.address(),
+            size_of_val(to),
+            kind,
+            stream,
+        )
     }
 
     /// `cudaMemcpy` of the first half of an allocation to its second half.
     pub(crate) fn copy_first_half(&self, memory: &Memory<'_>, kind: u32) -> Code {
         let half = memory.bytes() / 2;
-        // SAFETY: two halves of live memory, which do not overlap.
-        let code = unsafe {
-            (self.table().cudaMemcpy)(
-                (memory.address() + half) as *mut c_void,
-                memory.address() as *const c_void,
-                half,
-                sys::cudaMemcpyKind(kind),
-            )
-        };
-        Code(code.0)
+        self.memcpy(memory.address() + half, memory.address(), half, kind)
     }
 
     /// `cudaMemcpy` of a kind that pageable memory cannot have: refused.
     pub(crate) fn copy_pageable(&self, to: &mut [u32], from: &[u32], kind: u32) -> Code {
         let bytes = size_of_val(to).min(size_of_val(from));
-        // SAFETY: live memory that is large enough, for any interpretation of the kind.
-        let code = unsafe {
-            (self.table().cudaMemcpy)(
-                to.as_mut_ptr().cast(),
-                from.as_ptr().cast(),
-                bytes,
-                sys::cudaMemcpyKind(kind),
-            )
-        };
-        Code(code.0)
+        // Live memory that is large enough, for any interpretation of the kind.
+        self.memcpy(
+            to.as_mut_ptr() as usize,
+            from.as_ptr() as usize,
+            bytes,
+            kind,
+        )
     }
 
     /// `cudaMemcpyPeer` from a device's memory to another's.
@@ -199,17 +175,17 @@ impl Cuda<'_> {
         (from, from_device): (&Memory<'_>, i32),
     ) -> Code {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
-        // SAFETY: both are alive and large enough; a device that does not exist is refused.
-        let code = unsafe {
-            (self.table().cudaMemcpyPeer)(
-                to.address() as *mut c_void,
+        // Both are alive and large enough; a device that does not exist is refused.
+        call!(
+            self.table(),
+            cudaMemcpyPeer(
+                to.address() as _,
                 to_device,
-                from.address() as *const c_void,
+                from.address() as _,
                 from_device,
-                from.bytes(),
+                from.bytes()
             )
-        };
-        Code(code.0)
+        )
     }
 
     /// `cudaMemcpyPeerAsync` from a device's memory to another's.
@@ -220,27 +196,28 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Code {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
-        // SAFETY: both are alive and large enough; a device that does not exist is refused.
-        let code = unsafe {
-            (self.table().cudaMemcpyPeerAsync)(
-                to.address() as *mut c_void,
+        // Both are alive and large enough; a device that does not exist is refused.
+        call!(
+            self.table(),
+            cudaMemcpyPeerAsync(
+                to.address() as _,
                 to_device,
-                from.address() as *const c_void,
+                from.address() as _,
                 from_device,
                 from.bytes(),
-                stream.raw() as _,
+                stream.raw() as _
             )
-        };
-        Code(code.0)
+        )
     }
 
     /// `cudaMemset` of the first bytes.
     pub(crate) fn set(&self, memory: &Memory<'_>, value: i32, bytes: usize) -> Code {
         assert!(bytes <= memory.bytes(), "out of bounds");
-        // SAFETY: live memory that is large enough.
-        let code =
-            unsafe { (self.table().cudaMemset)(memory.address() as *mut c_void, value, bytes) };
-        Code(code.0)
+        // Live memory that is large enough.
+        call!(
+            self.table(),
+            cudaMemset(memory.address() as _, value, bytes)
+        )
     }
 
     /// `cudaMemsetAsync` of the first bytes.
@@ -268,11 +245,11 @@ impl Cuda<'_> {
         bytes: usize,
         stream: &Stream<'_>,
     ) -> Code {
-        // SAFETY: live memory that is large enough, from the callers above, which wait before they read.
-        let code = unsafe {
-            (self.table().cudaMemsetAsync)(address as *mut c_void, value, bytes, stream.raw() as _)
-        };
-        Code(code.0)
+        // Live memory that is large enough, from the callers above, which wait before they read.
+        call!(
+            self.table(),
+            cudaMemsetAsync(address as _, value, bytes, stream.raw() as _)
+        )
     }
 
     /// The contents of device memory (or any other), copied to the host.

@@ -1,7 +1,7 @@
 //! Launches.
 
 use super::prelude::*;
-use crate::call::driver::Shape;
+use crate::call::Shape;
 use cuda_um_sys::cudaDeviceAttr as Attr;
 
 pub(super) const CASES: &[Case] = cases! {
@@ -37,9 +37,8 @@ const MAX_THREADS_PER_BLOCK: u32 = 0;
 /// A launch of the kernel with limits.
 pub(super) fn limited(threads: u32, shared_bytes: u32) -> Shape {
     Shape {
-        grid: [1; 3],
-        block: [threads, 1, 1],
         shared_bytes,
+        ..Shape::of(1, threads)
     }
 }
 

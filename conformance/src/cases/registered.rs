@@ -69,7 +69,7 @@ fn in_place(c: &Cuda<'_>) -> Verdict {
         let (code, on_device) = c.host_device_pointer(address, 0);
         c.succeeds("cudaHostGetDevicePointer", code)?;
         let stream = c.stream()?;
-        let shape = crate::call::driver::Shape::linear(16 * KIB);
+        let shape = crate::call::driver::linear(16 * KIB);
         c.ok(
             "launch",
             c.add_at(on_device, 16 * KIB as u32, 2, shape, &stream)?,

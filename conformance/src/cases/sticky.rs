@@ -2,7 +2,7 @@
 //! freed.
 
 use super::prelude::*;
-use crate::call::driver::Shape;
+use crate::call::Shape;
 use crate::kernels::PTX;
 use std::mem::forget;
 
@@ -39,18 +39,12 @@ pub(super) const CASES: &[Case] = cases! {
 const NOWHERE: usize = 0x1000;
 
 /// One word.
-fn one() -> Shape {
-    Shape {
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-    }
-}
+const ONE: Shape = Shape::of(1, 1);
 
 /// Breaks the context by a misaligned access, and waits for the error. The launch itself succeeds.
 fn broken(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
-    let launched = c.add_at(memory.address() + 2, 1, 1, one(), &stream)?;
+    let launched = c.add_at(memory.address() + 2, 1, 1, ONE, &stream)?;
     let code = stream.synchronize();
     forget((memory, stream));
     c.is("cuLaunchKernel", launched, Code::SUCCESS)?;
@@ -59,7 +53,7 @@ fn broken(c: &Cuda<'_>) -> Verdict {
 
 fn illegal_address(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
-    let launched = c.add_at(NOWHERE, 1, 1, one(), &stream)?;
+    let launched = c.add_at(NOWHERE, 1, 1, ONE, &stream)?;
     let code = stream.synchronize();
     forget(stream);
     c.succeeds("cuLaunchKernel", launched)?;

@@ -1,10 +1,8 @@
 //! Plans for programs that are larger than their budget, beside the lower bound and the recipes of programs without a planner.
 //!
 //! ```text
-//! cargo run --release -p cuda-um-plan --example budgets curve.svg
+//! cargo run --release -p cuda-um-plan --example budgets
 //! ```
-//!
-//! The argument, if there is one, names a file for a drawing of the time over the budget.
 
 use cuda_um_plan::{Link, PlanBudget, Program, Recipe};
 use shapes::{forward, there_and_back, training, with_compute};
@@ -52,9 +50,6 @@ fn curve(link: Link) {
     println!(
         "## Forward and backward with activations and gradients, steps of 50 ms\n\n```text\n{curve}```\n"
     );
-    if let Some(path) = std::env::args().nth(1) {
-        std::fs::write(path, curve.svg()).expect("the drawing is written");
-    }
 }
 
 fn table(title: &str, program: &Program, link: Link) {

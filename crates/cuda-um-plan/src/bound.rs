@@ -1,9 +1,5 @@
 //! A lower bound of the bytes and the time of a pass.
 
-mod ascent;
-mod gaps;
-mod prices;
-
 use crate::{Link, PlanBudget, PlanError, Program, Repeat, Role, SLOT_BYTES};
 use std::collections::BinaryHeap;
 
@@ -15,8 +11,8 @@ pub struct Bound {
     pub in_bytes: u64,
     /// Bytes from the device.
     pub out_bytes: u64,
-    /// The time of a pass. At least the time of these bytes in each direction at full speed, without latency, and the time of all
-    /// steps.
+    /// The time of a pass: that of all steps, or that of these bytes at full speed without latency, in each direction and in both
+    /// together.
     pub seconds: f64,
 }
 
@@ -30,28 +26,16 @@ impl Program {
     /// Several passes of a cyclic program are replayed, and the average of a pass is taken. The bytes from the device are those
     /// that are dirty between two steps and do not fit into the budget, or all results of a single pass.
     ///
-    /// The time is a bound on both directions and the steps together: when each byte can come and leave, and what that costs at
-    /// prices for memory and for the link. The search for the prices takes a few milliseconds.
-    ///
     /// # Errors
     /// [`PlanError::Invalid`] for a program or link with values that are not allowed.
     pub fn lower_bound(&self, budget: PlanBudget, link: Link) -> Result<Bound, PlanError> {
         self.check()?;
         link.check()?;
-        Ok(self.timed_bound(self.byte_bound(budget, &link), budget, &link))
+        Ok(self.bound(budget, &link))
     }
 
-    /// The bound with the time of both directions and of all steps together.
-    pub(crate) fn timed_bound(&self, bytes: Bound, budget: PlanBudget, link: &Link) -> Bound {
-        let seconds = ascent::least_seconds(self, budget, link);
-        Bound {
-            seconds: bytes.seconds.max(seconds),
-            ..bytes
-        }
-    }
-
-    /// The bound with the time of the bytes in each direction by itself.
-    pub(crate) fn byte_bound(&self, budget: PlanBudget, link: &Link) -> Bound {
+    /// The bound of a program and a link that are checked.
+    pub(crate) fn bound(&self, budget: PlanBudget, link: &Link) -> Bound {
         let bytes = budget.slots() * SLOT_BYTES;
         let (in_bytes, out_bytes) = (Least::new(self).run(bytes), self.least_out(bytes));
         let compute: f64 = self.steps.iter().map(|step| step.compute_seconds).sum();
@@ -61,10 +45,14 @@ impl Program {
         let fastest_out = links().map(|link| link.out_bytes_per_second);
         let ins = in_bytes as f64 / fastest_in.fold(1.0, f64::max);
         let outs = out_bytes as f64 / fastest_out.fold(1.0, f64::max);
+        // While both directions work for `x` seconds and one of them for `y` and `z` seconds, `ins = both_ways * x + y` and
+        // `outs = both_ways * x + z`, so `ins + other * outs <= x + y + z`.
+        let other = (1.0 / link.both_ways - 1.0).min(1.0);
+        let both = (ins + other * outs).max(outs + other * ins);
         Bound {
             in_bytes,
             out_bytes,
-            seconds: ins.max(outs).max(compute),
+            seconds: both.max(compute),
         }
     }
 

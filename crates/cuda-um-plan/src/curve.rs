@@ -1,7 +1,5 @@
 //! The effect of the budget.
 
-mod svg;
-
 use crate::{Link, PlanBudget, PlanError, Program, units};
 use std::fmt;
 

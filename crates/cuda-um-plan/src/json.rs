@@ -104,13 +104,9 @@ impl Plan {
             });
         }
         plan.check(program)?;
-        let bytes = program.byte_bound(plan.budget, &plan.link);
         let mut transfers = Transfers::of(&plan.steps);
         plan.prediction = transfers.simulate(program, &plan.link);
-        plan.prediction.bound = bytes;
-        if !program.is_close(&plan.prediction) {
-            plan.prediction.bound = program.timed_bound(bytes, plan.budget, &plan.link);
-        }
+        plan.prediction.bound = program.bound(plan.budget, &plan.link);
         Ok(plan)
     }
 

@@ -1,11 +1,9 @@
 #![doc = include_str!("../README.md")]
 
-mod arena;
 mod bound;
 mod check;
 mod curve;
 mod display;
-mod drawing;
 mod error;
 #[cfg(feature = "trace")]
 mod from_trace;
@@ -19,7 +17,6 @@ mod solve;
 mod transfers;
 mod units;
 
-pub use arena::{Run, RunChange};
 pub use bound::Bound;
 pub use curve::{Curve, Point};
 pub use error::PlanError;

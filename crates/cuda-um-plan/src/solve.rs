@@ -52,10 +52,7 @@ impl Program {
     ) -> Result<Plan, PlanError> {
         let (uses, empty) = self.begin(budget, link)?;
         let mut found = self.candidate(&uses, &empty, recipe.candidate());
-        found.prediction.bound = self.byte_bound(budget, &link);
-        if !self.is_close(&found.prediction) {
-            found.prediction.bound = self.timed_bound(found.prediction.bound, budget, &link);
-        }
+        found.prediction.bound = self.bound(budget, &link);
         Ok(found.plan(empty))
     }
 
@@ -115,7 +112,7 @@ impl Program {
     }
 
     /// Whether a plan is good enough.
-    pub(crate) fn is_close(&self, prediction: &Prediction) -> bool {
+    fn is_close(&self, prediction: &Prediction) -> bool {
         let uses: usize = self.steps.iter().map(|step| step.uses.len()).sum();
         prediction.is_close(CLOSE[usize::from(uses > MANY_USES)])
     }

@@ -181,10 +181,7 @@ fn what_is_missing_is_named() {
 /// A trace of an H200.
 #[test]
 fn a_trace_of_a_device() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../benches/tests/data/h200-prefetch.json"
-    );
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/h200-prefetch.json");
     let trace = Trace::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
     // A round: the host writes, a kernel runs, the host reads.
     let program = Program::from_trace(&trace, 6..14).unwrap();

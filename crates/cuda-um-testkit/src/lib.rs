@@ -13,6 +13,7 @@ mod add;
 mod again;
 mod at_exit;
 pub mod bomb;
+pub mod call;
 mod checked;
 #[cfg(unix)]
 pub mod child;

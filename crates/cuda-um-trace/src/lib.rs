@@ -18,7 +18,7 @@ mod units;
 
 pub use attribution::{Attribution, Explanation, Piece};
 pub use pattern::{BlockUse, BufferPattern, Order, SuggestedPattern, Usage, patterns};
-pub use picture::{html, perfetto, svg};
+pub use picture::{html, perfetto};
 pub use report::{
     BufferLine, Call, CauseLine, Finding, FindingKind, MigrationReport, OperationLine, Saving,
     Traffic,

@@ -1,4 +1,4 @@
-//! Pictures of a trace: a page, a drawing, and a file for Perfetto.
+//! Pictures of a trace: a page, and a file for Perfetto.
 
 mod data;
 mod escape;
@@ -8,10 +8,8 @@ mod json;
 mod lanes;
 mod perfetto;
 mod put;
-mod svg;
 mod table;
 mod tables;
 
 pub use html::html;
 pub use perfetto::perfetto;
-pub use svg::svg;

@@ -108,6 +108,13 @@ pub struct DeviceInfo {
     pub name: String,
     /// Its memory in bytes.
     pub memory_bytes: u64,
+    /// Whether it has concurrent managed access. Without it, CUDA refuses prefetches and advice.
+    #[serde(default = "yes")]
+    pub concurrent_managed_access: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A location of memory.

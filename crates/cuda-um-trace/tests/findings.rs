@@ -3,7 +3,7 @@
 mod support;
 
 use cuda_um_trace::{
-    Cause, Finding, FindingKind, MigrationReport, Place, RecordKind, Saving, Trace,
+    Call, Cause, Finding, FindingKind, MigrationReport, Place, RecordKind, Saving, Trace,
 };
 use support::{Builder, DEVICE, model};
 
@@ -80,6 +80,19 @@ fn faults_are_named_and_following_the_advice_leaves_nothing_to_avoid() {
     assert_eq!(after.avoidable, Saving::default());
     assert_eq!(after.total.to_device_bytes, before.total.to_device_bytes);
     assert_eq!(after.total.to_host_bytes, before.total.to_host_bytes);
+}
+
+#[test]
+fn a_device_without_concurrent_managed_access_gets_no_prefetch_and_no_advice() {
+    let mut builder = rounds(false);
+    builder.trace.devices[0].concurrent_managed_access = false;
+    let report = report(&builder.finish());
+    let [only] = &report.findings[..] else {
+        panic!("{:?}", report.findings);
+    };
+    assert_eq!(only.call(), Some(Call::MapMemory));
+    assert!(!only.alternative);
+    assert_eq!(report.avoidable, only.saves);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{
     Access, Cause, DeviceInfo, KernelRun, MigrationReport, OperationKind, Place, Record,
-    RecordKind, Trace, html, patterns, perfetto, svg,
+    RecordKind, Trace, html, patterns, perfetto,
 };
 use support::{Builder, DEVICE};
 
@@ -31,7 +31,6 @@ fn refusal(change: impl FnOnce(&mut Trace)) -> String {
 fn all_outputs(trace: &Trace) -> MigrationReport {
     let report = MigrationReport::of(trace, &CostModel::h200());
     assert!(html(trace, &report).len() < 1 << 20);
-    assert!(svg(trace, &report).len() < 1 << 20);
     assert!(perfetto(trace).len() < 1 << 20);
     report
 }
@@ -316,9 +315,8 @@ fn long_names_are_cut_where_they_are_repeated() {
         assert!(finding.to_string().len() < 1_000, "{finding}");
     }
     let input = trace.to_json().len();
-    for output in [svg(&trace, &report), perfetto(&trace)] {
-        assert!(output.len() < input, "{} of {input} bytes", output.len());
-    }
+    let output = perfetto(&trace);
+    assert!(output.len() < input, "{} of {input} bytes", output.len());
     // Maps and tables have each buffer's name.
     assert!(html(&trace, &report).len() < 4 * input);
 }

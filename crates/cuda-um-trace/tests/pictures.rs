@@ -2,7 +2,7 @@
 
 mod support;
 
-use cuda_um_trace::{Cause, MigrationReport, OperationKind, Place, Trace, html, perfetto, svg};
+use cuda_um_trace::{Cause, MigrationReport, OperationKind, Place, Trace, html, perfetto};
 use serde_json::Value;
 use support::{Builder, DEVICE, model};
 
@@ -123,32 +123,6 @@ fn blocks_are_where_the_records_took_them() {
         (map(2, "first"), map(2, "states")),
         (serde_json::json!([102]), serde_json::json!([100]))
     );
-}
-
-#[test]
-fn drawings_are_xml() {
-    for trace in [hostile(), Trace::default(), Builder::new().finish()] {
-        let svg = svg(&trace, &report(&trace));
-        let document = roxmltree::Document::parse(&svg).unwrap();
-        let scripts = document
-            .descendants()
-            .filter(|node| node.has_tag_name("script"));
-        assert_eq!(scripts.count(), 0);
-    }
-}
-
-#[test]
-fn a_drawing_of_many_records_stays_small() {
-    let mut builder = Builder::new();
-    let buffer = builder.buffer("targets", 8 << 20);
-    while builder.trace.records.len() < 50_000 {
-        builder.launch_faulting("cosine", &[(buffer, true)]);
-        builder.host_faulting(buffer, false);
-    }
-    let trace = builder.finish();
-    let size = svg(&trace, &report(&trace)).len();
-    // One rectangle for each half pixel of each lane and block would need 30 times as much.
-    assert!(size < 3_000_000, "{size}");
 }
 
 #[test]

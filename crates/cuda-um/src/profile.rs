@@ -173,6 +173,7 @@ impl Profiler {
             memory_bytes: device
                 .memory_info()
                 .map_or(0, |info| info.total_bytes as u64),
+            concurrent_managed_access: device.capabilities().concurrent_managed_access,
         });
         let trace = Trace {
             format: Trace::FORMAT,

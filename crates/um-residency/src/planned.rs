@@ -219,8 +219,6 @@ impl Planned {
             prediction: self.runner.plan.prediction().clone(),
             passes: passes.collect::<Result<_>>()?,
             changes: self.changes.clone(),
-            program: Arc::clone(&self.runner.program),
-            plan: Arc::clone(&self.runner.plan),
         })
     }
 

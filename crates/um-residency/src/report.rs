@@ -1,14 +1,12 @@
 //! What the passes of a plan did, beside what the plan says.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use cuda_um_plan::{Plan, Prediction, Program, Run, RunChange, Slots, TransferKind};
+use cuda_um_plan::Prediction;
 
 use crate::pass::Divergence;
-use crate::stats::{Change, LoggedChange};
+use crate::stats::LoggedChange;
 
 /// The passes of a plan: [`Planned::report`](crate::Planned::report).
 #[derive(Clone, Debug)]
@@ -20,41 +18,6 @@ pub struct Report {
     pub passes: Vec<PassReport>,
     /// The changes of the arena in the last pass: which buffer was in which slots.
     pub changes: Vec<LoggedChange>,
-    pub(crate) program: Arc<Program>,
-    pub(crate) plan: Arc<Plan>,
-}
-
-impl Report {
-    /// The arena over the steps of the plan and of the last pass, and how long each step waits, as an SVG file
-    /// ([`Plan::svg_beside`]). The steps of a run are those of the host: transfers are enqueued before the device reaches the step.
-    pub fn svg(&self) -> String {
-        let Some(last) = self.passes.last() else {
-            return self.plan.svg(&self.program);
-        };
-        let buffers = self.program.buffers.iter().enumerate();
-        let ids: HashMap<&str, usize> = buffers.map(|(id, spec)| (&*spec.name, id)).collect();
-        let change = |one: &LoggedChange| RunChange {
-            step: one.step,
-            kind: match one.change {
-                Change::In => TransferKind::In,
-                Change::Claim => TransferKind::Claim,
-                Change::Out => TransferKind::Out,
-                Change::Drop => TransferKind::Drop,
-                Change::InPlace => TransferKind::ReadInPlace,
-            },
-            buffer: ids.get(&*one.buffer).copied(),
-            slots: Slots {
-                first: one.slots.start as u64,
-                count: one.slots.len() as u64,
-            },
-        };
-        let run = Run {
-            changes: self.changes.iter().map(change).collect(),
-            stall_seconds: last.stalls.iter().map(Duration::as_secs_f64).collect(),
-            seconds: last.time.as_secs_f64(),
-        };
-        self.plan.svg_beside(&self.program, &run)
-    }
 }
 
 /// A pass.

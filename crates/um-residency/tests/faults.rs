@@ -4,13 +4,15 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use cuda_um_testkit::faults::failure::{Failure, calls, each_once, struck};
-use cuda_um_testkit::faults::leaks;
+use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::check::{self, Combination, Scenario, run_all, usual};
+use cuda_um_testkit::faults::failure::{Failure, each_once};
+use cuda_um_testkit::faults::rules::Rules;
 use cuda_um_testkit::without_pools;
 
-use um_backend::cuda_um::{Stream, UnifiedBuffer};
+use um_backend::cuda_um::{self, Runtime, Stream, UnifiedBuffer};
 use um_backend::sim::{Gpu, Sim};
-use um_backend::{Buffer, CudaBackend, CudaBackendConfig};
+use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError};
 use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
     Arena, Budget, Error, Homed, InOut, Input, Link, Output, Planned, Role, working_set,
@@ -23,6 +25,7 @@ const FIRST: u64 = 4;
 const LEN: usize = 1000;
 
 struct World {
+    sim: Sim,
     stream: Stream,
     arena: Arena,
     buffers: Vec<Homed<u32>>,
@@ -31,8 +34,14 @@ struct World {
     _backend: CudaBackend,
 }
 
-impl World {
-    fn new(sim: &Sim) -> Self {
+impl check::World for World {
+    type Machine = ();
+    type Error = Error;
+    /// If a transfer ahead of its use fails, the set makes it.
+    const SILENT: &[(&str, &str)] = &[("look_ahead", "cudaMemcpyAsync")];
+
+    fn new((): ()) -> Self {
+        let sim = Sim::builder().gpu(Gpu::H200).build().unwrap();
         let config = CudaBackendConfig::default().simulator(sim.clone());
         let backend = CudaBackend::initialize_blocking(config).unwrap();
         let device = backend.device().clone();
@@ -55,7 +64,9 @@ impl World {
         weights.set_name("weights");
         weights.set_read_once(true).unwrap();
         device.synchronize().unwrap();
+        sim.clear_trace();
         Self {
+            sim,
             weights,
             stream: um_backend::Device::stream(&device).unwrap(),
             arena,
@@ -64,6 +75,33 @@ impl World {
         }
     }
 
+    fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.arena.device().runtime().clone()
+    }
+
+    fn cause(error: &Error) -> Option<&cuda_um::Error> {
+        match error {
+            Error::Cuda(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn is_told(error: &Error, _: &Failure) -> bool {
+        matches!(error, Error::Cuda(_)) && error.to_string().lines().count() == 1
+    }
+
+    /// No contents are lost.
+    fn still_works(&mut self) -> Result<(), Error> {
+        assert!(self.arena.stats().peak_bytes <= 6 << 20);
+        self.values().map(drop)
+    }
+}
+
+impl World {
     /// Adds 10 to each buffer, in sets of two.
     fn pass(&self) -> Result<(), Error> {
         for pair in [[0, 1], [2, 3], [1, 2], [3, 0]] {
@@ -171,83 +209,31 @@ impl World {
     }
 }
 
-type Scenario = (&'static str, fn(&World) -> Result<(), Error>);
-const SCENARIOS: [Scenario; 6] = [
-    ("look ahead", World::look_ahead),
-    ("planned", World::planned),
-    ("in place", World::in_place),
-    ("unified", World::unified),
-    ("host", World::host),
-    ("writes", World::writes),
-];
-
-fn sim() -> Sim {
-    Sim::builder().gpu(Gpu::H200).build().unwrap()
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        const SCENARIOS: &[Scenario<World>] = &[$(Scenario {
+            name: stringify!($name),
+            machines: &[()],
+            run: World::$name,
+        }),*];
+    };
 }
 
-/// Runs a scenario with a failure, and again without it. Returns whether the failure happened.
-fn run((name, scenario): Scenario, failure: Failure) -> bool {
-    let sim = sim();
-    let world = World::new(&sim);
-    failure.inject(&sim);
-    let outcome = scenario(&world);
-    let runtime = world.arena.device().runtime().clone();
-    // The reclaim thread makes calls, too: none may fail after the failure is looked for.
-    let _ = runtime.reclaim();
-    let happened = !struck(&[failure], &sim).is_empty();
-    sim.clear_failures();
-    let what = format!("{name}, {failure}: {outcome:?}");
-    assert!(happened || outcome.is_ok(), "{what}");
-    if let Err(error) = &outcome {
-        assert!(matches!(error, Error::Cuda(_)), "{what}");
-        assert_eq!(error.to_string().lines().count(), 1, "{what}");
-    }
-    let sticky = happened && failure.kind.is_sticky();
-    if sticky {
-        assert!(scenario(&world).is_err() || outcome.is_ok(), "{what}");
-    } else {
-        assert_eq!(
-            world.arena.stats().peak_bytes.max(6 << 20),
-            6 << 20,
-            "{what}"
-        );
-        world
-            .values()
-            .unwrap_or_else(|error| panic!("{what}; then {error}"));
-        scenario(&world).unwrap_or_else(|error| panic!("{what}; again {error}"));
-        world
-            .values()
-            .unwrap_or_else(|error| panic!("{what}; at last {error}"));
-    }
-    drop(world);
-    let _ = runtime.reclaim();
-    drop(runtime);
-    assert!(sim.misuse().is_empty(), "{what}: {:?}", sim.misuse());
-    if !sticky {
-        let left = leaks::words(&sim);
-        let failures = if happened { &[failure][..] } else { &[] };
-        assert!(
-            leaks::explained_by(&left, failures).is_some(),
-            "{what}: {left:?}"
-        );
-    }
-    happened
-}
+scenarios! { look_ahead planned in_place unified host writes }
 
 #[test]
 fn every_call_behind_a_working_set_fails_once() {
-    let mut happened = 0;
-    for scenario in SCENARIOS {
-        let simulator = sim();
-        let world = World::new(&simulator);
-        simulator.clear_trace();
-        scenario.1(&world).unwrap();
-        let made = calls(&simulator);
-        drop(world);
-        for failure in each_once(&made, FIRST) {
-            happened += usize::from(run(scenario, failure));
-        }
-    }
-    println!("{happened} failures happened");
-    assert!(happened > 300, "{happened}");
+    bomb::install();
+    let combinations_of = |scenario: &'static Scenario<World>| {
+        let failures = each_once(&usual(scenario, ()).0, FIRST).into_iter();
+        failures.map(move |failure| Combination {
+            scenario,
+            machine: (),
+            failures: vec![failure],
+            subscriber: Plan::Never,
+        })
+    };
+    let all: Vec<_> = SCENARIOS.iter().flat_map(combinations_of).collect();
+    let struck = run_all(&all, &Rules::default()).get(&1).copied();
+    assert!(struck > Some(300), "{struck:?}");
 }

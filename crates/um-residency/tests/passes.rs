@@ -253,10 +253,6 @@ fn plans_run_on_each_machine() {
             "{report}"
         );
         assert!(!report.changes.is_empty());
-        let svg = report.svg();
-        for part in ["plan: ", "run: ", "of which steps wait", "weight 0: slots"] {
-            assert!(svg.contains(part), "{part}: {svg}");
-        }
         stack.check(4);
     });
 }

@@ -43,9 +43,6 @@ struct Args {
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Draw which buffer was in which slot over the last planned pass, beside its plan, as SVG
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
     /// Write the kernels and copies of the last row's planned passes with their times as JSON (a trace of cuda-um-trace); the profiler makes
     /// them slower
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
@@ -100,9 +97,6 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
             progress.suspend(|| print(&row));
             if args.report {
                 progress.suspend(|| say!("{report}"));
-            }
-            if let Some(file) = &args.svg {
-                std::fs::write(file, report.svg())?;
             }
             rows.push(row);
         }

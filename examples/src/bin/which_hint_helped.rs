@@ -4,7 +4,7 @@
 //! A round: the host writes `activations`, a kernel adds `weights` to them, and the host reads both. The weights are written once.
 
 use clap::Parser;
-use cuda_um::profile::trace::{MigrationReport, html, svg};
+use cuda_um::profile::trace::{MigrationReport, html};
 use cuda_um::{AccessPattern, Advice, Location, Stream, UnifiedBuffer, UnifiedOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ struct Args {
     /// Print the whole report of each variant
     #[arg(long)]
     reports: bool,
-    /// Write a page, a drawing and the trace of each variant into this folder
+    /// Write a page and the trace of each variant into this folder
     #[arg(long, value_name = "FOLDER")]
     pages: Option<PathBuf>,
 }
@@ -109,7 +109,6 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
                 .replace("--", "-")
                 .to_lowercase();
             write(folder, &format!("{file}.html"), &html(&trace, &report))?;
-            write(folder, &format!("{file}.svg"), &svg(&trace, &report))?;
             write(folder, &format!("{file}.json"), &trace.to_json())?;
         }
     }

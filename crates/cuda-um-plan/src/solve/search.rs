@@ -17,11 +17,7 @@ pub(super) struct Search<'a> {
     uses: &'a Uses,
     /// The plan without transfers.
     empty: &'a Plan,
-    /// The bound of the bytes and the one of the time, when they are known.
-    bytes: Option<Bound>,
-    timed: Option<Bound>,
-    /// The first plan is not close to the bound of the bytes: plans are compared with the one of the time.
-    with_time: bool,
+    bound: Bound,
     best: Option<Found>,
     /// The best plan of a candidate that can be changed.
     start: Option<(Found, Candidate)>,
@@ -32,9 +28,7 @@ impl<'a> Search<'a> {
         Self {
             program,
             uses,
-            bytes: None,
-            timed: None,
-            with_time: false,
+            bound: program.bound(empty.budget, &empty.link),
             empty,
             best: None,
             start: None,
@@ -48,10 +42,7 @@ impl<'a> Search<'a> {
             self.change(plan, one);
         }
         let mut best = self.best.take().unwrap_or_default();
-        best.prediction.bound = self.bytes();
-        if !self.program.is_close(&best.prediction) {
-            best.prediction.bound = self.timed();
-        }
+        best.prediction.bound = self.bound;
         best
     }
 
@@ -91,37 +82,28 @@ impl<'a> Search<'a> {
         self.program.candidate(self.uses, self.empty, one)
     }
 
-    /// The plans of some candidates, and the bounds, at the same time: programs with many uses take milliseconds for each.
-    fn plan_all(&mut self, candidates: &[Candidate]) -> Vec<Found> {
-        let this = &*self;
-        let (bytes, timed, plans) = thread::scope(|scope| {
+    /// The plans of some candidates at the same time: programs with many uses take milliseconds for each.
+    fn plan_all(&self, candidates: &[Candidate]) -> Vec<Found> {
+        thread::scope(|scope| {
             let start = |&one| {
-                let work = move || this.plan(one);
+                let work = move || self.plan(one);
                 (one, thread::Builder::new().spawn_scoped(scope, work))
             };
             let started: Vec<_> = candidates.iter().map(start).collect();
-            let bytes = this.byte_bound();
-            let timed = this.time_bound(bytes);
             let finish = |(one, thread): (Candidate, io::Result<ScopedJoinHandle<'_, Found>>)| {
                 // Without another thread, this one does the work.
                 let Ok(thread) = thread else {
-                    return this.plan(one);
+                    return self.plan(one);
                 };
                 thread.join().unwrap_or_else(|panic| resume_unwind(panic))
             };
-            (bytes, timed, started.into_iter().map(finish).collect())
-        });
-        (self.bytes, self.timed) = (Some(bytes), Some(timed));
-        plans
+            started.into_iter().map(finish).collect()
+        })
     }
 
     /// Takes the plan of a candidate, and returns whether it is good enough.
     fn is_done_with(&mut self, mut plan: Found, one: Candidate) -> bool {
-        plan.prediction.bound = self.bytes();
-        self.with_time |= self.best.is_none() && !self.program.is_close(&plan.prediction);
-        if self.with_time {
-            plan.prediction.bound = self.timed();
-        }
+        plan.prediction.bound = self.bound;
         let close = self.program.is_close(&plan.prediction);
         let done = close && (self.is_large() || plan.prediction.moves_little());
         let start = self.start.as_ref().map(|(plan, _)| plan);
@@ -161,26 +143,6 @@ impl<'a> Search<'a> {
         if plan.is_better_than(self.best.as_ref()) {
             self.best = Some(plan);
         }
-    }
-
-    fn bytes(&mut self) -> Bound {
-        let bytes = self.bytes.unwrap_or_else(|| self.byte_bound());
-        *self.bytes.insert(bytes)
-    }
-
-    fn timed(&mut self) -> Bound {
-        let bytes = self.bytes();
-        let timed = self.timed.unwrap_or_else(|| self.time_bound(bytes));
-        *self.timed.insert(timed)
-    }
-
-    fn byte_bound(&self) -> Bound {
-        self.program.byte_bound(self.empty.budget, &self.empty.link)
-    }
-
-    fn time_bound(&self, bytes: Bound) -> Bound {
-        let (budget, link) = (self.empty.budget, self.empty.link);
-        self.program.timed_bound(bytes, budget, &link)
     }
 
     fn is_large(&self) -> bool {

@@ -1,25 +1,19 @@
 //! A thin, checked way to call the table.
 
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cuda_um_sim::{Builder, CpuReference, LaunchContext, ReferenceError, Sim};
 use cuda_um_sys::{
-    CUfunction, CUmodule, CUstream, Table, cudaError, cudaEvent_t, cudaMemLocation,
-    cudaMemLocationType, cudaMemcpyKind, cudaStream_t,
+    CUfunction, CUmodule, Table, cudaError, cudaEvent_t, cudaMemLocation, cudaMemcpyKind,
+    cudaStream_t,
 };
 
-/// Calls a function of the table; every test hands it pointers that live long enough.
-macro_rules! call {
-    ($table:expr, $name:ident ( $($argument:expr),* $(,)? )) => {{
-        let function = $table.$name;
-        // SAFETY: pointers among the arguments are either valid for the call, or meant to be refused unread.
-        unsafe { function($($argument),*) }
-    }};
-}
-pub(crate) use call;
+pub(crate) use cuda_um_testkit::call;
+use cuda_um_testkit::call::{Place, Shape};
 
 pub(crate) const MIB: usize = 1 << 20;
 
@@ -93,27 +87,12 @@ impl Cuda {
         to: i32,
         stream: cudaStream_t,
     ) -> cudaError {
-        match (
-            self.table.cudaMemPrefetchAsync_v13,
-            self.table.cudaMemPrefetchAsync_v11,
-        ) {
-            // SAFETY: the arguments are plain numbers to the simulator, checked before use.
-            (Some(new), _) => unsafe { new(pointer.cast(), bytes, location(to), 0, stream) },
-            // SAFETY: as above.
-            (None, Some(old)) => unsafe { old(pointer.cast(), bytes, to, stream) },
-            (None, None) => panic!("no prefetch in the table"),
-        }
+        call::prefetch(&self.table, range(pointer, bytes), place(to), stream)
     }
 
     pub(crate) fn advise(&self, pointer: *mut u8, bytes: usize, advice: u32, to: i32) -> cudaError {
         let advice = cuda_um_sys::cudaMemoryAdvise(advice);
-        match (self.table.cudaMemAdvise_v13, self.table.cudaMemAdvise_v11) {
-            // SAFETY: the arguments are plain numbers to the simulator, checked before use.
-            (Some(new), _) => unsafe { new(pointer.cast(), bytes, advice, location(to)) },
-            // SAFETY: as above.
-            (None, Some(old)) => unsafe { old(pointer.cast(), bytes, advice, to) },
-            (None, None) => panic!("no advise in the table"),
-        }
+        call::advise(&self.table, range(pointer, bytes), advice, place(to))
     }
 
     pub(crate) fn attribute(&self, pointer: *mut u8, bytes: usize, attribute: u32) -> i32 {
@@ -177,26 +156,9 @@ impl Cuda {
         stream: cudaStream_t,
     ) -> u32 {
         let driver = self.table.driver().unwrap();
-        let (mut pointer, mut bytes) = (pointer as u64, bytes as u64);
-        let mut arguments = [(&raw mut pointer).cast::<c_void>(), (&raw mut bytes).cast()];
-        let stream: CUstream = stream.cast();
-        call!(
-            driver,
-            cuLaunchKernel(
-                function,
-                1,
-                1,
-                1,
-                32,
-                1,
-                1,
-                0,
-                stream,
-                arguments.as_mut_ptr(),
-                null_mut()
-            )
-        )
-        .0
+        let (pointer, bytes) = (pointer as u64, bytes as u64);
+        let arguments = [(&raw const pointer).cast(), (&raw const bytes).cast()];
+        call::launch(driver, function, Shape::of(1, 32), stream, arguments).0
     }
 
     /// A kernel that touches a range, and the wait for it.
@@ -227,18 +189,19 @@ pub(crate) fn ok(error: cudaError) {
     assert_eq!(error, cudaError::cudaSuccess);
 }
 
-pub(crate) fn location(to: i32) -> cudaMemLocation {
-    if to == -1 {
-        cudaMemLocation {
-            type_: cudaMemLocationType(2),
-            id: 0,
-        }
-    } else {
-        cudaMemLocation {
-            type_: cudaMemLocationType(1),
-            id: to,
-        }
+fn place(to: i32) -> Place {
+    match to {
+        -1 => Place::HOST,
+        device => Place::device(device),
     }
+}
+
+pub(crate) fn location(to: i32) -> cudaMemLocation {
+    place(to).to_sys()
+}
+
+fn range(pointer: *mut u8, bytes: usize) -> Range<usize> {
+    pointer as usize..pointer as usize + bytes
 }
 
 /// The host view of memory.

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use cuda_um_cost::CostModel;
-use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto, svg};
+use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write as _};
@@ -40,13 +40,6 @@ enum Task {
     },
     /// A page: one file for any browser
     Html {
-        #[command(flatten)]
-        input: Input,
-        #[command(flatten)]
-        output: Output,
-    },
-    /// A drawing of the timeline and of the location of each block over time
-    Svg {
         #[command(flatten)]
         input: Input,
         #[command(flatten)]
@@ -107,10 +100,6 @@ fn run(task: Task) -> Result<(), String> {
         Task::Html { input, output } => {
             let (trace, report) = input.report()?;
             write(output.output.as_deref(), &html(&trace, &report))
-        }
-        Task::Svg { input, output } => {
-            let (trace, report) = input.report()?;
-            write(output.output.as_deref(), &svg(&trace, &report))
         }
         Task::Perfetto { input, output } => {
             write(output.output.as_deref(), &perfetto(&input.trace()?))

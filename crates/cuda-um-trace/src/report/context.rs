@@ -157,6 +157,14 @@ impl<'a> Context<'a> {
         Finding { code, ..finding }
     }
 
+    /// True if the buffer's device has concurrent managed access, or is not known.
+    pub(crate) fn migrates(&self, buffer: usize) -> bool {
+        let ordinal = self.trace.buffers[buffer].device;
+        let mut devices = self.trace.devices.iter();
+        let device = devices.find(|device| device.ordinal == ordinal);
+        device.is_none_or(|device| device.concurrent_managed_access)
+    }
+
     pub(crate) fn record(&self, part: &Part) -> &'a Record {
         &self.trace.records[part.record]
     }

@@ -23,6 +23,11 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
         if slabs.contains(&described.id) {
             continue;
         }
+        // Prefetches and advice are refused there. Only memory that does not move helps.
+        if !context.migrates(buffer) {
+            findings.extend(ping_pong::between_host_and_device(context, buffer));
+            continue;
+        }
         // Data that need not move come before data that can move in a better way.
         findings.extend(round_trips::read_by_both(context, buffer));
         findings.extend(round_trips::unused_prefetches(context, buffer));

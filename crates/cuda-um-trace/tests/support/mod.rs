@@ -53,6 +53,7 @@ impl Builder {
                     ordinal: 0,
                     name: "NVIDIA H200".into(),
                     memory_bytes: 141 << 30,
+                    concurrent_managed_access: true,
                 }],
                 start,
                 ..Trace::default()

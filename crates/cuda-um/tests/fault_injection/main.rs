@@ -15,8 +15,9 @@
 //!
 //! # How it works
 //!
-//! Read the files in this order. `failure.rs`: one failing call, by name, number and kind. `world.rs`: a machine, and the operations that must
-//! work, or must fail, after a failure. `check.rs`: one run, and all checks after it. `rules.rs`: the effects that are allowed besides an error,
+//! Read the files in this order. `failure.rs`: one failing call, by name, number and kind. `check.rs` in
+//! `cuda_um_testkit::faults`: one run, and all checks after it. `world.rs`: a machine, and the operations that must work, or must fail, after a
+//! failure. `rules.rs`: the effects that are allowed besides an error,
 //! each with its reason; `leaks.rs` explains the resources that are left by the failed calls. `workers.rs`: many runs on four threads. This file
 //! makes the runs with one failure: a run without failures counts the calls of each name; then the first five and the last one fail, one in each
 //! run. `pairs.rs` draws the runs with two failures.
@@ -54,19 +55,16 @@
 //! An operation: call it in a function of `scenarios/`, which asserts its results and releases everything, and list a new function in
 //! `scenarios!`. A CUDA call that creates or releases a resource: name it in `leaks.rs`, and in `rules.rs` if its failure gives no error.
 
-mod check;
 mod pairs;
 mod scenarios;
 mod world;
 
-use check::{Combination, run, usual};
 use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::check::{Combination, run_all, usual};
 use cuda_um_testkit::faults::failure::{self, Failure, Kind};
 use cuda_um_testkit::faults::rules::Rules;
-use cuda_um_testkit::faults::workers::{self, Summary};
 use scenarios::{SCENARIOS, Scenario};
-use std::time::Instant;
-use world::Machine;
+use world::{Machine, World};
 
 /// Number of first calls of a name that fail, in addition to the last one: 5, unless this variable is set. With 5 there are
 /// more than 30,000 combinations.
@@ -80,7 +78,7 @@ fn first() -> u64 {
 }
 
 /// The runs of one scenario on one machine in which at most one call fails.
-fn combinations_of(scenario: &'static Scenario, machine: Machine) -> Vec<Combination> {
+fn combinations_of(scenario: &'static Scenario, machine: Machine) -> Vec<Combination<World>> {
     let (calls, told) = usual(scenario, machine);
     let combination = |failures: Vec<Failure>, subscriber| Combination {
         scenario,
@@ -107,7 +105,6 @@ fn combinations_of(scenario: &'static Scenario, machine: Machine) -> Vec<Combina
 #[test]
 fn every_call_fails_once_in_every_way() {
     bomb::install();
-    let start = Instant::now();
     let places = SCENARIOS.iter().flat_map(|scenario| {
         let machines = scenario.machines.iter();
         machines.map(move |&machine| (scenario, machine))
@@ -116,18 +113,11 @@ fn every_call_fails_once_in_every_way() {
         .flat_map(|(scenario, machine)| combinations_of(scenario, machine))
         .collect();
     let rules = Rules::default();
-    let reports = workers::each(&all, |it| (it.to_string(), run(it, &rules)));
-    let summary = Summary::of(reports);
-    let struck = summary.struck(1);
-    let (count, took) = (all.len(), start.elapsed());
-    let panics = bomb::panics();
-    println!(
-        "{count} combinations, {struck} failures struck, {panics} panics of subscribers, in {took:.1?}"
-    );
-    summary.assert_no_problems();
+    let struck = run_all(&all, &rules).get(&1).copied().unwrap_or(0);
     let unused = rules.unused();
     assert!(unused.is_empty(), "no longer needed: {unused:#?}");
     if std::env::var_os(FIRST).is_none() {
+        let count = all.len();
         assert!(
             count >= 29_000 && struck >= 20_000,
             "{count} combinations, {struck} failures struck"

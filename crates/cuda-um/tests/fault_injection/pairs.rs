@@ -1,17 +1,16 @@
 //! Two calls of one run fail: a first call, and a later call, preferably one that is made only because the first one failed.
 
-use crate::check::{Combination, calls_of, run};
 use crate::scenarios::{SCENARIOS, Scenario};
 use crate::world::{Machine, World};
 use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::check::{Combination, World as _, run_all, usual};
 use cuda_um_testkit::faults::failure::{Failure, KINDS, Kind, is_inquiry};
 use cuda_um_testkit::faults::rules::Rules;
-use cuda_um_testkit::faults::workers::{self, Summary};
+use cuda_um_testkit::faults::workers;
 use fastrand::Rng;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 /// Number of first failures that are chosen for a scenario on a machine, each with [`SECONDS`] second failures.
 const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 10);
@@ -116,7 +115,7 @@ impl Place {
             .collect()
     }
 
-    fn combinations(&self, firsts: u64) -> Vec<Combination> {
+    fn combinations(&self, firsts: u64) -> Vec<Combination<World>> {
         let mut rng = Rng::with_seed(self.seed);
         let pairs = (0..firsts).flat_map(|_| {
             let first = self.first(&mut rng);
@@ -141,7 +140,6 @@ impl Place {
 #[test]
 fn two_calls_of_one_run_fail() {
     bomb::install();
-    let start = Instant::now();
     let (firsts, seed) = (setting(PAIRS), setting(SEED));
     let mut rng = Rng::with_seed(seed);
     let all = SCENARIOS.iter().flat_map(|scenario| {
@@ -152,18 +150,15 @@ fn two_calls_of_one_run_fail() {
         .map(|(scenario, machine)| Place {
             scenario,
             machine,
-            calls: calls_of(scenario, machine),
+            calls: usual(scenario, machine).0,
             seed: rng.u64(..),
         })
         .collect();
     let drawn = workers::each(&places, |place| place.combinations(firsts));
     let all: Vec<_> = drawn.into_iter().flatten().collect();
-    let rules = Rules::default();
-    let reports = workers::each(&all, |it| (it.to_string(), run(it, &rules)));
-    let summary = Summary::of(reports);
-    let (count, both, took) = (all.len(), summary.struck(2), start.elapsed());
-    println!("{count} pairs, both struck in {both}, seed {seed}, in {took:.1?}");
-    summary.assert_no_problems();
+    let (count, struck) = (all.len(), run_all(&all, &Rules::default()));
+    let both = struck.get(&2).copied().unwrap_or(0);
+    println!("seed {seed}");
     // Some calls depend on the timing of threads.
     assert!(2 * both >= count, "both struck in {both} of {count}");
 }

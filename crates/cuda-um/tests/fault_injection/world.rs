@@ -4,18 +4,25 @@ use cuda_um::{
     Device, DeviceBuffer, Error, MemoryKind, PoolOptions, Runtime, Stream, UnifiedBuffer,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
-use cuda_um_sys::cudaError;
+use cuda_um_testkit::faults::check;
 use cuda_um_testkit::{Add, on, open, without_pools};
+use std::fmt;
 use std::sync::Mutex;
 
 /// The simulated machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Machine {
     pub gpu: Gpu,
     pub cuda: CudaVersion,
     pub devices: usize,
     /// True if the devices have their default pools.
     pub pooled: bool,
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} x{}", self.gpu, self.cuda, self.devices)
+    }
 }
 
 /// A machine in use.
@@ -40,26 +47,6 @@ pub struct Post {
 const WITNESS: usize = 2000;
 
 impl World {
-    pub fn new(machine: Machine) -> Self {
-        let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
-        let builder = builder.devices(machine.devices);
-        let sim = builder.build().unwrap();
-        let runtime = open(&sim);
-        let ordinals = 0..machine.devices as u32;
-        let posts = ordinals.map(|ordinal| Post::new(&runtime, ordinal, machine.pooled));
-        let posts: Vec<_> = posts.collect();
-        for post in &posts {
-            post.device.synchronize().unwrap();
-        }
-        sim.clear_trace();
-        Self {
-            sim,
-            runtime,
-            posts,
-            more_errors: Mutex::default(),
-        }
-    }
-
     /// The device for scenarios with one device: the last one, so that on a machine with several devices it is not the thread's
     /// current device.
     pub fn here(&self) -> &Post {
@@ -83,28 +70,54 @@ impl World {
         self.more_errors.lock().unwrap().extend(errors);
         Err(first)
     }
+}
 
-    /// Checks that every device works as before.
-    pub fn still_works(&mut self) -> cuda_um::Result<()> {
+impl check::World for World {
+    type Machine = Machine;
+    type Error = Error;
+
+    fn new(machine: Machine) -> Self {
+        let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
+        let builder = builder.devices(machine.devices);
+        let sim = builder.build().unwrap();
+        let runtime = open(&sim);
+        let ordinals = 0..machine.devices as u32;
+        let posts = ordinals.map(|ordinal| Post::new(&runtime, ordinal, machine.pooled));
+        let posts: Vec<_> = posts.collect();
+        for post in &posts {
+            post.device.synchronize().unwrap();
+        }
+        sim.clear_trace();
+        Self {
+            sim,
+            runtime,
+            posts,
+            more_errors: Mutex::default(),
+        }
+    }
+
+    fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.runtime.clone()
+    }
+
+    fn cause(error: &Error) -> Option<&Error> {
+        Some(error)
+    }
+
+    fn more_errors(&self) -> Vec<Error> {
+        std::mem::take(&mut self.more_errors.lock().unwrap())
+    }
+
+    fn still_works(&mut self) -> cuda_um::Result<()> {
         self.posts.iter_mut().try_for_each(Post::still_works)
     }
 
-    /// Returns the operations that do not fail at once in a broken context.
-    pub fn not_sticky(&mut self) -> Vec<String> {
+    fn not_sticky(&mut self) -> Vec<String> {
         self.posts.iter_mut().flat_map(Post::not_sticky).collect()
-    }
-
-    /// The result of `cudaGetDevice` on this thread; -1 if it fails.
-    #[allow(unsafe_code, reason = "queries CUDA directly, not the library")]
-    pub fn current_device(&self) -> i32 {
-        let mut ordinal = -1;
-        // SAFETY: the pointer is valid for one write.
-        let code = unsafe { (self.sim.table().cudaGetDevice)(&mut ordinal) };
-        if code == cudaError::cudaSuccess {
-            ordinal
-        } else {
-            -1
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Typical work of a tensor framework, through `dyn Buffer` if possible.
 
 use crate::support::opaque::OpaqueBuffer;
-use crate::world::{LEN, World};
+use crate::world::{LEN, MACHINES, World};
+use cuda_um_testkit::faults::check::Scenario;
 use std::sync::Arc;
 use um_backend::{
     Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, ErasedBuffer,
@@ -11,15 +12,13 @@ use um_backend::{
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
 
-/// A scenario. It checks its results, also if a failed call had no effect.
-pub struct Scenario {
-    pub name: &'static str,
-    pub run: fn(&World) -> Result,
-}
-
 macro_rules! scenarios {
     ($($name:ident)*) => {
-        pub const SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), run: $name }),*];
+        pub const SCENARIOS: &[Scenario<World>] = &[$(Scenario {
+            name: stringify!($name),
+            machines: &MACHINES,
+            run: $name,
+        }),*];
     };
 }
 

@@ -2,6 +2,8 @@
 
 use crate::support::kernel::Double;
 use cuda_um::Runtime;
+use cuda_um_testkit::faults::check;
+use cuda_um_testkit::faults::failure::Failure;
 use cuda_um_testkit::without_pools;
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{
@@ -37,8 +39,11 @@ fn numbers() -> Vec<f32> {
     (0..LEN).map(|i| i as f32).collect()
 }
 
-impl World {
-    pub fn new((gpu, devices): Machine) -> Self {
+impl check::World for World {
+    type Machine = Machine;
+    type Error = CudaError;
+
+    fn new((gpu, devices): Machine) -> Self {
         let sim = Sim::builder().gpu(gpu).devices(devices).build().unwrap();
         let config = CudaBackendConfig::default().simulator(sim.clone());
         let backend = CudaBackend::initialize_blocking(config).unwrap();
@@ -69,12 +74,23 @@ impl World {
         world
     }
 
-    pub fn runtime(&self) -> Runtime {
+    fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    fn cause(error: &CudaError) -> Option<&CudaError> {
+        Some(error)
+    }
+
+    fn is_told(error: &CudaError, failure: &Failure) -> bool {
+        error.to_string().lines().count() == 1 && failure.is_told_by(error)
+    }
+
+    fn runtime(&self) -> Runtime {
         self.backend.device().runtime().clone()
     }
 
-    /// Checks that the witnesses are unchanged and still work.
-    pub fn still_works(&mut self) -> Result<(), CudaError> {
+    fn still_works(&mut self) -> Result<(), CudaError> {
         let backend = &self.backend;
         for witness in &mut self.witnesses {
             assert_eq!(witness.to_vec()?, numbers(), "a witness has changed");
@@ -91,8 +107,7 @@ impl World {
         self.far.synchronize()
     }
 
-    /// The calls that do not fail at once in a broken context.
-    pub fn not_sticky(&mut self) -> Vec<String> {
+    fn not_sticky(&mut self) -> Vec<String> {
         let mut outcomes = vec![("synchronize".to_owned(), self.backend.synchronize())];
         for kind in BufferKind::ALL {
             if kind != BufferKind::Host {

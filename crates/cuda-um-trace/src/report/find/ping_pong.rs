@@ -8,7 +8,7 @@ use cuda_um_cost::at_rate;
 /// The number of changes of direction from which on there is a finding.
 const ALTERNATIONS: u64 = 3;
 
-/// One remedy is to prefetch (see the findings about faults); another is memory that does not move.
+/// One remedy is to prefetch (see the findings about faults), if the device allows it; another is memory that does not move.
 pub(super) fn between_host_and_device(context: &Context, buffer: usize) -> Option<Finding> {
     let (alternations, to_device, to_host) = alternations(context, buffer);
     if alternations < ALTERNATIONS {
@@ -31,7 +31,7 @@ pub(super) fn between_host_and_device(context: &Context, buffer: usize) -> Optio
         bytes: to_device + to_host,
     };
     Some(Finding {
-        alternative: true,
+        alternative: context.migrates(buffer),
         ..context.finding(buffer, kind, saves)
     })
 }

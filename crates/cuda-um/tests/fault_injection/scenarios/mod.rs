@@ -10,16 +10,11 @@ mod threads;
 mod work;
 
 use crate::world::{Machine, World};
-use cuda_um::Result;
 use cuda_um_sim::CudaVersion::{self, V11_8, V12_9, V13_0, V13_4};
 use cuda_um_sim::Gpu::{self, H200, Maxwell, NoConcurrentAccess};
+use cuda_um_testkit::faults::check;
 
-/// A scenario. It asserts its results, also after a failed call that had no effect.
-pub struct Scenario {
-    pub name: &'static str,
-    pub machines: &'static [Machine],
-    pub run: fn(&World) -> Result<()>,
-}
+pub type Scenario = check::Scenario<World>;
 
 const fn machine(devices: usize, gpu: Gpu, cuda: CudaVersion) -> Machine {
     Machine {

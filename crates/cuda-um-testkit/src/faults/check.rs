@@ -1,34 +1,72 @@
 //! One run with failures, and the checks after it.
 
-use crate::scenarios::Scenario;
-use crate::world::{Machine, World};
-use cuda_um::{Error, Result};
-use cuda_um_testkit::bomb::{self, Plan};
-use cuda_um_testkit::faults::failure::{self, Failure};
-use cuda_um_testkit::faults::leaks;
-use cuda_um_testkit::faults::rules::{self, Rules};
-use cuda_um_testkit::faults::workers::Report;
+use crate::bomb::{self, Plan};
+use crate::call;
+use crate::faults::failure::{self, Failure};
+use crate::faults::leaks;
+use crate::faults::rules::{self, Rules};
+use crate::faults::workers::{self, Report, Summary};
+use cuda_um::Runtime;
+use cuda_um_sim::Sim;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// A simulated machine in use, and the operations that must work, or must fail, after a failure.
+pub trait World: Sized + 'static {
+    type Machine: Copy + fmt::Debug + Sync;
+    type Error: fmt::Debug + fmt::Display + From<cuda_um::Error>;
+
+    /// Scenarios and their calls whose failure may have no effect, in addition to the rules for all libraries.
+    const SILENT: &'static [(&'static str, &'static str)] = &[];
+
+    fn new(machine: Self::Machine) -> Self;
+    fn sim(&self) -> &Sim;
+    fn runtime(&self) -> Runtime;
+
+    /// The error of cuda-um in an error.
+    fn cause(error: &Self::Error) -> Option<&cuda_um::Error>;
+
+    /// True if the error is a correct report of a failure that is not sticky.
+    fn is_told(error: &Self::Error, failure: &Failure) -> bool {
+        Self::cause(error).is_some_and(|error| failure.is_told_by(error))
+    }
+
+    /// Takes the errors of a scenario in addition to the one that it returns.
+    fn more_errors(&self) -> Vec<Self::Error> {
+        Vec::new()
+    }
+
+    /// Checks that other objects keep their contents and work.
+    fn still_works(&mut self) -> Result<(), Self::Error>;
+
+    /// The operations that do not fail at once in a broken context.
+    fn not_sticky(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A short program that uses a library. It asserts its results, also after a failed call that had no effect.
+pub struct Scenario<W: World> {
+    pub name: &'static str,
+    pub machines: &'static [W::Machine],
+    pub run: fn(&W) -> Result<(), W::Error>,
+}
+
 /// The failures of one run of a scenario.
-#[derive(Clone)]
-pub struct Combination {
-    pub scenario: &'static Scenario,
-    pub machine: Machine,
+pub struct Combination<W: World> {
+    pub scenario: &'static Scenario<W>,
+    pub machine: W::Machine,
     pub failures: Vec<Failure>,
     /// The times at which the `tracing` subscriber panics on the thread of the scenario.
     pub subscriber: Plan,
 }
 
-impl fmt::Display for Combination {
+impl<W: World> fmt::Display for Combination<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine {
-            gpu, cuda, devices, ..
-        } = self.machine;
-        write!(f, "{} {gpu:?} {cuda:?} x{devices}", self.scenario.name)?;
+        write!(f, "{} {:?}", self.scenario.name, self.machine)?;
         self.failures
             .iter()
             .try_for_each(|failure| write!(f, ", {failure}"))?;
@@ -43,11 +81,11 @@ impl fmt::Display for Combination {
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Runs a scenario with failures, and again without them.
-pub fn run(combination: &Combination, rules: &Rules) -> Report {
+pub fn run<W: World>(combination: &Combination<W>, rules: &Rules) -> Report {
     let scenario = combination.scenario;
     let mut problems = Vec::new();
-    let mut world = World::new(combination.machine);
-    let sim = world.sim.clone();
+    let mut world = W::new(combination.machine);
+    let (sim, runtime) = (world.sim().clone(), world.runtime());
     let table = Arc::downgrade(&sim.table());
     for failure in &combination.failures {
         failure.inject(&sim);
@@ -56,7 +94,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
         let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
         // The payload of a subscriber's panic must not be dropped.
         let result = result.map_err(std::mem::forget);
-        (result, world.runtime.reclaim())
+        (result, runtime.reclaim())
     };
     let ((result, reclaimed), _) = bomb::with(combination.subscriber, work);
     let struck = failure::struck(&combination.failures, &sim);
@@ -75,10 +113,10 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
         struck: &struck,
         rules,
     };
-    let errors = std::mem::take(&mut *world.more_errors.lock().unwrap());
+    let errors = world.more_errors();
     let errors = result.err().into_iter().chain(errors);
     if struck.is_empty() {
-        for error in errors.chain(reclaimed.err()) {
+        for error in errors.chain(reclaimed.err().map(W::Error::from)) {
             problems.push(format!("failed without a failure: {error}"));
         }
     } else if sticky {
@@ -86,7 +124,6 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     } else {
         problems.extend(outcome.after_failure(errors.collect(), reclaimed, &mut world));
     }
-    let runtime = world.runtime.clone();
     drop(world);
     let last = runtime.reclaim();
     if let Err(error) = last
@@ -119,42 +156,43 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
 }
 
 /// The failures that occurred, and their results.
-struct Outcome<'a> {
-    scenario: &'static Scenario,
+struct Outcome<'a, W: World> {
+    scenario: &'static Scenario<W>,
     struck: &'a [Failure],
     rules: &'a Rules,
 }
 
-impl Outcome<'_> {
+impl<W: World> Outcome<'_, W> {
     fn allow(&self, about: rules::About, failure: &Failure) -> bool {
         self.rules.allow(about, self.scenario.name, failure.call)
     }
 
     /// True if the error is a correct report of one of the failures.
-    fn is_told(&self, error: &Error) -> bool {
+    fn is_told(&self, error: &W::Error) -> bool {
         self.struck
             .iter()
             .any(|failure| match failure.kind.is_sticky() {
-                true => failure.broke(error),
-                false => failure.is_told_by(error),
+                true => W::cause(error).is_some_and(|error| failure.broke(error)),
+                false => W::is_told(error, failure),
             })
     }
 
     fn may_be_silent(&self) -> bool {
         let of_two = self.struck.len() == 2;
         self.struck.iter().all(|failure| {
-            self.allow(rules::NO_ERROR, failure)
+            W::SILENT.contains(&(self.scenario.name, failure.call))
+                || self.allow(rules::NO_ERROR, failure)
                 || of_two && self.allow(rules::NO_ERROR_OF_TWO, failure)
         })
     }
 
-    fn again(&self, world: &World) -> std::thread::Result<Result<()>> {
+    fn again(&self, world: &W) -> std::thread::Result<Result<(), W::Error>> {
         let result = catch_unwind(AssertUnwindSafe(|| (self.scenario.run)(world)));
-        world.more_errors.lock().unwrap().clear();
+        world.more_errors();
         result
     }
 
-    fn after_sticky(&self, errors: Vec<Error>, world: &mut World) -> Vec<String> {
+    fn after_sticky(&self, errors: Vec<W::Error>, world: &mut W) -> Vec<String> {
         let not_yet = || {
             let mut struck = self.struck.iter();
             struck.any(|failure| self.allow(rules::NOT_YET_STICKY, failure))
@@ -163,14 +201,15 @@ impl Outcome<'_> {
         if errors.is_empty() && !self.may_be_silent() {
             problems.push("no error".to_owned());
         }
-        let of_early = |error: &Error| self.struck.iter().any(|failure| failure.is_told_by(error));
+        let of_early =
+            |error: &W::Error| self.struck.iter().any(|failure| W::is_told(error, failure));
         let wrong = errors
             .into_iter()
             .filter(|error| !(self.is_told(error) || of_early(error) && not_yet()));
         problems.extend(wrong.map(|error| format!("not told as sticky: {error:?}")));
         problems.extend(world.not_sticky());
         match self.again(world) {
-            Ok(Err(error)) if error.is_sticky() => {}
+            Ok(Err(error)) if W::cause(&error).is_some_and(cuda_um::Error::is_sticky) => {}
             Ok(Err(_)) if not_yet() => {}
             Ok(outcome) => {
                 problems.push(format!("the same again in a broken context: {outcome:?}"))
@@ -182,15 +221,16 @@ impl Outcome<'_> {
 
     fn after_failure(
         &self,
-        mut errors: Vec<Error>,
-        reclaimed: Result<()>,
-        world: &mut World,
+        mut errors: Vec<W::Error>,
+        reclaimed: cuda_um::Result<()>,
+        world: &mut W,
     ) -> Vec<String> {
         let mut problems = Vec::new();
         if errors.len() > self.struck.len() {
             problems.push(format!("more errors than failures: {errors:?}"));
         }
-        errors.extend(reclaimed.err().filter(|_| errors.is_empty()));
+        let reclaimed = reclaimed.err().filter(|_| errors.is_empty());
+        errors.extend(reclaimed.map(W::Error::from));
         for error in errors.iter().filter(|error| !self.is_told(error)) {
             problems.push(format!("does not say what failed: {error:?}"));
         }
@@ -199,7 +239,7 @@ impl Outcome<'_> {
         }
         // The call is tried twice.
         let set = self.struck.iter().filter(|it| it.call == "cudaSetDevice");
-        let device = world.current_device();
+        let device = call::current_device(&world.sim().table());
         if device != 0 && set.count() < 2 {
             problems.push(format!("the thread's device is {device} afterwards"));
         }
@@ -224,27 +264,46 @@ impl Outcome<'_> {
     }
 }
 
-/// The calls of a run without failures, with their counts.
-pub fn calls_of(scenario: &Scenario, machine: Machine) -> Vec<(&'static str, u64)> {
-    usual(scenario, machine).0
-}
-
-/// The same, and how often a subscriber of all events is called on the scenario's thread.
-pub fn usual(scenario: &Scenario, machine: Machine) -> (Vec<(&'static str, u64)>, u64) {
-    let mut world = World::new(machine);
+/// The calls of a run without failures with their counts, and how often a subscriber of all events is called on the scenario's
+/// thread.
+pub fn usual<W: World>(
+    scenario: &Scenario<W>,
+    machine: W::Machine,
+) -> (Vec<(&'static str, u64)>, u64) {
+    let mut world = W::new(machine);
+    let runtime = world.runtime();
     let work = || {
         (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
-        world.runtime.reclaim().unwrap();
+        runtime.reclaim().unwrap();
     };
     let ((), told) = bomb::with(Plan::Never, work);
-    let more = std::mem::take(&mut *world.more_errors.lock().unwrap());
+    let more = world.more_errors();
     assert!(more.is_empty(), "{}: {more:?}", scenario.name);
-    let calls = failure::calls(&world.sim);
+    let sim = world.sim().clone();
+    let calls = failure::calls(&sim);
     world.still_works().unwrap();
-    let sim = world.sim.clone();
     drop(world);
-    let (name, leaks, misuse) = (scenario.name, sim.leaks(), sim.misuse());
+    runtime.reclaim().unwrap();
+    drop(runtime);
+    let (name, leaks, misuse) = (scenario.name, leaks::words(&sim), sim.misuse());
     assert!(leaks.is_empty(), "{name}: {leaks:?}");
     assert!(misuse.is_empty(), "{name}: {misuse:?}");
     (calls, told)
+}
+
+/// Makes runs on several threads, and panics if one has a problem. Returns the number of runs by the number of failures that
+/// occurred.
+pub fn run_all<W: World>(all: &[Combination<W>], rules: &Rules) -> BTreeMap<usize, usize> {
+    let start = Instant::now();
+    let reports = workers::each(all, |it| (it.to_string(), run(it, rules)));
+    let summary = Summary::of(reports);
+    println!(
+        "{} runs, by number of failures {:?}, {} panics of subscribers, in {:.1?}",
+        all.len(),
+        summary.by_struck,
+        bomb::panics(),
+        start.elapsed(),
+    );
+    summary.assert_no_problems();
+    summary.by_struck
 }
