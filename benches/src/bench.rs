@@ -98,7 +98,7 @@ impl Bench {
         let device = runtime.device(0).context("no GPU; --sim predicts")?;
         let options = PoolOptions::default().keep_bytes(KEPT);
         device.set_pool_options(MemoryKind::Managed, options)?;
-        let stream = device.stream()?;
+        let stream = device.create_stream()?;
         let raw = Raw::open(&table, false)?;
         let peers = Peers::new(simulated);
         Ok(Self {

@@ -79,7 +79,7 @@ impl<'b> Stack<'b> {
         let device = backend.device();
         Ok(Self {
             backend,
-            stream: um_backend::Device::stream(device)?,
+            stream: device.create_stream()?,
             shape,
             saxpy: Saxpy::load(device)?,
         })

@@ -24,7 +24,7 @@
 //! # um_kernels::sim::register();
 //! let runtime = Runtime::from_table(Sim::builder().build()?.table())?;
 //! let device = runtime.device(0)?;
-//! let stream = device.stream()?;
+//! let stream = device.create_stream()?;
 //! let input = UnifiedBuffer::from_slice(&device, &[1.0f32, 2.0, 3.0])?;
 //! let mut output = UnifiedBuffer::zeroed(&device, 3)?;
 //! um_kernels::Scale::load(&device)?.launch(&stream, &input, &mut output, 2.0)?;

@@ -78,7 +78,7 @@ pub fn open(sim: &Sim) -> Runtime {
 /// A device of a runtime, and a stream on it.
 pub fn on(runtime: &Runtime, ordinal: u32) -> (Device, Stream) {
     let device = runtime.device(ordinal).unwrap();
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     (device, stream)
 }
 

@@ -59,7 +59,7 @@ thread_local! {
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::{UnifiedBuffer, auto::AutoPrefetch};
 ///
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
 /// let auto = AutoPrefetch::start(&device)?;
 /// for round in 0..10 {

@@ -6,7 +6,7 @@
 //! // On a GPU: `Runtime::open()?`. Here, the simulator's table of functions:
 //! let runtime = Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
 //! let device = runtime.device(0)?;
-//! let stream = device.stream()?;
+//! let stream = device.create_stream()?;
 //!
 //! let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
 //! data.host_mut()?.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32); // the CPU writes in place

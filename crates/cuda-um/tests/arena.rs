@@ -42,7 +42,10 @@ fn buffers_stay_apart_and_the_driver_is_asked_once() {
 #[test]
 fn the_next_buffer_comes_after_the_last() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let (other, third) = (device.stream().unwrap(), device.stream().unwrap());
+    let (other, third) = (
+        device.create_stream().unwrap(),
+        device.create_stream().unwrap(),
+    );
     let arena = DeviceArena::new(&device, 4 * SLOT).unwrap();
     let ones = PinnedBuffer::from_slice(&device, &vec![1u8; 2 * SLOT]).unwrap();
     for order in 0..20 {

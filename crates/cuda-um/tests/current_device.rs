@@ -27,7 +27,7 @@ fn make_current(sim: &Sim, ordinal: i32) {
 
 /// Makes every kind of call for `device`, and passes the name of each to `after`.
 fn every_kind_of_call(device: &Device, after: impl Fn(&str)) {
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     after("a stream");
     let add = Add::load(device);
     after("a module");

@@ -377,7 +377,7 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
         .iter()
         .take_while(|call| call.name != "cudaHostUnregister");
     assert!(asked.count() >= 2, "{after:?}");
-    assert!(device.stream().unwrap_err().is_sticky());
+    assert!(device.create_stream().unwrap_err().is_sticky());
 }
 
 /// If the library takes an error as the end of all work, the simulator must also end all work, because the library then frees
@@ -432,9 +432,9 @@ fn a_device_that_never_worked_is_not_lost() {
     let unavailable = cudaError::cudaErrorDevicesUnavailable;
     sim.fail(Fail::call("cudaStreamCreateWithFlags").with(unavailable));
     let device = cuda_um_testkit::open(&sim).device(0).unwrap();
-    let error = device.stream().unwrap_err();
+    let error = device.create_stream().unwrap_err();
     assert!(!error.is_sticky(), "another process may have it: {error}");
-    device.stream().unwrap();
+    device.create_stream().unwrap();
 }
 
 #[test]
@@ -448,17 +448,17 @@ fn a_device_that_never_worked_is_not_lost_though_another_one_works() {
         cudaError::cudaErrorNoDevice,
     ] {
         sim.fail(Fail::call("cudaStreamCreateWithFlags").with(code));
-        let error = second.stream().unwrap_err();
+        let error = second.create_stream().unwrap_err();
         assert!(!error.is_sticky(), "another process may have it: {error}");
         works.fill_on(3, &stream).unwrap();
         assert_eq!(works.host().unwrap()[0], 3);
     }
-    let of_second = second.stream().unwrap();
+    let of_second = second.create_stream().unwrap();
     of_second.synchronize().unwrap();
     let unavailable = cudaError::cudaErrorDevicesUnavailable;
     sim.fail(Fail::call("cudaStreamCreateWithFlags").with(unavailable));
     assert!(
-        second.stream().unwrap_err().is_sticky(),
+        second.create_stream().unwrap_err().is_sticky(),
         "now it has worked"
     );
 }

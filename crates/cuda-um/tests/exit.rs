@@ -152,7 +152,7 @@ fn with_threads_at_work_and_the_reclaim_thread_busy() {
         for _ in 0..3 {
             let (device, started) = (device.clone(), started.clone());
             std::thread::spawn(move || {
-                let stream = device.stream().unwrap();
+                let stream = device.create_stream().unwrap();
                 loop {
                     // In use when they are dropped: the reclaim thread waits and frees.
                     drop(all(&device, &stream));
@@ -258,7 +258,7 @@ impl Does {
     fn for_ever(self, device: &Device, at_work: &Sender<()>) -> cuda_um::Result<()> {
         const LEN: usize = 100_000;
         const STAGED: usize = 4 << 20;
-        let (stream, add) = (device.stream()?, Add::load(device));
+        let (stream, add) = (device.create_stream()?, Add::load(device));
         let mut managed = UnifiedBuffer::<u32>::zeroed(device, LEN)?;
         let mut staged = DeviceBuffer::<u8>::zeroed(device, STAGED)?;
         let (from, mut to) = (vec![1u8; STAGED], vec![0u8; STAGED]);

@@ -66,7 +66,10 @@ fn everything(device: &Device) -> impl Sized + use<> {
     device.set_transfer_options(TransferOptions::default().threads(3));
     let large = PinnedBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
     let staged = DeviceBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
-    let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+    let (stream, other) = (
+        device.create_stream().unwrap(),
+        device.create_stream().unwrap(),
+    );
     let add = Add::load(device);
     let pools = pools(device);
     let mut managed = UnifiedBuffer::<u32>::zeroed(device, 5000).unwrap();
@@ -163,7 +166,7 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let stream = device.stream().unwrap();
+                let stream = device.create_stream().unwrap();
                 while goes_on() {
                     let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&unified, 3000).unwrap();
                     buffer.fill_on(1, &stream).unwrap();

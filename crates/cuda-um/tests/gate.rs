@@ -60,7 +60,7 @@ fn every_runtime_over_the_driver_shares_the_gate() {
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut foreign = UnifiedBuffer::<u32>::zeroed(&again, 100).unwrap();
     let guard = buffer.host().unwrap();
-    let (add, stream) = (Add::load(&again), again.stream().unwrap());
+    let (add, stream) = (Add::load(&again), again.create_stream().unwrap());
     let refused = add.launch(&stream, 100, (&mut foreign, 100u32, 1u32));
     assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
     drop(guard);
@@ -80,7 +80,7 @@ fn a_failed_look_up_of_the_driver_makes_no_second_gate() {
     let (device, again) = (first.device(0).unwrap(), second.device(0).unwrap());
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut foreign = UnifiedBuffer::<u32>::zeroed(&again, 100).unwrap();
-    let (add, stream) = (Add::load(&again), again.stream().unwrap());
+    let (add, stream) = (Add::load(&again), again.create_stream().unwrap());
     let guard = buffer.host().unwrap();
     let refused = add.launch(&stream, 100, (&mut foreign, 100u32, 1u32));
     assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
@@ -170,7 +170,7 @@ fn try_host_needs_no_wait_after_a_stream_with_work_has_gone() {
     let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    let gone = device.stream().unwrap();
+    let gone = device.create_stream().unwrap();
     used.fill_on(1, &gone).unwrap();
     // From here on the buffer tracks only this work.
     used.fill_on(2, &stream).unwrap();
@@ -213,7 +213,7 @@ fn a_stream_that_leaves_no_event_is_asked_itself() {
     let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    let gone = device.stream().unwrap();
+    let gone = device.create_stream().unwrap();
     used.fill_on(1, &gone).unwrap();
     used.fill_on(2, &stream).unwrap();
     sim.fail(Fail::call("cudaEventCreateWithFlags"));
@@ -251,7 +251,10 @@ fn nothing_that_must_not_wait_waits_for_a_copy_of_another_thread() {
     let managed = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
     let pool = Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap();
     let pooled = DeviceBuffer::<u32>::zeroed_in(&pool, 1000).unwrap();
-    let (own, stream) = (device.stream().unwrap(), device.stream().unwrap());
+    let (own, stream) = (
+        device.create_stream().unwrap(),
+        device.create_stream().unwrap(),
+    );
     let mut other = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
     device.synchronize().unwrap();
     while_a_copy_is_held(&sim, &source, || {

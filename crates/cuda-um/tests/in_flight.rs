@@ -104,7 +104,7 @@ fn two_kernels(order: u64, wait: bool) -> Vec<u32> {
     // SAFETY: `note` accesses no memory.
     #[allow(unsafe_code, reason = "the reference matches its kernel")]
     let (sim, device, first) = simulated_with(|builder| unsafe { builder.kernel("add", note) });
-    let second = device.stream().unwrap();
+    let second = device.create_stream().unwrap();
     let add = Add::load(&device);
     let mut buffers = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 1).unwrap());
     let [a, b] = &mut buffers;
@@ -149,7 +149,7 @@ fn idle_buffers_are_freed_at_once() {
 #[test]
 fn work_on_another_stream_waits_once() {
     let (sim, device, first) = simulated(Gpu::H200);
-    let second = device.stream().unwrap();
+    let second = device.create_stream().unwrap();
     let add = Add::load(&device);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut copy = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -191,7 +191,7 @@ fn work_on_another_stream_waits_once() {
 #[test]
 fn readers_on_two_streams_run_beside_each_other() {
     let (sim, device, first) = simulated(Gpu::H200);
-    let second = device.stream().unwrap();
+    let second = device.create_stream().unwrap();
     let source = UnifiedBuffer::from_slice(&device, &[4u32; 100]).unwrap();
     let mut targets = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 100).unwrap());
     device.synchronize().unwrap();
@@ -210,7 +210,11 @@ fn readers_on_two_streams_run_beside_each_other() {
 #[test]
 fn a_ping_pong_over_streams_keeps_its_order() {
     let (_sim, device, first) = device();
-    let streams = [first, device.stream().unwrap(), device.stream().unwrap()];
+    let streams = [
+        first,
+        device.create_stream().unwrap(),
+        device.create_stream().unwrap(),
+    ];
     let add = Add::load(&device);
     let mut a = UnifiedBuffer::<u32>::zeroed(&device, 10_000).unwrap();
     let mut b = DeviceBuffer::<u32>::zeroed(&device, 10_000).unwrap();
@@ -236,7 +240,7 @@ fn threads_share_a_buffer_that_they_read() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let own = device.stream().unwrap();
+                    let own = device.create_stream().unwrap();
                     let mut copy = DeviceBuffer::<u32>::zeroed(&device, 5000).unwrap();
                     own.copy(&source, &mut copy).unwrap();
                     let mut found = vec![0; 5000];
@@ -268,7 +272,7 @@ fn a_buffer_that_is_only_read_lets_its_streams_go() {
     let weights = DeviceBuffer::from_slice(&device, &[7u8; 64]).unwrap();
     for synchronized in [true, false] {
         for _ in 0..50 {
-            let stream = device.stream().unwrap();
+            let stream = device.create_stream().unwrap();
             let mut copy = DeviceBuffer::<u8>::zeroed(&device, 64).unwrap();
             stream.copy(&weights, &mut copy).unwrap();
             if synchronized {
@@ -299,7 +303,7 @@ fn a_drop_does_not_wait_for_another_device() {
     let idle = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     other.synchronize().unwrap();
-    let stream = other.stream().unwrap();
+    let stream = other.create_stream().unwrap();
     let paused = sim.pause();
     add.launch(&stream, 100, (&mut busy, 100u32, 1u32)).unwrap();
     drop(idle);
@@ -389,7 +393,7 @@ fn work_waits_for_the_event_after_its_use_and_not_for_later_work() {
     let _event = stream.record().unwrap();
     large.fill_on(2, &stream).unwrap();
     let end = Event::timed(&stream).unwrap();
-    let other = device.stream().unwrap();
+    let other = device.create_stream().unwrap();
     other.copy(&source, &mut target).unwrap();
     let copied = Event::timed(&other).unwrap();
     let time = |event: &Event| event.elapsed_since(&begin).unwrap();
@@ -402,7 +406,7 @@ fn more_events_than_a_stream_keeps_leave_its_order() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let [mut source, mut target] =
         [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 10).unwrap());
-    let other = device.stream().unwrap();
+    let other = device.create_stream().unwrap();
     let paused = sim.pause();
     for value in 0..3000 {
         source.fill_on(value, &stream).unwrap();
@@ -420,7 +424,7 @@ fn a_dropped_stream_whose_work_is_done_defers_no_free() {
     let idle = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    let gone = device.stream().unwrap();
+    let gone = device.create_stream().unwrap();
     used.fill_on(1, &gone).unwrap();
     // From here on the buffer tracks only this work, which runs after that of the dropped stream.
     used.fill_on(2, &stream).unwrap();

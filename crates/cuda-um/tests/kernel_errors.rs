@@ -414,7 +414,7 @@ fn modules_with_kernels_of_one_name_do_not_disturb_each_other() {
         .unwrap()
         .device(0)
         .unwrap();
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     for (note, expected) in [("a library", 1), ("a user", 2)] {
         let kernel = Module::load(&device, &ptx(note))
             .unwrap()

@@ -135,7 +135,7 @@ fn a_prefetched_buffer_does_not_fault() {
 #[test]
 fn later_work_on_any_stream_comes_after_a_prefetch() {
     let (sim, device, first) = simulated(Gpu::H200);
-    let second = device.stream().unwrap();
+    let second = device.create_stream().unwrap();
     let add = Add::load(&device);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
     buffer.host_mut().unwrap().fill(1);

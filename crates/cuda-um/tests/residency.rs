@@ -129,7 +129,7 @@ fn a_kernel_of_another_device_counts() {
     let (sim, device, stream) = simulated_with(|builder| builder.devices(2));
     let other = device.runtime().device(1).unwrap();
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    buffer.fill_on(1, &other.stream().unwrap()).unwrap();
+    buffer.fill_on(1, &other.create_stream().unwrap()).unwrap();
     sim.clear_trace();
     buffer.prefetch_on(&device, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
@@ -315,7 +315,7 @@ fn what_the_driver_says_now_is_not_known_while_a_kernel_may_take_it_elsewhere() 
     let (sim, device, stream) =
         simulated_with(|builder| builder.cuda(CudaVersion::V13_4).devices(2));
     let other = device.runtime().device(1).unwrap();
-    let elsewhere = other.stream().unwrap();
+    let elsewhere = other.create_stream().unwrap();
     let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
     let [one, mut neighbour] =
         [(); 2].map(|()| UnifiedBuffer::<u8>::zeroed_in(&pool, 1000).unwrap());
@@ -336,7 +336,7 @@ fn what_the_driver_says_now_is_not_known_while_a_kernel_may_take_it_elsewhere() 
 #[test]
 fn contents_that_are_discarded_are_not_transferred() {
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
-    let other = device.stream().unwrap();
+    let other = device.create_stream().unwrap();
     let mut buffer = UnifiedBuffer::<u8>::from_slice(&device, &vec![1; 4 * MIB]).unwrap();
     stream.synchronize().unwrap();
     sim.reset_counters();
@@ -416,7 +416,7 @@ fn what_cannot_be_discarded_is_transferred() {
 #[test]
 fn pages_leave_after_their_readers() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let other = device.stream().unwrap();
+    let other = device.create_stream().unwrap();
     let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 2 * MIB).unwrap();
     let mut copy = UnifiedBuffer::<u8>::zeroed(&device, 2 * MIB).unwrap();
     let mut waits = |leave: &dyn Fn(&mut UnifiedBuffer<u8>)| {

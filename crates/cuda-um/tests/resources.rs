@@ -122,7 +122,7 @@ fn a_buffer_that_is_dropped_in_use_does_not_disturb_the_next() {
 #[test]
 fn work_on_another_stream_comes_after() {
     on_each(|name, memory, device, stream| {
-        let other = device.stream().unwrap();
+        let other = device.create_stream().unwrap();
         let mut buffer = zeroed(memory, 5000).unwrap();
         for round in 0..10 {
             buffer.fill_with(2 * round, stream).unwrap();

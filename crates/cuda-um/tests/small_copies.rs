@@ -68,7 +68,7 @@ fn the_stream_writes_a_flag_after_a_copy_to_the_host() {
     let one = ["cudaMemcpyAsync", "cuStreamWriteValue32"];
     assert_eq!(reads(&sim, &device), [one, one].concat());
     // No earlier copy left these bytes in the piece.
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     let mut memory = DeviceBuffer::<u32>::zeroed(&device, 32 * KIB).unwrap();
     for turn in 1..=50 {
         memory.fill_on(turn, &stream).unwrap();
@@ -111,7 +111,7 @@ fn the_error_of_a_kernel_comes_out_of_the_copy_that_waits_for_its_flag() {
     let (sim, device) = with_flags();
     // In a slab of a pool there is memory behind the buffer.
     without_pools(&device);
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     let memory = DeviceBuffer::<u32>::zeroed(&device, KIB).unwrap();
     memory.read_one(0).unwrap();
     let broken = Add::load(&device);

@@ -28,7 +28,7 @@ fn a_panic_drops_guards_buffers_streams_and_pools() {
         let runtime = device.runtime().clone();
         let mut kept = UnifiedBuffer::from_slice(&device, &[3u32; 1000]).unwrap();
         unwinds(|| {
-            let stream = device.stream().unwrap();
+            let stream = device.create_stream().unwrap();
             let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
             let add = Add::load(&device);
             let mut pooled = UnifiedBuffer::<u32>::zeroed_in(&pool, 1000).unwrap();

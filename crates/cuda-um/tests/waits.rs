@@ -113,7 +113,7 @@ fn while_others_are_busy(device: &Device, body: impl FnOnce()) {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let stream = device.stream().unwrap();
+                let stream = device.create_stream().unwrap();
                 let mut events = VecDeque::new();
                 while !is_over.load(Ordering::Relaxed) {
                     let mut buffer = DeviceBuffer::<u8>::zeroed(device, 256 << 10).unwrap();
@@ -205,7 +205,7 @@ fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
     runtime.reclaim().unwrap();
     assert_eq!(panics.load(Ordering::Relaxed), 1);
     // Buffers that are dropped later are still freed.
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
     let paused = sim.pause();
     buffer.fill_on(1, &stream).unwrap();
@@ -226,7 +226,7 @@ impl Tools {
         let options = PoolOptions::default().slab_bytes(2 << 20);
         Self {
             device: device.clone(),
-            stream: device.stream().unwrap(),
+            stream: device.create_stream().unwrap(),
             pools: (
                 Pool::new(device, MemoryKind::Managed, options).unwrap(),
                 Pool::new(device, MemoryKind::Pinned, options).unwrap(),
@@ -263,7 +263,7 @@ impl Tools {
 fn work(device: &Device) {
     let tools = Tools::new(device);
     let (unified, pinned, on_device) = &tools.pools;
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     let numbers = vec![1u32; 1 << 20];
     let mut buffer = UnifiedBuffer::<u32>::zeroed_in(unified, 1 << 20).unwrap();
     let mut target = PinnedBuffer::<u32>::zeroed_in(pinned, 1 << 20).unwrap();

@@ -78,7 +78,7 @@ impl Stack {
 fn main() -> Outcome<()> {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     println!("{}", backend.runtime_description());
-    let stream = um_backend::Device::stream(backend.device())?;
+    let stream = backend.device().create_stream()?;
     let below = backend.device();
     let scale = Scale::load(below)?;
     let inputs = (0..STEPS).map(|_| DeviceBuffer::<f32>::zeroed(below, LEN));

@@ -98,7 +98,7 @@ impl<T: Element> Homed<T> {
     /// use um_backend::cuda_um::UnifiedBuffer;
     /// use um_residency::{Arena, Budget, Homed, Input, Role, working_set};
     ///
-    /// let stream = device.stream()?;
+    /// let stream = device.create_stream()?;
     /// let arena = Arena::new(device, Budget::Bytes(2 << 20))?;
     /// for layer in 0..3 {
     ///     let weights = UnifiedBuffer::from_slice(device, &[layer; 1 << 19])?;

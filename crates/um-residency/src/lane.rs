@@ -6,7 +6,7 @@ pub(crate) struct Lane(Stream);
 
 impl Lane {
     pub(crate) fn new(device: &Device) -> um_backend::Result<Self> {
-        Ok(Self(device.stream()?))
+        Ok(Self(device.create_stream()?))
     }
 
     /// Enqueues a transfer behind all earlier ones of the direction.

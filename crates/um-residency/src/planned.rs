@@ -25,7 +25,7 @@ use crate::steer;
 /// # let backend = CudaBackend::initialize_blocking(config)?;
 /// use um_residency::{Arena, Budget, Homed, Input, Link, Planned, Role, working_set};
 ///
-/// let stream = backend.device().stream()?;
+/// let stream = backend.device().create_stream()?;
 /// let arena = Arena::new(backend.device(), Budget::Bytes(4 << 20))?;
 /// let layers: Vec<_> = (0..4)
 ///     .map(|layer| Homed::from_slice(&arena, &vec![layer; 1 << 19], Role::ReadOnly))

@@ -12,7 +12,7 @@ use cuda_um_testkit::without_pools;
 
 use um_backend::cuda_um::{self, Runtime, Stream, UnifiedBuffer};
 use um_backend::sim::{Gpu, Sim};
-use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError};
+use um_backend::{Buffer, CudaBackend, CudaBackendConfig};
 use um_residency::cuda_um_plan::Recipe;
 use um_residency::{
     Arena, Budget, Error, Homed, InOut, Input, Link, Output, Planned, Role, working_set,
@@ -68,7 +68,7 @@ impl check::World for World {
         Self {
             sim,
             weights,
-            stream: um_backend::Device::stream(&device).unwrap(),
+            stream: device.create_stream().unwrap(),
             arena,
             buffers,
             _backend: backend,

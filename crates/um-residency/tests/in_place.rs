@@ -199,7 +199,7 @@ fn a_guard_in_place_holds_no_slots() {
         // A set with all slots but those of the sums, while the guard is held.
         std::thread::scope(|scope| {
             let other = || {
-                let stream = um_backend::Device::stream(&world.machine.device).unwrap();
+                let stream = world.machine.device.create_stream().unwrap();
                 let all: Vec<_> = world.small.iter().map(Input).collect();
                 working_set(&stream, (all, Input(&filler)))
                     .map(drop)

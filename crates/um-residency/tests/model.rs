@@ -173,7 +173,7 @@ fn random_sets(machine: &Machine) {
         })
         .collect();
     let play = |seed| {
-        let stream = um_backend::Device::stream(&machine.device).unwrap();
+        let stream = machine.device.create_stream().unwrap();
         play(arena, &shared, &stream, (seed, 80))
     };
     let sets: usize = thread::scope(|scope| {
@@ -405,7 +405,7 @@ fn passes_beside_another_thread_see_the_right_bytes() {
         planned.run(stream, all).unwrap().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let stream = um_backend::Device::stream(&machine.device).unwrap();
+                let stream = machine.device.create_stream().unwrap();
                 play(&arena, &shared, &stream, (seed, 20));
                 drop(dropped);
             });

@@ -208,7 +208,7 @@ fn small(bytes: u64) -> Option<(Sim, Device, Stream)> {
     }
     let sim = Sim::builder().total_memory_bytes(bytes).build().unwrap();
     let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     Some((sim, device, stream))
 }
 

@@ -148,7 +148,7 @@ fn threads_search_and_count_at_the_same_time() {
     let done = &AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for filter in [Filter::F16, Filter::Int8, Filter::Bf16] {
-            let (search, work, stream) = (&search, &work, device.stream().unwrap());
+            let (search, work, stream) = (&search, &work, device.create_stream().unwrap());
             threads.spawn(move || {
                 for _ in 0..LAUNCHES {
                     work.check(search, &stream, filter);

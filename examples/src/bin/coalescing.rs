@@ -14,7 +14,7 @@ const STRIDES: [usize; 5] = [1, 2, 8, 32, 1024];
 fn main() -> ExitCode {
     example("coalescing", |machine| {
         let device = machine.device();
-        let stream = device.stream()?;
+        let stream = device.create_stream()?;
         let copy = CopyKernels::load(device)?;
         let values: Vec<f32> = (0..LEN).map(|i| (i % 8191) as f32).collect();
         let input = DeviceBuffer::from_slice(device, &values)?;

@@ -74,7 +74,7 @@ fn assert_all(found: &[u8], value: u8) -> Result<(), Failure> {
 /// Work of both on their stream runs in order.
 fn their_stream(machine: &Machine) -> Result<(), Failure> {
     let device = machine.device();
-    let made_by_them = device.stream()?;
+    let made_by_them = device.create_stream()?;
     let (raw, owner) = (made_by_them.as_raw(), made_by_them);
     // SAFETY: the owner keeps the stream.
     let stream = unsafe { device.adopt_stream(raw, owner) }?;
@@ -91,14 +91,14 @@ fn their_memory(machine: &Machine) -> Result<(), Failure> {
     let address = NonNull::new(owner.as_device_ptr().cast_mut()).ok_or("no address")?;
     // SAFETY: the owner keeps the memory, and nothing else uses it.
     let mut data = unsafe { DeviceBuffer::from_foreign(device, address, LEN, owner) }?;
-    data.fill_on(2, &device.stream()?)?;
+    data.fill_on(2, &device.create_stream()?)?;
     assert_all(&data.to_vec()?, 2)
 }
 
 /// Their function works on our buffer, between our work.
 fn their_work(machine: &Machine) -> Result<(), Failure> {
     let device = machine.device();
-    let (cuda, stream) = (device.runtime().table(), device.stream()?);
+    let (cuda, stream) = (device.runtime().table(), device.create_stream()?);
     let mut data = UnifiedBuffer::<u8>::zeroed(device, LEN)?;
     // SAFETY: their fill stays within the buffer, and runs on this stream.
     unsafe {
@@ -112,7 +112,7 @@ fn their_work(machine: &Machine) -> Result<(), Failure> {
 /// They keep an address for a while.
 fn an_export(machine: &Machine) -> Result<(), Failure> {
     let device = machine.device();
-    let (cuda, on_theirs) = (device.runtime().table(), device.stream()?);
+    let (cuda, on_theirs) = (device.runtime().table(), device.create_stream()?);
     let data = Arc::new(UnifiedBuffer::<u8>::zeroed(device, LEN)?);
     // SAFETY: no host guard lives while they write.
     let exported = unsafe { data.export_mut(&on_theirs) }?;
@@ -132,7 +132,7 @@ fn they_free(machine: &Machine) -> Result<String, Failure> {
         Err(error) if error.kind() == ErrorKind::NotSupported => return Ok(error.to_string()),
         Err(error) => return Err(error.into()),
     };
-    let (cuda, stream) = (device.runtime().table(), device.stream()?);
+    let (cuda, stream) = (device.runtime().table(), device.create_stream()?);
     let mut data = UnifiedBuffer::<u8>::zeroed_in(&pool, LEN)?;
     data.fill_on(5, &stream)?;
     assert_all(&data.host()?, 5)?;

@@ -27,7 +27,7 @@ enum Hints {
 
 fn main() -> ExitCode {
     example("prefetch_and_advice", |machine| {
-        let stream = machine.device().stream()?;
+        let stream = machine.device().create_stream()?;
         // CUPTI does not report managed memory that was allocated before its first start.
         let uncounted = machine.backend.start_counting().err();
         machine.backend.stop_counting();

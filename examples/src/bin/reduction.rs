@@ -11,7 +11,7 @@ const ROUNDS: usize = 7;
 fn main() -> ExitCode {
     example("reduction", |machine| {
         let device = machine.device();
-        let stream = device.stream()?;
+        let stream = device.create_stream()?;
         let reduce = Reduce::load(device)?;
         let mut table = format!(
             "{:>12}{:>18}{:>18}{:>10}\n",

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
     let saxpy = Saxpy::load(machine.device())?;
-    let stream = machine.device().stream()?;
+    let stream = machine.device().create_stream()?;
     // CUPTI does not report managed memory that was allocated before its first start, and the first rounds include one-time
     // costs.
     let runtime = machine.device().runtime();

@@ -13,7 +13,7 @@ const FACTOR: f32 = 2.5;
 
 fn main() -> ExitCode {
     example("zero_copy", |machine| {
-        let stream = machine.device().stream()?;
+        let stream = machine.device().create_stream()?;
         let scale = Scale::load(machine.device())?;
         let mut table = format!("{:>12}{:>18}{:>18}\n", "bytes", "mapped", "copy in and out");
         for kib in [4, 64, 1024, 16 * 1024] {

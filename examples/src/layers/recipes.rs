@@ -77,7 +77,7 @@ fn stream_behind(
     });
     let resident = resident.collect::<Result<Vec<_>, Failure>>()?;
     let turn = || -> Result<Turn, Failure> {
-        let (memory, stream) = (stack.zeros()?, stack.device().stream()?);
+        let (memory, stream) = (stack.zeros()?, stack.device().create_stream()?);
         Ok(Turn { memory, stream })
     };
     let mut turns = [turn()?, turn()?];

@@ -12,7 +12,7 @@ impl Place {
     /// There is no stream.
     pub fn with_own_stream(&self) -> Result<Self> {
         Ok(Self {
-            stream: um_backend::Device::stream(self.backend.device())?,
+            stream: self.backend.device().create_stream()?,
             ..self.clone()
         })
     }

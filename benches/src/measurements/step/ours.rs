@@ -83,7 +83,7 @@ where
         Ok(Self {
             bench,
             kernel: Module::load(device, SCALE_IN_PLACE)?.kernel("scale_in_place_f32")?,
-            streams: [device.stream()?, device.stream()?],
+            streams: [device.create_stream()?, device.create_stream()?],
             slots: (0..SLOTS).map(|_| None).collect(),
             new,
             filled,

@@ -93,7 +93,7 @@ impl Session {
             return Ok(());
         }
         if self.streams.is_none() {
-            self.streams = Some([self.device.stream()?, self.device.stream()?]);
+            self.streams = Some([self.device.create_stream()?, self.device.create_stream()?]);
         }
         let Some([to_device, to_host]) = &self.streams else {
             return Ok(());

@@ -233,7 +233,7 @@ impl Stream {
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
     /// use cuda_um::{DeviceBuffer, PinnedBuffer};
     ///
-    /// let stream = device.stream()?;
+    /// let stream = device.create_stream()?;
     /// let source = PinnedBuffer::from_slice(&device, &[1.0f32, 2.0])?;
     /// let mut on_device = DeviceBuffer::zeroed(&device, 2)?;
     /// stream.copy(&source, &mut on_device)?;

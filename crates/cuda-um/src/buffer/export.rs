@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// use cuda_um::UnifiedBuffer;
 /// use std::sync::Arc;
 ///
-/// let (ours, theirs) = (device.stream()?, device.stream()?); // `theirs` stands for a stream of the other library
+/// let (ours, theirs) = (device.create_stream()?, device.create_stream()?); // `theirs` stands for a stream of the other library
 /// let mut buffer = UnifiedBuffer::<f32>::zeroed(&device, 1000)?;
 /// buffer.fill_on(1.0, &ours)?;
 /// let mut buffer = Arc::new(buffer);

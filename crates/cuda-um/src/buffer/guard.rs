@@ -60,7 +60,7 @@ struct Held<'a> {
 ///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
-/// # let stream = device.stream().unwrap();
+/// # let stream = device.create_stream().unwrap();
 /// let mut buffer = cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap();
 /// let mut guard = buffer.host_mut().unwrap();
 /// buffer.fill_on(1, &stream).unwrap();

@@ -37,7 +37,7 @@ impl<'a, T> ViewMut<'a, T> {
     /// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1000)?;
     /// let both = data.as_view_mut().in_place();
     /// // SAFETY: the kernel takes an input, an output and a count; thread i reads element i of the input, then writes element i of the output.
-    /// unsafe { square.launch(&device.stream()?, LaunchConfig::linear(1000, 256), (both, both, 1000u32))? };
+    /// unsafe { square.launch(&device.create_stream()?, LaunchConfig::linear(1000, 256), (both, both, 1000u32))? };
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     pub fn in_place(self) -> InPlace<'a, T> {

@@ -17,7 +17,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// use cuda_um::{MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
     ///
     /// # let Ok(pool) = DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) else { return Ok(()) };
-    /// let stream = device.stream()?;
+    /// let stream = device.create_stream()?;
     /// let buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000)?;
     /// let address = buffer.into_raw(&stream).map_err(|(_, error)| error)?;
     /// // … the other library uses `address` on `stream`, and calls cudaFreeAsync(address, stream) …

@@ -27,7 +27,7 @@ use std::panic::Location;
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::{DeviceBuffer, PinnedBuffer};
 ///
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let on_device = DeviceBuffer::from_slice(&device, &[1u32, 2, 3])?;
 /// let mut results = PinnedBuffer::<u32>::zeroed(&device, 3)?;
 /// stream.copy(&on_device, &mut results)?;

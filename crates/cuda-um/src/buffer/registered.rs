@@ -27,7 +27,7 @@ use std::ptr::NonNull;
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::{DeviceBuffer, RegisteredBuffer};
 ///
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let on_device = DeviceBuffer::from_slice(&device, &[1u8; 4096])?;
 ///
 /// let mut owned = RegisteredBuffer::from_vec(&device, vec![0u8; 4096])?;

@@ -27,7 +27,7 @@ use std::panic::Location;
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::{Location, UnifiedBuffer};
 ///
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
 /// data.host_mut()?[0] = 1.0; // waits for the GPU, then the CPU writes in place
 /// data.prefetch_on(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it

@@ -44,7 +44,7 @@ pub struct View<'a, T> {
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::UnifiedBuffer;
 ///
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let mut storage = UnifiedBuffer::<f32>::zeroed(&device, 100)?;
 /// let (mut weights, mut bias) = storage.as_view_mut().split_at(90)?;
 /// weights.fill_on(0.5, &stream)?;
@@ -379,7 +379,10 @@ mod tests {
     fn work_on_two_parts_that_is_enqueued_at_a_time_is_tracked() {
         let sim = cuda_um_sim::Sim::from_env().unwrap();
         let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (first, second) = (
+            device.create_stream().unwrap(),
+            device.create_stream().unwrap(),
+        );
         let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
         let (a, b) = buffer.as_view_mut().split_at(50).unwrap();
         device.synchronize().unwrap();

@@ -24,7 +24,7 @@ impl Device {
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
     /// use cuda_um::UnifiedBuffer;
     ///
-    /// let theirs = device.stream()?; // stands for a stream of another library
+    /// let theirs = device.create_stream()?; // stands for a stream of another library
     /// // SAFETY: the stream lives as long as `theirs`, its owner.
     /// let stream = unsafe { device.adopt_stream(theirs.as_raw(), theirs.clone())? };
     /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 100)?;

@@ -146,7 +146,7 @@ impl Device {
     ///
     /// Errors of `cudaStreamCreateWithFlags`.
     #[doc(alias = "cudaStreamCreateWithFlags")]
-    pub fn stream(&self) -> Result<Stream> {
+    pub fn create_stream(&self) -> Result<Stream> {
         Ok(Stream::new(
             self.handle.runtime.clone(),
             StreamInner::create(&self.handle.state)?,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::{Event, UnifiedBuffer};
 ///
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let mut data = UnifiedBuffer::<u8>::zeroed(&device, 4096)?;
 /// let before = Event::timed(&stream)?;
 /// data.fill_on(1, &stream)?;

@@ -29,7 +29,7 @@ use std::sync::{Arc, Weak};
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::UnifiedBuffer;
 ///
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 100)?;
 /// data.fill_on(7, &stream)?;
 /// stream.synchronize()?;

@@ -19,7 +19,7 @@ use tracing::{Event, Metadata, span};
 fn simulated(gpu: Gpu) -> (Sim, Device, Stream) {
     let sim = Sim::builder().gpu(gpu).build().unwrap();
     let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     (sim, device, stream)
 }
 

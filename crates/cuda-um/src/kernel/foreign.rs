@@ -73,7 +73,7 @@ impl Stream {
     /// use cuda_um::UnifiedBuffer;
     ///
     /// # unsafe fn their_gemm(_: cuda_um::sys::cudaStream_t, _: *const f32, _: *mut f32) -> Result<(), String> { Ok(()) }
-    /// let stream = device.stream()?;
+    /// let stream = device.create_stream()?;
     /// let a = UnifiedBuffer::<f32>::zeroed(&device, 100)?;
     /// let mut b = UnifiedBuffer::<f32>::zeroed(&device, 100)?;
     /// // SAFETY: their function reads 100 elements of the first buffer and writes 100 of the second, on this stream.

@@ -84,7 +84,7 @@ impl Kernel {
     /// # let kernel = cuda_um::Module::load(&device, "")?.kernel("add")?;
     /// use cuda_um::{LaunchConfig, UnifiedBuffer};
     ///
-    /// let stream = device.stream()?;
+    /// let stream = device.create_stream()?;
     /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000)?;
     /// let count = data.len() as u32;
     /// // SAFETY: the kernel takes an address, a count and a number, and touches `count` elements, one a thread.

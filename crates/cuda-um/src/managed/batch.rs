@@ -31,7 +31,7 @@ use std::ops::Range;
 /// use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
 ///
 /// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let weights = UnifiedBuffer::from_slice_in(&pool, &vec![0.5f32; 1 << 20])?;
 /// let bias = UnifiedBuffer::from_slice_in(&pool, &vec![1u64; 256 << 10])?;
 /// let mut batch = PrefetchBatch::new();

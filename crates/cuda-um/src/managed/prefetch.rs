@@ -143,7 +143,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
     /// use cuda_um::{Location, UnifiedBuffer};
     ///
-    /// let stream = device.stream()?;
+    /// let stream = device.create_stream()?;
     /// let mut results = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
     /// results.as_view_mut().discard_and_prefetch_on(Location::Host, &stream)?;
     /// results.fill_on(1.0, &stream)?;

@@ -143,7 +143,7 @@ impl<T> UnifiedBuffer<T> {
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
     /// use cuda_um::{Location, UnifiedBuffer};
     ///
-    /// let stream = device.stream()?;
+    /// let stream = device.create_stream()?;
     /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
     /// data.prefetch_on(Location::Host, &stream)?;
     /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));

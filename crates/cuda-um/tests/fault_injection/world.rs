@@ -161,7 +161,9 @@ impl Post {
         self.add
             .launch(&self.stream, WITNESS, (&mut self.witness, count, 3u32))?;
         let mut copy = DeviceBuffer::<u32>::zeroed(&self.device, WITNESS)?;
-        self.device.stream()?.copy(&self.witness, &mut copy)?;
+        self.device
+            .create_stream()?
+            .copy(&self.witness, &mut copy)?;
         is_right(&copy.to_vec()?, 3);
         self.witness.fill_on(9, &self.stream)?;
         assert!(self.witness.host()?.iter().all(|x| *x == 9));
@@ -176,7 +178,7 @@ impl Post {
     fn not_sticky(&mut self) -> Vec<String> {
         let (device, stream) = (&self.device, &self.stream);
         let outcomes = [
-            ("a stream", device.stream().map(drop)),
+            ("a stream", device.create_stream().map(drop)),
             (
                 "an allocation",
                 DeviceBuffer::<u8>::zeroed(device, 100).map(drop),

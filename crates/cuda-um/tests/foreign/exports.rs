@@ -21,7 +21,7 @@ const LEN: usize = 1 << 16;
 fn an_export_runs_after_our_work_and_before_later_work() {
     let (sim, device, ours) = device();
     let Some(sim) = &sim else { return };
-    let theirs = device.stream().unwrap();
+    let theirs = device.create_stream().unwrap();
     let mut buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
     for round in 1..20u8 {
         Arc::get_mut(&mut buffer)
@@ -76,7 +76,7 @@ fn each_kind_can_be_exported_to_be_read() {
 #[test]
 fn guards_wait_for_the_device_while_an_export_for_writes_lives() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let hidden = device.stream().unwrap();
+    let hidden = device.create_stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
     device.synchronize().unwrap();
     // SAFETY: no guard lives while the other library writes.
@@ -133,7 +133,7 @@ fn an_export_for_reads_is_only_in_the_way_of_writes() {
 #[test]
 fn a_fence_is_a_stream_or_an_event() {
     let (sim, device, ours) = simulated(Gpu::H200);
-    let theirs = device.stream().unwrap();
+    let theirs = device.create_stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
     device.synchronize().unwrap();
     let mut waits = calls(&sim, "cudaDeviceSynchronize");
@@ -166,7 +166,7 @@ fn a_fence_is_a_stream_or_an_event() {
 #[test]
 fn memory_of_a_pool_is_not_reused_before_unknown_work_is_over() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let hidden = device.stream().unwrap();
+    let hidden = device.create_stream().unwrap();
     for drop_first in [false, true] {
         let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
         device.synchronize().unwrap();
@@ -194,7 +194,7 @@ fn memory_of_a_pool_is_not_reused_before_unknown_work_is_over() {
 fn wrong_fences_are_refused_and_the_device_is_waited_for() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let (_other_sim, _, stranger) = simulated(Gpu::H200);
-    let hidden = device.stream().unwrap();
+    let hidden = device.create_stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
     device.synchronize().unwrap();
     assert!(matches!(
@@ -240,7 +240,7 @@ fn a_read_only_import_can_be_exported_only_to_be_read() {
 #[test]
 fn exports_work_without_concurrent_managed_access() {
     let (sim, device, stream) = simulated_with(|builder| builder.gpu(Gpu::NoConcurrentAccess));
-    let theirs = device.stream().unwrap();
+    let theirs = device.create_stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
     // SAFETY: no guard lives.
     let exported = unsafe { buffer.export_mut(&theirs) }.unwrap();

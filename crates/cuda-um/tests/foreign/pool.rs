@@ -82,7 +82,7 @@ fn its_memory_migrates_and_takes_no_advice() {
 fn another_owner_frees_its_memory_in_stream_order() {
     let (sim, device, stream) = machine();
     let pool = pool(&device);
-    let ours = device.stream().unwrap();
+    let ours = device.create_stream().unwrap();
     for round in 0..100u32 {
         let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&pool, 10_000).unwrap();
         buffer.fill_on(round, &ours).unwrap();

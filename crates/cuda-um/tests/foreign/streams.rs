@@ -16,7 +16,7 @@ fn handle(number: usize) -> sys::cudaStream_t {
 fn work_on_an_adopted_stream_is_ordered_and_tracked() {
     let (_sim, device, ours) = device();
     let (owner, drops) = owner();
-    let theirs = device.stream().unwrap();
+    let theirs = device.create_stream().unwrap();
     let keep = theirs.clone();
     // SAFETY: `theirs` lives longer.
     let adopted = unsafe { device.adopt_stream(theirs.as_raw(), (owner, keep)) }.unwrap();
@@ -42,7 +42,7 @@ fn work_on_an_adopted_stream_is_ordered_and_tracked() {
 fn the_owner_of_a_stream_stays_while_tracked_work_uses_it() {
     let (sim, device, _) = simulated(Gpu::H200);
     let (owner, drops) = owner();
-    let theirs = device.stream().unwrap();
+    let theirs = device.create_stream().unwrap();
     // SAFETY: `theirs` lives longer.
     let adopted = unsafe { device.adopt_stream(theirs.as_raw(), owner) }.unwrap();
     let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
@@ -119,7 +119,7 @@ fn a_stream_of_another_device_or_a_destroyed_one_is_refused() {
     let (sim, device, _) = cuda_um_testkit::simulated_with(|builder| builder.devices(2));
     let other = device.runtime().device(1).unwrap();
     let (first, drops) = owner();
-    let theirs = other.stream().unwrap();
+    let theirs = other.create_stream().unwrap();
     // SAFETY: the stream is live.
     let error = unsafe { device.adopt_stream(theirs.as_raw(), first) }.unwrap_err();
     let says = sim.table().cudaStreamGetDevice.is_some();
@@ -139,7 +139,7 @@ fn a_stream_of_another_device_or_a_destroyed_one_is_refused() {
     );
     assert_eq!(drops(), 1, "an error drops the owner");
     let gone = {
-        let stream = device.stream().unwrap();
+        let stream = device.create_stream().unwrap();
         stream.as_raw()
     };
     // SAFETY: the simulator notices it.
@@ -156,7 +156,7 @@ fn a_stream_of_another_device_or_a_destroyed_one_is_refused() {
 fn an_owner_that_panics_breaks_nothing() {
     let (_sim, device, _) = device();
     let (counted, drops) = owner();
-    let theirs = device.stream().unwrap();
+    let theirs = device.create_stream().unwrap();
     // SAFETY: `theirs` lives longer.
     let adopted = unsafe { device.adopt_stream(theirs.as_raw(), Bomb(counted)) }.unwrap();
     let mut data = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
@@ -173,7 +173,7 @@ fn the_streams_of_another_runtime_over_the_driver_can_be_adopted() {
     let sim = Sim::from_env().unwrap();
     let open = || Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
     let (ours, theirs) = (open(), open());
-    let stream = theirs.stream().unwrap();
+    let stream = theirs.create_stream().unwrap();
     let keep = stream.clone();
     // SAFETY: the owner keeps the stream.
     let adopted = unsafe { ours.adopt_stream(stream.as_raw(), keep) }.unwrap();

@@ -23,7 +23,7 @@ fn foreign_work_is_ordered_with_ours() {
     let (sim, device, ours) = device();
     let Some(sim) = &sim else { return };
     let table = sim.table();
-    let theirs = device.stream().unwrap();
+    let theirs = device.create_stream().unwrap();
     let mut data = UnifiedBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
     let mut copy = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
     for round in 1..20u8 {

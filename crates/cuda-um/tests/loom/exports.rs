@@ -31,8 +31,8 @@ impl Lent {
         Self {
             buffer,
             unknown,
-            ours: device.stream().unwrap(),
-            theirs: device.stream().unwrap(),
+            ours: device.create_stream().unwrap(),
+            theirs: device.create_stream().unwrap(),
         }
     }
 

@@ -61,7 +61,7 @@ fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
 fn an_entry_waits_for_its_work() {
     model(|| {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let stream = device_of(0).stream().unwrap();
+        let stream = device_of(0).create_stream().unwrap();
         work(&stream, 1).unwrap();
         let used = Use {
             stream: Arc::clone(stream.inner()),
@@ -149,7 +149,7 @@ fn buffer_in_use(memory: &DeviceMemory, stream: &Stream) -> Allocation {
 fn memory_that_threads_drop_in_use_is_freed_after_its_work() {
     preempted(2, || {
         let device = device_of(2 << 10);
-        let (memory, stream) = (DeviceMemory::new(&device), device.stream().unwrap());
+        let (memory, stream) = (DeviceMemory::new(&device), device.create_stream().unwrap());
         let [first, second] = [(); 2].map(|()| buffer_in_use(&memory, &stream));
         let raw = stream.as_raw().addr();
         let works = thread::spawn(move || engine(|cuda| cuda.run(raw)));
@@ -167,7 +167,7 @@ fn memory_that_threads_drop_in_use_is_freed_after_its_work() {
 fn an_allocation_gets_memory_that_was_dropped_in_use() {
     preempted(3, || {
         let device = device_of(1 << 10);
-        let (memory, stream) = (DeviceMemory::new(&device), device.stream().unwrap());
+        let (memory, stream) = (DeviceMemory::new(&device), device.create_stream().unwrap());
         let former = buffer_in_use(&memory, &stream);
         let raw = stream.as_raw().addr();
         let works = thread::spawn(move || engine(|cuda| cuda.run(raw)));

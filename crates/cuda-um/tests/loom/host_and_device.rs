@@ -26,7 +26,7 @@ impl Machine {
     fn new() -> Self {
         let device = gated_device();
         Self {
-            stream: device.stream().unwrap(),
+            stream: device.create_stream().unwrap(),
             module: Arc::default(),
             device,
         }

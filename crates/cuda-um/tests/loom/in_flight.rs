@@ -22,7 +22,7 @@ impl Machine {
         let device = device_of(1 << 10);
         Self {
             memory: DeviceMemory::new(&device),
-            streams: [(); 3].map(|()| device.stream().unwrap()),
+            streams: [(); 3].map(|()| device.create_stream().unwrap()),
         }
     }
 

@@ -44,7 +44,7 @@ fn threads_that_open_a_device_get_one_device_and_one_stream_of_it() {
 #[test]
 fn work_is_done_when_the_wait_for_it_returns() {
     preempted(3, || {
-        let stream = device_of(0).stream().unwrap();
+        let stream = device_of(0).create_stream().unwrap();
         let its = stream.clone();
         let other = thread::spawn(move || {
             enqueue(&its, 2).wait().unwrap();
@@ -61,7 +61,7 @@ fn work_is_done_when_the_wait_for_it_returns() {
 /// While a thread waits or asks for work that is done, another one enqueues, and asks for its own.
 fn enqueues_beside(call: fn(&Stream, &Use) -> Result<()>) {
     model(move || {
-        let stream = device_of(0).stream().unwrap();
+        let stream = device_of(0).create_stream().unwrap();
         let used = enqueue(&stream, 1);
         engine(|cuda| cuda.run(stream.as_raw().addr()));
         let its = stream.clone();
@@ -98,7 +98,7 @@ fn work_is_done_when_a_wait_for_its_device_says_so() {
 fn streams_come_after_the_work_of_one_that_goes_on() {
     model(|| {
         let device = device_of(0);
-        let [first, second, third] = [(); 3].map(|()| device.stream().unwrap());
+        let [first, second, third] = [(); 3].map(|()| device.create_stream().unwrap());
         let order = |stream: &Stream, used: &Use, to: usize| {
             used.order(stream.inner()).unwrap();
             assert!(comes_after(stream, to), "it is enqueued beside the work");

@@ -51,7 +51,7 @@ impl Machine {
             None => machine().1,
         };
         let side = |device: Device| Side {
-            streams: std::array::from_fn(|_| device.stream().unwrap()),
+            streams: std::array::from_fn(|_| device.create_stream().unwrap()),
             kernels: Kernels::load(&device),
             device,
         };
@@ -93,7 +93,7 @@ impl Machine {
 
     pub fn new_stream(&mut self, stream: u8) -> Result<(), Error> {
         let (side, at) = self.place(stream);
-        self.sides[side].streams[at] = self.sides[side].device.stream()?;
+        self.sides[side].streams[at] = self.sides[side].device.create_stream()?;
         Ok(())
     }
 

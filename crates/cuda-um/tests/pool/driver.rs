@@ -73,7 +73,10 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
     let second = first.runtime().device(1).unwrap();
     let (on_second, on_third) = {
         let third = first.runtime().device(2).unwrap();
-        (second.stream().unwrap(), third.stream().unwrap())
+        (
+            second.create_stream().unwrap(),
+            third.create_stream().unwrap(),
+        )
     };
     let (pool_here, pool_there) = (pool(&first), pool(&second));
     let mut here = DeviceBuffer::from_slice_in(&pool_here, &[1u32, 2, 3]).unwrap();
@@ -128,7 +131,7 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
 #[test]
 fn the_free_is_enqueued_behind_every_use() {
     on_each(&[Driver], |it| {
-        let second = it.device.stream().unwrap();
+        let second = it.device.create_stream().unwrap();
         let pool = it.pool();
         let source = pool.copy_of(&[4; 100]).unwrap();
         let mut copies = [(); 2].map(|()| DeviceBuffer::zeroed(&it.device, 100).unwrap());

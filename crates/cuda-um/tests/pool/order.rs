@@ -6,7 +6,7 @@ use cuda_um::{DeviceBuffer, ErrorKind, PoolOptions};
 #[test]
 fn on_another_stream_the_next_owner_comes_after_the_last() {
     on_each(WAITLESS, |it| {
-        let (first, second) = (&it.stream, &it.device.stream().unwrap());
+        let (first, second) = (&it.stream, &it.device.create_stream().unwrap());
         let pool = it.pool();
         drop(pool.zeroed(100).unwrap());
         it.device.synchronize().unwrap();
@@ -48,7 +48,7 @@ fn on_another_stream_the_next_owner_comes_after_the_last() {
 #[test]
 fn a_reader_of_the_last_owner_holds_off_the_next_writer() {
     on_each(WAITLESS, |it| {
-        let second = it.device.stream().unwrap();
+        let second = it.device.create_stream().unwrap();
         let pool = it.pool();
         let old = pool.copy_of(&[4; 100]).unwrap();
         let mut copy = DeviceBuffer::zeroed(&it.device, 100).unwrap();
@@ -65,7 +65,7 @@ fn a_reader_of_the_last_owner_holds_off_the_next_writer() {
 #[test]
 fn memory_is_carved_anew_with_the_work_that_uses_it() {
     on_each(&[Unified, Slabs], |it| {
-        let second = it.device.stream().unwrap();
+        let second = it.device.create_stream().unwrap();
         let options = PoolOptions::default().slab_bytes(2 * MIB);
         let pool = it.open(options.limit_bytes(2 * MIB)).unwrap();
         let small = (0..32).map(|_| pool.zeroed(16 * KIB).unwrap());

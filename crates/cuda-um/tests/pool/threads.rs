@@ -23,7 +23,7 @@ fn threads_allocate_launch_and_free() {
             for thread in 0..4u32 {
                 let (pool, sender) = (&pool, sender.clone());
                 scope.spawn(move || {
-                    let streams = [(); 2].map(|()| it.device.stream().unwrap());
+                    let streams = [(); 2].map(|()| it.device.create_stream().unwrap());
                     for round in 0..60u32 {
                         let len = 1 + (round as usize * 997 + thread as usize * 31) % 20_000;
                         let (value, stream) = (thread * 1000 + round, &streams[round as usize % 2]);

@@ -44,7 +44,9 @@ impl Shared {
         device.set_transfer_options(staging);
         Self {
             device: device.clone(),
-            streams: (0..STREAMS).map(|_| device.stream().unwrap()).collect(),
+            streams: (0..STREAMS)
+                .map(|_| device.create_stream().unwrap())
+                .collect(),
             unified: Pool::new(device, MemoryKind::Managed, options).unwrap(),
             pinned: Pool::new(device, MemoryKind::Pinned, options).unwrap(),
             on_device: Pool::new(device, MemoryKind::Device, options).unwrap(),

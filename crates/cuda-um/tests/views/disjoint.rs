@@ -62,7 +62,7 @@ fn threads_write_parts_on_streams_of_their_own() {
                     let (part, others) = rest.split_at(1000).unwrap();
                     rest = others;
                     scope.spawn(|| {
-                        let stream = device.stream().unwrap();
+                        let stream = device.create_stream().unwrap();
                         add.launch(&stream, 1000, (part, 1000u32, 1u32)).unwrap();
                     });
                 }
@@ -99,7 +99,7 @@ fn the_host_has_one_part_and_a_kernel_the_other() {
 #[test]
 fn a_drop_waits_for_the_work_on_every_part() {
     let (sim, device, stream) = unpooled(Gpu::H200);
-    let other = device.stream().unwrap();
+    let other = device.create_stream().unwrap();
     let add = Add::load(&device);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();

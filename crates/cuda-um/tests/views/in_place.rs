@@ -23,7 +23,7 @@ fn a_buffer_is_input_and_output_of_one_launch() {
 #[test]
 fn it_is_a_write_that_later_uses_wait_for() {
     let (sim, device, stream) = unpooled(Gpu::H200);
-    let other = device.stream().unwrap();
+    let other = device.create_stream().unwrap();
     let double = Double::load(&device);
     let mut data = DeviceBuffer::from_slice(&device, &[1u32; 100]).unwrap();
     let mut copy = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();

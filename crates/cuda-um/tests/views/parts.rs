@@ -10,7 +10,7 @@ use pollster::block_on;
 
 /// Copies, fills, splits and casts of one buffer, whose contents are 0, 1, …, 99.
 fn parts(mut all: ViewMut<'_, u32>) {
-    let stream = all.device().stream().unwrap();
+    let stream = all.device().create_stream().unwrap();
     let mut expected: Vec<u32> = (0..100).collect();
     all.copy_from_host(&expected).unwrap();
     let (mut first, mut second) = all.split_at_mut(40).unwrap();

@@ -11,7 +11,7 @@ use crate::dtype::Element;
 
 /// A new stream of the buffer's device; `None` for memory of the CPU, which has no stream.
 fn stream_of<T: Element>(rule: Rule, buffer: &dyn Buffer<T>) -> Verdict<Option<Stream>> {
-    let device = buffer.device().map(cuda_um::Device::stream);
+    let device = buffer.device().map(cuda_um::Device::create_stream);
     device.transpose().map_err(|error| Failure {
         rule,
         what: "no stream".to_owned(),

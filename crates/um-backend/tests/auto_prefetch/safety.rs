@@ -214,7 +214,7 @@ fn the_end_of_a_guard_does_not_wait_for_another_library() {
     on_h200(|l| {
         let sim = l.backend.simulator().unwrap();
         let device = l.backend.device();
-        let theirs = um_backend::Device::stream(device).unwrap();
+        let theirs = device.create_stream().unwrap();
         let mut data = Arc::new(UnifiedBuffer::<f32>::zeroed(device, LEN).unwrap());
         let (_, report) = l.auto(7, |at| {
             // SAFETY: no other library exists that would write.

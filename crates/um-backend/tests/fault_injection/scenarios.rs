@@ -184,7 +184,7 @@ fn from_open_to_end(world: &World) -> Result {
 
 /// Ranges, slices for the host, files and another stream, for every kind.
 fn parts_files_and_streams(world: &World) -> Result {
-    let stream = um_backend::Device::stream(world.far.device())?;
+    let stream = world.far.device().create_stream()?;
     for kind in BufferKind::ALL {
         let mut buffer = world.far.create::<f32>(kind, LEN)?;
         buffer.fill_range(0..10, 1.0)?;

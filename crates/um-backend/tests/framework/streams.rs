@@ -13,7 +13,7 @@ fn a_copy_on_one_stream_does_not_wait_for_another_stream() {
         |machine| {
             let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
             let (loader, own) = (
-                um_backend::Device::stream(backend.device()).unwrap(),
+                backend.device().create_stream().unwrap(),
                 backend.device().stream(),
             );
             let mut batch = backend.create::<f32>(BufferKind::Cuda, 1000).unwrap();
@@ -44,7 +44,7 @@ fn a_copy_on_one_stream_does_not_wait_for_another_stream() {
 fn every_pair_of_kinds_copies_on_a_stream() {
     on_each(|machine| {
         let backend = machine.backend();
-        let stream = um_backend::Device::stream(backend.device()).unwrap();
+        let stream = backend.device().create_stream().unwrap();
         // More than one piece of a staged copy.
         let elements: Vec<u32> = (0..(5 << 20) / 4).collect();
         for from in BufferKind::ALL {

@@ -50,7 +50,7 @@ fn the_host_waits_for_cudarc() {
 fn work_of_cuda_um_comes_after_cudarcs_and_before_its_next() {
     every_way(|world, home, work| {
         let function = world.scale();
-        let ours = world.shared().device().stream().unwrap();
+        let ours = world.shared().device().create_stream().unwrap();
         let (mut a, mut b) = (world.slice(home, 1.0), world.slice(home, 0.0));
         delay(work);
         scale!(work, function, &a, &mut b, 2.0);
@@ -68,7 +68,7 @@ fn work_of_cuda_um_comes_after_cudarcs_and_before_its_next() {
 #[test]
 fn earlier_work_of_the_buffer_comes_before_cudarcs() {
     every_way(|world, home, work| {
-        let ours = world.shared().device().stream().unwrap();
+        let ours = world.shared().device().create_stream().unwrap();
         let mut buffer = world.buffer(1.0);
         buffer.fill_on(2.0, &ours).unwrap();
         let a = home.share(buffer).unwrap();
@@ -114,7 +114,7 @@ fn a_panic_in_lent_work_keeps_the_order() {
         world.context().new_stream().unwrap(),
     ];
     let home = world.shared().adopt(&streams[0]).unwrap();
-    let ours = world.shared().device().stream().unwrap();
+    let ours = world.shared().device().create_stream().unwrap();
     let mut a = world.slice(&home, 1.0);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         a.with_mut(|mut view| {

@@ -74,7 +74,7 @@ fn a_slice_of_cudarc_becomes_a_buffer() {
     let mut buffer = world.shared().take_device(slice).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [5.0; LEN]);
     buffer
-        .fill_on(6.0, &world.shared().device().stream().unwrap())
+        .fill_on(6.0, &world.shared().device().create_stream().unwrap())
         .unwrap();
     drop(buffer);
 

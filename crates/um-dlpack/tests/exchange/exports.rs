@@ -116,7 +116,7 @@ fn the_consumers_stream_waits_for_earlier_work() {
     if !is_concurrent(backend.device()) {
         return;
     }
-    let [theirs, second] = [(); 2].map(|()| um_backend::Device::stream(backend.device()).unwrap());
+    let [theirs, second] = [(); 2].map(|()| backend.device().create_stream().unwrap());
     for (kind, order) in [BufferKind::Cuda, BufferKind::Unified]
         .into_iter()
         .flat_map(|kind| (0..64).map(move |order| (kind, order)))

@@ -54,7 +54,7 @@ impl Machine {
     fn of(config: CudaBackendConfig, sim: Option<Checked>) -> Self {
         let backend = CudaBackend::initialize_blocking(config).expect("the machine opens");
         let device = backend.device().clone();
-        let stream = um_backend::Device::stream(&device).unwrap();
+        let stream = device.create_stream().unwrap();
         Self {
             device,
             stream,

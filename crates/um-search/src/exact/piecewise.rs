@@ -114,7 +114,7 @@ impl ExactTopK {
             budget,
             slots: Vec::new(),
             pieces: Vec::new(),
-            copies: self.device.stream()?,
+            copies: self.device.create_stream()?,
             lists: None,
         };
         let slots = if piece_rows < count { 2 } else { 1 };

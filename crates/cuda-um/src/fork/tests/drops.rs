@@ -103,7 +103,7 @@ fn streams() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
         let (sim, device, stream) = simulated(gpu);
         gone_without_a_trace(&sim, stream);
-        let stream = device.stream().unwrap();
+        let stream = device.create_stream().unwrap();
         let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
         let _paused = sim.pause();
         buffer.fill_on(1, &stream).unwrap();
@@ -219,7 +219,7 @@ fn streams_that_left_no_event() {
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    let gone = device.stream().unwrap();
+    let gone = device.create_stream().unwrap();
     buffer.fill_on(1, &gone).unwrap();
     // From here on the buffer tracks this use.
     buffer.fill_on(2, &stream).unwrap();

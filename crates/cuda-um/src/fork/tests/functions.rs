@@ -52,7 +52,7 @@ fn of_runtimes_and_devices() {
             runtime.reclaim();
             device.memory_info();
             device.synchronize();
-            device.stream();
+            device.create_stream();
             device.default_stream();
             device.set_cost_model((*model).clone());
             stream.synchronize();

@@ -130,7 +130,7 @@ fn what_is_joined_is_what_was_asked_for() {
     let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
     // Of one allocation each.
     device.set_pool_options(MemoryKind::Managed, None).unwrap();
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     let pool = Pool::new(
         &device,
         MemoryKind::Managed,

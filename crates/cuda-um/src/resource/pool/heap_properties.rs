@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn the_heap_is_what_a_list_of_blocks_says() {
     let sim = Sim::builder().build().unwrap();
     let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-    let streams = [(); 3].map(|()| device.stream().unwrap());
+    let streams = [(); 3].map(|()| device.create_stream().unwrap());
     let config = ProptestConfig {
         cases: crate::cases::cases(2_000),
         failure_persistence: None,

@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// use cuda_um::{MemoryKind, Pool, PoolOptions, UnifiedBuffer};
 ///
 /// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
-/// let stream = device.stream()?;
+/// let stream = device.create_stream()?;
 /// let mut first = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000)?;
 /// let address = first.as_ptr();
 /// first.fill_on(1.0, &stream)?;

@@ -6,7 +6,7 @@ use cuda_um::{DeviceBuffer, Result, UnifiedBuffer, buffer::TransferOptions};
 
 pub fn streams_in_turn(world: &World) -> Result<()> {
     let (device, first) = (&world.here().device, &world.here().stream);
-    let second = device.stream()?;
+    let second = device.create_stream()?;
     let mut a = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let mut b = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     for _ in 0..3 {
@@ -104,7 +104,7 @@ pub fn copies_within(world: &World) -> Result<()> {
 /// Disjoint parts of a buffer in one launch, in a copy, and on two streams.
 pub fn parts_at_the_same_time(world: &World) -> Result<()> {
     let (device, first) = (&world.here().device, &world.here().stream);
-    let second = device.stream()?;
+    let second = device.create_stream()?;
     let mut memory = DeviceBuffer::<u32>::zeroed(device, 2 * COUNT)?;
     let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
     world

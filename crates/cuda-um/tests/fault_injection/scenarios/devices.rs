@@ -139,7 +139,7 @@ pub fn each_device_for_itself(world: &World) -> Result<()> {
         let mut data = UnifiedBuffer::from_slice(device, &[1u32; COUNT])?;
         let mut copy = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
         add.launch(stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
-        let other = device.stream()?;
+        let other = device.create_stream()?;
         other.copy(&data, &mut copy)?;
         add.launch(stream, COUNT, (&mut copy, COUNT as u32, 2u32))?;
         assert_eq!(copy.to_vec()?, [7; COUNT]);

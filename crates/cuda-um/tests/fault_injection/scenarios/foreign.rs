@@ -15,7 +15,7 @@ const PER_THREAD: sys::cudaStream_t = std::ptr::without_provenance_mut(2);
 pub fn adopted_streams(world: &World) -> Result<()> {
     let post = world.here();
     let (device, ours) = (&post.device, &post.stream);
-    let theirs = device.stream()?;
+    let theirs = device.create_stream()?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     for raw in [theirs.as_raw(), PER_THREAD] {
         // SAFETY: the owner keeps the stream.
@@ -56,7 +56,7 @@ pub fn imported_memory(world: &World) -> Result<()> {
 pub fn exports_and_foreign_work(world: &World) -> Result<()> {
     let post = world.here();
     let (device, stream) = (&post.device, &post.stream);
-    let theirs = device.stream()?;
+    let theirs = device.create_stream()?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let mut of_theirs = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     // SAFETY: a kernel of this library stands for the other one's; it does not use the address.

@@ -97,7 +97,7 @@ pub fn mapped_memory(world: &World) -> Result<()> {
         .launch(stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
     assert_eq!(data.host()?[..], [5; COUNT]);
     let pinned = PinnedBuffer::from_slice(device, &[6u32; COUNT])?;
-    let again = device.stream()?;
+    let again = device.create_stream()?;
     again.copy(&pinned, &mut data)?;
     assert_eq!(data.to_vec()?, [6; COUNT]);
     data.close()?;
@@ -108,7 +108,7 @@ pub fn dropped_in_flight(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
     let module = Module::load(device, ADD_PTX)?;
     let add = Add(module.kernel("add")?);
-    let other = device.stream()?;
+    let other = device.create_stream()?;
     let mut managed = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     let mut pinned = PinnedBuffer::<u32>::zeroed(device, COUNT)?;

@@ -33,7 +33,7 @@ pub fn readers_share_a_buffer(world: &World) -> Result<()> {
         .launch(&here.stream, COUNT, (&mut shared, COUNT as u32, 6u32))?;
     let shared = Arc::new(shared);
     on_threads(world, |_, post| {
-        let (shared, stream) = (Arc::clone(&shared), post.device.stream()?);
+        let (shared, stream) = (Arc::clone(&shared), post.device.create_stream()?);
         let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
         for _ in 0..2 {
             if world.migrates() {
@@ -61,7 +61,7 @@ pub fn pools_are_shared(world: &World) -> Result<()> {
     on_threads(world, |thread, post| {
         // A stream of the pools' device: another device cannot access memory of a driver pool, except by a copy between
         // devices.
-        let stream = device.stream()?;
+        let stream = device.create_stream()?;
         let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
         for round in 0..2u32 {
             let value = 10 * thread as u32 + round;

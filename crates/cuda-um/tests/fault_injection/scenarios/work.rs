@@ -10,7 +10,7 @@ use cuda_um_testkit::{ADD_PTX, Add};
 
 pub fn events_and_streams(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let other = device.stream()?;
+    let other = device.create_stream()?;
     let mut data = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     let before = Event::timed(stream)?;
     data.fill_on(1, stream)?;
@@ -55,7 +55,7 @@ pub fn from_open_to_end(world: &World) -> Result<()> {
 pub fn live(runtime: &Runtime) -> Result<()> {
     runtime.driver_version()?;
     let device = runtime.device(0)?;
-    let stream = device.stream()?;
+    let stream = device.create_stream()?;
     device.set_transfer_options(small_ring());
     let add = Module::load(&device, ADD_PTX)?.kernel("add")?;
     let add = Add(add);

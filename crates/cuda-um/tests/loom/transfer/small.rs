@@ -14,7 +14,7 @@ use crate::sync::thread;
 fn a_flag_covers_no_work_that_is_enqueued_after_it() {
     model(|| {
         let device = device_of(1 << 10);
-        let stream = device.stream().unwrap();
+        let stream = device.create_stream().unwrap();
         let memory = DeviceMemory::new(&device).try_allocate(1).unwrap();
         let its = stream.clone();
         let other = thread::spawn(move || {

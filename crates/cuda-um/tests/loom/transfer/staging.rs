@@ -60,7 +60,7 @@ impl Machine {
         let device = device_of(0);
         device.set_transfer_options(ring(threads));
         Self {
-            stream: device.stream().unwrap(),
+            stream: device.create_stream().unwrap(),
             device,
         }
     }
