@@ -12,25 +12,20 @@ use std::marker::PhantomData;
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
-/// Sends an event with the fields and the message of `tracing::event!`. The fields are moved.
-macro_rules! event {
-    ($level:ident, $($fields:tt)+) => {
-        if $crate::telemetry::is_enabled(::tracing::Level::$level) {
-            $crate::sync::after_unlock(
-                move || ::tracing::event!(target: "cuda_um", ::tracing::Level::$level, $($fields)+),
-            );
-        }
+/// Sends an event at WARN, with the fields and the message of `tracing::warn!`. The fields are moved.
+macro_rules! warn_ {
+    ($($fields:tt)+) => {
+        $crate::sync::after_unlock(move || ::tracing::warn!(target: "cuda_um", $($fields)+))
     };
 }
 
-/// Sends an event at WARN.
-macro_rules! warn_ {
-    ($($fields:tt)+) => { $crate::telemetry::event!(WARN, $($fields)+) };
-}
-
-/// Sends an event at DEBUG.
+/// Sends an event at DEBUG. Nothing is moved, and no memory allocated, if no subscriber wants it.
 macro_rules! debug_ {
-    ($($fields:tt)+) => { $crate::telemetry::event!(DEBUG, $($fields)+) };
+    ($($fields:tt)+) => {
+        if $crate::telemetry::is_enabled($crate::telemetry::Level::DEBUG) {
+            $crate::sync::after_unlock(move || ::tracing::debug!(target: "cuda_um", $($fields)+));
+        }
+    };
 }
 
 /// A span at DEBUG, which the thread is in until the result is dropped.
@@ -42,7 +37,7 @@ macro_rules! span_ {
 
 pub(crate) use tracing::Level;
 // The name `warn` would conflict with the built-in attribute.
-pub(crate) use {debug_ as debug, event, span_ as span, warn_ as warn};
+pub(crate) use {debug_ as debug, span_ as span, warn_ as warn};
 
 /// Returns true if events may go to a subscriber.
 pub(crate) fn has_subscriber() -> bool {
