@@ -10,7 +10,7 @@ use crate::fork::PerProcess;
 use crate::label::Label;
 use crate::profile::options::ProfileOptions;
 use crate::sync::Mutex;
-use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, fitting_name};
+use cuda_um_trace::{AccessedRange, Buffer, Operation, OperationKind, Place, fitting_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -182,12 +182,12 @@ impl Session {
         Some(self.operations.len() - 1)
     }
 
-    fn access(&mut self, part: &Part<'_>) -> Option<Access> {
+    fn access(&mut self, part: &Part<'_>) -> Option<AccessedRange> {
         if part.bytes.is_empty() {
             return None;
         }
         self.buffer(part.memory, None)?;
-        Some(Access {
+        Some(AccessedRange {
             buffer: part.memory.describe().id,
             offset: part.bytes.start as u64,
             bytes: part.bytes.len() as u64,
