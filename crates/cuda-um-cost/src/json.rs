@@ -1,6 +1,6 @@
 //! The model as JSON, times in microseconds and rates in bytes a second.
 
-use crate::{CostError, CostModel, Link};
+use crate::{CostError, CostModel, LinkKind};
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::Read;
@@ -81,7 +81,7 @@ impl CostModel {
         let source = take(&mut object, SOURCE_KEY)?;
         let text = source.as_str().filter(|text| text.len() <= LONGEST_SOURCE);
         // Every field is overwritten, except those that an earlier version did not have.
-        let mut model = Self::built_in(Link::Pcie5);
+        let mut model = Self::built_in(LinkKind::Pcie5);
         model.source = text
             .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string of at most 4 KiB"))?
             .to_owned();

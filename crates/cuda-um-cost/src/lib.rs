@@ -9,6 +9,6 @@ mod presets;
 mod values;
 
 pub use error::CostError;
-pub use link::Link;
+pub use link::LinkKind;
 pub use migration::Faults;
 pub use model::{CostModel, at_rate};

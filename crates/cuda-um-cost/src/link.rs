@@ -3,7 +3,7 @@
 /// The link between a GPU and the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Link {
+pub enum LinkKind {
     /// PCIe 3 x16, about 12 GB/s each way.
     Pcie3,
     /// PCIe 4 x16, about 25 GB/s each way.
@@ -14,15 +14,15 @@ pub enum Link {
     NvlinkC2c,
 }
 
-impl Link {
+impl LinkKind {
     /// The usual link of GPUs with a compute capability. This is a guess, because the CUDA runtime does not report the link.
     /// `uses_host_page_tables` is the attribute `cudaDevAttrPageableMemoryAccessUsesHostPageTables`, which coherent links have.
     ///
     /// ```
-    /// use cuda_um_cost::Link;
-    /// assert_eq!(Link::of((9, 0), false), Link::Pcie5);
-    /// assert_eq!(Link::of((9, 0), true), Link::NvlinkC2c);
-    /// assert_eq!(Link::of((8, 6), false), Link::Pcie4);
+    /// use cuda_um_cost::LinkKind;
+    /// assert_eq!(LinkKind::of((9, 0), false), LinkKind::Pcie5);
+    /// assert_eq!(LinkKind::of((9, 0), true), LinkKind::NvlinkC2c);
+    /// assert_eq!(LinkKind::of((8, 6), false), LinkKind::Pcie4);
     /// ```
     pub fn of(compute_capability: (u32, u32), uses_host_page_tables: bool) -> Self {
         match compute_capability.0 {

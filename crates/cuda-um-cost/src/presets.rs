@@ -1,6 +1,6 @@
 //! Built-in values.
 
-use crate::{CostModel, Link};
+use crate::{CostModel, LinkKind};
 use std::time::Duration;
 
 const fn ns(nanoseconds: u64) -> Duration {
@@ -8,7 +8,7 @@ const fn ns(nanoseconds: u64) -> Duration {
 }
 
 impl CostModel {
-    /// The values for a GPU, by its name and the arguments of [`Link::of`]: an H100 and an A100 have their own, and other GPUs those of
+    /// The values for a GPU, by its name and the arguments of [`LinkKind::of`]: an H100 and an A100 have their own, and other GPUs those of
     /// their link; that of an H200 is the default.
     ///
     /// ```
@@ -19,22 +19,22 @@ impl CostModel {
     /// ```
     pub fn of_gpu(name: &str, compute_capability: (u32, u32), uses_host_page_tables: bool) -> Self {
         match (
-            Link::of(compute_capability, uses_host_page_tables),
+            LinkKind::of(compute_capability, uses_host_page_tables),
             compute_capability,
         ) {
-            (Link::Pcie5, (9, 0)) if name.contains("H100") => Self::h100(),
-            (Link::Pcie4, (8, 0)) => Self::a100(),
+            (LinkKind::Pcie5, (9, 0)) if name.contains("H100") => Self::h100(),
+            (LinkKind::Pcie4, (8, 0)) => Self::a100(),
             (link, _) => Self::built_in(link),
         }
     }
 
     /// The values for a class of link, taken from one machine with this link.
-    pub fn built_in(link: Link) -> Self {
+    pub fn built_in(link: LinkKind) -> Self {
         match link {
-            Link::Pcie5 => Self::h200(),
-            Link::Pcie4 => Self::pcie4(),
-            Link::Pcie3 => Self::pascal(),
-            Link::NvlinkC2c => Self::gh200(),
+            LinkKind::Pcie5 => Self::h200(),
+            LinkKind::Pcie4 => Self::pcie4(),
+            LinkKind::Pcie3 => Self::pascal(),
+            LinkKind::NvlinkC2c => Self::gh200(),
         }
     }
 

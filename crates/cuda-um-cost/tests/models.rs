@@ -1,6 +1,6 @@
 //! Built-in models, values by key, and JSON of any model.
 
-use cuda_um_cost::{CostError, CostModel, Link, at_rate};
+use cuda_um_cost::{CostError, CostModel, LinkKind, at_rate};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,7 +31,13 @@ fn built_in_models_can_be_and_only_two_were_measured() {
 
 #[test]
 fn a_faster_link_copies_faster_in_every_way() {
-    let links = [Link::Pcie3, Link::Pcie4, Link::Pcie5, Link::NvlinkC2c].map(CostModel::built_in);
+    let links = [
+        LinkKind::Pcie3,
+        LinkKind::Pcie4,
+        LinkKind::Pcie5,
+        LinkKind::NvlinkC2c,
+    ]
+    .map(CostModel::built_in);
     for pair in links.windows(2) {
         for rate in [
             |model: &CostModel| model.pinned_rate,

@@ -1,7 +1,7 @@
 //! Programs from traces of a pass.
 
 use cuda_um_plan::{Access, Link, PlanBudget, PlanError, Program, Role};
-use cuda_um_trace::{Access as Touch, Buffer, KernelRun, Operation, OperationKind, Trace};
+use cuda_um_trace::{AccessedRange, Buffer, KernelRun, Operation, OperationKind, Trace};
 
 const MIB: u64 = 1 << 20;
 
@@ -21,8 +21,8 @@ fn buffer(id: u64, name: &str, within: bool) -> Buffer {
     }
 }
 
-fn touch(buffer: u64, bytes: u64, write: bool) -> Touch {
-    Touch {
+fn touch(buffer: u64, bytes: u64, write: bool) -> AccessedRange {
+    AccessedRange {
         buffer,
         offset: 0,
         bytes,
@@ -30,7 +30,7 @@ fn touch(buffer: u64, bytes: u64, write: bool) -> Touch {
     }
 }
 
-fn operation(id: u64, kind: OperationKind, accesses: &[Touch]) -> Operation {
+fn operation(id: u64, kind: OperationKind, accesses: &[AccessedRange]) -> Operation {
     Operation {
         id,
         kind,

@@ -24,8 +24,8 @@ pub use report::{
     Traffic,
 };
 pub use trace::{
-    Access, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation, OperationKind, Place,
-    Record, RecordKind, Source, Trace, TraceError, fitting_name,
+    AccessedRange, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation, OperationKind,
+    Place, Record, RecordKind, Source, Trace, TraceError, fitting_name,
 };
 
 /// Size of the blocks in which the driver manages residency: 2 MiB.

@@ -181,7 +181,7 @@ pub struct Operation {
     /// The time at which the call returned; for a host guard, the time of its drop.
     pub end: u64,
     /// The memory that it used.
-    pub accesses: Vec<Access>,
+    pub accesses: Vec<AccessedRange>,
 }
 
 /// The kind of an [`Operation`].
@@ -224,7 +224,7 @@ pub enum OperationKind {
 
 /// A use of memory by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Access {
+pub struct AccessedRange {
     /// The buffer's id.
     pub buffer: u64,
     /// The first byte within the buffer.

@@ -5,7 +5,7 @@ mod support;
 
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{
-    Access, Cause, DeviceInfo, KernelRun, MigrationReport, OperationKind, Place, Record,
+    AccessedRange, Cause, DeviceInfo, KernelRun, MigrationReport, OperationKind, Place, Record,
     RecordKind, Trace, html, patterns, perfetto,
 };
 use support::{Builder, DEVICE};
@@ -108,7 +108,7 @@ fn sums_that_overflow() {
         trace.buffers[0].address = 0;
         trace.buffers[0].bytes = FAR;
         let all = trace.operations[0].accesses[0];
-        trace.operations[0].accesses = vec![Access { bytes: FAR, ..all }; 65];
+        trace.operations[0].accesses = vec![AccessedRange { bytes: FAR, ..all }; 65];
     });
     assert!(says.starts_with("\"bytes\" of operations[0]"), "{says}");
 }

@@ -2,7 +2,7 @@
 
 use super::run;
 use cuda_um_trace::{
-    Access, Buffer, Cause, FaultAccess, KernelRun, Operation, OperationKind, Place, Record,
+    AccessedRange, Buffer, Cause, FaultAccess, KernelRun, Operation, OperationKind, Place, Record,
     RecordKind, Trace,
 };
 use um_fuzz::trace as target;
@@ -43,8 +43,8 @@ pub fn operation(id: u64, kind: OperationKind, time: u64, over: &[u64]) -> Opera
     }
 }
 
-pub fn access(buffer: u64, offset: u64, bytes: u64) -> Access {
-    Access {
+pub fn access(buffer: u64, offset: u64, bytes: u64) -> AccessedRange {
+    AccessedRange {
         buffer,
         offset,
         bytes,

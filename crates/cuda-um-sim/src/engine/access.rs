@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::core::Core;
-use super::kernel_memory::{Access, KernelMemory, Launch, Request};
+use super::kernel_memory::{GrantedAccess, KernelMemory, Launch, Request};
 use super::managed::{Attach, Processor};
 use super::memory::{Memory, READ_ONLY};
 use super::state::State;
 use crate::misuse::Misuse;
 
 impl KernelMemory for Core {
-    fn access(&self, launch: Launch, request: &Request) -> Result<Access, &'static str> {
+    fn access(&self, launch: Launch, request: &Request) -> Result<GrantedAccess, &'static str> {
         self.state.lock().kernel_access(launch, request)
     }
 
@@ -21,7 +21,11 @@ impl KernelMemory for Core {
 
 impl State {
     /// A kernel accesses a range; the error says why it may not.
-    fn kernel_access(&mut self, launch: Launch, request: &Request) -> Result<Access, &'static str> {
+    fn kernel_access(
+        &mut self,
+        launch: Launch,
+        request: &Request,
+    ) -> Result<GrantedAccess, &'static str> {
         let &Request { address, bytes, .. } = request;
         let Ok(span) = self.memory.find(address, bytes) else {
             return Err(if self.memory.was_freed(address) {
@@ -36,7 +40,7 @@ impl State {
         if freeing.is_some_and(|freeing| freeing < launch.number) {
             self.misuse.report(Misuse::UseAfterFree { address });
         }
-        let over_link = |remote_bytes| Access {
+        let over_link = |remote_bytes| GrantedAccess {
             view: span.view,
             time: Duration::ZERO,
             remote_bytes,
@@ -61,7 +65,7 @@ impl State {
                 self.records.activity.now = launch.now;
                 let processor = Processor::device(launch.device);
                 let price = self.uvm().touch(processor, base, pages, request.write);
-                Access {
+                GrantedAccess {
                     view: span.view,
                     time: price.time,
                     remote_bytes: price.remote_bytes,

@@ -43,7 +43,7 @@ pub(crate) struct Request {
 
 /// An access that a kernel may make.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
+pub(crate) struct GrantedAccess {
     /// The address at which its bytes are read and written.
     pub(crate) view: usize,
     /// Time for the faults that it raised.
@@ -54,7 +54,7 @@ pub(crate) struct Access {
 /// The memory that kernels access.
 pub(crate) trait KernelMemory: Sync {
     /// Makes an access; the error says why the kernel may not make it.
-    fn access(&self, launch: Launch, request: &Request) -> Result<Access, &'static str>;
+    fn access(&self, launch: Launch, request: &Request) -> Result<GrantedAccess, &'static str>;
 
     /// Whether this process is a child made by `fork`, which has no simulated memory.
     fn is_inherited(&self) -> bool;

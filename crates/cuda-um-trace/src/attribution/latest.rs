@@ -134,6 +134,6 @@ impl<'a> Latest<'a> {
     }
 }
 
-fn end_of(access: &crate::Access) -> u64 {
+fn end_of(access: &crate::AccessedRange) -> u64 {
     access.offset.saturating_add(access.bytes.max(1))
 }

@@ -2,8 +2,8 @@
 
 use super::{Finding, FindingKind, Saving};
 use crate::{
-    Access, Attribution, Explanation, Operation, OperationKind, Piece, Place, Record, RecordKind,
-    Trace, units,
+    AccessedRange, Attribution, Explanation, Operation, OperationKind, Piece, Place, Record,
+    RecordKind, Trace, units,
 };
 use cuda_um_cost::{CostModel, at_rate};
 use std::cell::RefCell;
@@ -66,7 +66,7 @@ pub(crate) struct Context<'a> {
     /// Kernels, copies, fills and host guards over each buffer, by time.
     pub(crate) uses: Vec<Vec<Use>>,
     /// Every operation that names the buffer, by start, with its first access.
-    over: Vec<Vec<(usize, Access)>>,
+    over: Vec<Vec<(usize, AccessedRange)>>,
     /// Starts of operations that are not prefetches.
     calls: Vec<Vec<u64>>,
     /// Times of all uses of a buffer, of the writing uses, and of the uses by devices.
@@ -191,7 +191,7 @@ impl<'a> Context<'a> {
     pub(crate) fn operations(
         &self,
         buffer: usize,
-    ) -> impl Iterator<Item = (&'a Operation, Access)> {
+    ) -> impl Iterator<Item = (&'a Operation, AccessedRange)> {
         let operations = &self.trace.operations;
         self.over[buffer]
             .iter()
@@ -290,9 +290,9 @@ fn shares(
     prices.into_iter().filter_map(share).collect()
 }
 
-fn over(trace: &Trace) -> Vec<Vec<(usize, Access)>> {
+fn over(trace: &Trace) -> Vec<Vec<(usize, AccessedRange)>> {
     let ids = indices(trace);
-    let mut over: Vec<Vec<(usize, Access)>> = vec![Vec::new(); trace.buffers.len()];
+    let mut over: Vec<Vec<(usize, AccessedRange)>> = vec![Vec::new(); trace.buffers.len()];
     for (index, operation) in trace.operations.iter().enumerate() {
         for access in &operation.accesses {
             if let Some(&buffer) = ids.get(&access.buffer)

@@ -3,7 +3,9 @@
 //! Not refused: ids that refer to nothing (the entry may have been dropped), devices that are not in the list (it holds only
 //! the devices that the program had opened), and records outside of the trace's time or of any buffer.
 
-use super::{Access, Operation, OperationKind, Place, Record, RecordKind, Trace, TraceError};
+use super::{
+    AccessedRange, Operation, OperationKind, Place, Record, RecordKind, Trace, TraceError,
+};
 use std::collections::{HashMap, HashSet};
 
 /// Addresses have 57 bits on a host with five levels of page tables, and fewer on every other one.
@@ -241,7 +243,7 @@ fn check_kind(entry: Entry, operation: &Operation) -> Result<(), TraceError> {
 
 fn check_access(
     entry: Entry,
-    access: &Access,
+    access: &AccessedRange,
     buffers: &HashMap<u64, u64>,
 ) -> Result<(), TraceError> {
     let size = buffers.get(&access.buffer).copied().unwrap_or(ADDRESS_END);

@@ -3,7 +3,7 @@
 
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{
-    Access, BLOCK_BYTES, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation,
+    AccessedRange, BLOCK_BYTES, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation,
     OperationKind, Place, Record, RecordKind, Source, Trace,
 };
 
@@ -112,7 +112,7 @@ impl Builder {
     /// Adds an operation over whole buffers that takes a microsecond, and returns its id.
     pub fn operation(&mut self, kind: OperationKind, over: &[(u64, bool)]) -> u64 {
         let id = self.trace.operations.len() as u64;
-        let accesses = over.iter().map(|&(buffer, write)| Access {
+        let accesses = over.iter().map(|&(buffer, write)| AccessedRange {
             buffer,
             offset: 0,
             bytes: self.get(buffer).bytes,

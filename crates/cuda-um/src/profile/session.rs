@@ -9,7 +9,7 @@ use crate::driver::location::Location;
 use crate::label::Label;
 use crate::profile::options::ProfileOptions;
 use crate::sync::Mutex;
-use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, fitting_name};
+use cuda_um_trace::{AccessedRange, Buffer, Operation, OperationKind, Place, fitting_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -181,12 +181,12 @@ impl Session {
         Some(self.operations.len() - 1)
     }
 
-    fn access(&mut self, part: &Part<'_>) -> Option<Access> {
+    fn access(&mut self, part: &Part<'_>) -> Option<AccessedRange> {
         if part.bytes.is_empty() {
             return None;
         }
         self.buffer(part.memory, None)?;
-        Some(Access {
+        Some(AccessedRange {
             buffer: part.memory.describe().id,
             offset: part.bytes.start as u64,
             bytes: part.bytes.len() as u64,

@@ -3,13 +3,13 @@
 use super::price;
 use crate::report::context::{Context, Wanted};
 use crate::report::{Finding, FindingKind, Saving};
-use crate::{Access, Operation, OperationKind, Place, RecordKind};
+use crate::{AccessedRange, Operation, OperationKind, Place, RecordKind};
 use std::collections::BTreeMap;
 
 /// Prefetches to the same location as the last prefetch of the same memory, with no use and no move in between. Elided
 /// prefetches cost nothing and do not count.
 pub(super) fn twice(context: &Context, buffer: usize) -> Vec<Finding> {
-    let mut last: Option<(&Operation, Access, Place)> = None;
+    let mut last: Option<(&Operation, AccessedRange, Place)> = None;
     let mut again: BTreeMap<Place, (u64, u64)> = BTreeMap::new();
     for (operation, access) in context.operations(buffer) {
         let OperationKind::Prefetch {
