@@ -80,7 +80,26 @@ impl From<KernelError> for cuda_um::Error {
     fn from(error: KernelError) -> Self {
         match error {
             KernelError::Cuda(error) => error,
-            other => Self::Other(Box::new(other)),
+            KernelError::Length {
+                kernel,
+                buffer,
+                expected,
+                found,
+            } => Self::InvalidArgument {
+                what: kernel,
+                value: format!("launched with {found} elements of `{buffer}`"),
+                reason: format!("{expected} are needed"),
+            },
+            KernelError::Value {
+                kernel,
+                parameter,
+                found,
+                allowed,
+            } => Self::InvalidArgument {
+                what: kernel,
+                value: format!("launched with {parameter} = {found}"),
+                reason: format!("allowed is {allowed}"),
+            },
         }
     }
 }

@@ -214,7 +214,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         transfer::copy(self, target_range, source, range, None)
     }
 
-    /// Allocates a copy of the buffer: the same kind, device and elements.
+    /// Allocates a copy of the buffer: the same kind, device, elements and name.
     ///
     /// # Ordering
     /// May be only enqueued when this returns.
@@ -223,6 +223,9 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// As for [`clone_empty`](Self::clone_empty), and errors of CUDA.
     fn try_clone(&self) -> Result<Box<dyn Buffer<T>>> {
         let mut clone = self.clone_empty(self.len())?;
+        if let Some(name) = self.name() {
+            clone.set_name(name);
+        }
         let all = 0..self.len();
         transfer::copy(&mut *clone, all.clone(), self, all, None)?;
         Ok(clone)

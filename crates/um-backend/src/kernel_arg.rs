@@ -68,7 +68,8 @@ impl<T: Element> ReadArg<T> for &ErasedBuffer {
     where
         Self: 'a,
     {
-        self.typed()?.into_view()
+        self.check_type::<T>()?;
+        self.bytes().memory().device_view()?.cast()
     }
 }
 
@@ -86,6 +87,7 @@ impl<T: Element> WriteArg<T> for &mut ErasedBuffer {
     where
         Self: 'a,
     {
-        self.typed_mut()?.into_view_mut()
+        self.check_type::<T>()?;
+        self.bytes_mut().memory_mut().device_view_mut()?.cast()
     }
 }

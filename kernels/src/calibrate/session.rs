@@ -63,7 +63,9 @@ impl Session {
             capabilities.pageable_uses_host_page_tables,
         );
         Ok(Self {
-            stream: device.create_stream().map_err(|error| failed(error.into()))?,
+            stream: device
+                .create_stream()
+                .map_err(|error| failed(error.into()))?,
             scale: scale.map_err(|error| failed(error.into()))?,
             device: device.clone(),
             clock: clock.clone(),

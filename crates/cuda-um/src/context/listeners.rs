@@ -31,6 +31,10 @@ pub(crate) enum What<'a> {
     },
     /// A prefetch without the contents.
     Discard {
+        #[cfg_attr(
+            not(feature = "auto-prefetch"),
+            allow(dead_code, reason = "only the planner reads it")
+        )]
         to: Location,
     },
     /// CUDA's name of the advice, without its prefix.

@@ -14,7 +14,11 @@ use std::sync::Arc;
 pub(crate) trait Tracked: Sync {
     fn device(&self) -> &Device;
 
-    /// The memory as its own type, for rooms above.
+    /// The memory as its own type, for the planner.
+    #[cfg_attr(
+        not(feature = "auto-prefetch"),
+        allow(dead_code, reason = "only the planner calls it")
+    )]
     fn as_any(&self) -> &dyn Any;
 
     fn is_managed(&self) -> bool;

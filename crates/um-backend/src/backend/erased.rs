@@ -1,6 +1,5 @@
 //! The functions that allocate erased buffers.
 
-#[cfg(doc)]
 use cuda_um::Error;
 
 use super::{BufferKind, CudaBackend};
@@ -66,7 +65,15 @@ impl CudaBackend {
         dtype: DType,
         bytes: &[u8],
     ) -> Result<ErasedBuffer> {
-        let len = bytes.len() / dtype.size_bytes().max(1);
+        let (width, found) = (dtype.size_bytes().max(1), bytes.len());
+        if !found.is_multiple_of(width) {
+            return Err(Error::InvalidArgument {
+                what: "the source of create_erased_from",
+                value: format!("{found} bytes"),
+                reason: format!("an element of {dtype} has {width} bytes"),
+            });
+        }
+        let len = found / width;
         // SAFETY: the buffer is returned only after the copy of all elements.
         let mut buffer = unsafe { self.create_erased_uninit(kind, dtype, len) }?;
         buffer.copy_from_bytes(bytes)?;

@@ -224,7 +224,7 @@ impl State {
             return Err(CudaError::Busy {
                 what: format!("{call}: the storage"),
                 by: format!(
-                    "{held} of it live: drop the guards first, or wait with the call without `try_`"
+                    "it is in use by {held}: drop the guards first, or wait with the call without `try_`"
                 ),
             });
         }

@@ -43,7 +43,10 @@ fn launchers_take_the_buffers_and_their_errors_convert() {
                 .launch(device.stream(), &*short, &mut *output, 3.0)
                 .unwrap_err()
                 .into();
-            assert!(matches!(error, CudaError::Other(_)), "{error}");
+            assert!(
+                matches!(error, CudaError::InvalidArgument { .. }),
+                "{error}"
+            );
             let wrong = backend.create_erased(kind, DType::I32, 4)?;
             let error: CudaError = scale
                 .launch(device.stream(), &wrong, &mut *output, 3.0)

@@ -334,7 +334,7 @@ fn a_thread_never_waits_for_its_own_guard() {
             assert!(is_refusal, "{error:?}");
             error.to_string()
         };
-        let advice = "drop it first, split one write guard into parts (`view_mut`, then `ViewMut::split_at`), or wait in tasks with `read_async` and `write_async`";
+        let advice = "drop it first, split one write guard into parts (`view_mut`, then `ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks with `read_async` and `write_async`";
         let refused = |call: &str, held: &str| {
             format!(
                 "SharedBuffer::{call}: the caller could wait for its own guard, since the storage is in use by {held} of this thread: {advice}"
@@ -348,7 +348,7 @@ fn a_thread_never_waits_for_its_own_guard() {
         );
         assert_eq!(
             text(other.try_write().unwrap_err()),
-            "SharedBuffer::try_write: the storage is busy: 2 read guards of it live: drop the guards first, or wait with the call without `try_`"
+            "SharedBuffer::try_write: the storage is busy: it is in use by 2 read guards: drop the guards first, or wait with the call without `try_`"
         );
         drop(again);
         let error = other.host_mut::<f32>().unwrap_err();
@@ -369,7 +369,7 @@ fn a_thread_never_waits_for_its_own_guard() {
         );
         assert_eq!(
             text(other.try_read().unwrap_err()),
-            "SharedBuffer::try_read: the storage is busy: a write guard of it live: drop the guards first, or wait with the call without `try_`"
+            "SharedBuffer::try_read: the storage is busy: it is in use by a write guard: drop the guards first, or wait with the call without `try_`"
         );
         drop(write);
         other.write().unwrap();
@@ -404,7 +404,7 @@ fn threads_wait_for_each_other() {
                         None => thread::sleep(Duration::from_millis(1)),
                     }
                 };
-                assert!(refusal.contains("busy: a read guard"), "{refusal}");
+                assert!(refusal.contains("in use by a read guard"), "{refusal}");
                 assert!(!written.load(Ordering::SeqCst));
                 let again = all.read().unwrap();
                 let after = scope.spawn(|| all.host::<u8>().unwrap()[0]);
