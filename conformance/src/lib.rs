@@ -7,14 +7,12 @@
 //!   table directly, and do not use `cuda-um`.
 //! - [`run`]: runs one case at a time, under a watchdog. A case that may break the context runs in a separate process.
 //! - [`Record`], [`compare`]: the observations of a case, and the comparison of two machines.
-//! - [`declared`]: the known differences.
 
 mod call;
 mod case;
 pub mod cases;
 pub mod child;
 pub mod compare;
-pub mod declared;
 mod failure;
 pub mod file;
 mod kernels;

@@ -61,10 +61,6 @@ pub fn pack(out: &Path) -> Result<()> {
     workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
     pack_binaries(out)?;
     copy_folder(&root.join("data"), &out.join("data"))?;
-    fs::copy(
-        root.join("conformance/declared.toml"),
-        out.join("declared.toml"),
-    )?;
     pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
     let bytes = folder_bytes(out)?;
     println!(

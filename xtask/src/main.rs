@@ -1,10 +1,8 @@
 //! `cargo xtask <task>`: tasks of the workspace beyond `cargo build` and `cargo test`.
 
-mod bench;
 mod bench_peers;
 mod bindgen;
 mod build_kernels;
-mod calibrate;
 mod candle;
 mod floors;
 mod fuzz;
@@ -42,9 +40,9 @@ enum Task {
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
-    Bench(bench::Args),
+    Bench(Options),
     /// Measure the cost of moving memory on the GPU of this machine, and write it as JSON (docs/measuring.md).
-    Calibrate(calibrate::Args),
+    Calibrate(Options),
     /// Break the library on purpose with one patch of `mutants/` at a time, and check that the tests fail.
     Mutants(mutants::Args),
     /// Check that imports inside of cuda-um point down.
@@ -59,6 +57,23 @@ enum Task {
     Fuzz(fuzz::Args),
 }
 
+/// The options of a program; `--help` lists them.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+struct Options {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<String>,
+}
+
+impl Options {
+    /// Builds and runs a program of um-benches.
+    fn run(&self, program: &str) -> anyhow::Result<()> {
+        let mut command = workspace::cargo();
+        command.args(["run", "--release", "-p", "um-benches", "--bin", program]);
+        workspace::run(command.arg("--").args(&self.options))
+    }
+}
+
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Bindgen { check } => bindgen::run(check),
@@ -67,8 +82,8 @@ fn main() -> anyhow::Result<()> {
         Task::Sanitize(args) => sanitize::run(&args),
         Task::Test(args) => test::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
-        Task::Bench(args) => bench::run(&args),
-        Task::Calibrate(args) => calibrate::run(&args),
+        Task::Bench(args) => args.run("um_bench"),
+        Task::Calibrate(args) => args.run("um_calibrate"),
         Task::Mutants(args) => mutants::run(&args),
         Task::Floors => floors::run(),
         Task::BenchPeers(args) => bench_peers::run(&args),

@@ -33,23 +33,7 @@ fn main() {
     ] {
         table(title, &program, link);
     }
-    curve(link);
     speed(link);
-}
-
-/// The effect of the budget on the program with activations and gradients.
-fn curve(link: Link) {
-    let program = with_compute(&training(96), 0.05);
-    let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
-    let budgets: Vec<_> = (1..=16)
-        .map(|part| PlanBudget {
-            bytes: all / 16 * part,
-        })
-        .collect();
-    let curve = program.curve(link, &budgets).expect("the steps fit");
-    println!(
-        "## Forward and backward with activations and gradients, steps of 50 ms\n\n```text\n{curve}```\n"
-    );
 }
 
 fn table(title: &str, program: &Program, link: Link) {

@@ -2,11 +2,8 @@
 
 mod bound;
 mod check;
-mod curve;
 mod display;
 mod error;
-#[cfg(feature = "trace")]
-mod from_trace;
 mod json;
 mod link;
 mod places;
@@ -18,7 +15,6 @@ mod transfers;
 mod units;
 
 pub use bound::Bound;
-pub use curve::{Curve, Point};
 pub use error::PlanError;
 pub use link::{FileLink, Link, PlanBudget};
 pub use plan::{Moment, Plan, PlannedStep, Prediction, Resident, Slots, Transfer, TransferKind};

@@ -405,35 +405,3 @@ fn a_plan_prints_bytes_times_and_the_bound() {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
-
-#[test]
-fn the_curve_falls_with_the_budget() {
-    let program = with_compute(&forward(32), 1e-3);
-    let budgets: Vec<_> = (0..=10)
-        .map(|tenth| share(&program, f64::from(tenth) / 10.0))
-        .collect();
-    let curve = program.curve(Link::pcie5(), &budgets).unwrap();
-    // The first budget has no slot.
-    assert_eq!(curve.points.len(), 10);
-    assert!(
-        curve
-            .points
-            .windows(2)
-            .all(|two| two[1].seconds <= two[0].seconds)
-    );
-    assert!(
-        curve
-            .points
-            .iter()
-            .all(|point| point.seconds >= point.bound_seconds)
-    );
-    let text = curve.to_string();
-    assert_eq!(text.lines().count(), 11, "{text}");
-    let error = program.curve(Link::pcie5(), &budgets[..1]);
-    assert!(
-        matches!(error, Err(PlanError::StepExceedsBudget { .. })),
-        "{error:?}"
-    );
-    let empty = program.curve(Link::pcie5(), &[]).unwrap();
-    assert!(empty.points.is_empty());
-}
