@@ -7,6 +7,7 @@
 //! - [`measurements`]: the measurements, one file for each.
 //! - [`calibrate`]: measures the values of a cost model.
 //! - [`raw`]: raw CUDA, with no library in between.
+//! - [`replay`]: the cost of a recorded program on another machine.
 //! - [`report`]: JSON and Markdown.
 #![allow(
     clippy::missing_errors_doc,
@@ -21,6 +22,7 @@ pub mod measure;
 pub mod measurements;
 pub mod peer;
 pub mod raw;
+pub mod replay;
 pub mod report;
 pub mod stats;
 

@@ -28,6 +28,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("mutated", "mutates seeds; needs no GPU"),
     ("cuda-um-trace--cli", "runs um_trace on files; needs no GPU"),
     (
+        "um-benches--um_replay",
+        "runs um_replay on files; needs no GPU",
+    ),
+    (
         "um-conformance--um_conformance",
         "compares records; needs no GPU",
     ),
