@@ -3,7 +3,7 @@
 use cuda_um::profile::Trace;
 use cuda_um::{Advice, Location, MemoryKind, Pool, Runtime, UnifiedBuffer};
 use cuda_um_sim::{Gpu, LaunchContext, ReferenceError, Sim};
-use cuda_um_trace::{Access, Operation, OperationKind, Place, RecordKind};
+use cuda_um_trace::{AccessedRange, Operation, OperationKind, Place, RecordKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use um_benches::replay::{Change, Replay, ReplayError};
 
@@ -28,7 +28,7 @@ fn three_rounds(prefetch: bool) -> Trace {
     let sim = builder.build().unwrap();
     let runtime = Runtime::from_table(sim.table()).unwrap();
     let device = runtime.device(0).unwrap();
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     const PTX: &str = ".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry add(.param .u64 data) { ret; }\n";
     let kernel = cuda_um::Module::load(&device, PTX)
         .unwrap()
@@ -182,7 +182,7 @@ fn what_cannot_be_is_an_error_that_says_so() {
         "no buffer of the trace is named `dta`; there are: data, slab<u8>[33554432], small"
     );
 
-    let beyond = Access {
+    let beyond = AccessedRange {
         buffer: trace.buffers[0].id,
         offset: u64::MAX,
         bytes: 2,
@@ -204,7 +204,7 @@ fn what_cannot_be_is_an_error_that_says_so() {
         "{error}"
     );
     trace.operations.pop();
-    trace.operations.push(operation(Access {
+    trace.operations.push(operation(AccessedRange {
         buffer: 12_345,
         ..beyond
     }));

@@ -1,6 +1,6 @@
 //! Limits on the host's threads, memory and time for small traces that ask for much.
 
-use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, Trace};
+use cuda_um_trace::{AccessedRange, Buffer, Operation, OperationKind, Place, Trace};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use um_benches::replay::{Replay, ReplayError, Replayed};
 
@@ -27,7 +27,7 @@ fn buffer(id: u64, bytes: u64) -> Buffer {
 }
 
 fn operation(id: u64, kind: OperationKind, buffer: u64, bytes: u64, write: bool) -> Operation {
-    let access = Access {
+    let access = AccessedRange {
         buffer,
         offset: 0,
         bytes,

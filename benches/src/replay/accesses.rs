@@ -1,12 +1,12 @@
 //! The accesses of an operation.
 
-use cuda_um_trace::{Access, Operation, OperationKind};
+use cuda_um_trace::{AccessedRange, Operation, OperationKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// One access for each buffer, in the order of ids: the range that covers all accesses, written if one of them is.
-pub(crate) fn merged(accesses: &[Access]) -> Vec<Access> {
-    let mut merged: BTreeMap<u64, Access> = BTreeMap::new();
+pub(crate) fn merged(accesses: &[AccessedRange]) -> Vec<AccessedRange> {
+    let mut merged: BTreeMap<u64, AccessedRange> = BTreeMap::new();
     for access in accesses.iter().filter(|access| access.bytes > 0) {
         merged
             .entry(access.buffer)
@@ -21,12 +21,12 @@ pub(crate) fn merged(accesses: &[Access]) -> Vec<Access> {
     merged.into_values().collect()
 }
 
-pub(crate) fn range_of(access: &Access) -> Range<usize> {
+pub(crate) fn range_of(access: &AccessedRange) -> Range<usize> {
     access.offset as usize..(access.offset + access.bytes) as usize
 }
 
 /// The part of a copy from or to the program's own memory.
-pub(crate) fn copied_alone(operation: &Operation) -> Option<Access> {
+pub(crate) fn copied_alone(operation: &Operation) -> Option<AccessedRange> {
     let alone = match merged(&operation.accesses)[..] {
         [access] => Some(access),
         _ => None,

@@ -96,7 +96,7 @@ impl Machine {
         let next = streams.of.len();
         let place = *streams.of.entry(number.unwrap_or(0)).or_insert(next) % MOST_STREAMS;
         if place == streams.made.len() {
-            streams.made.push(self.devices[ordinal].stream()?);
+            streams.made.push(self.devices[ordinal].create_stream()?);
         }
         Ok(&streams.made[place])
     }

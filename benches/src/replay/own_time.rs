@@ -160,7 +160,7 @@ impl Union {
 mod tests {
     use super::{of, of_host};
     use cuda_um_trace::{
-        Access, Cause, KernelRun, Operation, OperationKind, Place, Record, RecordKind, Trace,
+        AccessedRange, Cause, KernelRun, Operation, OperationKind, Place, Record, RecordKind, Trace,
     };
     use std::time::Duration;
 
@@ -174,7 +174,7 @@ mod tests {
             device: 0,
             start: 0,
             end: 0,
-            accesses: vec![Access {
+            accesses: vec![AccessedRange {
                 buffer: 1,
                 offset: 0,
                 bytes,

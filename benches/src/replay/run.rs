@@ -9,7 +9,7 @@ use crate::replay::limits::{Limits, taken};
 use crate::replay::machine::{MOST_STREAMS, Machine};
 use crate::replay::memory::{Memory, PlacesAtStart};
 use crate::replay::own_time;
-use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, Trace};
+use cuda_um_trace::{AccessedRange, Buffer, Operation, OperationKind, Place, Trace};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
             }
             self.make(buffer.id)?;
             let place = places.place(buffer);
-            let all = Access {
+            let all = AccessedRange {
                 buffer: buffer.id,
                 offset: 0,
                 bytes: buffer.bytes,

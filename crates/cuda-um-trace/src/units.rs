@@ -42,10 +42,6 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-pub(crate) fn nanoseconds(ns: u64) -> String {
-    time(Duration::from_nanos(ns))
-}
-
 /// `"1 fault"`, `"412 faults"`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     match number {
@@ -77,7 +73,7 @@ mod tests {
         );
         let times = [0, 6_400, 640_000, 999_600, 1_920_000, 3_100_000_000];
         assert_eq!(
-            times.map(nanoseconds),
+            times.map(|ns| time(Duration::from_nanos(ns))),
             ["0 us", "6.40 us", "640 us", "1.00 ms", "1.92 ms", "3.10 s"]
         );
     }

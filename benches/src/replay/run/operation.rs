@@ -6,7 +6,7 @@ use crate::replay::change::Change;
 use crate::replay::machine::MAX_ACCESSES;
 use crate::replay::memory::Memory;
 use cuda_um::{Advice, Location, Stream, kernel::Arguments};
-use cuda_um_trace::{Access, Operation, OperationKind, Place};
+use cuda_um_trace::{AccessedRange, Operation, OperationKind, Place};
 use std::time::Duration;
 
 impl Run<'_> {
@@ -57,7 +57,7 @@ impl Run<'_> {
 
     pub(super) fn prefetch(
         &mut self,
-        accesses: &[Access],
+        accesses: &[AccessedRange],
         device: u32,
         stream: Option<u64>,
         to: Place,
@@ -86,12 +86,12 @@ impl Run<'_> {
     /// The prefetches of a change.
     fn prefetch_wanted(
         &mut self,
-        accesses: &[Access],
+        accesses: &[AccessedRange],
         device: u32,
         stream: Option<u64>,
         to: Place,
     ) -> cuda_um::Result<()> {
-        let wanted: Vec<Access> = accesses
+        let wanted: Vec<AccessedRange> = accesses
             .iter()
             .filter(|access| {
                 let name = &self.buffers[&access.buffer].name;
@@ -105,11 +105,11 @@ impl Run<'_> {
     fn launch(
         &mut self,
         id: u64,
-        accesses: &[Access],
+        accesses: &[AccessedRange],
         device: u32,
         stream: Option<u64>,
     ) -> cuda_um::Result<()> {
-        let mut accesses: Vec<Access> = accesses.to_vec();
+        let mut accesses: Vec<AccessedRange> = accesses.to_vec();
         if accesses.len() > MAX_ACCESSES {
             accesses.sort_by_key(|access| std::cmp::Reverse(access.bytes));
             for _ in accesses.drain(MAX_ACCESSES..) {
@@ -120,8 +120,8 @@ impl Run<'_> {
         let own = self.own.get(&id).copied().unwrap_or_default();
         let stream = self.machine.stream(device, stream)?.clone();
         // Only the buffers of the launch: there may be many others.
-        let take = |access: &Access| Some((*access, self.memory.remove(&access.buffer)?));
-        let mut used: Vec<(Access, Memory)> = accesses.iter().filter_map(take).collect();
+        let take = |access: &AccessedRange| Some((*access, self.memory.remove(&access.buffer)?));
+        let mut used: Vec<(AccessedRange, Memory)> = accesses.iter().filter_map(take).collect();
         let done = self.launch_on(device, &stream, own, &mut used);
         let back = used.into_iter();
         self.memory
@@ -134,7 +134,7 @@ impl Run<'_> {
         device: u32,
         stream: &Stream,
         own: Duration,
-        used: &mut [(Access, Memory)],
+        used: &mut [(AccessedRange, Memory)],
     ) -> cuda_um::Result<()> {
         let mut arguments = Arguments::new();
         arguments.push(own.as_nanos() as u64);
@@ -149,7 +149,7 @@ impl Run<'_> {
         self.machine.launch(device, stream, arguments)
     }
 
-    pub(super) fn touch(&mut self, access: &Access) -> cuda_um::Result<()> {
+    pub(super) fn touch(&mut self, access: &AccessedRange) -> cuda_um::Result<()> {
         match self.memory.get_mut(&access.buffer) {
             Some(memory) => memory.touch(range_of(access), access.write),
             None => Ok(()),
@@ -159,7 +159,7 @@ impl Run<'_> {
     /// Runs copies between buffers, copies from and to the program's own memory, and fills.
     fn copy(
         &mut self,
-        accesses: &[Access],
+        accesses: &[AccessedRange],
         device: u32,
         stream: Option<u64>,
         kind: &OperationKind,
@@ -188,7 +188,7 @@ impl Run<'_> {
         done
     }
 
-    fn without(&self, accesses: &[Access], change: &Change) -> Vec<Access> {
+    fn without(&self, accesses: &[AccessedRange], change: &Change) -> Vec<AccessedRange> {
         accesses
             .iter()
             .filter(|access| !self.changes.has(&self.buffers[&access.buffer].name, change))
