@@ -1,7 +1,7 @@
 //! The readers of untrusted bytes, as functions that take any bytes. None of them may panic, and accepted data must be
 //! consistent.
 //!
-//! `cargo xtask fuzz` runs them under libFuzzer (`libfuzzer/`); `tests/mutated.rs` mutates the seeds in CI.
+//! `cargo xtask fuzz` runs them under libFuzzer (`libfuzzer/`); `tests/all/mutated.rs` mutates the seeds in CI.
 
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;

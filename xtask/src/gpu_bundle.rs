@@ -15,22 +15,16 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "opens libraries of several CUDA versions; `cargo xtask real-cudart` runs it without a GPU",
     ),
     (
-        "simulator",
+        "um-conformance--all",
         "the conformance cases on the simulator; bin/um_conformance runs them on a GPU",
-    ),
-    ("coverage", "reads the sources"),
-    (
-        "gpu_results",
-        "compares the simulator with docs/results/; needs no GPU",
     ),
     ("layout", "compares with C headers; needs no GPU"),
     ("real_cupti", "compares with C headers; needs no GPU"),
-    ("mutated", "mutates seeds; needs no GPU"),
-    ("cuda-um-trace--cli", "runs um_trace on files; needs no GPU"),
     (
-        "um-benches--um_replay",
-        "runs um_replay on files; needs no GPU",
+        "um-fuzz--all",
+        "runs the readers of untrusted bytes; needs no GPU",
     ),
+    ("cuda-um-trace--all", "reads traces; needs no GPU"),
     (
         "um-conformance--um_conformance",
         "compares records; needs no GPU",

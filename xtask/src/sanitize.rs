@@ -75,7 +75,7 @@ pub struct Args {
     /// the toolchain's component `rust-src`].
     #[arg(long)]
     rust_src: Option<PathBuf>,
-    /// For ThreadSanitizer: number of sequences of the model test. The usual 10,000 would take as long as all other tests.
+    /// For ThreadSanitizer: number of sequences of the model test.
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
     /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-search, um-conformance, and um-cudarc

@@ -6,7 +6,7 @@
 //!
 //! With `hostile` as a second argument, its names contain HTML that must not take effect in the page.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/all/support.rs"]
 mod support;
 
 use cuda_um_trace::{BLOCK_BYTES, Cause, OperationKind, Place, RecordKind};

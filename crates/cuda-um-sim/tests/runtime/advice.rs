@@ -3,18 +3,15 @@
 use std::ptr::null_mut;
 
 use cuda_um_sim::{Gpu, Sim};
-use cuda_um_sys::cudaError;
 
 use crate::support::{Cuda, MIB, bytes, call, h200, ok};
 
 const READ_MOSTLY: u32 = 1;
 const UNSET_READ_MOSTLY: u32 = 2;
 const PREFERRED: u32 = 3;
-const UNSET_PREFERRED: u32 = 4;
 const ACCESSED_BY: u32 = 5;
 const UNSET_ACCESSED_BY: u32 = 6;
 const HOST: i32 = -1;
-const NONE: i32 = -2;
 const PAGES: u64 = (MIB / 4096) as u64;
 
 fn filled(cuda: &Cuda, len: usize) -> *mut u8 {
@@ -229,129 +226,4 @@ fn accessed_by_the_host_of_a_coherent_machine_hung_its_touch_after_a_prefetch() 
     let counters = cuda.sim.counters();
     assert_eq!((counters.bytes_to_host, counters.cpu_faults), (0, 0));
     assert!(counters.remote_accesses >= PAGES);
-}
-
-#[test]
-fn a_mapping_by_advice_outlives_a_migration_on_a_coherent_machine() {
-    // The host's touch was served without end: its view never followed.
-    let cuda = Cuda::new(Sim::builder().gpu(Gpu::Gh200));
-    let data = filled(&cuda, MIB);
-    ok(cuda.advise(data, MIB, ACCESSED_BY, HOST));
-    ok(cuda.prefetch(data, MIB, 0, null_mut()));
-    cuda.sync(null_mut());
-    assert_eq!(sum(data, MIB), 5 * MIB as u64);
-    assert_eq!(cuda.sim.counters().bytes_to_host, 0, "it is mapped");
-}
-
-#[test]
-fn what_was_advised_can_be_read_back() {
-    let cuda = h200();
-    let data = cuda.managed(MIB);
-    for (attribute, unset) in [(1, 0), (2, NONE), (3, NONE), (4, NONE), (5, 0), (7, 0)] {
-        assert_eq!(
-            cuda.attribute(data, MIB, attribute),
-            unset,
-            "attribute {attribute}"
-        );
-    }
-    ok(cuda.advise(data, MIB, READ_MOSTLY, 0));
-    ok(cuda.advise(data, MIB, PREFERRED, HOST));
-    ok(cuda.advise(data, MIB, ACCESSED_BY, 0));
-    ok(cuda.prefetch(data, MIB, 0, null_mut()));
-    for (attribute, value) in [
-        (1, 1),
-        (2, HOST),
-        (3, 0),
-        (4, 0),
-        (5, 2),
-        (6, 0),
-        (7, 1),
-        (8, 0),
-    ] {
-        assert_eq!(
-            cuda.attribute(data, MIB, attribute),
-            value,
-            "attribute {attribute}"
-        );
-    }
-    ok(cuda.advise(data, MIB, UNSET_PREFERRED, 0));
-    ok(cuda.advise(data, MIB / 2, UNSET_READ_MOSTLY, 0));
-    assert_eq!(cuda.attribute(data, MIB, 2), NONE);
-    assert_eq!(cuda.attribute(data, MIB, 1), 0, "not all of it");
-    // SAFETY: half of the allocation.
-    assert_eq!(cuda.attribute(unsafe { data.add(MIB / 2) }, MIB / 2, 1), 1);
-}
-
-#[test]
-fn several_attributes_come_at_once_and_lists_are_padded() {
-    let cuda = Cuda::new(Sim::builder().devices(3));
-    let data = cuda.managed(MIB);
-    ok(cuda.advise(data, MIB, ACCESSED_BY, 2));
-    ok(cuda.advise(data, MIB, ACCESSED_BY, HOST));
-    let (mut mostly, mut accessors) = (9i32, [9i32; 4]);
-    let mut data_pointers = [(&raw mut mostly).cast(), (&raw mut accessors).cast()];
-    let mut sizes = [4, 16];
-    let mut attributes = [1, 3].map(cuda_um_sys::cudaMemRangeAttribute);
-    let pointers = data_pointers.as_mut_ptr();
-    ok(call!(
-        cuda.table,
-        cudaMemRangeGetAttributes(
-            pointers,
-            sizes.as_mut_ptr(),
-            attributes.as_mut_ptr(),
-            2,
-            data.cast(),
-            MIB
-        )
-    ));
-    assert_eq!((mostly, accessors), (0, [2, HOST, NONE, NONE]));
-}
-
-#[test]
-fn advice_rounds_outwards_to_pages() {
-    let cuda = h200();
-    let data = cuda.managed(4 * 4096);
-    // SAFETY: inside the allocation.
-    ok(cuda.advise(unsafe { data.add(4095) }, 2, READ_MOSTLY, 0));
-    assert_eq!(cuda.attribute(data, 2 * 4096, 1), 1);
-    assert_eq!(cuda.attribute(data, 2 * 4096 + 1, 1), 0);
-}
-
-#[test]
-fn advice_that_makes_no_sense_is_refused() {
-    let cuda = h200();
-    let (data, plain) = (cuda.managed(MIB), cuda.device(MIB));
-    let invalid = cudaError::cudaErrorInvalidValue;
-    assert_eq!(
-        cuda.advise(data, MIB, PREFERRED, 9),
-        invalid,
-        "no such device"
-    );
-    assert_eq!(
-        cuda.advise(data, MIB + 1, READ_MOSTLY, 0),
-        invalid,
-        "past the end"
-    );
-    assert_eq!(cuda.advise(data, 0, READ_MOSTLY, 0), invalid, "no bytes");
-    assert_eq!(cuda.advise(data, MIB, 7, 0), invalid, "no such advice");
-    assert_eq!(
-        cuda.advise(plain, MIB, READ_MOSTLY, 0),
-        invalid,
-        "not managed"
-    );
-    let bad = cuda_um_sys::cudaMemLocation {
-        type_: cuda_um_sys::cudaMemLocationType(1),
-        id: -1,
-    };
-    let advise = cuda.table.cudaMemAdvise_v13.unwrap();
-    // SAFETY: the simulator checks the arguments.
-    let error = unsafe {
-        advise(
-            data.cast(),
-            MIB,
-            cuda_um_sys::cudaMemoryAdvise(PREFERRED),
-            bad,
-        )
-    };
-    assert_eq!(error, invalid, "device -1 is not the host");
 }

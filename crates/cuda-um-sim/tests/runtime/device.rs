@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use cuda_um_sim::{CudaVersion, Gpu, Sim};
+use cuda_um_sim::{Gpu, Sim};
 use cuda_um_sys::{cudaDeviceAttr, cudaError, cudaMemcpyKind};
 
 use crate::support::{Cuda, MIB, bytes, call, h200, ok};
@@ -48,50 +48,6 @@ fn each_generation_has_its_abilities() {
             );
         }
     }
-}
-
-#[test]
-fn what_does_not_exist_is_refused() {
-    let cuda = h200();
-    assert_eq!(
-        attribute(&cuda, 75, 1),
-        Err(cudaError::cudaErrorInvalidDevice)
-    );
-    assert_eq!(
-        attribute(&cuda, 75, -1),
-        Err(cudaError::cudaErrorInvalidDevice)
-    );
-    assert_eq!(
-        attribute(&cuda, 9999, 0),
-        Err(cudaError::cudaErrorInvalidValue)
-    );
-    assert_eq!(
-        call!(cuda.table, cudaSetDevice(1)),
-        cudaError::cudaErrorInvalidDevice
-    );
-    let old = Cuda::new(Sim::builder().cuda(CudaVersion::V11_8));
-    assert_eq!(
-        attribute(&old, 134, 0),
-        Err(cudaError::cudaErrorInvalidValue),
-        "hostNumaId came with 12.2"
-    );
-    assert_eq!(attribute(&cuda, 134, 0), Ok(0));
-}
-
-#[test]
-fn the_current_device_is_the_threads_own() {
-    let cuda = Cuda::new(Sim::builder().devices(2));
-    ok(call!(cuda.table, cudaSetDevice(1)));
-    let table = cuda.table.clone();
-    let elsewhere = std::thread::spawn(move || {
-        let mut device = 9;
-        ok(call!(table, cudaGetDevice(&mut device)));
-        device
-    });
-    assert_eq!(elsewhere.join().unwrap(), 0);
-    let mut device = 9;
-    ok(call!(cuda.table, cudaGetDevice(&mut device)));
-    assert_eq!(device, 1);
 }
 
 #[test]

@@ -1,87 +1,15 @@
 //! Error state, sticky errors, injected failures, the trace.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cuda_um_sim::{Fail, LaunchContext, Misuse, ReferenceError, Sim};
-use cuda_um_sys::{cudaError, cudaError_enum};
+use cuda_um_sys::cudaError;
 
 use crate::support::{Cuda, MIB, call, h200, ok, with_kernel};
-
-fn text(pointer: *const std::ffi::c_char) -> &'static str {
-    // SAFETY: the simulator gives NUL-terminated texts that live for ever.
-    unsafe { CStr::from_ptr(pointer) }.to_str().unwrap()
-}
-
-#[test]
-fn the_last_error_is_the_threads_own_and_cleared_by_asking() {
-    let cuda = h200();
-    assert_eq!(
-        call!(cuda.table, cudaSetDevice(9)),
-        cudaError::cudaErrorInvalidDevice
-    );
-    let table = cuda.table.clone();
-    let elsewhere = std::thread::spawn(move || call!(table, cudaPeekAtLastError()));
-    assert_eq!(elsewhere.join().unwrap(), cudaError::cudaSuccess);
-    assert_eq!(
-        call!(cuda.table, cudaPeekAtLastError()),
-        cudaError::cudaErrorInvalidDevice
-    );
-    assert_eq!(
-        call!(cuda.table, cudaGetLastError()),
-        cudaError::cudaErrorInvalidDevice
-    );
-    assert_eq!(
-        call!(cuda.table, cudaGetLastError()),
-        cudaError::cudaSuccess
-    );
-}
-
-#[test]
-fn errors_have_names_and_texts() {
-    let cuda = h200();
-    let runtime = [
-        (cudaError::cudaSuccess, "cudaSuccess", "no error"),
-        (
-            cudaError::cudaErrorMemoryAllocation,
-            "cudaErrorMemoryAllocation",
-            "out of memory",
-        ),
-        (
-            cudaError::cudaErrorIllegalAddress,
-            "cudaErrorIllegalAddress",
-            "an illegal memory access was encountered",
-        ),
-        (
-            cudaError::cudaErrorInvalidPtx,
-            "cudaErrorInvalidPtx",
-            "a PTX JIT compilation failed",
-        ),
-        (
-            cudaError(4242),
-            "unrecognized error code",
-            "unrecognized error code",
-        ),
-    ];
-    for (code, name, string) in runtime {
-        assert_eq!(text(call!(cuda.table, cudaGetErrorName(code))), name);
-        assert_eq!(text(call!(cuda.table, cudaGetErrorString(code))), string);
-    }
-    let driver = cuda.table.driver().unwrap();
-    let mut name = std::ptr::null();
-    assert_eq!(
-        call!(driver, cuGetErrorName(cudaError_enum(500), &mut name)).0,
-        0
-    );
-    assert_eq!(text(name), "CUDA_ERROR_NOT_FOUND");
-    assert_eq!(
-        call!(driver, cuGetErrorName(cudaError_enum(4242), &mut name)).0,
-        1
-    );
-}
 
 #[test]
 fn an_injected_failure_strikes_the_call_that_was_named() {
@@ -140,30 +68,6 @@ fn a_driver_function_can_be_made_to_fail() {
         call!(cuda.table, cudaPeekAtLastError()),
         cudaError::cudaSuccess,
         "the driver has no last error"
-    );
-}
-
-#[test]
-fn a_sticky_error_is_returned_by_every_later_call() {
-    let cuda = h200();
-    let data = cuda.managed(MIB);
-    cuda.launch("wild", data, MIB, null_mut());
-    let sticky = cudaError::cudaErrorIllegalAddress;
-    assert_eq!(call!(cuda.table, cudaDeviceSynchronize()), sticky);
-    let mut pointer = null_mut();
-    assert_eq!(call!(cuda.table, cudaMalloc(&mut pointer, 16)), sticky);
-    assert_eq!(call!(cuda.table, cudaFree(data.cast())), sticky);
-    assert_eq!(call!(cuda.table, cudaGetLastError()), sticky);
-    assert_eq!(
-        call!(cuda.table, cudaGetLastError()),
-        sticky,
-        "asking does not clear it"
-    );
-    let mut version = 0;
-    ok(call!(cuda.table, cudaRuntimeGetVersion(&mut version)));
-    assert_eq!(
-        text(call!(cuda.table, cudaGetErrorName(sticky))),
-        "cudaErrorIllegalAddress"
     );
 }
 

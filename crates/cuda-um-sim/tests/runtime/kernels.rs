@@ -143,69 +143,6 @@ fn a_module_unloaded_after_its_launches_is_no_misuse() {
 }
 
 #[test]
-fn a_launch_outside_the_limits_is_refused() {
-    let cuda = h200();
-    let driver = cuda.table.driver().unwrap();
-    let function = cuda.kernel("read");
-    let launch = |grid: [u32; 3], block: [u32; 3], shared: u32| {
-        let (mut data, mut len) = (cuda.device(16) as u64, 16u64);
-        let mut arguments = [(&raw mut data).cast(), (&raw mut len).cast()];
-        let [gx, gy, gz] = grid;
-        let [bx, by, bz] = block;
-        call!(
-            driver,
-            cuLaunchKernel(
-                function,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                shared,
-                null_mut(),
-                arguments.as_mut_ptr(),
-                null_mut()
-            )
-        )
-        .0
-    };
-    assert_eq!(launch([1, 1, 1], [1024, 1, 1], 48 << 10), 0);
-    assert_eq!(launch([0, 1, 1], [1, 1, 1], 0), 1);
-    assert_eq!(launch([1, 65_536, 1], [1, 1, 1], 0), 1);
-    assert_eq!(launch([1, 1, 1], [1024, 2, 1], 0), 1);
-    assert_eq!(launch([1, 1, 1], [1, 1, 65], 0), 1);
-    assert_eq!(launch([1, 1, 1], [32, 1, 1], (48 << 10) + 1), 1);
-    let dynamic = cuda_um_sys::CUfunction_attribute_enum(8);
-    assert_eq!(
-        call!(driver, cuFuncSetAttribute(function, dynamic, 228 << 10)).0,
-        1,
-        "more than the device has"
-    );
-    assert_eq!(
-        call!(driver, cuFuncSetAttribute(function, dynamic, 100 << 10)).0,
-        0
-    );
-    assert_eq!(launch([1, 1, 1], [32, 1, 1], 100 << 10), 0);
-    let (mut threads, mut blocks) = (0, 0);
-    let most = cuda_um_sys::CUfunction_attribute_enum(0);
-    assert_eq!(
-        call!(driver, cuFuncGetAttribute(&mut threads, most, function)).0,
-        0
-    );
-    assert_eq!(threads, 1024);
-    assert_eq!(
-        call!(
-            driver,
-            cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, 256, 0)
-        )
-        .0,
-        0
-    );
-    assert_eq!(blocks, 8);
-}
-
-#[test]
 fn arguments_are_copied_when_the_launch_is_enqueued() {
     fn shape(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         let out = launch.slice_mut::<u32>(0, 8)?;
@@ -338,20 +275,6 @@ fn a_kernel_may_not_touch_pageable_or_freed_memory() {
 }
 
 #[test]
-fn a_misaligned_pointer_is_its_own_error() {
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", |launch| {
-        launch.slice::<u32>(0, 4).map(drop)
-    }));
-    let data = cuda.device(64);
-    // SAFETY: inside the allocation.
-    cuda.launch("custom", unsafe { data.add(2) }, 16, null_mut());
-    assert_eq!(
-        call!(cuda.table, cudaDeviceSynchronize()),
-        cudaError::cudaErrorMisalignedAddress
-    );
-}
-
-#[test]
 fn references_can_be_registered_for_the_whole_process() {
     let reference: cuda_um_sim::CpuReference = |launch| {
         launch.slice_mut::<u8>(0, 1)?[0] = 99;
@@ -397,37 +320,6 @@ fn references_can_be_registered_for_the_whole_process() {
     assert_eq!(launched.0, 0);
     cuda.sync(null_mut());
     assert_eq!(bytes(data, 1)[0], 99);
-}
-
-#[test]
-fn pinned_and_registered_memory_is_used_in_place() {
-    let cuda = h200();
-    let pinned = cuda.pinned(4096);
-    bytes(pinned, 4096).fill(1);
-    let mut mapped = null_mut();
-    assert_eq!(
-        call!(
-            cuda.table,
-            cudaHostGetDevicePointer(&mut mapped, pinned.cast(), 0)
-        ),
-        cudaError::cudaSuccess
-    );
-    cuda.run("add", mapped.cast(), 4096);
-    assert!(bytes(pinned, 4096).iter().all(|byte| *byte == 2));
-    let mut owned = vec![5u8; 4096];
-    assert_eq!(
-        call!(
-            cuda.table,
-            cudaHostRegister(owned.as_mut_ptr().cast(), 4096, 2)
-        ),
-        cudaError::cudaSuccess
-    );
-    cuda.run("add", owned.as_mut_ptr(), 4096);
-    assert!(owned.iter().all(|byte| *byte == 6));
-    assert_eq!(
-        call!(cuda.table, cudaHostUnregister(owned.as_mut_ptr().cast())),
-        cudaError::cudaSuccess
-    );
 }
 
 /// What must compile.

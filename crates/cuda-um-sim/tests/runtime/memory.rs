@@ -3,18 +3,9 @@
 use std::ptr::null_mut;
 
 use cuda_um_sim::{Gpu, Leak, Misuse, Sim};
-use cuda_um_sys::{PointerAttributes, cudaError};
+use cuda_um_sys::cudaError;
 
 use crate::support::{Cuda, MIB, bytes, call, h200, ok};
-
-#[test]
-fn nothing_is_an_allocation_too() {
-    let cuda = h200();
-    assert!(cuda.managed(0).is_null());
-    assert!(cuda.device(0).is_null());
-    cuda.free(null_mut());
-    assert_eq!(cuda.sim.leaks(), []);
-}
 
 #[test]
 fn uninitialised_memory_does_not_look_zeroed() {
@@ -70,22 +61,6 @@ fn devices_that_do_not_fault_cannot_be_oversubscribed() {
         call!(cuda.table, cudaMallocManaged(&mut pointer, 65 * MIB, 1)),
         cudaError::cudaErrorMemoryAllocation
     );
-}
-
-#[test]
-fn freeing_waits_for_the_work_that_uses_the_memory() {
-    let cuda = h200();
-    let (stream, data) = (cuda.stream(), cuda.managed(MIB));
-    let pause = cuda.sim.pause();
-    cuda.launch("write", data, MIB, stream);
-    let (table, address) = (cuda.table.clone(), data as usize);
-    let freeing = std::thread::spawn(move || call!(table, cudaFree(address as *mut _)));
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    assert!(!freeing.is_finished());
-    drop(pause);
-    ok(freeing.join().unwrap());
-    assert_eq!(cuda.sim.counters().kernels, 1);
-    assert_eq!(cuda.sim.poison(), None);
 }
 
 #[test]
@@ -158,68 +133,4 @@ fn leaks_are_listed() {
     ok(call!(cuda.table, cudaStreamDestroy(stream)));
     ok(call!(cuda.table, cudaEventDestroy(event)));
     assert_eq!(cuda.sim.leaks(), []);
-}
-
-#[test]
-fn pointers_know_their_memory() {
-    let cuda = h200();
-    let mut pageable = [0u8; 16];
-    let cases = [
-        (cuda.managed(16), 3),
-        (cuda.device(16), 2),
-        (cuda.pinned(16), 1),
-        (pageable.as_mut_ptr(), 0),
-    ];
-    for (pointer, kind) in cases {
-        // SAFETY: zero is a valid value of this plain struct.
-        let mut attributes: PointerAttributes = unsafe { std::mem::zeroed() };
-        ok(call!(
-            cuda.table,
-            cudaPointerGetAttributes((&raw mut attributes).cast(), pointer.cast())
-        ));
-        assert_eq!(attributes.fields.type_.0, kind);
-        assert_eq!(attributes.fields.devicePointer.is_null(), kind == 0);
-        assert_eq!(attributes.fields.hostPointer.is_null(), kind == 2);
-    }
-}
-
-#[test]
-fn registered_memory_is_known_until_it_is_unregistered() {
-    let cuda = h200();
-    let mut data = vec![0u8; 8192];
-    let register =
-        |pointer: *mut u8, len: usize| call!(cuda.table, cudaHostRegister(pointer.cast(), len, 2));
-    ok(register(data.as_mut_ptr(), 8192));
-    // SAFETY: inside the vector.
-    let inside = unsafe { data.as_mut_ptr().add(4096) };
-    assert_eq!(
-        register(inside, 16),
-        cudaError::cudaErrorHostMemoryAlreadyRegistered
-    );
-    let (mut device, mut flags) = (null_mut(), 0);
-    ok(call!(
-        cuda.table,
-        cudaHostGetDevicePointer(&mut device, inside.cast(), 0)
-    ));
-    ok(call!(
-        cuda.table,
-        cudaHostGetFlags(&mut flags, inside.cast())
-    ));
-    assert_eq!((device.cast(), flags), (inside, 2));
-    ok(call!(
-        cuda.table,
-        cudaHostUnregister(data.as_mut_ptr().cast())
-    ));
-    assert_eq!(
-        call!(cuda.table, cudaHostUnregister(data.as_mut_ptr().cast())),
-        cudaError::cudaErrorHostMemoryNotRegistered
-    );
-    assert_eq!(
-        call!(
-            cuda.table,
-            cudaHostGetDevicePointer(&mut device, inside.cast(), 0)
-        ),
-        cudaError::cudaErrorInvalidValue
-    );
-    assert_eq!(register(null_mut(), 16), cudaError::cudaErrorInvalidValue);
 }

@@ -95,16 +95,6 @@ impl Cuda {
         call::advise(&self.table, range(pointer, bytes), advice, place(to))
     }
 
-    pub(crate) fn attribute(&self, pointer: *mut u8, bytes: usize, attribute: u32) -> i32 {
-        let mut value = 77i32;
-        let attribute = cuda_um_sys::cudaMemRangeAttribute(attribute);
-        ok(call!(
-            self.table,
-            cudaMemRangeGetAttribute((&raw mut value).cast(), 4, attribute, pointer.cast(), bytes)
-        ));
-        value
-    }
-
     pub(crate) fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
         ok(call!(
             self.table,

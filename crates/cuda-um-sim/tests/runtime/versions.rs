@@ -1,7 +1,6 @@
 //! Which symbols and signatures each version has.
 
 use cuda_um_sim::{CudaVersion, Sim};
-use cuda_um_sys::RuntimeVersion;
 
 use crate::support::call;
 
@@ -11,78 +10,6 @@ const VERSIONS: [CudaVersion; 4] = [
     CudaVersion::V12_9,
     CudaVersion::V13_0,
 ];
-
-/// Symbols that not every version has, and which of 11.8, 12.2, 12.9 and 13.0 do.
-const LATE: &[(&str, [bool; 4])] = &[
-    ("cudaMemPrefetchAsync", [true; 4]),
-    ("cudaMemPrefetchAsync_v2", [false, true, true, false]),
-    ("cudaMemAdvise_v2", [false, true, true, false]),
-    ("cudaMemcpyBatchAsync", [false, false, true, true]),
-    (
-        "cudaGetDriverEntryPointByVersion",
-        [false, false, true, true],
-    ),
-    ("cudaStreamGetDevice", [false, false, true, true]),
-    ("cudaMemPrefetchBatchAsync", [false, false, false, true]),
-    ("cudaMemDiscardBatchAsync", [false, false, false, true]),
-    (
-        "cudaMemDiscardAndPrefetchBatchAsync",
-        [false, false, false, true],
-    ),
-    ("cudaMemGetMemPool", [false, false, false, true]),
-    ("cudaMemGetLocationInfo", [false; 4]),
-    ("cudaMemPrefetchAsync_13", [false; 4]),
-    ("cudaGetDriverEntryPoint_12", [false; 4]),
-    ("cudaNoSuchThing", [false; 4]),
-];
-
-#[test]
-fn each_version_has_its_symbols() {
-    for (at, version) in VERSIONS.into_iter().enumerate() {
-        let sim = Sim::builder().cuda(version).build().unwrap();
-        for (name, present) in LATE {
-            assert_eq!(
-                !sim.symbol(name).is_null(),
-                present[at],
-                "{name} in {version:?}"
-            );
-        }
-    }
-}
-
-#[test]
-fn each_version_is_told_apart_as_the_real_library_is() {
-    for (version, (major, minor)) in VERSIONS
-        .into_iter()
-        .zip([(11, 8), (12, 2), (12, 9), (13, 0)])
-    {
-        let sim = Sim::builder().cuda(version).build().unwrap();
-        let table = sim.table();
-        assert_eq!(table.version(), RuntimeVersion::new(major, minor));
-        assert_eq!(table.cudaMemPrefetchAsync_v11.is_some(), major < 13);
-        assert_eq!(
-            table.cudaMemPrefetchAsync_v13.is_some(),
-            version >= CudaVersion::V12_2
-        );
-        assert_eq!(
-            table.cudaMemAdvise_v13.is_some(),
-            version >= CudaVersion::V12_2
-        );
-        assert_eq!(
-            table.cudaMemcpyBatchAsync_v12.is_some(),
-            version == CudaVersion::V12_9
-        );
-        assert_eq!(
-            table.cudaMemcpyBatchAsync_v13.is_some(),
-            version == CudaVersion::V13_0
-        );
-        table.driver().unwrap();
-        let (mut runtime, mut driver) = (0, 0);
-        assert_eq!(call!(table, cudaRuntimeGetVersion(&mut runtime)).0, 0);
-        assert_eq!(call!(table, cudaDriverGetVersion(&mut driver)).0, 0);
-        assert_eq!((runtime, driver), (version.number(), version.number()));
-    }
-}
 
 #[test]
 fn pointer_attributes_grow_with_13() {

@@ -13,7 +13,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Number of first failures that are chosen for a scenario on a machine, each with [`SECONDS`] second failures.
-const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 10);
+const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 3);
 const SEED: (&str, u64) = ("CUDA_UM_FAULT_SEED", 1);
 /// Number of second failures for one first failure: one directly after it, one on its error path, and one at any later time.
 const SECONDS: usize = 3;

@@ -38,7 +38,7 @@
 //! CUDA_UM_MODEL_SEED=0 CUDA_UM_MODEL_SEQUENCES=1000 cargo test -p cuda-um --test model random -- --nocapture
 //! ```
 //!
-//! runs blocks 0 to 3 again. `CUDA_UM_MODEL_SEED` (0) selects the sequences, `CUDA_UM_MODEL_SEQUENCES` (10,000; 500 on a GPU) their number, and
+//! runs blocks 0 to 3 again. `CUDA_UM_MODEL_SEED` (0) selects the sequences, `CUDA_UM_MODEL_SEQUENCES` (2,500: a block for each machine; 500 on a GPU) their number, and
 //! `CUDA_UM_MODEL_SECONDS` (3600; 120 on a GPU) a time limit: a number that was requested and not reached in time is a failure.
 //! `CUDA_UM_TEST_RUNTIME=cuda` runs on the GPU.
 //!
@@ -190,7 +190,7 @@ fn random_sequences_leave_what_the_model_says() {
     // On a GPU a sequence takes long: the number is chosen for the time of the bundle.
     let (default, seconds, workers) = match on_gpu() {
         true => (500, 120, 1),
-        false => (10_000, 3600, cores.min(16)),
+        false => (BLOCK * MACHINES.len() as u64, 3600, cores.min(16)),
     };
     let asked = number("CUDA_UM_MODEL_SEQUENCES", 0);
     let sequences = if asked > 0 { asked } else { default };

@@ -1,0 +1,116 @@
+//! The whole program on the simulator.
+
+use crate::program;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+use um_benches::measurements::ALL;
+use um_benches::report::{Kind, Outcome, Report};
+
+fn command() -> Command {
+    program("um_bench", env!("CARGO_BIN_EXE_um_bench"))
+}
+
+fn um_bench(arguments: &[&str], out: &Path) -> Output {
+    command()
+        .args(arguments)
+        .arg("--out")
+        .arg(out)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn every_measurement_runs_and_every_result_is_verified() {
+    let out = tempfile::tempdir().unwrap();
+    let ran = um_bench(&["--sim", "--quick", "--rounds", "1"], out.path());
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{told}");
+
+    let text = std::fs::read_to_string(out.path().join("bench.json")).unwrap();
+    let report: Report = serde_json::from_str(&text).unwrap();
+    assert!(report.predicted && report.quick);
+    let names: BTreeSet<&str> = report
+        .measurements
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ALL.iter().map(|one| one.name).collect());
+    for measurement in &report.measurements {
+        assert_eq!(measurement.failed, None);
+        assert!(!measurement.cases.is_empty(), "{}", measurement.name);
+        for case in &measurement.cases {
+            let at = format!("{}, {}", measurement.name, case.label);
+            assert!(case.contenders.iter().any(|one| one.kind == Kind::Ours));
+            for contender in &case.contenders {
+                match &contender.outcome {
+                    Outcome::Measured {
+                        verified, seconds, ..
+                    } => {
+                        assert!(*verified && seconds.count == 1, "{at}");
+                    }
+                    Outcome::Skipped { reason } => {
+                        assert!(contender.kind == Kind::Peer && !reason.is_empty(), "{at}");
+                    }
+                    Outcome::Failed { reason } => panic!("{at}, {}: {reason}", contender.name),
+                }
+            }
+        }
+    }
+    let table = std::fs::read_to_string(out.path().join("bench.md")).unwrap();
+    // Each skipped contender is named with the reason, and notes are printed.
+    assert!(table.contains("- skipped: CUDA C++ cudaMemcpy; PyTorch"));
+    assert!(table.contains("the simulator's clock and a real one do not compare"));
+    for note in [
+        "- cuda-um, pool, one, and over 10^2 alive: 10^2 alive",
+        "of the time of the best raw way from ordinary memory (",
+        "of the time of the best hand-written version (",
+        "- place: unified buffers take",
+        "ns over cuLaunchKernel, managed",
+    ] {
+        assert!(table.contains(note), "{note}");
+    }
+    assert!(table.contains("Predictions of the simulator"));
+}
+
+#[test]
+fn the_list_names_every_measurement() {
+    let listed = command().arg("--list").output().unwrap();
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let named: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(named, ALL.map(|one| one.name));
+    assert!(named.contains(&"step") && named.contains(&"main_job"));
+}
+
+#[test]
+fn without_a_gpu_it_says_so() {
+    let out = tempfile::tempdir().unwrap();
+    let ran = command()
+        .env("CUDA_UM_CUDART", "/nowhere/libcudart.so")
+        .arg("--out")
+        .arg(out.path().join("none"))
+        .output()
+        .unwrap();
+    assert!(!ran.status.success());
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        told.contains("--sim") && told.contains("/nowhere/libcudart.so"),
+        "{told}"
+    );
+    assert!(!out.path().join("none").exists());
+}
+
+#[test]
+fn an_unknown_measurement_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let ran = um_bench(&["--sim", "--only", "launch,nonsense"], out.path());
+    assert!(!ran.status.success());
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        told.contains("nonsense") && told.contains("copy_from_host"),
+        "{told}"
+    );
+}

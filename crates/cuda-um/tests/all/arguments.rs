@@ -1,0 +1,168 @@
+//! Arguments of launches: values of every size, and types of another crate.
+
+use bytemuck::{Pod, Zeroable};
+use cuda_um::{
+    Device, DeviceBuffer, Error, Kernel, KernelArg, LaunchConfig, Module, Result, Stream,
+    UnifiedBuffer, View, ViewMut,
+    kernel::{Arguments, ByValue, KernelArgs, ReadArg, WriteArg},
+};
+use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
+use cuda_um_testkit::{Add, device};
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+struct Layout {
+    offset: u32,
+    scale: f32,
+    pair: [u16; 2],
+}
+
+/// The kernel of `values.ptx`: it stores its parameters as 8 words.
+struct Values(Kernel);
+
+impl Values {
+    fn load(device: &Device) -> Self {
+        // SAFETY: `reference` stores what `values.ptx` does.
+        #[allow(unsafe_code, reason = "the reference matches its kernel")]
+        unsafe {
+            register_kernel("values", reference);
+        }
+        let module = Module::load(device, include_str!("../support/values.ptx")).unwrap();
+        Self(module.kernel("values").unwrap())
+    }
+
+    fn launch(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
+        let config = LaunchConfig::linear(1, 1);
+        // SAFETY: the tests pass a buffer of 8 words, and values.
+        #[allow(unsafe_code, reason = "launches the kernel of values.ptx")]
+        unsafe {
+            self.0.launch(stream, config, arguments)
+        }
+    }
+}
+
+fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    let out = launch.slice_mut::<u64>(0, 8)?;
+    out[0] = launch.value::<u8>(1)?.into();
+    out[1] = launch.value(2)?;
+    out[2..6].copy_from_slice(&launch.value::<[u64; 4]>(3)?);
+    let [first, second, third] = launch.value::<[u32; 3]>(4)?;
+    out[6] = u64::from(first) | u64::from(second) << 32;
+    out[7] = third.into();
+    Ok(())
+}
+
+const SHAPE: [u64; 4] = [2, 3, 5, 7];
+const LAYOUT: Layout = Layout {
+    offset: 11,
+    scale: 1.5,
+    pair: [13, 17],
+};
+
+fn expected() -> [u64; 8] {
+    let scale = u64::from(LAYOUT.scale.to_bits());
+    [1, 1 << 40, 2, 3, 5, 7, 11 | scale << 32, 13 | 17 << 16]
+}
+
+#[test]
+fn values_of_every_size_arrive() {
+    let (_sim, device, stream) = device();
+    let values = Values::load(&device);
+    let mut out = DeviceBuffer::<u64>::zeroed(&device, 8).unwrap();
+    values
+        .launch(
+            &stream,
+            (&mut out, true, 1usize << 40, SHAPE, ByValue(LAYOUT)),
+        )
+        .unwrap();
+    assert_eq!(out.to_vec().unwrap(), expected());
+    let mut list = Arguments::new();
+    list.push(&mut out);
+    list.push(1u8);
+    list.push(1i64 << 40);
+    list.push(ByValue(SHAPE));
+    list.push([11, LAYOUT.scale.to_bits(), 13 | 17 << 16]);
+    assert_eq!(list.len(), 5);
+    values.launch(&stream, list).unwrap();
+    assert_eq!(out.to_vec().unwrap(), expected());
+}
+
+/// A type of another crate, which has no access to the inside of `cuda_um`.
+struct Tensor {
+    data: UnifiedBuffer<u32>,
+    rows: usize,
+}
+
+impl KernelArg for &mut Tensor {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        self.into_view_mut()?.pass(arguments)
+    }
+}
+
+impl WriteArg<u32> for &mut Tensor {
+    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, u32>>
+    where
+        Self: 'a,
+    {
+        self.data.view_mut(..self.rows)
+    }
+}
+
+#[test]
+fn types_of_other_crates_are_arguments() {
+    let (_sim, device, stream) = device();
+    let add = Add::load(&device);
+    let data = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut tensor = Tensor { data, rows: 60 };
+    add.launch(&stream, 60, (&mut tensor, 60u32, 3u32)).unwrap();
+    let mut list = Arguments::new();
+    list.push(&mut tensor);
+    list.push(50u32);
+    list.push(1u32);
+    add.launch(&stream, 50, list).unwrap();
+    let host = tensor.data.host().unwrap();
+    assert_eq!((host[0], host[50], host[60]), (4, 3, 0));
+}
+
+#[test]
+fn an_argument_that_cannot_be_passed_fails_the_launch() {
+    let (_sim, device, stream) = device();
+    let add = Add::load(&device);
+    let data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut tensor = Tensor { data, rows: 11 };
+    let refused = |outcome: Result<()>| {
+        let error = outcome.unwrap_err();
+        assert!(
+            matches!(error, Error::RangeOutOfBounds { end: 11, .. }),
+            "{error}"
+        );
+    };
+    refused(add.launch(&stream, 10, (&mut tensor, 10u32, 1u32)));
+    let mut list = Arguments::new();
+    list.push(&mut tensor);
+    list.push(10u32);
+    list.push(1u32);
+    refused(add.launch(&stream, 10, list));
+    assert_eq!(tensor.data.host().unwrap()[0], 0, "nothing ran");
+}
+
+#[test]
+fn safe_launchers_get_the_view_that_the_kernel_gets() {
+    fn read(argument: impl ReadArg<u32>) -> usize {
+        argument.into_view().unwrap().len()
+    }
+    fn write(argument: impl WriteArg<u32>) -> usize {
+        argument.into_view_mut().unwrap().len()
+    }
+    let (_sim, device, _) = device();
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let view: View<'_, u32> = data.view(2..5).unwrap();
+    assert_eq!((read(&data), read(view)), (10, 3));
+    assert_eq!(write(&mut data), 10);
+    assert_eq!(write(data.view_mut(4..).unwrap()), 6);
+    let mut tensor = Tensor { data, rows: 7 };
+    assert_eq!(write(&mut tensor), 7);
+}

@@ -1,0 +1,102 @@
+//! Streams and memory of other libraries that an import does not allow, and wrong exports.
+#![allow(unsafe_code, reason = "plays the other library")]
+
+use crate::bad_input::world::{World, cases, run};
+use cuda_um::{
+    DeviceBuffer, MemoryKind, PinnedBuffer, PoolOptions, Result, UnifiedBuffer, buffer::Exported,
+    resource::DriverPool,
+};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+fn at<T>(address: *const T) -> NonNull<T> {
+    NonNull::new(address.cast_mut()).unwrap()
+}
+
+/// A read-only import of a buffer.
+fn read_only(world: &World) -> Result<UnifiedBuffer<u32>> {
+    let (address, len) = (at(world.unified.as_ptr()), world.unified.len());
+    // SAFETY: nothing uses the memory during the call.
+    unsafe { UnifiedBuffer::from_foreign_read_only(&world.device, address, len, ()) }
+}
+
+#[test]
+fn streams_and_memory_that_cannot_be_imported() {
+    run(cases! {
+        "Device::adopt_stream", "a stream of another device": |w| {
+            // SAFETY: it is refused.
+            unsafe { w.device.adopt_stream(w.second.1.as_raw(), ()) }
+        } => InvalidArgument, ["the stream belongs to device 1, not to device 0"];
+        "UnifiedBuffer::from_foreign", "device memory": |w| {
+            let address = at(w.on_device.as_device_ptr());
+            // SAFETY: it is refused.
+            unsafe { UnifiedBuffer::from_foreign(&w.device, address, 10, ()) }
+        } => InvalidArgument, ["it is device memory, and the import allows managed memory"];
+        "DeviceBuffer::from_foreign", "memory of another device": |w| {
+            let address = at(w.on_second.as_device_ptr());
+            // SAFETY: it is refused.
+            unsafe { DeviceBuffer::from_foreign(&w.device, address, 10, ()) }
+        } => InvalidArgument, ["the memory belongs to device 1, not to device 0"];
+        "PinnedBuffer::from_foreign", "memory that is not pinned": |w| {
+            let _ = &w;
+            let address = at([0u32; 4].as_ptr());
+            // SAFETY: it is refused.
+            unsafe { PinnedBuffer::from_foreign(&w.device, address, 4, ()) }
+        } => InvalidArgument, ["memory that CUDA does not know", "pinned memory"];
+        "UnifiedBuffer::from_foreign_read_only", "a longer range than the allocation": |w| {
+            let address = at(w.unified.as_ptr());
+            // SAFETY: it is refused.
+            unsafe { UnifiedBuffer::from_foreign_read_only(&w.device, address, 1 << 30, ()) }
+        } => InvalidArgument, ["4294967296 bytes long", "to the end of the allocation"];
+    });
+}
+
+#[test]
+fn work_and_exports() {
+    run(cases! {
+        "Stream::enqueue_foreign", "a buffer of another runtime": |w| {
+            // SAFETY: the closure is not called.
+            unsafe { w.stream.enqueue_foreign((&w.of_other,), |_| ()) }
+        } => InvalidArgument, ["belongs to another runtime"];
+        "Stream::enqueue_foreign", "a write to a read-only import": |w| {
+            let mut import = read_only(w)?;
+            // SAFETY: the closure is not called.
+            unsafe { w.stream.enqueue_foreign((&mut import,), |_| ()) }
+        } => InvalidArgument, ["a read-only import"];
+        "Exported::new", "a stream of another runtime": |w| {
+            let import = Arc::new(read_only(w)?);
+            Exported::new(import, &w.other.1, |buffer| Ok(buffer.as_view()))
+        } => InvalidArgument, ["the buffer belongs to another runtime"];
+        "Exported::new_mut", "a read-only import": |w| {
+            let import = Arc::new(read_only(w)?);
+            // SAFETY: it is refused.
+            unsafe { Exported::new_mut(import, &w.stream, |buffer| Ok(buffer.as_view())) }
+        } => InvalidArgument, ["a read-only import"];
+        "UnifiedBuffer::export", "a stream of another runtime": |w| Arc::new(read_only(w)?).export(&w.other.1)
+            => InvalidArgument, ["the buffer belongs to another runtime"];
+        "UnifiedBuffer::export_mut", "a read-only import": |w| {
+            let import = Arc::new(read_only(w)?);
+            // SAFETY: it is refused.
+            unsafe { import.export_mut(&w.stream) }
+        } => InvalidArgument, ["a read-only import"];
+        "Exported::returned_on", "a stream of another runtime": |w| {
+            Arc::new(read_only(w)?).export(&w.stream)?.returned_on(&w.other.1)
+        } => InvalidArgument, ["the buffer belongs to another runtime"];
+        "Exported::returned_after", "an event of another runtime": |w| {
+            let event = w.other.1.record()?;
+            Arc::new(read_only(w)?).export(&w.stream)?.returned_after(&event)
+        } => InvalidArgument, ["the event belongs to another runtime"];
+    });
+}
+
+#[test]
+fn managed_pools() {
+    run(cases! {
+        "DriverPool::new", "slabs of 3 MiB": |w| DriverPool::new(&w.device, MemoryKind::Managed, PoolOptions::default().slab_bytes(3 << 20))
+            => InvalidArgument, ["multiple of 2 MiB"];
+        "UnifiedBuffer::into_raw", "a buffer without elements": |w| {
+            let buffer = UnifiedBuffer::<u8>::zeroed_in(&w.unified_pool, 0)?;
+            buffer.into_raw(&w.stream).map_err(|(_, error)| error)
+        } => NotSupported, ["a buffer with elements in memory of a DriverPool"];
+    });
+}

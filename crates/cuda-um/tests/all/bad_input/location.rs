@@ -1,0 +1,136 @@
+//! Devices and NUMA nodes that do not exist.
+
+use crate::bad_input::world::{Made, World, cases, run, run_made};
+use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result, UnifiedBuffer};
+use cuda_um_sim::CudaVersion;
+
+type Placed = fn(&mut World, Location) -> Result<()>;
+
+const FUNCTIONS: [(&str, Placed); 12] = [
+    ("UnifiedBuffer::advise", |w, at| {
+        w.unified
+            .advise(Advice::SetPreferredLocation(at))?
+            .require()
+    }),
+    ("UnifiedBuffer::advise", |w, at| {
+        w.pooled.advise(Advice::SetPreferredLocation(at))?.require()
+    }),
+    ("View::advise", |w, at| {
+        w.unified
+            .view(3..7)?
+            .advise(Advice::SetAccessedBy(at))?
+            .require()
+    }),
+    ("View::advise", |w, at| {
+        w.unified
+            .view(3..7)?
+            .advise(Advice::UnsetAccessedBy(at))?
+            .require()
+    }),
+    ("UnifiedBuffer::prefetch_on", |w, at| {
+        w.unified.prefetch_on(at, &w.stream)?.require()
+    }),
+    ("View::prefetch_on", |w, at| {
+        w.unified.view(3..7)?.prefetch_on(at, &w.stream)?.require()
+    }),
+    ("ViewMut::prefetch_after_reads_on", |w, at| {
+        w.unified
+            .as_view_mut()
+            .prefetch_after_reads_on(at, &w.stream)
+    }),
+    ("ViewMut::discard_and_prefetch_on", |w, at| {
+        let mut view = w.unified.as_view_mut();
+        view.discard_and_prefetch_on(at, &w.stream).map(drop)
+    }),
+    // Also if no page would move.
+    ("View::prefetch_on", |w, at| {
+        w.unified.view(3..3)?.prefetch_on(at, &w.stream)?.require()
+    }),
+    ("UnifiedBuffer::prefetch_on", |w, at| {
+        w.mapped.prefetch_on(at, &w.stream)?.require()
+    }),
+    ("PrefetchBatch::prefetch_on", |w, at| {
+        let mut batch = PrefetchBatch::new();
+        batch.add(&w.unified).add(&w.pooled).add(&w.mapped);
+        batch.prefetch_on(at, &w.stream).map(drop)
+    }),
+    ("PrefetchBatch::prefetch_on", |w, at| {
+        PrefetchBatch::new().prefetch_on(at, &w.stream).map(drop)
+    }),
+];
+
+fn each(
+    location: Location,
+    kind: ErrorKind,
+    says: &[&str],
+    cuda: CudaVersion,
+) -> impl Iterator<Item = Made> {
+    let says: Vec<_> = says.iter().map(|text| (*text).to_owned()).collect();
+    FUNCTIONS.into_iter().map(move |(of, call)| Made {
+        of,
+        given: location.to_string(),
+        kind,
+        says: says.clone(),
+        cuda,
+        call: Box::new(move |world| call(world, location)),
+    })
+}
+
+#[test]
+fn devices_that_are_not_there() {
+    for ordinal in [2, i32::MAX as u32, i32::MAX as u32 + 1, u32::MAX] {
+        let says = format!("there is no device {ordinal}: the runtime has 2");
+        let (location, kind) = (Location::Device(ordinal), ErrorKind::InvalidArgument);
+        for cuda in [CudaVersion::V11_8, CudaVersion::V13_0] {
+            run_made(each(location, kind, &[&says], cuda));
+        }
+    }
+    run(cases! {
+        "Runtime::device", "a device too many": |w| w.device.runtime().device(2)
+            => InvalidArgument, ["there is no device 2: the runtime has 2"];
+        "Runtime::device", "u32::MAX": |w| w.device.runtime().device(u32::MAX)
+            => InvalidArgument, ["there is no device 4294967295: the runtime has 2"];
+    });
+}
+
+#[test]
+fn numa_nodes_that_are_not_there() {
+    for node in [-1, i32::MIN] {
+        // Accessed-by advice does not support nodes, and this error comes first.
+        let says = [&*node.to_string(), "cannot be"];
+        let (location, kind) = (Location::HostNuma(node), ErrorKind::InvalidArgument);
+        run_made(each(location, kind, &says, CudaVersion::V13_0));
+    }
+    let absent = Location::HostNuma(4096);
+    let moving = ["UnifiedBuffer::advise", "UnifiedBuffer::prefetch_on"];
+    let asks_cuda = |made: &Made| moving.contains(&made.of);
+    let says = ["cuda", "host NUMA node 4096", "cudaErrorInvalid"];
+    // From 13.4 on CUDA reports where pages are. In older versions the library forgets the location of pages when a prefetch
+    // fails, because CUDA may have moved some of them.
+    let cases = each(absent, ErrorKind::Call, &says, CudaVersion::V13_4);
+    // Mapped memory does not move, so CUDA does not check the node.
+    run_made(cases.filter(asks_cuda).take(3));
+}
+
+#[test]
+fn numa_nodes_before_cuda_12_2() {
+    run(cases! {
+        "UnifiedBuffer::advise", "a node as a processor": |w| w.unified.advise(Advice::SetAccessedBy(Location::HostNuma(0)))
+            => InvalidArgument, ["host NUMA node 0", "the host or a device"];
+        "UnifiedBuffer::advise", "the current node as a processor": |w| w.unified.advise(Advice::SetAccessedBy(Location::HostNumaCurrent))
+            => InvalidArgument, ["the current host NUMA node", "the host or a device"];
+        "UnifiedBuffer::advise", "advice for mapped memory": |w| w.mapped.advise(Advice::SetReadMostly)?.require()
+            => NotSupported, ["SetReadMostly", "managed memory", "mapped pinned memory"];
+        "UnifiedBuffer::range_attributes", "mapped memory": |w| w.mapped.range_attributes()
+            => NotSupported, ["range attributes", "managed memory", "mapped pinned memory"];
+        "UnifiedBuffer::range_attributes", "an empty buffer": |w| UnifiedBuffer::<u32>::zeroed(&w.device, 0)?.range_attributes()
+            => InvalidArgument, ["the range cannot be 0..0"];
+        "UnifiedBuffer::range_attributes_of", "an empty range": |w| w.unified.range_attributes_of(7..7)
+            => InvalidArgument, ["the range cannot be 7..7"];
+    });
+    let old = CudaVersion::V11_8;
+    let says = ["host NUMA node 0", "CUDA 12.2 or newer", "11.8"];
+    let moves = |made: &Made| made.of == "UnifiedBuffer::advise";
+    let cases = each(Location::HostNuma(0), ErrorKind::NotSupported, &says, old);
+    run_made(cases.filter(moves));
+}

@@ -1,0 +1,139 @@
+//! Ranges that are not within the buffer: past its end, reversed, and beyond the limit of a `usize`.
+
+use crate::bad_input::world::{LEN, Made, World, run_made};
+use cuda_um::{ErrorKind, Result};
+use cuda_um_sim::CudaVersion;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
+
+type Bounds = (Bound<usize>, Bound<usize>);
+type Ranged = fn(&mut World, Bounds) -> Result<()>;
+type Offset = fn(&mut World, usize) -> Result<()>;
+
+const END: usize = usize::MAX;
+/// The invalid range, and the range that the error names.
+const BAD: [(Bounds, [usize; 2]); 9] = [
+    ((Included(0), Excluded(LEN + 1)), [0, LEN + 1]),
+    ((Included(0), Included(LEN)), [0, LEN + 1]),
+    ((Included(LEN + 1), Unbounded), [LEN + 1, LEN]),
+    ((Included(LEN + 1), Excluded(LEN + 1)), [LEN + 1, LEN + 1]),
+    ((Included(4), Excluded(3)), [4, 3]),
+    ((Included(END), Unbounded), [END, LEN]),
+    ((Excluded(END), Unbounded), [END, LEN]),
+    ((Unbounded, Included(END)), [0, END]),
+    ((Excluded(END), Included(END)), [END, END]),
+];
+/// Offsets at which ten elements do not fit.
+const BAD_OFFSETS: [(usize, usize); 4] = [
+    (LEN - 9, LEN + 1),
+    (LEN + 1, LEN + 11),
+    (END - 10, END),
+    (END, END),
+];
+
+fn made(
+    of: &'static str,
+    [start, end]: [usize; 2],
+    call: impl Fn(&mut World) -> Result<()> + 'static,
+) -> Made {
+    Made {
+        of,
+        given: format!("{start}..{end}"),
+        kind: ErrorKind::InvalidArgument,
+        says: vec![format!(
+            "range {start}..{end} is not within the buffer's {LEN} elements"
+        )],
+        cuda: CudaVersion::V13_0,
+        call: Box::new(call),
+    }
+}
+
+fn ranges(functions: &[(&'static str, Ranged)]) {
+    let each = |&(of, call): &(&'static str, Ranged)| {
+        BAD.map(|(bounds, named)| made(of, named, move |world| call(world, bounds)))
+    };
+    run_made(functions.iter().flat_map(each));
+}
+
+fn offsets(functions: &[(&'static str, Offset)]) {
+    let each = |&(of, call): &(&'static str, Offset)| {
+        BAD_OFFSETS.map(|(offset, end)| made(of, [offset, end], move |world| call(world, offset)))
+    };
+    run_made(functions.iter().flat_map(each));
+}
+
+macro_rules! of_kinds {
+    ($($name:literal $buffer:ident),*) => {$(
+        ranges(&[
+            (concat!($name, "::view"), |w, range| w.$buffer.view(range).map(drop)),
+            (concat!($name, "::view_mut"), |w, range| w.$buffer.view_mut(range).map(drop)),
+            (concat!($name, "::host_overwrite"), |w, range| {
+                w.$buffer.host_overwrite(range, |_, slots| slots.fill_with(|_| 9))
+            }),
+            (concat!($name, "::copy_within"), |w, range| w.$buffer.copy_within_on(range, 0, &w.stream)),
+        ]);
+        run_made([
+            made(concat!($name, "::read_one"), [LEN, LEN + 1], |w| w.$buffer.read_one(LEN).map(drop)),
+            made(concat!($name, "::read_one"), [END, END], |w| w.$buffer.read_one(END).map(drop)),
+            made(concat!($name, "::write_one"), [LEN, LEN + 1], |w| w.$buffer.write_one(LEN, 9)),
+        ]);
+        offsets(&[
+            (concat!($name, "::copy_from_host_at"), |w, offset| w.$buffer.copy_from_host_at(offset, &[9; 10])),
+            (concat!($name, "::copy_to_host_at"), |w, offset| w.$buffer.copy_to_host_at(offset, &mut [9; 10])),
+            (concat!($name, "::copy_within"), |w, offset| w.$buffer.copy_within_on(10..20, offset, &w.stream)),
+        ]);
+    )*};
+}
+
+#[test]
+fn parts_of_buffers() {
+    of_kinds!("UnifiedBuffer" unified, "DeviceBuffer" on_device, "PinnedBuffer" pinned, "RegisteredBuffer" registered, "UnifiedBuffer" pooled);
+}
+
+#[test]
+fn parts_of_views() {
+    ranges(&[
+        ("View::slice", |w, range| {
+            w.unified.view(..)?.slice(range).map(drop)
+        }),
+        ("ViewMut::slice", |w, range| {
+            w.unified.view_mut(..)?.slice(range).map(drop)
+        }),
+        ("ViewMut::slice_mut", |w, range| {
+            w.unified.view_mut(..)?.slice_mut(range).map(drop)
+        }),
+    ]);
+    run_made([
+        made("View::split_at", [0, LEN + 1], |w| {
+            w.unified.as_view().split_at(LEN + 1).map(drop)
+        }),
+        made("ViewMut::split_at", [0, END], |w| {
+            w.unified.as_view_mut().split_at(END).map(drop)
+        }),
+        made("ViewMut::split_at_mut", [0, LEN + 1], |w| {
+            w.unified.as_view_mut().split_at_mut(LEN + 1).map(drop)
+        }),
+    ]);
+}
+
+#[test]
+fn parts_of_managed_memory() {
+    ranges(&[
+        ("UnifiedBuffer::view", |w, range| {
+            w.unified.view(range).map(drop)
+        }),
+        ("UnifiedBuffer::range_attributes_of", |w, range| {
+            w.unified.range_attributes_of(range).map(drop)
+        }),
+    ]);
+}
+
+#[test]
+fn copies_of_parts() {
+    ranges(&[("Stream::copy_range", |w, range| {
+        w.stream.copy_range(&w.on_device, range, &mut w.unified, 0)
+    })]);
+    offsets(&[("Stream::copy_range", |w, offset| {
+        w.stream
+            .copy_range(&w.on_device, 3..13, &mut w.unified, offset)
+    })]);
+}

@@ -1,0 +1,28 @@
+//! The tests of the library, one module for each subject. Tests with a process of their own are beside this folder: they fork, end the process,
+//! have an allocator or a subscriber for all threads, or take long.
+
+mod access_pattern;
+mod alignment;
+mod arena;
+mod arguments;
+mod bad_input;
+mod buffers;
+mod claims;
+mod current_device;
+mod errors;
+mod executors;
+mod foreign;
+mod gate;
+mod guards;
+mod in_flight;
+mod kernel_errors;
+mod launch;
+mod placement;
+mod pool;
+mod prefetch_batch;
+mod residency;
+mod resources;
+mod security;
+mod small_copies;
+mod transfer;
+mod views;

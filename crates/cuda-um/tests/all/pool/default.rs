@@ -1,0 +1,219 @@
+//! The pools from which buffers come by default.
+
+use crate::pool::MIB;
+use cuda_um::{
+    Advice, DeviceBuffer, Location, MemoryKind, Oversubscription, PinnedBuffer, PoolOptions,
+    Runtime, UnifiedBuffer, UnifiedOptions,
+    resource::{LimitedMemory, ManagedMemory, MemoryResource},
+};
+use cuda_um_sim::{Gpu, Leak, Sim};
+use cuda_um_testkit::{again, calls, is_child, simulated, simulated_with};
+
+/// The number of live allocations of a CUDA function.
+fn live(sim: &Sim, call: &str) -> usize {
+    let is_it = |leak: &&Leak| matches!(leak, Leak::Memory { kind, .. } if *kind == call);
+    sim.leaks().iter().filter(is_it).count()
+}
+
+#[test]
+fn buffers_of_each_kind_reuse_freed_memory() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    for len in [1, 1000, 5 * MIB, 40 * MIB] {
+        for _ in 0..3 {
+            let mut unified = UnifiedBuffer::<u8>::zeroed(&device, len).unwrap();
+            let mut memory = DeviceBuffer::<u8>::zeroed(&device, len).unwrap();
+            let pinned = PinnedBuffer::<u8>::zeroed(&device, len).unwrap();
+            unified.fill_on(7, &stream).unwrap();
+            stream.copy(&unified, &mut memory).unwrap();
+            assert_eq!(memory.to_vec().unwrap(), vec![7; len]);
+            assert_eq!(pinned.host().unwrap()[..], vec![0; len]);
+        }
+    }
+    // A slab for the sizes below half a slab, and one for the largest.
+    assert_eq!(calls(&sim, "cudaMallocManaged"), 2);
+    assert_eq!(calls(&sim, "cudaMalloc"), 2);
+    for kind in [MemoryKind::Managed, MemoryKind::Device, MemoryKind::Pinned] {
+        let stats = device.pool_stats(kind).unwrap();
+        assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0), "{kind:?}");
+        assert!(stats.reserved_bytes > 40 * MIB, "{kind:?}");
+    }
+}
+
+#[test]
+fn pages_that_stayed_on_the_device_are_not_prefetched_again() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let prefetches = || calls(&sim, "cudaMemPrefetchAsync");
+    let mut expected = 0;
+    for (step, moves) in [
+        ("first use", true),
+        ("kernels and copies", false),
+        ("a host guard", true),
+        ("a prefetch to the host", true),
+        ("a close", false),
+    ] {
+        let buffer = UnifiedBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
+        expected += usize::from(step == "first use");
+        assert_eq!(prefetches(), expected, "before {step}");
+        assert_eq!(buffer.to_vec().unwrap(), [7; 1000]);
+        match step {
+            "a host guard" => assert_eq!(buffer.host().unwrap()[999], 7),
+            "a prefetch to the host" => {
+                buffer.prefetch_on(Location::Host, &stream).unwrap();
+            }
+            "a close" => buffer.close().unwrap(),
+            _ => {}
+        }
+        // The next buffer makes its pages resident again; the prefetch to the host is a call as well.
+        if moves && step != "first use" {
+            expected += 1 + usize::from(step == "a prefetch to the host");
+        }
+    }
+}
+
+/// Small buffers share 2 MiB, which the driver may move as a whole; and it may move pages when advice is undone.
+#[test]
+fn pages_that_neighbours_or_advice_may_have_moved_are_prefetched_again() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let pool = device.pool(MemoryKind::Managed).unwrap().unwrap();
+    let limited = LimitedMemory::new(pool.clone(), None);
+    for memory in [&pool as &dyn MemoryResource, &limited] {
+        let make = || UnifiedBuffer::<u32>::zeroed_in(memory, 1000).unwrap();
+        // The number of prefetches of a buffer in a block that was just freed.
+        let prefetches = |meanwhile: &dyn Fn()| {
+            drop(make());
+            meanwhile();
+            let before = calls(&sim, "cudaMemPrefetchAsync");
+            drop(make());
+            calls(&sim, "cudaMemPrefetchAsync") - before
+        };
+        let neighbour = make();
+        assert_eq!(prefetches(&|| {}), 0);
+        assert_eq!(prefetches(&|| drop(neighbour.host().unwrap())), 1);
+        assert_eq!(prefetches(&|| {}), 0);
+        let advised = || drop(make().advise(Advice::SetReadMostly).unwrap());
+        assert_eq!(prefetches(&advised), 1);
+        assert_eq!(prefetches(&|| {}), 0);
+    }
+}
+
+#[test]
+fn large_slabs_beyond_the_bound_go_back_at_once() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let options = PoolOptions::default().keep_bytes(50 * MIB);
+    device
+        .set_pool_options(MemoryKind::Device, options)
+        .unwrap();
+    let make = |mib: usize| DeviceBuffer::<u8>::zeroed(&device, mib * MIB).unwrap();
+    let buffers = [make(20), make(24), make(40)];
+    device.synchronize().unwrap();
+    drop(buffers);
+    let stats = device.pool_stats(MemoryKind::Device).unwrap();
+    assert_eq!((stats.free_bytes, stats.slabs), (44 * MIB, 2), "20 + 24");
+    assert_eq!(live(&sim, "cudaMalloc"), 2);
+    // The kept ones are used again.
+    let kept = make(24);
+    assert_eq!(calls(&sim, "cudaMalloc"), 3);
+    drop(kept);
+    assert_eq!(device.trim(), 44 * MIB);
+    device.runtime().reclaim().unwrap();
+    assert_eq!(live(&sim, "cudaMalloc"), 0);
+}
+
+/// On a device of 64 MiB, what the pools keep would leave no memory for others.
+#[test]
+fn an_allocation_that_finds_no_memory_takes_what_the_pools_keep() {
+    let (sim, device, _stream) =
+        simulated_with(|builder| builder.total_memory_bytes(64 * MIB as u64));
+    let fill = || {
+        let all: Vec<_> = (0..3)
+            .map(|_| UnifiedBuffer::<u8>::zeroed(&device, 15 * MIB).unwrap())
+            .collect();
+        device.synchronize().unwrap();
+        drop(all);
+    };
+    fill();
+    let kept = device.pool_stats(MemoryKind::Managed).unwrap();
+    let plain = ManagedMemory::new(&device);
+    let large = UnifiedBuffer::<u8>::zeroed_in(&plain, 50 * MIB).unwrap();
+    large.close().unwrap();
+    fill();
+    let large = DeviceBuffer::<u8>::zeroed(&device, 50 * MIB).unwrap();
+    drop(large);
+    assert!(kept.free_bytes > 0, "the pool kept something");
+    drop(plain);
+    assert!(device.trim() > 0);
+    device.runtime().reclaim().unwrap();
+    assert_eq!(live(&sim, "cudaMalloc"), 0);
+}
+
+#[test]
+fn memory_that_may_oversubscribe_is_not_pooled() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
+    for round in 1..=2 {
+        let buffer = UnifiedBuffer::<u8>::zeroed_with(&device, 100, options).unwrap();
+        buffer.close().unwrap();
+        assert_eq!(calls(&sim, "cudaMallocManaged"), round);
+    }
+    assert_eq!(device.pool_stats(MemoryKind::Managed), None);
+}
+
+/// A buffer's device allocates from the same pool while a handle of the caller lives, and makes single allocations afterwards.
+#[test]
+fn buffers_do_not_keep_the_pools() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let first = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let second = UnifiedBuffer::<u32>::zeroed(first.device(), 100).unwrap();
+    assert_eq!(calls(&sim, "cudaMallocManaged"), 1);
+    let pool = device.pool(MemoryKind::Managed).unwrap().unwrap();
+    assert_eq!(pool.device().ordinal(), 0);
+    assert_eq!(pool.stats().live_buffers, 2);
+    drop((device, stream, pool));
+    let alone = UnifiedBuffer::<u32>::zeroed(second.device(), 100).unwrap();
+    assert_eq!(calls(&sim, "cudaMallocManaged"), 2, "no pool is left");
+    assert!(second.device().pool(MemoryKind::Managed).unwrap().is_none());
+    assert_eq!(alone.to_vec().unwrap(), first.to_vec().unwrap());
+    drop((first, second));
+    assert_eq!(live(&sim, "cudaMallocManaged"), 1, "the slab is free");
+}
+
+#[test]
+fn devices_of_one_runtime_share_the_pools() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let same = device.runtime().device(0).unwrap();
+    drop(DeviceBuffer::<u8>::zeroed(&device, 100).unwrap());
+    drop(DeviceBuffer::<u8>::zeroed(&same, 100).unwrap());
+    assert_eq!(calls(&sim, "cudaMalloc"), 1);
+    assert_eq!(
+        same.pool_stats(MemoryKind::Device),
+        device.pool_stats(MemoryKind::Device)
+    );
+}
+
+#[test]
+fn a_variable_turns_the_pools_off() {
+    if is_child() {
+        let sim = Sim::builder().build().unwrap();
+        let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+        match std::env::var("CUDA_UM_POOLS").unwrap().as_str() {
+            "off" => {
+                drop(DeviceBuffer::<u8>::zeroed(&device, 100).unwrap());
+                device.runtime().reclaim().unwrap();
+                assert_eq!(live(&sim, "cudaMalloc"), 0);
+                assert!(device.pool(MemoryKind::Device).unwrap().is_none());
+            }
+            wrong => {
+                let error = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap_err();
+                let text = error.to_string();
+                assert!(text.contains("CUDA_UM_POOLS cannot be "), "{text}");
+                assert!(text.contains(wrong) && text.contains("off"), "{text}");
+            }
+        }
+        return;
+    }
+    for value in ["off", "maybe"] {
+        let mut test = again("pool::default::a_variable_turns_the_pools_off");
+        let status = test.env("CUDA_UM_POOLS", value).status().unwrap();
+        assert!(status.success(), "{value}");
+    }
+}

@@ -1,0 +1,91 @@
+//! The limit of a pool, and the end of the memory.
+
+use crate::pool::{ALL, Driver, MIB, WAITLESS, on_each, on_each_here, on_each_with, small_slabs};
+use cuda_um::{Error, ErrorKind, PoolOptions};
+use cuda_um_sim::{Builder, Fail};
+use cuda_um_sys::cudaError;
+
+#[test]
+fn the_limit_holds_and_names_itself() {
+    on_each_here(ALL, |it| {
+        if it.is(Driver) && it.sim.is_none() {
+            return println!("NOT RUN: the driver chooses how much it reserves");
+        }
+        let pool = it.open(small_slabs().limit_bytes(12 * MIB)).unwrap();
+        let mut kept = Vec::from([(); 3].map(|()| pool.uninit(MIB).unwrap()));
+        assert_eq!(pool.stats().reserved_bytes, 12 * MIB, "a smaller slab");
+        let error = pool.uninit(1).unwrap_err();
+        let (text, (allocates, _, what)) = (error.to_string(), it.names());
+        assert!(text.contains("PoolOptions::limit_bytes"), "{text}");
+        assert!(text.contains(what), "{text}");
+        // Slabs grow by 2 MiB.
+        let least = if it.is(Driver) { 256 } else { 2 * MIB };
+        assert!(
+            matches!(error, Error::OutOfMemory { call, requested_bytes, free_bytes: 0, total_bytes, .. }
+                if call == allocates && requested_bytes == least && total_bytes == 12 * MIB),
+            "{error:?}"
+        );
+        kept.pop();
+        kept.push(pool.uninit(MIB).unwrap());
+        assert_eq!(pool.stats().live_bytes, 12 * MIB);
+        kept.drain(..2);
+        kept.push(pool.uninit(2 * MIB).unwrap());
+        assert!(it.is(Driver) || pool.stats().reserved_bytes <= 12 * MIB);
+    });
+}
+
+#[test]
+fn out_of_memory_trims_and_tries_again() {
+    on_each(ALL, |it| {
+        let (pool, (allocates, frees, _)) = (it.pool(), it.names());
+        drop(pool.uninit(5 * MIB).unwrap());
+        let refused = Fail::call(allocates).with(cudaError::cudaErrorMemoryAllocation);
+        it.sim().fail(refused.clone());
+        let small = pool.copy_of(&[1; 100]).unwrap();
+        assert_eq!(it.calls(frees), 1, "the 20 MiB made room");
+        let reserved = pool.stats().reserved_bytes;
+        assert_eq!(reserved, 2 * MIB, "the second attempt takes no more");
+        it.sim().fail(refused.from_then_on());
+        let error = pool.uninit(MIB).unwrap_err();
+        assert!(
+            matches!(error, Error::OutOfMemory { call, requested_bytes, total_bytes, .. }
+                if call == allocates && requested_bytes == 4 * MIB && total_bytes > 0),
+            "{error:?}"
+        );
+        it.sim().clear_failures();
+        let stats = pool.stats();
+        assert_eq!((stats.live_buffers, stats.live_bytes), (1, 512));
+        assert_eq!(small.contents(), [1; 100]);
+    });
+}
+
+#[test]
+fn a_full_device_serves_what_was_dropped() {
+    let full = |builder: Builder| builder.total_memory_bytes(64 << 20);
+    on_each_with(WAITLESS, full, |it| {
+        let options = PoolOptions::default().slab_bytes(16 * MIB);
+        let [pool, other] = [(); 2].map(|()| it.open(options).unwrap());
+        drop(pool.uninit(9 * MIB).unwrap());
+        let _kept = pool.uninit(MIB).unwrap();
+        drop(pool.uninit(10 * MIB).unwrap());
+        assert!(
+            it.is(Driver) || it.calls("cudaFree") == 1,
+            "the 36 MiB made room"
+        );
+        let error = pool.uninit(15 * MIB).unwrap_err();
+        assert!(
+            matches!(error, Error::OutOfMemory { requested_bytes, total_bytes, .. }
+                if (requested_bytes, total_bytes) == (60 * MIB, 64 * MIB)),
+            "{error:?}"
+        );
+        // It gave its free memory back in vain.
+        drop(pool.uninit(10 * MIB).unwrap());
+        assert_eq!(other.stats().reserved_bytes, 0);
+        let error = other.uninit(10 * MIB).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "free only for `pool`");
+        it.device.synchronize().unwrap();
+        pool.trim();
+        drop(other.uninit(10 * MIB).unwrap());
+        assert_eq!(pool.stats().live_buffers, 1);
+    });
+}

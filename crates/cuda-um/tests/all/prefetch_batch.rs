@@ -1,0 +1,152 @@
+//! Many prefetches in few calls.
+
+use cuda_um::{
+    Error, ErrorKind, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer,
+};
+use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
+use cuda_um_sys::cudaError;
+use cuda_um_testkit::{Add, calls, checked, simulated, simulated_with};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+fn prefetches(sim: &Sim) -> usize {
+    let names = [
+        "cudaMemPrefetchAsync",
+        "cudaMemPrefetchAsync_v2",
+        "cudaMemPrefetchBatchAsync",
+    ];
+    names.iter().map(|name| calls(sim, name)).sum()
+}
+
+#[test]
+fn sixty_four_buffers_of_a_pool_take_one_call() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+    let mut buffers: Vec<_> = (0..64u32)
+        .map(|index| UnifiedBuffer::from_slice_in(&pool, &[index; 16 * KIB]).unwrap())
+        .collect();
+    for (index, buffer) in buffers.iter_mut().enumerate() {
+        buffer.host_mut().unwrap()[0] += index as u32;
+    }
+    sim.clear_trace();
+    let all: Vec<_> = buffers.iter().rev().collect();
+    assert_eq!(
+        PrefetchBatch::from_iter(all)
+            .prefetch_on(&device, &stream)
+            .unwrap()
+            .calls,
+        1
+    );
+    assert_eq!(prefetches(&sim), 1);
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    let add = Add::load(&device);
+    for buffer in &mut buffers {
+        add.launch(&stream, 16 * KIB, (buffer, (16 * KIB) as u32, 1u32))
+            .unwrap();
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(sim.counters().gpu_faults, 0, "all of it was there");
+    for (index, buffer) in buffers.iter().enumerate() {
+        assert_eq!(buffer.host().unwrap()[0], 2 * index as u32 + 1);
+    }
+    drop((buffers, pool));
+}
+
+#[test]
+fn what_does_not_touch_goes_apart() {
+    for (cuda, expected) in [
+        (CudaVersion::V11_8, 3),
+        (CudaVersion::V12_9, 3),
+        (CudaVersion::V13_0, 1),
+    ] {
+        let (sim, device, stream) = simulated_with(|builder| builder.cuda(cuda));
+        let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+        let pooled: Vec<_> = (0..4)
+            .map(|_| UnifiedBuffer::<u8>::zeroed_in(&pool, 64 * KIB).unwrap())
+            .collect();
+        let own = UnifiedBuffer::<f64>::zeroed(&device, 1000).unwrap();
+        sim.clear_trace();
+        let mut batch = PrefetchBatch::new();
+        batch.add(&pooled[0]).add(&own);
+        // Overlapping and adjacent ranges, and one after a gap.
+        batch.add(pooled[0].view(1000..).unwrap());
+        batch.add(pooled[1].view(..5000).unwrap());
+        batch.add(pooled[2].view(8 * KIB..8 * KIB).unwrap());
+        batch.add(pooled[3].view(100..200).unwrap());
+        assert_eq!(batch.len(), 5, "an empty range is none");
+        assert_eq!(
+            batch.prefetch_on(Location::Host, &stream).unwrap().calls,
+            expected
+        );
+        assert_eq!(prefetches(&sim), expected);
+        let last = |buffer: &UnifiedBuffer<u8>, range: std::ops::Range<usize>| {
+            buffer.range_attributes_of(range).unwrap().last_prefetch
+        };
+        assert_eq!(last(&pooled[0], 0..64 * KIB), Some(Location::Host));
+        assert_eq!(last(&pooled[1], 0..5000), Some(Location::Host));
+        assert_eq!(
+            last(&pooled[1], 32 * KIB..64 * KIB),
+            Some(Location::from(&device))
+        );
+        assert_eq!(last(&pooled[3], 100..200), Some(Location::Host));
+        assert_eq!(
+            own.range_attributes().unwrap().last_prefetch,
+            Some(Location::Host)
+        );
+    }
+}
+
+#[test]
+fn every_buffer_notes_it() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+    let (a, b) = (
+        UnifiedBuffer::from_slice_in(&pool, &[1u8; 5000]).unwrap(),
+        UnifiedBuffer::from_slice(&device, &[2u32; 5000]).unwrap(),
+    );
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    let mut batch = PrefetchBatch::new();
+    batch.add(&a).add(&b);
+    batch.prefetch_on(Location::Host, &stream).unwrap();
+    assert_eq!(a.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(b.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    drop((a, b));
+    assert_eq!(calls(&sim, "cudaFree"), 0);
+    drop((paused, pool));
+    device.runtime().reclaim().unwrap();
+}
+
+#[test]
+fn errors_are_those_of_a_prefetch() {
+    let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
+    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
+    let other = UnifiedBuffer::<u8>::zeroed(&device, MIB).unwrap();
+    let mut batch = PrefetchBatch::new();
+    assert_eq!(
+        batch.prefetch_on(&device, &stream).unwrap().calls,
+        0,
+        "nothing to do"
+    );
+    batch.add(&buffer);
+    let error = batch.prefetch_on(Location::Device(7), &stream).unwrap_err();
+    assert!(matches!(error, Error::NoSuchDevice { .. }), "{error}");
+    batch.add(&other);
+    other.forget_residency();
+    sim.fail(Fail::call("cudaMemPrefetchBatchAsync").with(cudaError::cudaErrorInvalidValue));
+    let error = batch.prefetch_on(&device, &stream).unwrap_err();
+    let text = "cudaMemPrefetchBatchAsync: 1053576 bytes in 2 ranges to device 0: ";
+    assert!(error.to_string().starts_with(text), "{error}");
+    batch.prefetch_on(&device, &stream).unwrap();
+
+    let (_foreign, _, foreign) = checked(Sim::builder());
+    let error = batch.prefetch_on(&device, &foreign).unwrap_err();
+    assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
+    let (_old, old, _) = simulated(Gpu::NoConcurrentAccess);
+    let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
+    let batch = PrefetchBatch::from_iter([&buffer]);
+    let prefetched = batch.prefetch(Location::Host).unwrap();
+    assert_eq!((prefetched.calls, prefetched.skipped().count()), (0, 1));
+}

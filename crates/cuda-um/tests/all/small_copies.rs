@@ -1,0 +1,195 @@
+//! Small copies between ordinary memory and a device: each goes through a piece of pinned memory.
+
+use cuda_um::{Device, DeviceBuffer, Runtime, UnifiedBuffer, buffer::TransferOptions};
+use cuda_um_sim::{Fail, Gpu, Leak, Sim};
+use cuda_um_testkit::{Add, calls, device, simulated, without_pools};
+use std::time::Duration;
+
+const KIB: usize = 1 << 10;
+
+#[test]
+fn a_small_copy_is_one_call_of_cuda() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let mut unified = UnifiedBuffer::<u8>::zeroed(&device, 128 * KIB).unwrap();
+    let mut memory = DeviceBuffer::<u8>::zeroed(&device, 128 * KIB).unwrap();
+    // The first copy allocates the piece.
+    memory.copy_from_host_at(0, &[0]).unwrap();
+    device.synchronize().unwrap();
+    for bytes in [1, 4 * KIB, 128 * KIB] {
+        let source: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+        let mut back = vec![0; bytes];
+        for to_device in [true, false] {
+            // Otherwise a copy of 128 KiB waits for space in the piece.
+            device.synchronize().unwrap();
+            sim.clear_trace();
+            match to_device {
+                true => unified.copy_from_host_at(0, &source).unwrap(),
+                false => unified.copy_to_host_at(0, &mut back).unwrap(),
+            }
+            match to_device {
+                true => memory.copy_from_host_at(0, &source).unwrap(),
+                false => memory.copy_to_host_at(0, &mut back).unwrap(),
+            }
+            let mut names: Vec<_> = sim.trace().iter().map(|call| call.name).collect();
+            names.retain(|name| *name != "cudaGetDevice");
+            let wait = |names: &[&'static str]| match to_device {
+                true => names.to_vec(),
+                false => [names, &["cudaStreamSynchronize"]].concat(),
+            };
+            let one = wait(&["cudaMemcpyAsync"]);
+            assert_eq!(names, [one.clone(), one].concat(), "{bytes} bytes");
+        }
+        assert_eq!(back, source);
+    }
+}
+
+/// A machine whose streams write values to memory.
+fn with_flags() -> (Sim, Device) {
+    let sim = Sim::builder().stream_writes(true).build().unwrap();
+    let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+    (sim, device)
+}
+
+fn reads(sim: &Sim, device: &Device) -> Vec<&'static str> {
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, KIB).unwrap();
+    memory.write_one(KIB - 1, 7).unwrap();
+    device.synchronize().unwrap();
+    sim.clear_trace();
+    let found = [memory.read_one(KIB - 1), memory.read_one(0)].map(Result::unwrap);
+    assert_eq!(found, [7, 0]);
+    let names = sim.trace().into_iter().map(|call| call.name);
+    names.filter(|name| *name != "cudaGetDevice").collect()
+}
+
+#[test]
+fn the_stream_writes_a_flag_after_a_copy_to_the_host() {
+    let (sim, device) = with_flags();
+    device.set_wait_spin(Duration::MAX);
+    let one = ["cudaMemcpyAsync", "cuStreamWriteValue32"];
+    assert_eq!(reads(&sim, &device), [one, one].concat());
+    // No earlier copy left these bytes in the piece.
+    let stream = device.create_stream().unwrap();
+    let mut memory = DeviceBuffer::<u32>::zeroed(&device, 32 * KIB).unwrap();
+    for turn in 1..=50 {
+        memory.fill_on(turn, &stream).unwrap();
+        assert_eq!(memory.read_one(32 * KIB - 1).unwrap(), turn);
+        let mut back = vec![0; 32 * KIB];
+        memory.fill_on(turn + 100, &stream).unwrap();
+        memory.copy_to_host(&mut back).unwrap();
+        assert!(back.iter().all(|found| *found == turn + 100));
+    }
+}
+
+#[test]
+fn without_flags_or_in_vain_the_copy_waits_for_the_stream() {
+    let (sim, device) = with_flags();
+    // The host does not poll, and the work begins when it waits.
+    device.set_wait_spin(Duration::ZERO);
+    let memory = DeviceBuffer::<u32>::zeroed(&device, KIB).unwrap();
+    device.synchronize().unwrap();
+    let held = sim.hold(0);
+    sim.clear_trace();
+    assert_eq!(memory.read_one(0).unwrap(), 0);
+    drop(held);
+    let calls: Vec<_> = sim.trace().iter().map(|call| call.name).collect();
+    assert!(calls.contains(&"cuStreamWriteValue32") && calls.contains(&"cudaEventSynchronize"));
+
+    let (sim, device) = with_flags();
+    sim.fail(Fail::call("cuStreamWriteValue32"));
+    let wait = ["cudaMemcpyAsync", "cudaStreamSynchronize"];
+    let names = reads(&sim, &device);
+    let once: Vec<_> = names
+        .iter()
+        .filter(|name| **name == "cuStreamWriteValue32")
+        .collect();
+    assert_eq!(once.len(), 1, "it is not tried again: {names:?}");
+    assert!(names.ends_with(&wait), "{names:?}");
+}
+
+#[test]
+fn the_error_of_a_kernel_comes_out_of_the_copy_that_waits_for_its_flag() {
+    let (sim, device) = with_flags();
+    // In a slab of a pool there is memory behind the buffer.
+    without_pools(&device);
+    let stream = device.create_stream().unwrap();
+    let memory = DeviceBuffer::<u32>::zeroed(&device, KIB).unwrap();
+    memory.read_one(0).unwrap();
+    let broken = Add::load(&device);
+    // Far beyond the buffer.
+    let mut small = DeviceBuffer::<u32>::zeroed(&device, 4).unwrap();
+    broken
+        .launch(&stream, 1 << 20, (&mut small, 1u32 << 20, 1u32))
+        .unwrap();
+    let error = small.read_one(0).unwrap_err();
+    assert!(error.is_sticky(), "{error}");
+    assert!(sim.misuse().len() == 1, "{:?}", sim.misuse());
+}
+
+#[test]
+fn scalars_are_read_and_written_in_order() {
+    let (_sim, device, stream) = device();
+    let mut unified = UnifiedBuffer::<f32>::zeroed(&device, 3).unwrap();
+    let mut memory = DeviceBuffer::<f32>::zeroed(&device, 3).unwrap();
+    memory.fill_on(0.5, &stream).unwrap();
+    memory.write_one(1, 2.5).unwrap();
+    stream.copy(&memory, &mut unified).unwrap();
+    unified.write_one(2, -1.0).unwrap();
+    let all = [0, 1, 2].map(|index| unified.read_one(index).unwrap());
+    assert_eq!(all, [0.5, 2.5, -1.0]);
+    assert_eq!(memory.read_one(2).unwrap(), 0.5);
+}
+
+/// Far more copies than a piece has space for, none of which is waited for by the caller.
+#[test]
+fn a_full_piece_waits_for_its_copies() {
+    let (_sim, device, _stream) = device();
+    for bytes in [1, 300, 4 * KIB, 100 * KIB] {
+        let count = (600 * KIB / bytes.max(KIB)).max(8);
+        let mut memory = DeviceBuffer::<u8>::zeroed(&device, bytes * count).unwrap();
+        let expected: Vec<u8> = (0..bytes * count).map(|at| (at / bytes) as u8).collect();
+        for (number, source) in expected.chunks(bytes).enumerate() {
+            memory.copy_from_host_at(number * bytes, source).unwrap();
+        }
+        assert!(memory.to_vec().unwrap() == expected, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn copies_that_have_not_run_keep_their_source() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let mut first = DeviceBuffer::<u8>::zeroed(&device, 64 * KIB).unwrap();
+    let mut second = DeviceBuffer::<u8>::zeroed(&device, 64 * KIB).unwrap();
+    device.synchronize().unwrap();
+    let held = sim.hold(0);
+    let mut source = vec![1; 64 * KIB];
+    first.copy_from_host(&source).unwrap();
+    source.fill(2);
+    second.copy_from_host(&source).unwrap();
+    assert!(!held.is_over(), "neither copy waits");
+    drop(held);
+    assert_eq!(first.to_vec().unwrap(), vec![1; 64 * KIB]);
+    assert_eq!(second.to_vec().unwrap(), source);
+}
+
+#[test]
+fn pinned_memory_is_freed_by_trim_and_not_used_if_staging_is_off() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, KIB).unwrap();
+    let pinned = || {
+        let leaks = sim.leaks();
+        let is_pinned =
+            |leak: &&Leak| matches!(leak, Leak::Memory { kind, .. } if *kind == "cudaHostAlloc");
+        leaks.iter().filter(is_pinned).count()
+    };
+    buffer.copy_from_host(&[3; KIB]).unwrap();
+    assert_eq!(pinned(), 1);
+    device.trim();
+    assert_eq!(pinned(), 0);
+    assert_eq!(buffer.to_vec().unwrap(), [3; KIB]);
+    assert_eq!(pinned(), 1);
+    device.set_transfer_options(TransferOptions::default().ring_bytes(0));
+    assert_eq!(pinned(), 0);
+    buffer.copy_from_host(&[4; KIB]).unwrap();
+    assert_eq!((pinned(), calls(&sim, "cudaHostAlloc")), (0, 2));
+    assert_eq!(buffer.to_vec().unwrap(), [4; KIB]);
+}

@@ -1,0 +1,193 @@
+//! The host overwrites elements.
+
+use super::*;
+
+#[test]
+fn elements_are_overwritten_in_place_and_the_rest_stays() {
+    let (_sim, device, stream) = device();
+    // 12 bytes do not divide a page: no element is split.
+    type Element = [u32; 3];
+    let element = |i: usize| [i as u32, !(i as u32), 7];
+    for options in [
+        small(1),
+        small(2),
+        small(2).ring_bytes(0),
+        small(2).ring_bytes(4096),
+    ] {
+        device.set_transfer_options(options);
+        for count in [10, 3000, 50_000, 200_000] {
+            let mut buffer = UnifiedBuffer::<Element>::zeroed(&device, count + 2).unwrap();
+            buffer.fill_on([5; 3], &stream).unwrap();
+            buffer
+                .host_overwrite(1..=count, |first, slots| {
+                    slots.fill_with(|i| element(first + i))
+                })
+                .unwrap();
+            let host = buffer.host().unwrap();
+            assert_eq!((host[0], host[count + 1]), ([5; 3], [5; 3]));
+            assert!(
+                (1..=count).all(|i| host[i] == element(i)),
+                "{count} elements, {options:?}"
+            );
+        }
+    }
+    let mut pinned = PinnedBuffer::<u16>::zeroed(&device, 5).unwrap();
+    pinned
+        .host_overwrite(3.., |_, slots| slots.copy_from_slice(&[8, 9]))
+        .unwrap();
+    assert_eq!(*pinned.host().unwrap(), [0, 0, 0, 8, 9]);
+    let error = pinned
+        .host_overwrite(3..7, |_, slots| slots.fill_with(|_| 0))
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::RangeOutOfBounds {
+                start: 3,
+                end: 7,
+                len: 5
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn overwriting_moves_nothing_to_the_host() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    device.synchronize().unwrap();
+    sim.reset_counters();
+    buffer
+        .host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as u32))
+        .unwrap();
+    let counters = sim.counters();
+    assert_eq!(
+        (
+            counters.bytes_to_host,
+            counters.cpu_faults,
+            counters.gpu_faults
+        ),
+        (0, 0, 0)
+    );
+    assert_eq!(buffer.host().unwrap()[77_777], 77_777);
+}
+
+#[test]
+fn a_panic_while_overwriting_leaves_nothing_going_on() {
+    let (_sim, device, _) = simulated(Gpu::H200);
+    device.set_transfer_options(small(2));
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100_000).unwrap();
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        buffer.host_overwrite(.., |first, slots| {
+            assert!(first < 50_000, "on purpose");
+            slots.fill_with(|_| 3)
+        })
+    }));
+    assert!(panic.is_err());
+    buffer
+        .host_overwrite(.., |_, slots| slots.fill_with(|_| 4))
+        .unwrap();
+    assert!(buffer.host().unwrap().iter().all(|value| *value == 4));
+}
+
+/// A payload with a destructor that panics.
+struct Payload;
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        panic!("the destructor of a payload, on purpose");
+    }
+}
+
+#[test]
+fn a_payload_whose_destructor_panics_keeps_nobody_waiting() {
+    let (_sim, device, _) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    device.set_transfer_options(TransferOptions::default().threads(4));
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 32 << 20).unwrap();
+    let here = std::thread::current().id();
+    // Round 0: three helper threads panic; round 1: all four threads panic. Afterwards all of them must still exist.
+    for round in 0..3 {
+        let (all, waited) = (Barrier::new(4), AtomicUsize::new(0));
+        let overwritten = catch_unwind(AssertUnwindSafe(|| {
+            buffer.host_overwrite(.., |_, slots| {
+                // All four threads take part before anything happens.
+                thread_local!(static MET: Cell<usize> = const { Cell::new(usize::MAX) });
+                if MET.replace(round) != round {
+                    waited.fetch_add(1, Ordering::Relaxed);
+                    all.wait();
+                }
+                if round == 1 || round == 0 && std::thread::current().id() != here {
+                    panic_any(Payload);
+                }
+                slots.fill_with(|_| 2)
+            })
+        }));
+        assert_eq!(waited.into_inner(), 4);
+        match overwritten {
+            Ok(overwritten) => overwritten.unwrap(),
+            Err(payload) => {
+                assert!(payload.is::<Payload>() && round < 2);
+                std::mem::forget(payload);
+            }
+        }
+    }
+    let mut back = vec![0; 32 << 20];
+    buffer.copy_to_host(&mut back).unwrap();
+    assert!(back.iter().all(|byte| *byte == 2));
+}
+
+#[test]
+fn options_may_be_set_while_elements_are_made() {
+    let (sim, device, _) = unpooled(Gpu::H200);
+    let _watchdog = watch();
+    device.set_transfer_options(small(3));
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 600_000).unwrap();
+    let other = UnifiedBuffer::from_slice(&device, &numbers(20_000, 7)).unwrap();
+    // On this thread and on the helper threads.
+    buffer
+        .host_overwrite(.., |first, slots| {
+            device.set_transfer_options(small(2).ring_bytes(2 * 2 * 32768));
+            let mut piece = [0; 100];
+            other.copy_to_host_at(0, &mut piece).unwrap();
+            slots.fill_with(|at| (first + at) as u32 ^ piece[0])
+        })
+        .unwrap();
+    let key = other.host().unwrap()[0];
+    let is_right = |(at, value): (usize, &u32)| *value == at as u32 ^ key;
+    assert!(buffer.host().unwrap().iter().enumerate().all(is_right));
+    // The old ring is freed when the copy has ended, and the next copy creates one of the new size.
+    let pinned = || {
+        let leaks = sim.leaks();
+        let sizes = leaks.iter().filter_map(|leak| match leak {
+            Leak::Memory { bytes, .. } if *bytes < 100_000 => Some(*bytes),
+            _ => None,
+        });
+        sizes.collect::<Vec<_>>()
+    };
+    assert_eq!(pinned(), [20_000 * 4]);
+    buffer.copy_from_host(&numbers(600_000, 8)).unwrap();
+    assert!(pinned().contains(&32768), "{:?}", pinned());
+}
+
+#[test]
+fn what_makes_the_elements_may_copy_too() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (_sim, device, _) = simulated(gpu);
+        device.set_transfer_options(small(2));
+        let source = UnifiedBuffer::from_slice(&device, &numbers(20_000, 6)).unwrap();
+        let mut target = UnifiedBuffer::<u32>::zeroed(&device, 20_000).unwrap();
+        target
+            .host_overwrite(.., |first, slots| {
+                let mut piece = vec![0; slots.len()];
+                source.copy_to_host_at(first, &mut piece).unwrap();
+                slots.copy_from_slice(&piece)
+            })
+            .unwrap();
+        assert!(
+            *target.host().unwrap() == *source.host().unwrap(),
+            "{gpu:?}"
+        );
+    }
+}

@@ -1,0 +1,353 @@
+//! Processes that end while buffers are alive: they exit normally and do not hang.
+//!
+//! Each test starts this binary again, to run the child's part of the test.
+
+mod stopped;
+
+use cuda_um::sys::cudaError;
+use cuda_um::{
+    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, Module, NonConcurrentAccess,
+    PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
+    buffer::TransferOptions,
+    process_end,
+    resource::{DriverPool, MemoryResource},
+};
+use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim, register_kernel};
+use cuda_um_testkit::{ADD_PTX, Add, again, is_child, on, unwatched, without_pools};
+use std::future::Future;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+const HANGS: Duration = Duration::from_secs(60);
+
+/// In the test: starts the child and waits for it. In the child: runs `body`, which ends the process with code 42.
+fn ends_well(name: &str, body: fn()) {
+    let (status, _) = child(name, body);
+    assert_eq!(status.code(), Some(42), "{status}");
+}
+
+/// In the child: runs `body`, which ends the process. In the test: returns the exit status and the output of the child.
+fn child(name: &str, body: fn()) -> (ExitStatus, String) {
+    if is_child() {
+        body();
+        panic!("the child did not end");
+    }
+    let mut child = again(name).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > HANGS {
+            child.kill().unwrap();
+            panic!("the child hangs");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let mut said = String::new();
+    let mut from = child.stderr.take().unwrap();
+    from.read_to_string(&mut said).unwrap();
+    eprint!("{said}");
+    (status, said)
+}
+
+/// A device of a simulator without final checks, or of a GPU without a wait at process exit: the process ends with all of this
+/// alive.
+fn device() -> (Device, Stream) {
+    on(&unwatched().1, 0)
+}
+
+/// One of each kind.
+type Buffers = (UnifiedBuffer<u32>, DeviceBuffer<u32>, PinnedBuffer<u32>);
+
+/// Buffers of all kinds, with and without pools, with work in flight.
+struct All {
+    _buffers: Buffers,
+    _pooled: Buffers,
+    _pools: (Pool, Pool, Box<dyn MemoryResource>),
+    _add: Add,
+}
+
+fn all(device: &Device, stream: &Stream) -> All {
+    const LEN: usize = 100_000;
+    let options = PoolOptions::default().slab_bytes(4 << 20);
+    let pools = (
+        Pool::new(device, MemoryKind::Managed, options).unwrap(),
+        Pool::new(device, MemoryKind::Pinned, options).unwrap(),
+        match DriverPool::new(device, MemoryKind::Device, options) {
+            Ok(pool) => Box::new(pool) as Box<dyn MemoryResource>,
+            Err(_) => Box::new(Pool::new(device, MemoryKind::Device, options).unwrap()),
+        },
+    );
+    let mut buffers = (
+        UnifiedBuffer::zeroed(device, LEN).unwrap(),
+        DeviceBuffer::zeroed(device, LEN).unwrap(),
+        PinnedBuffer::zeroed(device, LEN).unwrap(),
+    );
+    let mut pooled = (
+        UnifiedBuffer::zeroed_in(&pools.0, LEN).unwrap(),
+        DeviceBuffer::zeroed_in(&*pools.2, LEN).unwrap(),
+        PinnedBuffer::zeroed_in(&pools.1, LEN).unwrap(),
+    );
+    let add = Add::load(device);
+    macro_rules! launch {
+        ($($buffer:expr),*) => {$(
+            add.launch(stream, LEN, (&mut $buffer, LEN as u32, 2000u32)).unwrap();
+        )*};
+    }
+    launch!(
+        buffers.0, buffers.1, buffers.2, pooled.0, pooled.1, pooled.2
+    );
+    All {
+        _buffers: buffers,
+        _pooled: pooled,
+        _pools: pools,
+        _add: add,
+    }
+}
+
+#[test]
+fn with_buffers_in_a_static() {
+    static KEPT: OnceLock<(All, Stream, Device)> = OnceLock::new();
+    ends_well("with_buffers_in_a_static", || {
+        let (device, stream) = device();
+        assert!(KEPT.set((all(&device, &stream), stream, device)).is_ok());
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn with_leaked_buffers() {
+    ends_well("with_leaked_buffers", || {
+        let (device, stream) = device();
+        std::mem::forget((all(&device, &stream), stream, device));
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn with_buffers_in_a_thread_local() {
+    thread_local!(static KEPT: std::cell::OnceCell<(All, Stream, Device)> = const { std::cell::OnceCell::new() });
+    ends_well("with_buffers_in_a_thread_local", || {
+        // Dropped while its thread ends.
+        let thread = std::thread::spawn(|| {
+            let (device, stream) = device();
+            KEPT.with(|kept| assert!(kept.set((all(&device, &stream), stream, device)).is_ok()));
+        });
+        thread.join().unwrap();
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn with_threads_at_work_and_the_reclaim_thread_busy() {
+    ends_well("with_threads_at_work_and_the_reclaim_thread_busy", || {
+        let (device, stream) = device();
+        let kept = all(&device, &stream);
+        let (started, at_work) = std::sync::mpsc::channel();
+        for _ in 0..3 {
+            let (device, started) = (device.clone(), started.clone());
+            std::thread::spawn(move || {
+                let stream = device.create_stream().unwrap();
+                loop {
+                    // In use when they are dropped: the reclaim thread waits and frees.
+                    drop(all(&device, &stream));
+                    let _ = started.send(());
+                }
+            });
+        }
+        for _ in 0..9 {
+            at_work.recv().unwrap();
+        }
+        drop(kept);
+        std::process::exit(42);
+    });
+}
+
+/// Runs `check` at the end of the process, after the library's handler, as CUDA's do: this must be called before the library uses CUDA.
+/// A panic in `check` aborts the process.
+fn at_the_end() -> impl FnOnce(Check) {
+    static CHECK: Mutex<Option<Check>> = Mutex::new(None);
+    extern "C" fn run() {
+        let check = CHECK.lock().unwrap().take();
+        check.expect("it is set")();
+    }
+    at_exit(run);
+    |check| *CHECK.lock().unwrap() = Some(check)
+}
+
+/// Receives a message when a thread waits for a device.
+fn waiting(sim: &Sim) -> Receiver<()> {
+    let (waits, is_waiting) = channel();
+    sim.on_wait(move |_| {
+        let _ = waits.send(());
+    });
+    is_waiting
+}
+
+type Check = Box<dyn FnOnce() + Send>;
+
+fn at_exit(handler: extern "C" fn()) {
+    // SAFETY: the handler exists until the process ends, and a panic in it aborts.
+    #[allow(unsafe_code, reason = "atexit is a C function")]
+    let code = unsafe { libc::atexit(handler) };
+    assert_eq!(code, 0);
+}
+
+/// A call of CUDA in another thread can crash while CUDA's exit handlers run.
+#[test]
+fn the_reclaim_thread_calls_nothing_while_cuda_ends() {
+    ends_well("the_reclaim_thread_calls_nothing_while_cuda_ends", || {
+        let at_the_end = at_the_end();
+        let (sim, runtime) = unwatched();
+        let (device, stream) = on(&runtime, 0);
+        without_pools(&device);
+        let add = Add::load(&device);
+        let mut buffers: Vec<_> = (0..50)
+            .map(|_| UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap())
+            .collect();
+        device.synchronize().unwrap();
+        let paused = sim.as_ref().map(Sim::pause);
+        for buffer in &mut buffers {
+            add.launch(&stream, 1 << 18, (buffer, 1u32 << 18, 1u32))
+                .unwrap();
+        }
+        // In use.
+        drop(buffers);
+        let waiting = sim.is_some().then(|| {
+            let waiting = std::thread::spawn(move || runtime.reclaim().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+            waiting
+        });
+        at_the_end(Box::new(move || {
+            let Some((sim, waiting)) = sim.zip(waiting) else {
+                return;
+            };
+            let before = sim.trace().len();
+            // The work ends, and the buffers could be freed.
+            drop(paused);
+            std::thread::sleep(Duration::from_millis(100));
+            let trace = sim.trace();
+            assert!(trace.len() == before, "{:?}", trace[before].name);
+            // A thread that waits for the frees does not wait for ever.
+            waiting.join().unwrap();
+        }));
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn the_first_query_of_devices_is_enough() {
+    ends_well("the_first_query_of_devices_is_enough", || {
+        let at_the_end = at_the_end();
+        let runtime = unwatched().1;
+        runtime.device_count().unwrap();
+        at_the_end(Box::new(|| assert!(process_end::is_ending())));
+        std::process::exit(42);
+    });
+}
+
+/// The threads that would run its work have stopped.
+#[test]
+fn a_later_exit_handler_awaits_a_future() {
+    ends_well("a_later_exit_handler_awaits_a_future", || {
+        let at_the_end = at_the_end();
+        let sim = Sim::builder().build().unwrap();
+        let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
+        let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+        at_the_end(Box::new(move || {
+            let paused = sim.pause();
+            data.fill_on(7, &stream).unwrap();
+            let resumes = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                drop(paused);
+            });
+            let first = pollster::block_on(data.host_async()).map(|data| data[0]);
+            assert_eq!(first.unwrap(), 7);
+            resumes.join().unwrap();
+        }));
+        std::process::exit(42);
+    });
+}
+
+/// The thread that works for the future does not come back: the wait takes longer than the end of the process waits for it.
+#[test]
+fn a_future_whose_work_was_stopped_ends_with_an_error() {
+    let name = "a_future_whose_work_was_stopped_ends_with_an_error";
+    ends_well(name, || {
+        let at_the_end = at_the_end();
+        let sim = Sim::builder().build().unwrap();
+        let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
+        let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+        device.synchronize().unwrap();
+        let paused = sim.pause();
+        data.fill_on(7, &stream).unwrap();
+        let is_waiting = waiting(&sim);
+        let mut future = Box::pin(cuda_um::unblock(move || stream.synchronize()));
+        let poll = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_pending());
+        is_waiting.recv().unwrap();
+        at_the_end(Box::new(move || {
+            let error = pollster::block_on(future).unwrap_err();
+            assert!(error.to_string().contains("the process ends"), "{error}");
+            drop((paused, data));
+        }));
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn from_another_thread_while_main_works() {
+    ends_well("from_another_thread_while_main_works", || {
+        let (device, stream) = device();
+        std::thread::spawn(|| std::process::exit(42));
+        loop {
+            stream.is_idle().unwrap();
+            drop(UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap());
+        }
+    });
+}
+
+/// The thread that runs the exit handlers is one of the library.
+#[test]
+fn in_the_work_of_a_future() {
+    ends_well("in_the_work_of_a_future", || {
+        let (device, stream) = device();
+        let _kept = all(&device, &stream);
+        let ends = cuda_um::unblock(|| std::process::exit(42));
+        pollster::block_on(ends).unwrap_or_else(|error| panic!("{error}"));
+    });
+}
+
+/// The only case that ends the process: the caller's memory would be released while a device may use it.
+#[test]
+fn borrowed_memory_that_no_call_can_wait_for() {
+    let name = "borrowed_memory_that_no_call_can_wait_for";
+    let (status, said) = child(name, || {
+        let (sim, device, stream) = cuda_um_testkit::simulated(Gpu::H200);
+        let add = Add::load(&device);
+        let _ = RegisteredBuffer::scope(&device, &mut [0u32; 1000], |memory| {
+            add.launch(&stream, 1000, (memory, 1000u32, 1u32)).unwrap();
+            for call in [
+                "cudaStreamSynchronize",
+                "cudaEventSynchronize",
+                "cudaDeviceSynchronize",
+            ] {
+                let refused = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
+                sim.fail(refused.from_then_on());
+            }
+        });
+        std::process::exit(42);
+    });
+    assert_eq!(status.signal(), Some(libc::SIGABRT), "{status}");
+    let why = "a device may still use memory that goes back to its owner";
+    assert!(said.contains(why), "{said}");
+}

@@ -1,0 +1,8 @@
+//! The tests of both searches. They run on the simulator, or on a GPU with `CUDA_UM_TEST_RUNTIME=cuda`.
+
+mod cosine_top_k;
+mod exact;
+mod exact_inputs;
+mod exact_shared;
+mod subscriber;
+mod support;

@@ -1,0 +1,119 @@
+//! The shipped set, compared with the results of NumPy.
+
+use crate::cli::files::{Folder, batch_recall, f32s};
+use crate::runtime;
+use serde_json::Value;
+use um_examples::shipped::ShippedSet;
+
+fn run(arguments: &[&str]) -> Value {
+    let output = batch_recall()
+        .arg("--json")
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn run_of<'a>(result: &'a Value, buffer: &str) -> &'a Value {
+    let runs = result["runs"].as_array().unwrap();
+    runs.iter().find(|run| run["buffer"] == buffer).unwrap()
+}
+
+#[test]
+fn all_three_buffers_find_what_numpy_found() {
+    let file = ShippedSet::find().file("expected.json");
+    let expected: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let result = run(&[]);
+    assert_eq!(result["runs"].as_array().unwrap().len(), 3);
+    for buffer in ["unified", "cuda", "host"] {
+        let run = run_of(&result, buffer);
+        assert_eq!(run["recall_at_1"], expected["recall_at_1"], "{buffer}");
+        assert_eq!(run["recall_at_10"], expected["recall_at_10"], "{buffer}");
+        let top = run["top"].as_array().unwrap();
+        assert_eq!(top.len(), 1000);
+        assert!(top.iter().all(|row| row.as_array().unwrap().len() == 10));
+        let rows = expected["top5"].as_array().unwrap();
+        assert_eq!(rows.len(), 20);
+        for row in rows {
+            let found = &top[row["query"].as_u64().unwrap() as usize];
+            for rank in 0..5 {
+                assert_eq!(found[rank]["target"], row["top5"][rank], "{buffer}, {row}");
+                let difference =
+                    found[rank]["cosine"].as_f64().unwrap() - row["cosine"][rank].as_f64().unwrap();
+                assert!(difference.abs() <= 1e-5, "{buffer}, {row}: {difference}");
+            }
+        }
+    }
+}
+
+/// Values between -1 and 1, always the same.
+fn values(count: usize) -> Vec<f32> {
+    let hash = |index: usize| (index as u32).wrapping_mul(0x9e37_79b9) ^ 0x5bd1;
+    (0..count)
+        .map(|index| hash(index).wrapping_mul(0x85eb_ca6b) as i32 as f32 / i32::MAX as f32)
+        .collect()
+}
+
+#[test]
+fn a_budget_changes_the_memory_and_not_the_lists() {
+    let folder = Folder::new();
+    folder.write("targets.npy", &f32s(6000, 64, &values(6000 * 64)));
+    folder.write("queries.npy", &f32s(8, 64, &values(8 * 64)));
+    let run = |arguments: &[&str]| {
+        let output = folder
+            .command()
+            .arg("--json")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let expected = run(&["--buffer", "cuda", "--filter", "off"]);
+    for (budget, what) in [("448KiB", "pieces"), ("4MiB", "all of their copy")] {
+        let result = run(&["--budget", budget]);
+        let runs = result["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 1, "{budget}");
+        assert_eq!(runs[0]["buffer"], "cuda");
+        assert_eq!(runs[0]["top"], expected["runs"][0]["top"], "{budget}");
+        assert_eq!(runs[0]["filter"]["format"], "int8");
+        let note = runs[0]["notes"][0].as_str().unwrap();
+        assert!(note.contains(what), "{note}");
+    }
+}
+
+#[test]
+fn faults_are_counted_without_hints_and_none_with_them() {
+    let with = run(&["--buffer", "unified", "--runtime", &runtime()]);
+    let without = run(&["--buffer", "unified", "--runtime", &runtime(), "--no-hints"]);
+    if run_of(&with, "unified")["page_faults"]["device"].is_null() {
+        return eprintln!("NOT RUN: nothing counts page faults here (no CUPTI)");
+    }
+    let faults = |result: &Value| {
+        run_of(result, "unified")["page_faults"]["device"]
+            .as_u64()
+            .unwrap()
+    };
+    let to_device = |result: &Value| {
+        run_of(result, "unified")["migrated_bytes"]["to_device"]
+            .as_u64()
+            .unwrap()
+    };
+    // A GPU has a few: the pool gives the targets a block that held read-mostly queries, and the first writes fault on its last page.
+    let most = if runtime() == "sim" { 0 } else { 16 };
+    assert!(faults(&with) <= most, "{}", faults(&with));
+    assert!(faults(&without) > faults(&with), "{}", faults(&without));
+    let vectors = 2 * 1000 * 768 * 4;
+    assert_eq!(to_device(&with), 0, "the copies go straight to the device");
+    assert!(to_device(&without) >= vectors, "{}", to_device(&without));
+    assert_eq!(
+        run_of(&with, "unified")["top"],
+        run_of(&without, "unified")["top"]
+    );
+}

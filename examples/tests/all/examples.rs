@@ -1,0 +1,187 @@
+//! Runs the small examples: they verify their results, and print their tables.
+
+use crate::{output_of, program, runtime};
+use std::process::Command;
+
+fn printed(name: &str, built: &str) -> String {
+    printed_with(name, built, &[])
+}
+
+/// The same with more options.
+fn printed_with(name: &str, built: &str, options: &[&str]) -> String {
+    output_of(
+        program(name, built)
+            .args(["--runtime", &runtime()])
+            .args(options),
+    )
+}
+
+#[test]
+fn zero_copy() {
+    let table = printed("zero_copy", env!("CARGO_BIN_EXE_zero_copy"));
+    assert!(
+        table.contains("mapped") && table.contains("16384 KiB"),
+        "{table}"
+    );
+}
+
+#[test]
+fn reduction() {
+    let table = printed("reduction", env!("CARGO_BIN_EXE_reduction"));
+    assert!(
+        table.contains("shared memory") && table.contains("4194304"),
+        "{table}"
+    );
+}
+
+#[test]
+fn coalescing() {
+    let table = printed("coalescing", env!("CARGO_BIN_EXE_coalescing"));
+    assert!(
+        table.contains("stride") && table.contains("1024"),
+        "{table}"
+    );
+}
+
+#[test]
+fn prefetch_and_advice() {
+    let table = printed(
+        "prefetch_and_advice",
+        env!("CARGO_BIN_EXE_prefetch_and_advice"),
+    );
+    let device_faults = |name: &str| {
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        row.split_whitespace().rev().nth(1).unwrap().to_owned()
+    };
+    if table.contains("? = not counted") {
+        return eprintln!("NOT RUN: nothing counts faults here: {table}");
+    }
+    for without in ["scale, no hints", "search, no hints"] {
+        assert!(
+            device_faults(without).parse::<f64>().unwrap() > 0.0,
+            "{table}"
+        );
+    }
+    assert_eq!(device_faults("scale, prefetched"), "0.0", "{table}");
+    if runtime() == "sim" {
+        assert_eq!(device_faults("search, three roles"), "0.0", "{table}");
+        readme_has_the_figures(&table);
+    }
+}
+
+/// README says what the simulator counts and predicts, within a tenth.
+fn readme_has_the_figures(table: &str) {
+    let readme = include_str!("../../../README.md").replace("\n  ", " ");
+    let (_, said) = readme.split_once("The simulator counts ").unwrap();
+    let said: Vec<f64> = said
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .take(3)
+        .collect();
+    let figures = |name: &str| {
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        let words = row[name.len()..].split_whitespace();
+        let figures: Vec<f64> = words.filter_map(|word| word.parse().ok()).collect();
+        (figures[0], figures[1])
+    };
+    let ((faulting, faults), (prefetched, _)) =
+        (figures("scale, no hints"), figures("scale, prefetched"));
+    for (said, found) in said.iter().zip([faults, faulting, prefetched]) {
+        assert!(
+            (said / found - 1.0).abs() < 0.1,
+            "{said} in README, found {found}"
+        );
+    }
+    assert_eq!(said.len(), 3);
+}
+
+/// Numbers without an end or a meaning are refused before any measurement.
+#[test]
+fn larger_than_memory_refuses_numbers_that_it_cannot_measure() {
+    for (option, allowed) in [("--compute", "0 to 16"), ("--ratio", "0.1 to 64")] {
+        for number in ["inf", "NaN", "-1", "1e300", "1e6", ""] {
+            let given = format!("{option}={number}");
+            let output = Command::new(env!("CARGO_BIN_EXE_larger_than_memory"))
+                .args(["--runtime", "sim", &given])
+                .output()
+                .unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{given}: {error}");
+            assert!(error.contains(&format!("expected {allowed}")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn larger_than_memory() {
+    for homes in ["pinned", "unified"] {
+        larger_than_memory_with(homes);
+    }
+}
+
+fn larger_than_memory_with(homes: &str) {
+    let (name, built) = (
+        "larger_than_memory",
+        env!("CARGO_BIN_EXE_larger_than_memory"),
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let json = file.path().to_str().unwrap();
+    let options = [
+        "--homes",
+        homes,
+        "--compute",
+        "0.25",
+        "--passes",
+        "4",
+        "--report",
+        "--json",
+        json,
+    ];
+    let table = printed_with(name, built, &options);
+    assert!(table.contains("planned "), "{table}");
+    let rows: serde_json::Value = serde_json::from_reader(file.reopen().unwrap()).unwrap();
+    let row = |key: &str| rows[0][key].as_f64().unwrap();
+    assert_eq!(row("in_bytes"), row("predicted_in_bytes"), "{table}");
+    assert!(row("peak_bytes") <= row("budget_bytes"), "{table}");
+    if runtime() == "sim" {
+        assert!(
+            (row("planned_ms") / row("predicted_ms") - 1.0).abs() < 0.1,
+            "{table}"
+        );
+        assert!(
+            row("over_double_buffer") > 1.75 && row("over_best") > 1.0,
+            "{table}"
+        );
+    }
+}
+
+#[test]
+fn which_hint_helped() {
+    let table = printed("which_hint_helped", env!("CARGO_BIN_EXE_which_hint_helped"));
+    let row = |name: &str| -> Vec<String> {
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        row[name.len()..]
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect()
+    };
+    // A row has: time, unit; bytes to the device and to the host, each with its unit; faults of the device and of the host.
+    let faults = |name| (row(name)[6].clone(), row(name)[7].clone());
+    assert_ne!(faults("no hints").0, "0", "{table}");
+    assert_ne!(faults("no hints").1, "0", "{table}");
+    assert_eq!(faults("prefetch").0, "0", "{table}");
+    assert_eq!(faults("Auto by pattern, and prefetch").0, "0", "{table}");
+    assert!(table.contains("prefetch it before the launch"), "{table}");
+}
+
+/// From the third round on, automatic prefetch is within a tenth of the best hints by hand.
+#[test]
+fn automatic_prefetch_is_as_good_as_the_best_hints() {
+    let built = env!("CARGO_BIN_EXE_which_hint_helped");
+    let text = printed_with("which_hint_helped", built, &["--auto-prefetch"]);
+    let ratio = text.rsplit_once("ratio ").unwrap().1;
+    let ratio: f64 = ratio.split_whitespace().next().unwrap().parse().unwrap();
+    // On a GPU, times are the wall clock's, and decide nothing.
+    let is_simulated = runtime() == "sim" && std::env::var_os("CUDA_UM_SIM_GPU").is_none();
+    assert!(ratio <= 1.1 || !is_simulated, "{text}");
+}
