@@ -96,7 +96,7 @@ pub(crate) fn is_ending() -> bool {
 fn state() -> u32 {
     let state = STATE.load(Ordering::Relaxed);
     #[cfg(all(test, not(cuda_um_loom)))]
-    let state = state | INHERITED * pretend::forks();
+    let state = state | (INHERITED * pretend::forks());
     state
 }
 
