@@ -43,27 +43,15 @@ pub use typed::Typed;
 #[cfg(doctest)]
 /// Borrows that would become longer, and types of elements that would change behind a view that writes.
 /// ```compile_fail
-/// use um_backend::*;
-/// fn host<'s, 'l: 's>(of: HostRef<'s, u8>) -> HostRef<'l, u8> { of }
-/// ```
-/// ```compile_fail
-/// use um_backend::*;
-/// fn host_mut<'s, 'l: 's>(of: HostMut<'s, u8>) -> HostMut<'l, u8> { of }
-/// ```
-/// ```compile_fail
-/// use um_backend::*;
+/// use um_backend::memory::*;
 /// fn memory<'s, 'l: 's>(of: BufferMemory<'s, u8>) -> BufferMemory<'l, u8> { of }
 /// ```
 /// ```compile_fail
-/// use um_backend::*;
+/// use um_backend::memory::*;
 /// fn memory_mut<'s, 'l: 's>(of: BufferMemoryMut<'s, u8>) -> BufferMemoryMut<'l, u8> { of }
 /// ```
 /// ```compile_fail
-/// use um_backend::*;
-/// fn elements<'a, 's, 'l: 's>(of: HostMut<'a, &'l u8>) -> HostMut<'a, &'s u8> { of }
-/// ```
-/// ```compile_fail
-/// use um_backend::*;
+/// use um_backend::memory::*;
 /// fn elements<'a, 's, 'l: 's>(of: BufferMemoryMut<'a, &'l u8>) -> BufferMemoryMut<'a, &'s u8> { of }
 /// ```
 struct Variance;

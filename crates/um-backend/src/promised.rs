@@ -127,7 +127,7 @@ features! {
 }
 
 impl CudaDevice {
-    /// Whether the device has a capability: a field of [`capabilities`](Self::capabilities).
+    /// Whether the device has a capability: a field of [`capabilities`](cuda_um::Device::capabilities).
     ///
     /// # Errors
     /// None at present: the device's capabilities are read when it is opened.
