@@ -283,7 +283,8 @@ import os, cuda_um
 try:
     cuda_um.device_count()
 except cuda_um.ArgumentError as refused:
-    assert any(str(refused).startswith(f"{name}={value}: expected ") for name, value in os.environ.items()), refused
+    starts = [(f"{name}={value}: expected ", f"{name} cannot be {value}: ") for name, value in os.environ.items()]
+    assert any(str(refused).startswith(start) for start in starts), refused
 else:
     raise SystemExit("not refused")
 """

@@ -15,6 +15,7 @@ use cuda_um_testkit::simulated;
 trait Elements {
     fn fill_with(&mut self, value: u32, stream: &Stream) -> Result<()>;
     fn contents(&self) -> Vec<u32>;
+    fn like(&self, len: usize) -> Result<Box<dyn Elements>>;
 }
 
 macro_rules! elements {
@@ -26,6 +27,10 @@ macro_rules! elements {
 
             fn contents(&self) -> Vec<u32> {
                 self.to_vec().unwrap()
+            }
+
+            fn like(&self, len: usize) -> Result<Box<dyn Elements>> {
+                Ok(Box::new(self.zeroed_like(len)?))
             }
         }
     )*};
@@ -190,6 +195,31 @@ fn a_limit_counts_live_buffers() {
             "{name}"
         );
     });
+}
+
+/// A buffer like another one is of the same resource: the limit of the resource refuses it, where the device's default memory would not.
+#[test]
+fn a_buffer_like_another_comes_from_its_resource() {
+    const LIMIT: usize = 2 << 20;
+    let (_sim, device, _stream) = simulated(Gpu::H200);
+    let options = PoolOptions::default().slab_bytes(LIMIT);
+    let mut memories: Vec<Box<dyn MemoryResource>> = Vec::new();
+    for kind in [MemoryKind::Managed, MemoryKind::Device, MemoryKind::Pinned] {
+        let pool = |options| Pool::new(&device, kind, options).unwrap();
+        memories.push(Box::new(pool(options.limit_bytes(LIMIT))));
+        memories.push(Box::new(LimitedMemory::new(pool(options), LIMIT)));
+    }
+    memories.push(Box::new(DeviceArena::new(&device, 2 * LIMIT).unwrap()));
+    for memory in memories {
+        let first = zeroed(&*memory, 1000).unwrap();
+        let like = first.like(2000).unwrap();
+        assert_eq!(like.contents(), [0; 2000]);
+        let refused = like.like(LIMIT / 2).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfMemory, "{refused}");
+        assert!(first.like(0).unwrap().contents().is_empty());
+    }
+    let default = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    assert_eq!(default.like(LIMIT).unwrap().contents(), [0; LIMIT]);
 }
 
 /// Beyond the limit, and within it if CUDA refuses the memory.
