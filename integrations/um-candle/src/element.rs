@@ -6,9 +6,9 @@ use candle_core::{CudaStorage, Layout, Shape, Storage, Tensor, WithDType};
 use std::ops::Range;
 
 /// An element of a tensor that the host uses in place: `u8`, `u32`, `i16`, `i32`, `i64`, `f16`, `bf16`, `f32`, `f64`.
-pub trait Element: cuda_um::Element + WithDType + CudaDType {}
+pub trait Element: cuda_um::DeviceCopy + WithDType + CudaDType {}
 
-impl<T: cuda_um::Element + WithDType + CudaDType> Element for T {}
+impl<T: cuda_um::DeviceCopy + WithDType + CudaDType> Element for T {}
 
 /// Runs an expression with the slice of a storage, whatever its type; `None` for types that candle does not compute with.
 macro_rules! with_slice {
