@@ -106,6 +106,11 @@ fn memory_of_the_host_is_used_in_place_from_its_offset_on() {
     // SAFETY: the owner lives in the buffer, which nothing borrows.
     let written = unsafe { (address.add(1).read(), address.add(2).read()) };
     assert_eq!(written, (8, 9));
+    let bytes = imported.buffer.bytes_mut();
+    bytes.copy_from_host_at(20, &[5, 0, 0, 0]).unwrap();
+    assert_eq!(elements(&imported), [8, 9, 3, 4, 5, 5]);
+    imported.buffer.bytes_mut().fill(1).unwrap();
+    assert_eq!(elements(&imported), [0x0101_0101; 6]);
     assert_eq!(drops.load(SeqCst), 0);
     drop(imported);
     assert_eq!(drops.load(SeqCst), 1);
