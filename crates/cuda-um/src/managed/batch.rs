@@ -20,6 +20,7 @@ use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Buffers of any kinds and element types, or ranges of them, that are prefetched together.
 ///
@@ -44,7 +45,7 @@ use std::ops::Range;
 pub struct PrefetchBatch<'a> {
     parts: Vec<Part<'a>>,
     /// The outcome of each buffer if CUDA accepts the prefetch of the parts.
-    outcomes: Vec<HintOutcome>,
+    outcomes: Arc<Vec<HintOutcome>>,
 }
 
 #[derive(Clone)]
@@ -60,11 +61,15 @@ struct Part<'a> {
 pub struct Prefetched {
     /// The number of calls of the driver; 0 if all buffers were already there.
     pub calls: usize,
-    /// The outcome for each buffer, in the order in which they were added.
-    pub outcomes: Vec<HintOutcome>,
+    outcomes: Arc<Vec<HintOutcome>>,
 }
 
 impl Prefetched {
+    /// The outcome for each buffer, in the order in which they were added.
+    pub fn outcomes(&self) -> &[HintOutcome] {
+        &self.outcomes
+    }
+
     /// The buffers that were not prefetched: the index of each, and its [`HintOutcome::NotApplied`].
     pub fn skipped(&self) -> impl Iterator<Item = (usize, &HintOutcome)> {
         let all = self.outcomes.iter().enumerate();
@@ -87,7 +92,7 @@ impl<'a> PrefetchBatch<'a> {
             self.push_part(view.raw, view.bytes());
             Ok(())
         });
-        self.outcomes.push(match outcome {
+        Arc::make_mut(&mut self.outcomes).push(match outcome {
             Ok(()) => HintOutcome::Applied,
             Err(Error::NotSupported { what, needs, have }) => {
                 HintOutcome::NotApplied { what, needs, have }
@@ -158,19 +163,19 @@ impl<'a> PrefetchBatch<'a> {
 
     /// Joins the outcomes of the additions with that of the prefetch, which is a number of calls.
     fn outcome(&self, enqueued: Result<usize>) -> Result<Prefetched> {
-        let (calls, of_managed) = match enqueued {
-            Ok(calls) => (calls, HintOutcome::Applied),
+        // Shared, so that a prefetch that is elided allocates no memory.
+        let mut outcomes = Arc::clone(&self.outcomes);
+        let calls = match enqueued {
+            Ok(calls) => calls,
             Err(Error::NotSupported { what, needs, have }) => {
-                (0, HintOutcome::NotApplied { what, needs, have })
+                let refused = HintOutcome::NotApplied { what, needs, have };
+                let all = Arc::make_mut(&mut outcomes).iter_mut();
+                all.filter(|outcome| outcome.is_applied())
+                    .for_each(|outcome| outcome.clone_from(&refused));
+                0
             }
             Err(error) => return Err(error),
         };
-        let mut outcomes = self.outcomes.clone();
-        for outcome in &mut outcomes {
-            if outcome.is_applied() {
-                outcome.clone_from(&of_managed);
-            }
-        }
         Ok(Prefetched { calls, outcomes })
     }
 

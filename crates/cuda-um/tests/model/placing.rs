@@ -65,9 +65,9 @@ impl Replay<'_> {
         let location = at.location(self.machine.sides.len());
         let stream = self.machine.stream(stream).1;
         let prefetched = batch.prefetch_on(location, stream).map_err(text)?;
-        for (outcome, is_managed) in prefetched.outcomes.into_iter().zip(are_managed) {
+        for (outcome, is_managed) in prefetched.outcomes().iter().zip(are_managed) {
             if is_managed {
-                allowed(self.machine.poor, outcome.require())?;
+                allowed(self.machine.poor, outcome.clone().require())?;
             }
         }
         Ok(())
@@ -88,8 +88,12 @@ impl Replay<'_> {
                 let mut batch = PrefetchBatch::new();
                 buffers.iter().for_each(|buffer| _ = batch.add(*buffer));
                 let prefetched = batch.prefetch_on(location, stream);
-                prefetched
-                    .and_then(|all| all.outcomes.into_iter().try_for_each(HintOutcome::require))
+                prefetched.and_then(|all| {
+                    all.outcomes()
+                        .iter()
+                        .cloned()
+                        .try_for_each(HintOutcome::require)
+                })
             }
             false => buffers
                 .iter()

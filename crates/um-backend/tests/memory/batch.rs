@@ -50,7 +50,7 @@ fn neighbours_take_one_call() {
                 let before = calls(sim);
                 let prefetched = prefetch(&backend, &all, location).unwrap();
                 assert_eq!((prefetched.calls, calls(sim) - before), (1, 1));
-                assert_eq!(prefetched.outcomes, vec![HintOutcome::Applied; 32]);
+                assert_eq!(prefetched.outcomes(), vec![HintOutcome::Applied; 32]);
             }
             backend.synchronize().unwrap();
             sim.reset_counters();
@@ -96,7 +96,7 @@ fn a_mixed_list_says_what_was_left_out() {
             let prefetched = batch.prefetch_on(Location::Host, stream).unwrap();
             assert_eq!(prefetched.calls, expected);
             assert_eq!(calls(sim) - before, expected);
-            assert_eq!(prefetched.outcomes.len(), 9);
+            assert_eq!(prefetched.outcomes().len(), 9);
             let skipped: Vec<_> = prefetched.skipped().map(|(index, _)| index).collect();
             assert_eq!(skipped, [1, 3, 4, 6, 7]);
             for (index, have) in [
@@ -106,7 +106,7 @@ fn a_mixed_list_says_what_was_left_out() {
                 (6, "device memory"),
                 (7, "opaque memory"),
             ] {
-                let text = prefetched.outcomes[index].to_string();
+                let text = prefetched.outcomes()[index].to_string();
                 assert!(text.contains(have), "{index}: {text}");
             }
             let again = |location| batch.prefetch_on(location, stream).unwrap().calls;
@@ -125,17 +125,21 @@ fn every_machine_answers() {
         let alone = buffers[1].prefetch_to_host().unwrap();
         for location in [Location::Host, Location::Device(0)] {
             let prefetched = prefetch(&backend, &buffers.each_ref(), location).unwrap();
-            assert_eq!(prefetched.outcomes.len(), 2);
-            for outcome in &prefetched.outcomes {
+            assert_eq!(prefetched.outcomes().len(), 2);
+            for outcome in prefetched.outcomes() {
                 assert_eq!(outcome.is_applied(), machine.is_concurrent());
             }
             if let Some(obstacle) = backend.device().managed_memory_obstacle() {
-                assert_eq!(prefetched.outcomes[1], alone, "as for a separate prefetch");
+                assert_eq!(
+                    prefetched.outcomes()[1],
+                    alone,
+                    "as for a separate prefetch"
+                );
                 assert!(alone.to_string().contains(&obstacle), "{alone}");
             }
         }
         let nothing = prefetch(&backend, &[], Location::Host).unwrap();
-        assert_eq!((nothing.calls, nothing.outcomes.len()), (0, 0));
+        assert_eq!((nothing.calls, nothing.outcomes().len()), (0, 0));
         assert_eq!(buffers[1].to_vec().unwrap(), vec![0.0; 5000]);
     });
 }
