@@ -212,8 +212,7 @@ fn simulator() -> Result<Opened> {
         what: "the simulator".into(),
         needs: "um-backend with the feature `sim`".into(),
         have: "a build without it".into(),
-    }
-    .into())
+    })
 }
 
 fn auto() -> Result<Opened> {
