@@ -219,7 +219,7 @@ pub enum Error {
     },
     /// A call would wait for a guard that may be the caller's own.
     #[error(
-        "{call}: the caller could wait for its own guard, since the storage is in use by {held}: drop it first, split one write guard into parts (`view_mut`, then `ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks with `read_async` and `write_async`"
+        "{call} could wait for ever for {held}: drop it first, split one write guard (`ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks (`read_async`, `write_async`)"
     )]
     WouldDeadlock {
         /// The function that would wait.

@@ -33,7 +33,7 @@ fn the_compiler() {
             text!("guard_across_launch"),
         ),
         (
-            "a host guard that lives during a `fill`",
+            "… or during a `fill`",
             text!("guard_across_fill"),
         ),
         (

@@ -41,13 +41,10 @@ fn settings() {
     }
     let mut rows = Vec::new();
     for (name, value) in [
-        ("CUDA_UM_RUNTIME", &b"simulator"[..]),
-        ("CUDA_UM_RUNTIME", b"SIM"),
-        ("CUDA_UM_SIM_GPU", b"h300"),
+        ("CUDA_UM_RUNTIME", &b"SIM"[..]),
         ("CUDA_UM_SIM_GPU", b"H200"),
         ("CUDA_UM_SIM_CUDA", b"14"),
         ("CUDA_UM_SIM_DEVICES", b"0"),
-        ("CUDA_UM_SIM_DEVICES", b"abc"),
         ("CUDA_UM_SIM_KERNELS", b"/no/such.so"),
         ("CUDA_UM_POOLS", b"no"),
         ("CUDA_UM_COST_MODEL", b"/no/such/file"),
@@ -67,7 +64,7 @@ fn settings() {
     ] {
         rows.push(Row::new(wrong, said_of_model(folder.path(), contents)));
     }
-    for file in ["/no/such/libcudart.so", "/", "/dev/null"] {
+    for file in ["/no/such/libcudart.so", "/dev/null"] {
         let runtime = ("CUDA_UM_RUNTIME", OsStr::new("cuda"));
         let text = said(&[runtime, ("CUDA_UM_CUDART", OsStr::new(file))]);
         let wrong = format!("`CUDA_UM_CUDART={file}`, and no simulator");

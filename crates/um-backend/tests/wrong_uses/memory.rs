@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use um_backend::cuda_um::{self, resource::PinnedMemory};
 use um_backend::{
-    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, HostBuffer, PinnedBuffer,
+    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, PinnedBuffer,
     UnifiedBuffer,
     cuda_um::{Placement, PoolOptions, UnifiedOptions},
 };
@@ -23,8 +23,7 @@ fn memory() {
         "`allocate_unified::<f32>(1 << 62)`" => |w| w.backend.allocate_unified::<f32>(1 << 62);
         "`create::<u8>(BufferKind::Cuda, usize::MAX)`" => |w| w.backend.create::<u8>(BufferKind::Cuda, usize::MAX);
         "more device memory than there is" => |w| w.backend.create_cuda::<f32>(1 << 45);
-        "more unified memory than the device has" => |w| w.backend.allocate_unified::<f32>(1 << 45);
-        "the same, with memory in use" => |w| {
+        "more unified memory than the device has" => |w| {
             let _live = w.backend.allocate_unified::<u8>(40 << 20)?;
             w.backend.synchronize()?; // its pages are on the device
             w.backend.allocate_unified::<u8>(40 << 20)
@@ -36,7 +35,6 @@ fn memory() {
             let mut guard = pinned.host_mut()?;
             w.backend.with_registered(&mut guard, |_| ())
         };
-        "a kernel's view of a `HostBuffer`" => |_w| HostBuffer::<f32>::zeroed(10)?.memory().device_view().map(drop);
         "a host guard of a view of device memory" => |w| w.on_device().memory().device_view()?.host().map(drop);
         "advice for mapped memory, with `require()`" => |w| {
             let mapped = UnifiedOptions::default().placement(Placement::Mapped);

@@ -15,16 +15,27 @@ impl Row {
             message: without_addresses(&message.into()),
         }
     }
+}
 
-    fn in_markdown(&self) -> String {
-        let quotes = if self.message.contains('`') {
+/// One row of the page for each message.
+fn in_markdown(rows: &[Row]) -> Vec<String> {
+    let mut wrong: Vec<(String, &str)> = Vec::new();
+    for row in rows {
+        match wrong.iter_mut().find(|(_, said)| *said == row.message) {
+            Some((uses, _)) => *uses += &format!("; {}", row.wrong),
+            None => wrong.push((row.wrong.clone(), &row.message)),
+        }
+    }
+    let line = |(wrong, message): (String, &str)| {
+        let (before, after) = if message.contains('`') {
             ("`` ", " ``")
         } else {
             ("`", "`")
         };
-        let message = self.message.replace('|', "\\|");
-        format!("| {} | {}{message}{} |", self.wrong, quotes.0, quotes.1)
-    }
+        let message = message.replace('|', "\\|");
+        format!("| {wrong} | {before}{message}{after} |")
+    };
+    wrong.into_iter().map(line).collect()
 }
 
 /// `…` in place of the digits after `0x` and after `buffer `, which differ from run to run.
@@ -61,7 +72,7 @@ pub fn check(name: &str, rows: &[Row]) {
     for row in rows {
         assert_eq!(row.message.lines().count(), 1, "{:?}", row.message);
     }
-    let expected: Vec<_> = rows.iter().map(Row::in_markdown).collect();
+    let expected = in_markdown(rows);
     assert!(
         section(name) == expected,
         "the table below `## {name}` in docs/errors.md must be\n\n| wrong use | message |\n|---|---|\n{}\n",

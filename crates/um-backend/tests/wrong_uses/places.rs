@@ -20,12 +20,12 @@ fn other(world: &World) -> CudaBackend {
 #[test]
 fn devices_streams_and_runtimes() {
     let mut rows = rows! {
-        "`CudaBackendConfig::device(7)`" => |w| CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(w.sim.clone()).device(7));
+        "`CudaBackendConfig::device(9)`" => |w| CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(w.sim.clone()).device(9));
         "`CudaBackendConfig::device(1 << 32)`" => |w| CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(w.sim.clone()).device(1 << 32));
-        "`sibling(3)`" => |w| w.backend.sibling(3);
+        "`sibling(9)`" => |w| w.backend.sibling(9);
         "`prefetch_to_device(Some(9))`" => |w| w.unified().prefetch_to_device(Some(9));
         "`set_accessed_by(1 << 32)`" => |w| w.unified().set_accessed_by(1 << 32);
-        "`SetReadMostly`, which has no device, with device 77" => |w| w.unified().set_memory_advice(MemoryAdvice::SetReadMostly, Some(77));
+        "`SetReadMostly`, which has no device, with device 9" => |w| w.unified().set_memory_advice(MemoryAdvice::SetReadMostly, Some(9));
         "advice for device 9" => |w| w.unified().advise(Advice::SetAccessedBy(Location::Device(9)));
         "`fill_on` a stream of another device" => |w| w.on_device().fill_on(1.0, w.backend.sibling(1)?.device().stream());
         "a launch with device memory of another device" => |w| {

@@ -56,11 +56,11 @@ fn the_process() {
     let mut rows = Vec::new();
     for (wrong, which) in [
         (
-            "the CPU reads device memory through its address, on the simulator",
+            "the CPU reads device memory, on the simulator",
             "device",
         ),
         (
-            "the CPU reads a freed buffer through its address, on the simulator",
+            "the CPU reads a freed buffer, on the simulator",
             "freed",
         ),
     ] {

@@ -16,7 +16,7 @@ fn shared(world: &World) -> Result<SharedBuffer> {
 #[test]
 fn shared_storage() {
     let rows = rows! {
-        "`view(5..11)` of 10 elements" => |w| shared(w)?.view(5..11);
+        "`view(5..11)`" => |w| shared(w)?.view(5..11);
         "`cast` to blocks that the bytes do not fill" => |w| shared(w)?.cast(DType::Opaque(18));
         "`write()` while the thread has a read guard" => |w| {
             let storage = shared(w)?;

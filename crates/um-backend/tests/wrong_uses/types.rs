@@ -8,8 +8,8 @@ use crate::world::rows;
 #[test]
 fn types() {
     let rows = rows! {
-        "`UnifiedBuffer::<f32>::new(…, DType::F16)`" => |w| UnifiedBuffer::<f32>::new(w.backend.device().clone(), 10, DType::F16);
-        "`typed::<u32>()` of an erased buffer of `f32`" => |w| w.backend.create_erased(BufferKind::Unified, DType::F32, 10)?.typed::<u32>().map(drop);
+        "`UnifiedBuffer::<i32>::new(…, DType::F32)`" => |w| UnifiedBuffer::<i32>::new(w.backend.device().clone(), 10, DType::F32);
+        "`typed::<f32>()` of an erased buffer of `i32`" => |w| w.backend.create_erased(BufferKind::Unified, DType::I32, 10)?.typed::<f32>().map(drop);
         "`create_erased_from` of 7 bytes for `f32`" => |w| w.backend.create_erased_from(BufferKind::Host, DType::F32, &[0; 7]);
         "`copy_from` an erased buffer of another type" => |w| {
             let source = w.backend.create_erased(BufferKind::Host, DType::BF16, 10)?;
@@ -17,7 +17,7 @@ fn types() {
         };
         "`\"float33\".parse::<DType>()`" => |_w| "float33".parse::<DType>();
         "`DType::Opaque(0)`" => |w| w.backend.create_erased(BufferKind::Host, DType::Opaque(0), 1);
-        "a launcher for `f32` with an erased buffer of `i32`" => |w| {
+        "a launcher for `f32` with such a buffer" => |w| {
             let scale = kernels::Scale::load(w.backend.device())?;
             let input = w.backend.create_erased(BufferKind::Cuda, DType::I32, 10)?;
             scale.launch(w.backend.device().stream(), &input, &mut w.on_device(), 2.0).map_err(CudaError::from)
