@@ -93,7 +93,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// Write the trace as a page with findings, timeline and residency map (docs/seeing.md)
+    /// Write the trace as a page with findings, timeline and residency map (docs/observing.md)
     #[arg(long, value_name = "FILE.html")]
     pub profile: Option<PathBuf>,
 

@@ -1,4 +1,16 @@
-//! A buffer as its arena knows it.
+//! A buffer as its arena knows it, in one of these states:
+//!
+//! | state | fields of [`Entry`] | place of the newest contents |
+//! |---|---|---|
+//! | away | [`Residence::Away`] | the home; zeros if there is none yet |
+//! | clean | [`Residence::Here`] | the home and the arena |
+//! | dirty | [`Residence::Here`], `dirty` | the arena |
+//! | blank | [`Residence::Here`], `blank` | the home; a step that writes all has the slots |
+//! | taken | [`Residence::Taken`] | a guard that writes, or a transfer without the lock |
+//! | gone | `gone` | none: a read is an error until an `Output`, a write of the host, or the plan's next pass |
+//!
+//! A buffer leaves from clean without a copy, and from dirty after a write back. A guard that writes takes it from any state, and leaves it
+//! dirty.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
