@@ -47,7 +47,6 @@
 //! A model is a test in one of the files above, in `checker::model` if it takes seconds, otherwise in `preempted`. It ends with no work in flight
 //! and no deferred free, because the engine is gone when the model's closure returns. A lock in a static is declared with `sync::global!`, and
 //! the order of threads must not depend on a clock. A function of CUDA that no model has called yet goes into `table.rs`.
-//! docs/reliability.md counts the models.
 
 pub(crate) mod checker;
 pub(crate) mod engine;
