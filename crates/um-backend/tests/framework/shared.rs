@@ -336,9 +336,7 @@ fn a_thread_never_waits_for_its_own_guard() {
         };
         let advice = "drop it first, split one write guard (`ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks (`read_async`, `write_async`)";
         let refused = |call: &str, held: &str| {
-            format!(
-                "SharedBuffer::{call} could wait for ever for {held} of this thread: {advice}"
-            )
+            format!("SharedBuffer::{call} could wait for ever for {held} of this thread: {advice}")
         };
 
         let (read, again) = (all.read().unwrap(), other.read().unwrap());

@@ -32,10 +32,7 @@ fn the_compiler() {
             "a host guard that lives during a launch that writes the buffer",
             text!("guard_across_launch"),
         ),
-        (
-            "… or during a `fill`",
-            text!("guard_across_fill"),
-        ),
+        ("… or during a `fill`", text!("guard_across_fill")),
         (
             "a slice that outlives its guard",
             text!("slice_outlives_guard"),

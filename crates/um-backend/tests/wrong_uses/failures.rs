@@ -93,7 +93,9 @@ fn kernels_that_fail() {
         let (call, rest) = row.message.split_once(": ").unwrap();
         assert!(call.starts_with("cuda"), "{}", row.message);
         let rest = rest.strip_prefix("device 0: ").unwrap();
-        let (what, _) = rest.split_once("; the device is unusable until the process ends").unwrap();
+        let (what, _) = rest
+            .split_once("; the device is unusable until the process ends")
+            .unwrap();
         row.message = what.to_owned();
     }
     check("Kernels that fail", &rows);

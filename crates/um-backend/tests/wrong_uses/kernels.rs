@@ -41,7 +41,6 @@ fn launches() {
         "an argument too many" => |w| with(w, (&mut w.on_device(), 10u32, 1u32));
         "`u64` for a parameter `u32`" => |w| with(w, (&mut w.on_device(), 10u64));
         "`usize` for a parameter `u32`" => |w| with(w, (&mut w.on_device(), 10usize));
-        "an array of 3 `u32` for a parameter `u32`" => |w| with(w, (&mut w.on_device(), [1u32, 2, 3]));
         "a `HostBuffer` as an argument" => |w| with(w, (&mut HostBuffer::<f32>::zeroed(10)?, 10u32));
         "such a `dyn Buffer`" => |w| {
             let mut buffer: Box<dyn Buffer<f32>> = Box::new(HostBuffer::<f32>::zeroed(10)?);

@@ -4,8 +4,7 @@ use std::ptr::NonNull;
 
 use um_backend::cuda_um::{self, resource::PinnedMemory};
 use um_backend::{
-    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, PinnedBuffer,
-    UnifiedBuffer,
+    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, PinnedBuffer, UnifiedBuffer,
     cuda_um::{Placement, PoolOptions, UnifiedOptions},
 };
 
@@ -21,7 +20,6 @@ fn with_pool(world: &World, options: PoolOptions) -> um_backend::Result<CudaBack
 fn memory() {
     let rows = rows! {
         "`allocate_unified::<f32>(1 << 62)`" => |w| w.backend.allocate_unified::<f32>(1 << 62);
-        "`create::<u8>(BufferKind::Cuda, usize::MAX)`" => |w| w.backend.create::<u8>(BufferKind::Cuda, usize::MAX);
         "more device memory than there is" => |w| w.backend.create_cuda::<f32>(1 << 45);
         "more unified memory than the device has" => |w| {
             let _live = w.backend.allocate_unified::<u8>(40 << 20)?;

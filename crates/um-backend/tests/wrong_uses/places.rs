@@ -3,7 +3,7 @@
 use um_backend::cuda_um::Runtime;
 use um_backend::sim::Gpu;
 use um_backend::{
-    Advice, CudaBackend, CudaBackendConfig, Location, MemoryAdvice, PrefetchBatch, RuntimeChoice,
+    Advice, CudaBackend, CudaBackendConfig, Location, MemoryAdvice, RuntimeChoice,
 };
 
 use crate::page::check;
@@ -38,10 +38,6 @@ fn devices_streams_and_runtimes() {
         "a launch with a buffer of another runtime" => |w| {
             let mut there = other(w).create_cuda::<f32>(10)?;
             Double::load(w.backend.device()).launch(w.backend.device(), &mut there)
-        };
-        "a prefetch of a batch with a buffer of another runtime" => |w| {
-            let (here, there) = (w.unified(), other(w).allocate_unified::<f32>(10)?);
-            PrefetchBatch::new().add(&here).add(&there).prefetch_on(Location::Host, w.backend.device().stream())
         };
     };
     let world = World::of(Gpu::NoConcurrentAccess);

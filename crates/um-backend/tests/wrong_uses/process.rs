@@ -55,14 +55,8 @@ fn the_process() {
     }
     let mut rows = Vec::new();
     for (wrong, which) in [
-        (
-            "the CPU reads device memory, on the simulator",
-            "device",
-        ),
-        (
-            "the CPU reads a freed buffer, on the simulator",
-            "freed",
-        ),
+        ("the CPU reads device memory, on the simulator", "device"),
+        ("the CPU reads a freed buffer, on the simulator", "freed"),
     ] {
         let output = child(TOUCH, which);
         assert!(!output.status.success());

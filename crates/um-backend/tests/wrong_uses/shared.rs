@@ -38,11 +38,6 @@ fn shared_storage() {
             let _guards = (storage.read()?, storage.read()?);
             storage.try_write().map(drop)
         };
-        "`make_unique()` while the thread has a write guard" => |w| {
-            let mut storage = shared(w)?;
-            let _guard = storage.write()?;
-            storage.make_unique()
-        };
         "`host::<f64>()` of storage of `f32`" => |w| shared(w)?.host::<f64>().map(drop);
     };
     check("Shared storage", &rows);
