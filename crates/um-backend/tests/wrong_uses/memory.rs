@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use um_backend::cuda_um::{self, resource::PinnedMemory};
 use um_backend::{
-    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, PinnedBuffer, UnifiedBuffer,
+    Advice, Buffer, CudaBackend, CudaBackendConfig, PinnedBuffer, UnifiedBuffer,
     cuda_um::{Placement, PoolOptions, UnifiedOptions},
 };
 

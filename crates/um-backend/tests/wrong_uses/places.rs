@@ -2,9 +2,7 @@
 
 use um_backend::cuda_um::Runtime;
 use um_backend::sim::Gpu;
-use um_backend::{
-    Advice, CudaBackend, CudaBackendConfig, Location, MemoryAdvice, RuntimeChoice,
-};
+use um_backend::{Advice, CudaBackend, CudaBackendConfig, Location, MemoryAdvice, RuntimeChoice};
 
 use crate::page::check;
 use crate::support::kernel::Double;
