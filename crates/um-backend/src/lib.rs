@@ -67,9 +67,6 @@ struct WithoutAGpu;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/choosing.md")]
 struct Choosing;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/coming-from.md")]
-struct ComingFrom;
 
 /// The safe layer below, for kernels, streams and memory resources.
 pub use cuda_um;

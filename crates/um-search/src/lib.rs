@@ -22,7 +22,3 @@ pub use exact::{
     SearchCounts, SearchPath,
 };
 pub use metric::Metric;
-
-#[cfg(all(doctest, feature = "sim"))]
-#[doc = include_str!("../../../docs/exact-search.md")]
-struct ExactSearch;
