@@ -131,7 +131,7 @@ for part in $parts; do
         ;;
     sanitize)
         : >"$out/sanitizer.txt" && mkdir -p "$out/sanitize"
-        for test in tests/cuda-um--* tests/um-backend--* tests/um-kernels--* tests/um-search--*; do
+        for test in tests/cuda-um--* tests/um-{backend,dlpack,kernels,residency,search}--*; do
             # The program with all modules has a run for each of them, because a run has a time limit.
             modules=
             case $test in *--all) modules=$("$test" --list 2>/dev/null | sed -n 's|^\([a-z_]*::\).*: test$|\1|p' | sort -u) ;; esac
