@@ -5,7 +5,6 @@ mod access;
 mod access_of_buffers;
 mod backend;
 mod buffer;
-mod buffers;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
