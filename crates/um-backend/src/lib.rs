@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
-mod access;
-mod access_of_buffers;
 mod backend;
 mod buffer;
 pub mod config;
