@@ -9,7 +9,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, range};
+use cuda_um::{
+    Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, managed::Residency, range,
+    resource::Placed,
+};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
@@ -323,6 +326,23 @@ impl SharedBuffer {
         self.reading("SharedBuffer::advise", true)?.advise(advice)
     }
 
+    /// The kind of memory that the storage has, and the reason: as [`ErasedBuffer::placement`].
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn placement(&self) -> Result<Option<Placed>> {
+        Ok(self.reading("SharedBuffer::placement", true)?.placement())
+    }
+
+    /// The known locations of the part's pages, in bytes from its first element: as [`ErasedBuffer::residency`].
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read) and [`ErasedBuffer::residency`].
+    #[doc(alias = "cudaMemGetLocationInfo")]
+    pub fn residency(&self) -> Result<Vec<Residency>> {
+        self.reading("SharedBuffer::residency", true)?.residency()
+    }
+
     /// Whether no other handle or guard has the storage.
     #[must_use]
     pub fn is_unique(&self) -> bool {
@@ -359,7 +379,7 @@ impl SharedBuffer {
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {
-        check_same(dtype_of::<T>(), self.dtype)
+        check_same("the element type", dtype_of::<T>(), self.dtype)
     }
 }
 

@@ -329,7 +329,7 @@ pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
         return Ok(());
     }
     Err(Error::NotSupported {
-        what: format!("a prefetch of buffer {}", view.buffer_id()),
+        what: format!("a prefetch of {}", view.raw.title()),
         needs: "managed memory".to_owned(),
         have: view.kind_in_words(),
     })
