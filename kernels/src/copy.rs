@@ -1,6 +1,6 @@
 //! Copy kernels with two access patterns: coalesced and strided.
 
-use crate::error::{KernelError, Result, length};
+use crate::error::{KernelError, Result, argument, length};
 use crate::grid;
 use cuda_um::{
     Device, Kernel, Module, Stream,
@@ -49,7 +49,10 @@ impl CopyKernels {
         input: impl ReadArg<f32>,
         output: impl WriteArg<f32>,
     ) -> Result<()> {
-        let (input, output) = (input.into_view()?, output.into_view_mut()?);
+        let (input, output) = (
+            argument("copy", "input", input.into_view())?,
+            argument("copy", "output", output.into_view_mut())?,
+        );
         let count = input.len();
         length("copy", "output", count, output.len())?;
         if count == 0 {
@@ -82,7 +85,10 @@ impl CopyKernels {
         output: impl WriteArg<f32>,
         stride: usize,
     ) -> Result<()> {
-        let (input, output) = (input.into_view()?, output.into_view_mut()?);
+        let (input, output) = (
+            argument("copy", "input", input.into_view())?,
+            argument("copy", "output", output.into_view_mut())?,
+        );
         let count = input.len();
         length("copy", "output", count, output.len())?;
         if stride == 0 || count % stride != 0 {

@@ -104,6 +104,15 @@ impl From<KernelError> for cuda_um::Error {
     }
 }
 
+/// The view of an argument, or an error with the name of its parameter.
+pub(crate) fn argument<V>(
+    kernel: &'static str,
+    parameter: &'static str,
+    view: cuda_um::Result<V>,
+) -> Result<V> {
+    view.map_err(|error| error.of_argument(kernel, parameter).into())
+}
+
 /// Checks the length of a buffer.
 pub(crate) fn length(
     kernel: &'static str,

@@ -1,6 +1,6 @@
 //! Sets all elements to one value.
 
-use crate::error::Result;
+use crate::error::{Result, argument};
 use crate::grid;
 use cuda_um::{Device, DeviceCopy, Kernel, Module, Stream, kernel::WriteArg};
 
@@ -63,7 +63,7 @@ impl Fill {
                 "elements of 1, 2, 4 or 8 bytes"
             )
         };
-        let output = output.into_view_mut()?;
+        let output = argument("fill", "output", output.into_view_mut())?;
         let count = output.len();
         if count == 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The sum of an array: in shared memory, and with a naive kernel.
 
 use crate::cpu::{THREADS, blocks};
-use crate::error::{KernelError, Result, length};
+use crate::error::{KernelError, Result, argument, length};
 use cuda_um::{
     Device, DeviceBuffer, Kernel, LaunchConfig, Module, Stream,
     kernel::{ReadArg, WriteArg},
@@ -50,7 +50,10 @@ impl Reduce {
         input: impl ReadArg<f32>,
         output: impl WriteArg<f32>,
     ) -> Result<()> {
-        let (input, output) = (input.into_view()?, output.into_view_mut()?);
+        let (input, output) = (
+            argument("reduce", "input", input.into_view())?,
+            argument("reduce", "output", output.into_view_mut())?,
+        );
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         let blocks = blocks(count);
@@ -81,7 +84,10 @@ impl Reduce {
         input: impl ReadArg<f32>,
         output: impl WriteArg<f32>,
     ) -> Result<()> {
-        let (input, output) = (input.into_view()?, output.into_view_mut()?);
+        let (input, output) = (
+            argument("reduce", "input", input.into_view())?,
+            argument("reduce", "output", output.into_view_mut())?,
+        );
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         if count == 0 {

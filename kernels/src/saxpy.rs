@@ -1,6 +1,6 @@
 //! `y = a × x + y`.
 
-use crate::error::{Result, length};
+use crate::error::{Result, argument, length};
 use crate::grid;
 use cuda_um::{
     Device, Kernel, Module, Stream,
@@ -47,7 +47,10 @@ impl Saxpy {
         x: impl ReadArg<f32>,
         y: impl WriteArg<f32>,
     ) -> Result<()> {
-        let (x, y) = (x.into_view()?, y.into_view_mut()?);
+        let (x, y) = (
+            argument("saxpy", "x", x.into_view())?,
+            argument("saxpy", "y", y.into_view_mut())?,
+        );
         let count = x.len();
         length("saxpy", "y", count, y.len())?;
         if count == 0 {

@@ -1,6 +1,6 @@
 //! `out = in × factor`.
 
-use crate::error::{Result, length};
+use crate::error::{Result, argument, length};
 use crate::grid;
 use cuda_um::{
     Device, Kernel, Module, Stream,
@@ -47,7 +47,10 @@ impl Scale {
         output: impl WriteArg<f32>,
         factor: f32,
     ) -> Result<()> {
-        let (input, output) = (input.into_view()?, output.into_view_mut()?);
+        let (input, output) = (
+            argument("scale", "input", input.into_view())?,
+            argument("scale", "output", output.into_view_mut())?,
+        );
         let count = input.len();
         length("scale", "output", count, output.len())?;
         if count == 0 {

@@ -161,10 +161,10 @@ pub enum Error {
         reason: String,
     },
     /// An element type that is a value, as the dtype of a tensor, is not the element type of the buffer.
-    #[error(
-        "dtype {requested} was requested, but the element type is {element}: both must be the same"
-    )]
+    #[error("dtype {requested} was requested, but {what} is {element}: both must be the same")]
     DTypeMismatch {
+        /// The element type in words, with the buffer's name or the name of the launcher's parameter.
+        what: String,
         /// The element type that was requested.
         requested: String,
         /// The element type of the buffer.
@@ -345,6 +345,27 @@ impl Error {
             Self::Forked { .. } => ErrorKind::Forked,
             Self::Io { .. } | Self::Other(_) => ErrorKind::Other,
             Self::Call { .. } => ErrorKind::Call,
+        }
+    }
+
+    /// The error of a launcher's argument, with the name of its parameter. Not part of the public interface: crates of this workspace use it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_argument(self, launcher: &str, parameter: &str) -> Self {
+        match self {
+            Self::DTypeMismatch {
+                requested, element, ..
+            } => Self::DTypeMismatch {
+                what: format!("the element type of `{parameter}` of {launcher}"),
+                requested,
+                element,
+            },
+            Self::NotSupported { what, needs, have } => Self::NotSupported {
+                what: format!("{launcher}: `{parameter}`: {what}"),
+                needs,
+                have,
+            },
+            other => other,
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 #[cfg(doc)]
 use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
-use cuda_um::{MemoryKind, fork, resource::PoolStats};
+use cuda_um::{MemoryKind, Pool, fork, resource::PoolStats};
 
 use crate::config::CudaBackendConfig;
 use crate::device::CudaDevice;
@@ -176,7 +176,7 @@ impl CudaBackend {
     /// pool; `None` if there is none, or it was not used.
     #[must_use]
     pub fn pool_stats_of(&self, kind: MemoryKind) -> Option<PoolStats> {
-        let own = self.pools.stats(kind);
+        let own = self.pools.of(kind).map(Pool::stats);
         own.or_else(|| self.device.pool_stats(kind))
     }
 

@@ -5,7 +5,9 @@ use std::ops::Deref;
 
 use cuda_um::{Device, Location, Stream};
 
-use crate::error::{CudaError, Result};
+#[cfg(doc)]
+use crate::error::CudaError;
+use crate::error::Result;
 use crate::runtime::{self, Opened, RuntimeChoice};
 
 /// A CUDA device, real or simulated, of the runtime that `CUDA_UM_RUNTIME` selects. It derefs to a [`Device`], which functions of `cuda_um` take.
@@ -48,7 +50,7 @@ impl CudaDevice {
     }
 
     pub(crate) fn open(opened: Opened, ordinal: usize) -> Result<Self> {
-        let ordinal = checked_ordinal(&opened.runtime, ordinal)?;
+        let ordinal = opened.runtime.checked_ordinal(ordinal)?;
         let device = opened.runtime.device(ordinal)?;
         let stream = device.default_stream()?;
         Ok(Self {
@@ -68,13 +70,6 @@ impl CudaDevice {
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
-}
-
-/// Checks that a runtime has a device with this ordinal.
-pub(crate) fn checked_ordinal(runtime: &cuda_um::Runtime, ordinal: usize) -> Result<u32> {
-    let count = runtime.device_count()?;
-    let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
-    within.ok_or(CudaError::NoSuchDevice { ordinal, count })
 }
 
 impl Deref for CudaDevice {

@@ -5,11 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Advice, Device, Error, HintOutcome, Location, Stream, range};
+use cuda_um::{
+    Advice, Device, Error, HintOutcome, Location, Stream, managed::Residency, range,
+    resource::Placed,
+};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::error::{CudaError, Result};
+use crate::memory::BufferMemory;
 use crate::typed::Typed;
 
 /// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
@@ -306,6 +310,25 @@ impl ErasedBuffer {
         self.bytes.advise_range(0..self.bytes.len(), advice)
     }
 
+    /// The kind of memory that unified memory has, and the reason: [`UnifiedBuffer::placement`](cuda_um::UnifiedBuffer::placement). `None` for
+    /// memory of other kinds.
+    #[must_use]
+    pub fn placement(&self) -> Option<Placed> {
+        match self.bytes.memory() {
+            BufferMemory::Cuda(view) => view.placement(),
+            BufferMemory::Host(_) | BufferMemory::Opaque => None,
+        }
+    }
+
+    /// The known locations of the pages, in bytes from the first element: [`UnifiedBuffer::residency`](cuda_um::UnifiedBuffer::residency).
+    ///
+    /// # Errors
+    /// [`NotSupported`](Error::NotSupported) for memory that kernels cannot access, and the errors of `cudaMemGetLocationInfo`.
+    #[doc(alias = "cudaMemGetLocationInfo")]
+    pub fn residency(&self) -> Result<Vec<Residency>> {
+        self.bytes.memory().device_view()?.residency()
+    }
+
     /// Reads a range of elements from a file, a socket or another reader.
     ///
     /// # Errors
@@ -324,7 +347,14 @@ impl ErasedBuffer {
     }
 
     pub(crate) fn check_type<T: Element>(&self) -> Result<()> {
-        check_same(dtype_of::<T>(), self.dtype)
+        match self.name() {
+            Some(name) => check_same(
+                format_args!("the element type of `{name}`"),
+                dtype_of::<T>(),
+                self.dtype,
+            ),
+            None => check_same("the element type", dtype_of::<T>(), self.dtype),
+        }
     }
 
     fn byte_range(&self, range: Range<usize>) -> Result<Range<usize>> {

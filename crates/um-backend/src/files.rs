@@ -5,22 +5,22 @@ use std::ops::Range;
 
 use cuda_um::{host_vec, range};
 
-use crate::access::Access;
+use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::range_ops::{piece_of, pieces};
 
 pub(crate) fn read_from<T: Element>(
-    buffer: &mut (impl Access<T> + ?Sized),
+    buffer: &mut (impl Buffer<T> + ?Sized),
     source: &mut dyn Read,
     part: Range<usize>,
 ) -> Result<()> {
-    let part = range::check(part, buffer.count())?;
+    let part = range::check(part, buffer.len())?;
     let mut stage = Vec::new();
     for piece in pieces::<T>(part.clone()) {
         let done = Done("read_from", size_of::<T>(), &part, piece.start);
-        if let BufferMemoryMut::Host(elements) = buffer.write_memory() {
+        if let BufferMemoryMut::Host(elements) = buffer.memory_mut() {
             let piece = range::check(piece, elements.len())?;
             let bytes = bytemuck::cast_slice_mut(&mut elements[piece]);
             source
@@ -36,27 +36,27 @@ pub(crate) fn read_from<T: Element>(
         source
             .read_exact(bytes)
             .map_err(|error| done.failed(error))?;
-        buffer.put(piece.start, stage)?;
+        buffer.copy_from_host_at(piece.start, stage)?;
     }
     Ok(())
 }
 
 pub(crate) fn write_to<T: Element>(
-    buffer: &(impl Access<T> + ?Sized),
+    buffer: &(impl Buffer<T> + ?Sized),
     target: &mut dyn Write,
     part: Range<usize>,
 ) -> Result<()> {
-    let part = range::check(part, buffer.count())?;
+    let part = range::check(part, buffer.len())?;
     let mut stage = Vec::new();
     for piece in pieces::<T>(part.clone()) {
         let done = Done("write_to", size_of::<T>(), &part, piece.start);
-        let elements = match buffer.read_memory() {
+        let elements = match buffer.memory() {
             BufferMemory::Host(elements) => &elements[range::check(piece, elements.len())?],
             BufferMemory::Cuda(_) | BufferMemory::Opaque => {
                 if stage.is_empty() {
                     stage = host_vec::zeroed::<T>("write_to", piece_of::<T>(part.len()))?;
                 }
-                buffer.get(piece.start, &mut stage[..piece.len()])?;
+                buffer.copy_to_host_at(piece.start, &mut stage[..piece.len()])?;
                 &stage[..piece.len()]
             }
         };

@@ -1,11 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
-mod access;
-mod access_of_buffers;
 mod backend;
 mod buffer;
-mod buffers;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;

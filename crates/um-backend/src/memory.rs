@@ -1,10 +1,12 @@
-//! The memory behind a `dyn Buffer`, for kernels and for copies between implementations.
+//! The memory behind a `dyn Buffer`, for kernels and for copies between implementations, and the buffers of `cuda_um` that have it.
 
+use std::any::Any;
 use std::ops::Range;
 
-use cuda_um::{Stream, View, ViewMut, range};
+use cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, UnifiedBuffer, View, ViewMut, range};
 
-use crate::dtype::Element;
+use crate::buffer::Buffer;
+use crate::dtype::{Element, dtype_of};
 use crate::error::{CudaError, Result};
 
 /// The memory of a [`Buffer`](crate::Buffer), to be read.
@@ -34,6 +36,50 @@ pub enum BufferMemoryMut<'a, T> {
     /// Memory that only the implementation can access. It is copied through the host.
     Opaque,
 }
+
+macro_rules! buffers {
+    ($($buffer:ident),*) => {$(
+        impl<T: Element> Buffer<T> for $buffer<T> {
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            fn device(&self) -> Option<&Device> {
+                Some(self.device())
+            }
+
+            fn memory(&self) -> BufferMemory<'_, T> {
+                const { dtype_of::<T>() };
+                BufferMemory::Cuda(self.as_view())
+            }
+
+            fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
+                BufferMemoryMut::Cuda(self.as_view_mut())
+            }
+
+            fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
+                Ok(Box::new(self.zeroed_like(len)?))
+            }
+
+            fn set_name(&mut self, name: &str) {
+                self.set_name(name);
+            }
+
+            fn name(&self) -> Option<&str> {
+                self.name()
+            }
+
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+
+            fn as_any_mut(&mut self) -> &mut dyn Any {
+                self
+            }
+        }
+    )*};
+}
+buffers!(DeviceBuffer, PinnedBuffer, UnifiedBuffer);
 
 impl<'a, T: Element> BufferMemory<'a, T> {
     /// The elements as an argument of a kernel that reads them.

@@ -5,21 +5,21 @@ use std::ops::Range;
 
 use cuda_um::{Advice, HintOutcome, Location, Stream, View, ViewMut, host_vec, range};
 
-use crate::access::Access;
+use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::transfer::STAGE_BYTES;
 
 pub(crate) fn fill<T: Element>(
-    buffer: &mut (impl Access<T> + ?Sized),
+    buffer: &mut (impl Buffer<T> + ?Sized),
     part: Range<usize>,
     value: T,
     stream: Option<&Stream>,
 ) -> Result<()> {
-    let part = range::check(part, buffer.count())?;
+    let part = range::check(part, buffer.len())?;
     if buffer
-        .write_memory()
+        .memory_mut()
         .fill_range(part.clone(), value, stream)?
     {
         return Ok(());
@@ -27,24 +27,24 @@ pub(crate) fn fill<T: Element>(
     let mut stage = host_vec::zeroed("fill_range", piece_of::<T>(part.len()))?;
     stage.fill(value);
     for piece in pieces::<T>(part) {
-        buffer.put(piece.start, &stage[..piece.len()])?;
+        buffer.copy_from_host_at(piece.start, &stage[..piece.len()])?;
     }
     Ok(())
 }
 
 pub(crate) fn copy_within<T: Element>(
-    buffer: &mut (impl Access<T> + ?Sized),
+    buffer: &mut (impl Buffer<T> + ?Sized),
     from: Range<usize>,
     to: usize,
 ) -> Result<()> {
-    let from = range::check(from, buffer.count())?;
-    range::check_at(to, from.len(), buffer.count())?;
-    if buffer.write_memory().copy_within(from.clone(), to)? {
+    let from = range::check(from, buffer.len())?;
+    range::check_at(to, from.len(), buffer.len())?;
+    if buffer.memory_mut().copy_within(from.clone(), to)? {
         return Ok(());
     }
     let mut stage = host_vec::zeroed("copy_within", from.len())?;
-    buffer.get(from.start, &mut stage)?;
-    buffer.put(to, &stage)
+    buffer.copy_to_host_at(from.start, &mut stage)?;
+    buffer.copy_from_host_at(to, &stage)
 }
 
 /// The outcome of a hint for memory that CUDA does not manage.
@@ -58,13 +58,13 @@ pub(crate) fn not_managed(what: impl fmt::Display, have: impl fmt::Display) -> H
 
 /// Prefetches a range. Without a stream, the stream of the memory's device is used.
 pub(crate) fn prefetch<T: Element>(
-    buffer: &(impl Access<T> + ?Sized),
+    buffer: &(impl Buffer<T> + ?Sized),
     part: Range<usize>,
     location: Location,
     stream: Option<&Stream>,
 ) -> Result<HintOutcome> {
-    let part = range::check(part, buffer.count())?;
-    match (buffer.read_memory(), stream) {
+    let part = range::check(part, buffer.len())?;
+    match (buffer.memory(), stream) {
         (BufferMemory::Cuda(view), Some(stream)) => {
             Ok(view.slice(part)?.prefetch_on(location, stream)?)
         }
@@ -74,12 +74,12 @@ pub(crate) fn prefetch<T: Element>(
 }
 
 pub(crate) fn advise<T: Element>(
-    buffer: &(impl Access<T> + ?Sized),
+    buffer: &(impl Buffer<T> + ?Sized),
     part: Range<usize>,
     advice: Advice,
 ) -> Result<HintOutcome> {
-    let part = range::check(part, buffer.count())?;
-    match buffer.read_memory() {
+    let part = range::check(part, buffer.len())?;
+    match buffer.memory() {
         BufferMemory::Cuda(view) => Ok(view.slice(part)?.advise(advice)?),
         memory => Ok(not_managed(format_args!("{advice:?}"), memory.in_words())),
     }
@@ -87,14 +87,14 @@ pub(crate) fn advise<T: Element>(
 
 /// Copies from the host on a stream, through pinned memory of the device's pool.
 pub(crate) fn copy_from_host_on<T: Element>(
-    buffer: &mut (impl Access<T> + ?Sized),
+    buffer: &mut (impl Buffer<T> + ?Sized),
     source: &[T],
     stream: &Stream,
 ) -> Result<()> {
-    range::same_length("copy_from_host_on", buffer.count(), source.len())?;
-    match buffer.write_memory() {
+    range::same_length("copy_from_host_on", buffer.len(), source.len())?;
+    match buffer.memory_mut() {
         BufferMemoryMut::Cuda(target) => put(target, source, stream),
-        BufferMemoryMut::Host(_) | BufferMemoryMut::Opaque => buffer.put_all(source),
+        BufferMemoryMut::Host(_) | BufferMemoryMut::Opaque => buffer.copy_from_host(source),
     }
 }
 
@@ -110,14 +110,14 @@ fn put<T: Element>(mut target: ViewMut<'_, T>, source: &[T], stream: &Stream) ->
 
 /// Copies to the host on a stream, through pinned memory of the device's pool.
 pub(crate) fn copy_to_host_on<T: Element>(
-    buffer: &(impl Access<T> + ?Sized),
+    buffer: &(impl Buffer<T> + ?Sized),
     target: &mut [T],
     stream: &Stream,
 ) -> Result<()> {
-    range::same_length("copy_to_host_on", buffer.count(), target.len())?;
-    match buffer.read_memory() {
+    range::same_length("copy_to_host_on", buffer.len(), target.len())?;
+    match buffer.memory() {
         BufferMemory::Cuda(source) => get(source, target, stream),
-        BufferMemory::Host(_) | BufferMemory::Opaque => buffer.get(0, target),
+        BufferMemory::Host(_) | BufferMemory::Opaque => buffer.copy_to_host_at(0, target),
     }
 }
 

@@ -9,7 +9,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, range};
+use cuda_um::{
+    Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, managed::Residency, range,
+    resource::Placed,
+};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
@@ -25,7 +28,8 @@ use storage::{Access, Held, Storage};
 /// - [`view`](Self::view) is a part of the part, and [`cast`](Self::cast) the same bytes with another element type.
 /// - [`read`](Self::read) and [`write`](Self::write) return guards: many of one, or a single one of the other. A guard is an argument of
 ///   kernels, and an [`ErasedBuffer`] of the part by deref: copies, fills, files, prefetches and [`ErasedBuffer::typed`] work on the part.
-/// - [`host`](Self::host) and [`host_mut`](Self::host_mut) return owned slices.
+/// - [`host`](Self::host) and [`host_mut`](Self::host_mut) return owned slices, [`copy_from_host`](Self::copy_from_host) and
+///   [`copy_to_host`](Self::copy_to_host) copy.
 /// - [`make_unique`](Self::make_unique) copies on write.
 ///
 /// # Ordering
@@ -57,7 +61,7 @@ use storage::{Access, Held, Storage};
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// let weights = SharedBuffer::new(backend.create_erased(BufferKind::Unified, DType::F32, 6)?);
 /// let mut row = weights.view(2..4)?;
-/// row.write()?.typed_mut::<f32>()?.fill(1.5)?;
+/// row.copy_from_host(&[1.5f32, 1.5])?;
 /// assert_eq!(*weights.host::<f32>()?, [0.0, 0.0, 1.5, 1.5, 0.0, 0.0]);
 /// assert_eq!(weights.cast(DType::U8)?.len(), 24);
 ///
@@ -233,6 +237,32 @@ impl SharedBuffer {
         self.writing("SharedBuffer::try_write", false)
     }
 
+    /// Copies all elements of the part from the host.
+    ///
+    /// # Ordering
+    /// Waits for the lock as [`write`](Self::write) does, and copies as [`Buffer::copy_from_host`] does.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write), [`ErasedBuffer::typed`] and [`Buffer::copy_from_host`].
+    #[doc(alias = "cudaMemcpy")]
+    pub fn copy_from_host<T: Element>(&self, source: &[T]) -> Result<()> {
+        let mut guard = self.writing("SharedBuffer::copy_from_host", true)?;
+        guard.typed_mut()?.copy_from_host(source)
+    }
+
+    /// Copies all elements of the part to the host. [`host`](Self::host) needs no copy if the host can access the memory.
+    ///
+    /// # Ordering
+    /// Waits for the lock as [`read`](Self::read) does, and copies as [`Buffer::copy_to_host`] does.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::copy_to_host`].
+    #[doc(alias = "cudaMemcpy")]
+    pub fn copy_to_host<T: Element>(&self, target: &mut [T]) -> Result<()> {
+        let guard = self.reading("SharedBuffer::copy_to_host", true)?;
+        guard.typed()?.copy_to_host(target)
+    }
+
     /// The elements, for the host to read: a read guard without a lifetime that derefs to `[T]`, so that a tensor can return it. Memory that
     /// the host cannot access, or that is not aligned for `T`, is copied. The guard keeps the access also then.
     ///
@@ -296,6 +326,23 @@ impl SharedBuffer {
         self.reading("SharedBuffer::advise", true)?.advise(advice)
     }
 
+    /// The kind of memory that the storage has, and the reason: as [`ErasedBuffer::placement`].
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn placement(&self) -> Result<Option<Placed>> {
+        Ok(self.reading("SharedBuffer::placement", true)?.placement())
+    }
+
+    /// The known locations of the part's pages, in bytes from its first element: as [`ErasedBuffer::residency`].
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read) and [`ErasedBuffer::residency`].
+    #[doc(alias = "cudaMemGetLocationInfo")]
+    pub fn residency(&self) -> Result<Vec<Residency>> {
+        self.reading("SharedBuffer::residency", true)?.residency()
+    }
+
     /// Whether no other handle or guard has the storage.
     #[must_use]
     pub fn is_unique(&self) -> bool {
@@ -332,7 +379,7 @@ impl SharedBuffer {
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {
-        check_same(dtype_of::<T>(), self.dtype)
+        check_same("the element type", dtype_of::<T>(), self.dtype)
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cuda_um::{Stream, View, ViewMut, host_vec, range};
 
-use crate::access::Access;
+use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -26,17 +26,17 @@ pub(crate) fn ranges(
 
 /// Copies a range of a buffer to a range of the same length.
 pub(crate) fn copy<T: Element>(
-    target: &mut (impl Access<T> + ?Sized),
+    target: &mut (impl Buffer<T> + ?Sized),
     to: Range<usize>,
-    source: &(impl Access<T> + ?Sized),
+    source: &(impl Buffer<T> + ?Sized),
     from: Range<usize>,
     stream: Option<&Stream>,
 ) -> Result<()> {
     let start = to.start;
     if direct(
-        target.write_memory(),
+        target.memory_mut(),
         to,
-        source.read_memory(),
+        source.memory(),
         from.clone(),
         stream,
     )? {
@@ -44,8 +44,8 @@ pub(crate) fn copy<T: Element>(
     }
     staged(
         from,
-        |from, stage| source.get(from, stage),
-        |at, stage| target.put(start + at, stage),
+        |from, stage| source.copy_to_host_at(from, stage),
+        |at, stage| target.copy_from_host_at(start + at, stage),
     )
 }
 

@@ -1,16 +1,20 @@
-//! A buffer as its arena knows it, in one of these states:
+//! A buffer as its arena knows it: where its memory is ([`Residence`]), and which contents are the newest ([`Contents`]).
 //!
-//! | state | fields of [`Entry`] | place of the newest contents |
-//! |---|---|---|
-//! | away | [`Residence::Away`] | the home; zeros if there is none yet |
-//! | clean | [`Residence::Here`] | the home and the arena |
-//! | dirty | [`Residence::Here`], `dirty` | the arena |
-//! | blank | [`Residence::Here`], `blank` | the home; a step that writes all has the slots |
-//! | taken | [`Residence::Taken`] | a guard that writes, or a transfer without the lock |
-//! | gone | `gone` | none: a read is an error until an `Output`, a write of the host, or the plan's next pass |
+//! ```text
+//!           a step that reads                  a guard writes, or a file is read
+//!        ┌──────────────────────▶ Here ◀───────────────────────────┐
+//!      Away ◀──── evicted ────────┘ ▲                              ▼
+//!       ▲│                          │ zeros                      Taken
+//!       │└── a step that writes ─▶ Blank ───── a guard writes ─────▲
+//!       └─────── evicted ───────────┘
 //!
-//! A buffer leaves from clean without a copy, and from dirty after a write back. A guard that writes takes it from any state, and leaves it
-//! dirty.
+//!               a guard wrote, or zeros                 a plan drops them
+//!      Clean ───────────────────────────▶ Dirty ─────────────────────────▶ Dropped
+//!        ▲ ◀──── written back, flushed ────┘ ▲ ◀──────── a guard wrote ────────┘ │
+//!        └──────────────────── the host wrote, or a scratch buffer begins ───────┘
+//! ```
+//!
+//! Only a buffer that is `Here` or `Taken` is `Dirty`.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -34,10 +38,7 @@ pub(crate) struct Entry {
     pub(crate) memory: Residence,
     /// The first slot, unless the buffer is away.
     pub(crate) first: usize,
-    /// The arena has newer contents than the home.
-    pub(crate) dirty: bool,
-    /// A plan took slots for a step that writes all: the arena does not have the contents.
-    pub(crate) blank: bool,
+    pub(crate) contents: Contents,
     /// The guards that read, and a write back without the lock.
     pub(crate) readers: usize,
     /// The transfers and the accesses of the host that use the home without the lock. They end without waiting for guards.
@@ -48,21 +49,31 @@ pub(crate) struct Entry {
     pub(crate) used: u64,
     /// The numbers of the announced uses.
     pub(crate) next: VecDeque<u64>,
-    /// A plan dropped the contents after this step.
-    pub(crate) gone: Option<usize>,
-    /// `gone` and `blank` before the guard that writes, for its contents if there is no work.
-    pub(crate) was: (Option<usize>, bool),
     /// Plans may have steps read the home in place.
     pub(crate) read_once: bool,
 }
 
 /// Where the device memory of a buffer is.
 pub(crate) enum Residence {
-    /// The contents are only in the home.
+    /// There is none.
     Away,
+    /// Slots for a step that writes all: they do not have the contents.
+    Blank(Memory),
+    /// It has the contents.
     Here(Memory),
     /// A guard that writes has it, or a transfer without the lock.
     Taken,
+}
+
+/// Which contents of a buffer are the newest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Those of the home.
+    Clean,
+    /// Those of the arena.
+    Dirty,
+    /// None: a plan dropped them, since no later step needs them.
+    Dropped { after_step: usize },
 }
 
 /// The memory that kernels use.
@@ -105,12 +116,30 @@ impl Entry {
 
     /// Whether a thread must write the file before the buffer can leave.
     pub(crate) fn needs_flush(&self) -> bool {
-        self.in_file && self.dirty && matches!(self.memory, Residence::Here(_)) && !self.stays()
+        self.in_file
+            && self.is_dirty()
+            && matches!(self.memory, Residence::Here(_))
+            && !self.stays()
     }
 
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.
     fn lacks(&self, access: Access) -> bool {
-        self.blank && access != Access::Write && matches!(self.memory, Residence::Here(_))
+        access != Access::Write && matches!(self.memory, Residence::Blank(_))
+    }
+
+    /// Whether the arena has newer contents than the home.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.contents == Contents::Dirty
+    }
+
+    /// The step after which a plan dropped the contents, unless a guard that writes has the buffer.
+    pub(crate) fn dropped_after(&self) -> Option<usize> {
+        match self.contents {
+            Contents::Dropped { after_step } if !matches!(self.memory, Residence::Taken) => {
+                Some(after_step)
+            }
+            _ => None,
+        }
     }
 
     /// Whether the buffer must leave, and come back with its contents, for this access.

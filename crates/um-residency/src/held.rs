@@ -4,10 +4,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use cuda_um_plan::Access;
 use um_backend::cuda_um::{self, View, ViewMut, fork};
 
 use crate::entries::Id;
-use crate::entry::{Memory, Residence};
+use crate::entry::{Contents, Memory, Residence};
 use crate::host_memory::HostMemory;
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
@@ -16,14 +17,25 @@ use crate::thread::{one_guard_less, one_guard_more};
 pub struct Held {
     shared: Arc<Shared>,
     id: Id,
-    writes: bool,
-    is_cancelled: bool,
-    /// The home is read beside the arena: nothing waits for the guard, and the state does not know it.
-    is_in_place: bool,
+    hold: Hold,
     /// `None` when it is dropped.
     memory: Option<Memory>,
     /// Guards count for their thread.
     _stays: PhantomData<*const ()>,
+}
+
+/// What a guard does with the memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Reads the home beside the arena: nothing waits for the guard, and the state does not know it.
+    InPlace,
+    Read,
+    Write,
+    /// Writes slots that do not have the contents.
+    WriteBlank,
+    /// Wrote nothing, because its set failed. The contents are as before.
+    Cancelled,
+    CancelledBlank,
 }
 
 impl Held {
@@ -31,29 +43,31 @@ impl Held {
     pub(crate) fn take(
         shared: &Arc<Shared>,
         state: &mut State,
-        (id, writes): (Id, bool),
+        id: Id,
+        access: Access,
     ) -> Option<Self> {
         let entry = state.entry(id);
-        let Residence::Here(here) = &entry.memory else {
-            return None;
+        let (memory, written) = match &entry.memory {
+            Residence::Here(memory) => (memory.clone(), Hold::Write),
+            Residence::Blank(memory) => (memory.clone(), Hold::WriteBlank),
+            Residence::Away | Residence::Taken => return None,
         };
-        let memory = here.clone();
-        match writes {
-            true => {
-                entry.memory = Residence::Taken;
-                entry.was = (entry.gone, entry.blank);
-                (entry.gone, entry.blank) = (None, false);
+        let hold = match access {
+            Access::Read => {
+                entry.readers += 1;
+                Hold::Read
             }
-            false => entry.readers += 1,
-        }
+            Access::Write | Access::ReadWrite => {
+                entry.memory = Residence::Taken;
+                written
+            }
+        };
         state.held += 1;
         one_guard_more();
         Some(Self {
             shared: Arc::clone(shared),
             id,
-            writes,
-            is_cancelled: false,
-            is_in_place: false,
+            hold,
             memory: Some(memory),
             _stays: PhantomData,
         })
@@ -64,9 +78,7 @@ impl Held {
         Self {
             shared: Arc::clone(shared),
             id,
-            writes: false,
-            is_cancelled: false,
-            is_in_place: true,
+            hold: Hold::InPlace,
             memory: Some(Memory::Home(home)),
             _stays: PhantomData,
         }
@@ -75,7 +87,11 @@ impl Held {
     /// Drops the guards of a set that failed: nothing was written, and the contents are as before.
     pub(crate) fn cancel(held: impl IntoIterator<Item = Self>) {
         for mut held in held {
-            held.is_cancelled = true;
+            held.hold = match held.hold {
+                Hold::Write => Hold::Cancelled,
+                Hold::WriteBlank => Hold::CancelledBlank,
+                other => other,
+            };
             drop(held);
         }
     }
@@ -85,7 +101,7 @@ impl Held {
     }
 
     pub(crate) fn is_in_place(&self) -> bool {
-        self.is_in_place
+        self.hold == Hold::InPlace
     }
 
     pub(crate) fn view(&self) -> cuda_um::Result<View<'_, u8>> {
@@ -112,26 +128,24 @@ impl Drop for Held {
         if fork::is_inherited() {
             return std::mem::forget(memory);
         }
-        if self.is_in_place {
+        if self.is_in_place() {
             return;
         }
         let mut state = self.shared.state.lock();
         let entry = state.entry(self.id);
-        match self.writes {
-            true => {
-                entry.memory = Residence::Here(memory);
-                match self.is_cancelled {
-                    false => entry.dirty = true,
-                    true => (entry.gone, entry.blank) = entry.was,
-                }
-                if entry.blank {
-                    // The slots have old bytes of another buffer.
-                    drop(state.left(self.id));
-                }
-            }
-            false => {
+        match self.hold {
+            Hold::InPlace | Hold::Read => {
                 drop(memory);
                 entry.readers -= 1;
+            }
+            Hold::Write | Hold::WriteBlank => {
+                (entry.memory, entry.contents) = (Residence::Here(memory), Contents::Dirty);
+            }
+            Hold::Cancelled => entry.memory = Residence::Here(memory),
+            Hold::CancelledBlank => {
+                entry.memory = Residence::Blank(memory);
+                // The slots have old bytes of another buffer.
+                drop(state.left(self.id));
             }
         }
         state.held -= 1;

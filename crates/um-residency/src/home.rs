@@ -158,7 +158,8 @@ impl Home {
         &mut self,
         offset: usize,
         source: &[u8],
-        (device, bytes): (&Device, usize),
+        device: &Device,
+        bytes: usize,
     ) -> Result<()> {
         self.exists(device, bytes)?;
         match self {

@@ -14,7 +14,7 @@ use um_backend::{CudaError, Element};
 
 use crate::arena::Arena;
 use crate::entries::Id;
-use crate::entry::{Entry, Residence};
+use crate::entry::{Contents, Entry, Residence};
 use crate::error::{Error, Result};
 use crate::home::{Home, check_file};
 use crate::host_memory::settle_on_host;
@@ -204,15 +204,12 @@ impl<T: Element> Homed<T> {
             home: Arc::new(RwLock::new(home)),
             memory: Residence::Away,
             first: 0,
-            dirty: false,
-            blank: false,
+            contents: Contents::Clean,
             readers: 0,
             pins: 0,
             is_dropped: false,
             used: 0,
             next: Default::default(),
-            gone: None,
-            was: (None, false),
             read_once: false,
         });
         drop(state);

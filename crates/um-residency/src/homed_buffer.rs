@@ -29,10 +29,10 @@ impl<T: Element> Homed<T> {
     fn put(&mut self, offset: usize, source: &[T], call: &'static str) -> Result<()> {
         let part = range::check_at(offset, source.len(), self.len)?;
         let start = range::to_bytes::<T>(&part).start;
-        let of = (&self.shared.device, self.len * size_of::<T>());
+        let (device, bytes) = (&self.shared.device, self.len * size_of::<T>());
         let keeps = part.len() < self.len;
-        put_home(&self.shared, self.id, (call, keeps), |home| {
-            home.put(start, bytemuck::cast_slice(source), of)
+        put_home(&self.shared, self.id, call, keeps, |home| {
+            home.put(start, bytemuck::cast_slice(source), device, bytes)
         })
     }
 }

@@ -6,7 +6,7 @@ use cuda_um_locks::RwLock;
 use um_backend::CudaError;
 
 use crate::entries::Id;
-use crate::entry::Residence;
+use crate::entry::{Contents, Residence};
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::state::{Guarded, Shared, State};
@@ -51,14 +51,14 @@ fn clean(shared: &Shared, state: &mut Guarded<'_>, id: Id, call: &'static str) -
     let mut wait = Wait::new(call);
     loop {
         let entry = state.entry(id);
-        if let Some(last_step) = entry.gone {
+        if let Some(last_step) = entry.dropped_after() {
             let buffer = entry.name.to_string();
             return Err(Error::ContentsGone { buffer, last_step });
         }
         let is_taken = matches!(entry.memory, Residence::Taken);
-        if is_taken || (entry.dirty && entry.pins > 0) {
+        if is_taken || (entry.is_dirty() && entry.pins > 0) {
             wait.wait(shared, state)?;
-        } else if entry.dirty && entry.in_file {
+        } else if entry.is_dirty() && entry.in_file {
             // A guard that reads does not prevent it.
             flush(shared, state, id)?;
         } else {
@@ -72,7 +72,8 @@ fn clean(shared: &Shared, state: &mut Guarded<'_>, id: Id, call: &'static str) -
 pub(crate) fn put_home(
     shared: &Shared,
     id: Id,
-    (call, keeps): (&'static str, bool),
+    call: &'static str,
+    keeps: bool,
     put: impl FnOnce(&mut Home) -> um_backend::Result<()>,
 ) -> um_backend::Result<()> {
     shared.check_process(call)?;
@@ -102,13 +103,14 @@ pub(crate) fn put_home(
         let entry = state.entry(id);
         match is_put {
             true => {
-                (entry.dirty, entry.gone) = (false, None);
+                entry.contents = Contents::Clean;
                 if !entry.is_away() {
                     drop(state.left(id));
                 }
             }
             // The home may have a part of the new contents.
-            false => entry.dirty |= !entry.is_away() && !entry.blank,
+            false if matches!(entry.memory, Residence::Here(_)) => entry.contents = Contents::Dirty,
+            false => {}
         }
     };
     access(shared, state, id, |home| put(&mut home.write()), end)

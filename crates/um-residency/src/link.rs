@@ -64,7 +64,7 @@ impl Arena {
         let list: List = ids.map(|id| (id, Access::Write)).collect();
         let mut ends = Vec::new();
         // Dropped before the buffers.
-        for device in acquire(shared, (&list, &InPlace::new()), "measure_link")? {
+        for device in acquire(shared, &list, &InPlace::new(), "measure_link")? {
             let host = PinnedBuffer::zeroed(&shared.device, large)?;
             ends.push(Ends { host, device });
         }

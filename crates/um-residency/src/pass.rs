@@ -77,12 +77,34 @@ pub(crate) struct Runner {
     pub(crate) step: usize,
     /// The steps whose transfers from the device are done.
     pub(crate) ended: usize,
-    /// The next transfer to the device: its step, its place in the list, and 1 if it is for the next pass.
-    pub(crate) next: (usize, usize),
-    pub(crate) next_pass: i8,
+    /// The next transfer to the device.
+    pub(crate) next: Cursor,
+    pub(crate) course: Course,
+}
+
+/// A transfer of a plan to the device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cursor {
+    /// 1 if it is for the next pass.
+    pub(crate) pass: i8,
+    pub(crate) step: usize,
+    /// The place among the transfers before the step.
+    pub(crate) index: usize,
+}
+
+/// Whether a run follows its plan.
+///
+/// ```text
+///   Lost ──── a pass begins ────▶ OnPlan ──── another set than the plan's ────▶ Diverged
+///    ▲ ◀── a pass ends early ───────┘                                               │
+///    └──────────────────────────── the next pass begins ────────────────────────────┘
+/// ```
+pub(crate) enum Course {
     /// The arena is not as the plan expects it at the beginning of a pass.
-    pub(crate) is_lost: bool,
-    pub(crate) divergence: Option<Divergence>,
+    Lost,
+    OnPlan,
+    /// The rest of the pass is announced. The arena is lost for the next one.
+    Diverged(Divergence),
 }
 
 /// Where a run left its plan: [`PassReport::divergence`](crate::PassReport::divergence).
@@ -113,10 +135,8 @@ impl Runner {
             uses: Arc::new(uses),
             step: 0,
             ended: 0,
-            next: (0, 0),
-            next_pass: 0,
-            is_lost: true,
-            divergence: None,
+            next: Cursor::default(),
+            course: Course::Lost,
         }
     }
 
@@ -147,13 +167,13 @@ impl Runner {
         let one = *self
             .plan
             .steps()
-            .get(self.next.0)?
+            .get(self.next.step)?
             .before
-            .get(self.next.1)?;
+            .get(self.next.index)?;
         let is_over = match one.earliest {
-            None => self.next_pass == 0,
+            None => self.next.pass == 0,
             Some(Moment { pass, step }) => {
-                let pass = pass + self.next_pass;
+                let pass = pass + self.next.pass;
                 pass < 0 || (pass == 0 && step < self.step)
             }
         };
@@ -162,13 +182,13 @@ impl Runner {
 
     /// Goes to the next transfer to the device, at most to the end of the next pass.
     pub(crate) fn advance(&mut self, by: usize) {
-        self.next.1 += by;
-        let steps = self.plan.steps();
+        let (steps, next) = (self.plan.steps(), &mut self.next);
+        next.index += by;
         loop {
-            match steps.get(self.next.0) {
-                Some(step) if self.next.1 < step.before.len() => break,
-                Some(_) => self.next = (self.next.0 + 1, 0),
-                None if self.next_pass == 0 => (self.next, self.next_pass) = ((0, 0), 1),
+            match steps.get(next.step) {
+                Some(step) if next.index < step.before.len() => break,
+                Some(_) => (next.step, next.index) = (next.step + 1, 0),
+                None if next.pass == 0 => (next.pass, next.step, next.index) = (1, 0, 0),
                 None => break,
             }
         }
@@ -183,10 +203,19 @@ impl Runner {
             uses: Arc::clone(&self.uses),
             step: 0,
             ended: 0,
-            next: (0, 0),
-            next_pass: 0,
-            is_lost: true,
-            divergence: None,
+            next: Cursor::default(),
+            course: Course::Lost,
+        }
+    }
+
+    pub(crate) fn is_on_plan(&self) -> bool {
+        matches!(self.course, Course::OnPlan)
+    }
+
+    pub(crate) fn divergence(&self) -> Option<&Divergence> {
+        match &self.course {
+            Course::Diverged(divergence) => Some(divergence),
+            Course::Lost | Course::OnPlan => None,
         }
     }
 

@@ -160,7 +160,7 @@ impl Planned {
         self.changes = active.log();
         drop(active);
         left?;
-        let divergence = runner.divergence.clone();
+        let divergence = runner.divergence().cloned();
         self.runner = runner;
         let (after, end) = (self.arena.stats(), Event::timed(stream)?);
         self.keep_times();

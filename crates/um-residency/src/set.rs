@@ -64,7 +64,7 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
         if entry.role == Role::ReadOnly && access != Access::Read {
             return Err(Error::ReadOnly { buffer: buffer() });
         }
-        if let Some(step) = entry.gone
+        if let Some(step) = entry.dropped_after()
             && access != Access::Write
         {
             let (buffer, last_step) = (buffer(), step);
@@ -103,7 +103,8 @@ fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
 /// Waits until the whole set can be had, brings in what is missing, and takes it. What is read in place needs no slots.
 pub(crate) fn acquire(
     shared: &Arc<Shared>,
-    (list, in_place): (&List, &InPlace),
+    list: &List,
+    in_place: &InPlace,
     call: &'static str,
 ) -> Result<Guards> {
     shared.check_process(call)?;
@@ -120,7 +121,7 @@ pub(crate) fn acquire(
         }
     };
     let places = free_places(shared, &mut state, &in_slots, call)?;
-    arrive(shared, &mut state, (&in_slots, &places), &mut loads)?;
+    arrive(shared, &mut state, &in_slots, &places, &mut loads)?;
     state.clock += 1;
     state.counters.stats.sets += 1;
     for &(id, access) in list {
@@ -128,16 +129,15 @@ pub(crate) fn acquire(
         let entry = state.entry(id);
         entry.used = clock;
         entry.next.pop_front();
-        let writes = access != Access::Read;
         held.push(match home(id) {
             Some((_, home)) => Some(Held::at_home(shared, id, Arc::clone(home))),
-            None => Held::take(shared, &mut state, (id, writes)),
+            None => Held::take(shared, &mut state, id, access),
         });
     }
     // Its failures are those of buffers that other sets need: a later set meets them.
     let _ = look_ahead(shared, &mut state);
     drop(state);
-    let loaded = read_files(shared, list, (loads, &mut held));
+    let loaded = read_files(shared, list, loads, &mut held);
     let held = held.into_iter().flatten();
     match loaded {
         Ok(()) => Ok(held.collect()),
@@ -247,7 +247,8 @@ fn pack(shared: &Shared, state: &mut Guarded<'_>, list: &List) -> Result<Option<
 fn arrive(
     shared: &Shared,
     state: &mut State,
-    (list, places): (&List, &Places),
+    list: &List,
+    places: &Places,
     loads: &mut Loads,
 ) -> Result<()> {
     let arrived = (|| {
@@ -256,7 +257,7 @@ fn arrive(
             make_room(shared, state, &slots)?;
             let of = list.iter().find(|&&(other, _)| other == id);
             let Some(&(_, access)) = of else { continue };
-            loads.extend(bring_in(shared, state, (id, first), access)?);
+            loads.extend(bring_in(shared, state, id, first, access)?);
         }
         Ok(())
     })();
@@ -269,8 +270,7 @@ fn arrive(
             state.unpin(id);
         }
         for &(id, _) in places {
-            let entry = state.entry(id);
-            if entry.blank && matches!(entry.memory, Residence::Here(_)) {
+            if matches!(state.entry(id).memory, Residence::Blank(_)) {
                 // Its contents are in the home.
                 drop(state.left(id));
             }
@@ -280,12 +280,11 @@ fn arrive(
 }
 
 /// Reads files into the buffers that wait for it, without the lock, and takes them.
-fn read_files(shared: &Arc<Shared>, list: &List, (loads, held): (Loads, &mut Parts)) -> Result<()> {
+fn read_files(shared: &Arc<Shared>, list: &List, loads: Loads, held: &mut Parts) -> Result<()> {
     load_all(shared, Ok(()), loads, |state, id| {
         for (at, &(other, access)) in list.iter().enumerate() {
             if other == id {
-                let writes = access != Access::Read;
-                held[at] = Held::take(shared, state, (id, writes));
+                held[at] = Held::take(shared, state, id, access);
             }
         }
     })

@@ -137,7 +137,7 @@ impl State {
     }
 
     /// Notes that a buffer is in the arena from this slot on.
-    pub(crate) fn arrived(&mut self, id: Id, first: usize, (memory, change): (Residence, Change)) {
+    pub(crate) fn arrived(&mut self, id: Id, first: usize, memory: Residence, change: Change) {
         let entry = self.entries.get_mut(id).expect("the buffer is live");
         (entry.first, entry.memory) = (first, memory);
         self.counters.note(change, entry);
@@ -153,7 +153,6 @@ impl State {
             self.regions.remove(&entry.first);
         }
         self.counters.note(Change::Drop, entry);
-        entry.blank = false;
         std::mem::replace(&mut entry.memory, Residence::Away)
     }
 

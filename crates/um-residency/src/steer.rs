@@ -6,9 +6,9 @@ use cuda_um_plan::{Access, Repeat, Resident, Role, Transfer, TransferKind};
 use um_backend::cuda_um::{Event, Stream};
 
 use crate::entries::Id;
-use crate::entry::{Memory, Residence};
+use crate::entry::{Contents, Memory, Residence};
 use crate::error::Result;
-use crate::pass::{Divergence, Kind, Pass, Runner};
+use crate::pass::{Course, Cursor, Divergence, Kind, Pass, Runner};
 use crate::set::{Guards, InPlace, List, Loads, load_all};
 use crate::state::{Guarded, Shared, State};
 use crate::stats::Change;
@@ -17,15 +17,18 @@ use crate::transfer::{bring_in, evict, flush, flush_one, make_room, write_back};
 /// Before a working set of the thread of a pass: the transfers that its plan has until then. Returns what the plan has it read in place.
 pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Result<InPlace> {
     shared.check_process("working_set")?;
-    let (mut loads, mut in_place) = (Loads::new(), InPlace::new());
+    let mut loads = Loads::new();
     let mut state = shared.state.lock();
     let Some(mut pass) = take(&mut state) else {
-        return Ok(in_place);
+        return Ok(InPlace::new());
     };
-    let out = (&mut loads, &mut in_place);
-    let begun = begin_of(shared, &mut state, (&mut pass, stream), list, out);
+    let begun = begin_of(shared, &mut state, &mut pass, stream, list, &mut loads);
     state.pass = Some(pass);
     drop(state);
+    let (begun, in_place) = match begun {
+        Ok(in_place) => (Ok(()), in_place),
+        Err(error) => (Err(error), InPlace::new()),
+    };
     load_all(shared, begun, loads, |_, _| ())?;
     Ok(in_place)
 }
@@ -33,26 +36,27 @@ pub(crate) fn begin(shared: &Arc<Shared>, stream: &Stream, list: &List) -> Resul
 fn begin_of(
     shared: &Shared,
     state: &mut Guarded<'_>,
-    (pass, stream): (&mut Pass, &Stream),
+    pass: &mut Pass,
+    stream: &Stream,
     list: &List,
-    (loads, in_place): (&mut Loads, &mut InPlace),
-) -> Result<()> {
+    loads: &mut Loads,
+) -> Result<InPlace> {
     if let Some(clock) = &mut pass.clock {
         clock.begins = Some(Event::timed(stream)?);
     }
     let Kind::Planned(runner) = &mut pass.kind else {
-        return Ok(());
+        return Ok(InPlace::new());
     };
-    if runner.divergence.is_none() && !runner.expects(list) {
+    if runner.is_on_plan() && !runner.expects(list) {
         let found = in_words(state, list);
         diverge(state, runner, found);
     }
-    if runner.divergence.is_none() {
-        proceed(shared, state, runner, loads)?;
-        begin_scratch(shared, state, runner)?;
-        *in_place = read_in_place(shared, state, runner)?;
+    if !runner.is_on_plan() {
+        return Ok(InPlace::new());
     }
-    Ok(())
+    proceed(shared, state, runner, loads)?;
+    begin_scratch(shared, state, runner)?;
+    read_in_place(shared, state, runner)
 }
 
 /// Begins the life of scratch buffers that the next step is the first to use, without writing all of them: the slots that the plan took for
@@ -65,13 +69,15 @@ fn begin_scratch(shared: &Shared, state: &mut State, runner: &Runner) -> Result<
             continue;
         }
         let entry = state.entry(runner.ids[one.buffer]);
-        entry.gone = None;
-        if entry.blank
-            && let Residence::Here(Memory::Slots(memory)) = &mut entry.memory
-            && let Some(memory) = Arc::get_mut(memory)
+        if entry.dropped_after().is_some() {
+            entry.contents = Contents::Clean;
+        }
+        if let Residence::Blank(Memory::Slots(memory)) = &mut entry.memory
+            && let Some(zeros) = Arc::get_mut(memory)
         {
-            shared.zeros.enqueue(|stream| memory.fill_on(0, stream))?;
-            (entry.blank, entry.dirty) = (false, true);
+            shared.zeros.enqueue(|stream| zeros.fill_on(0, stream))?;
+            let memory = Memory::Slots(Arc::clone(memory));
+            (entry.memory, entry.contents) = (Residence::Here(memory), Contents::Dirty);
         }
     }
     Ok(())
@@ -93,7 +99,7 @@ fn read_in_place(shared: &Shared, state: &mut State, runner: &Runner) -> Result<
         // After a write of the host that failed, the home may have a part of it.
         if let Ok(home) = home
             && entry.read_once
-            && !entry.dirty
+            && !entry.is_dirty()
         {
             in_place.push((id, home));
         }
@@ -105,13 +111,14 @@ fn read_in_place(shared: &Shared, state: &mut State, runner: &Runner) -> Result<
 pub(crate) fn granted(
     shared: &Shared,
     stream: &Stream,
-    (list, held): (&List, &mut Guards),
+    list: &List,
+    held: &mut Guards,
 ) -> Result<()> {
     let mut state = shared.state.lock();
     let Some(mut pass) = take(&mut state) else {
         return Ok(());
     };
-    let measured = measure(&mut pass, stream, (list, held));
+    let measured = measure(&mut pass, stream, list, held);
     // A set that fails is no step: the caller may ask for it again.
     if measured.is_ok() {
         match &mut pass.kind {
@@ -141,7 +148,7 @@ fn note_in_place(state: &mut State, list: &List, held: &Guards) {
 }
 
 /// Notes the time at which the stream has everything that the step uses.
-fn measure(pass: &mut Pass, stream: &Stream, (list, held): (&List, &mut Guards)) -> Result<()> {
+fn measure(pass: &mut Pass, stream: &Stream, list: &List, held: &mut Guards) -> Result<()> {
     let Some(clock) = &mut pass.clock else {
         return Ok(());
     };
@@ -184,12 +191,11 @@ fn enter_of(
     runner: &mut Runner,
     loads: &mut Loads,
 ) -> Result<()> {
-    runner.step = 0;
-    runner.ended = 0;
-    runner.divergence = None;
-    if runner.is_lost {
+    (runner.step, runner.ended) = (0, 0);
+    if !runner.is_on_plan() {
+        runner.course = Course::Lost;
         state.forget_announced();
-        (runner.next, runner.next_pass) = ((0, 0), 0);
+        runner.next = Cursor::default();
         runner.advance(0);
         for &id in &runner.ids {
             // Contents that the plan may drop, because in its passes the home has them.
@@ -201,12 +207,12 @@ fn enter_of(
                 Role::Scratch => Access::Write,
                 Role::ReadOnly | Role::ReadWrite => Access::Read,
             };
-            let at = (runner.ids[buffer], slots.first as usize);
-            put(shared, state, (at, access), loads)?;
+            let (id, first) = (runner.ids[buffer], slots.first as usize);
+            put(shared, state, id, first, access, loads)?;
         }
-        runner.is_lost = false;
+        runner.course = Course::OnPlan;
     } else {
-        runner.next_pass = 0;
+        runner.next.pass = 0;
         runner.advance(0);
     }
     proceed(shared, state, runner, loads)
@@ -215,28 +221,30 @@ fn enter_of(
 /// Ends a pass: the transfers after its last step, and those ahead of the next pass.
 pub(crate) fn leave(shared: &Arc<Shared>, runner: &mut Runner) -> Result<()> {
     let mut state = shared.state.lock();
-    if runner.divergence.is_none() && runner.step < runner.program.steps.len() {
+    if runner.is_on_plan() && runner.step < runner.program.steps.len() {
         diverge(&mut state, runner, String::new());
     }
     let mut loads = Loads::new();
-    let left = match runner.divergence {
-        None => proceed(shared, &mut state, runner, &mut loads),
-        Some(_) => Ok(()),
+    let left = match runner.is_on_plan() {
+        true => proceed(shared, &mut state, runner, &mut loads),
+        false => Ok(()),
     };
     drop(state);
     // A guard that the caller kept may have been in the way of a transfer.
-    runner.is_lost |= runner.next_pass == 0 || runner.program.repeat == Repeat::Once;
+    let is_over = runner.next.pass == 0 || runner.program.repeat == Repeat::Once;
+    if runner.is_on_plan() && is_over {
+        runner.course = Course::Lost;
+    }
     load_all(shared, left, loads, |_, _| ())
 }
 
 /// Leaves the plan. The rest of the pass is announced.
 fn diverge(state: &mut State, runner: &mut Runner, found: String) {
-    runner.divergence = Some(Divergence {
+    runner.course = Course::Diverged(Divergence {
         step: runner.step,
         expected: runner.expected(),
         found,
     });
-    runner.is_lost = true;
     for step in runner.program.steps.iter().skip(runner.step) {
         let uses = step.uses.iter();
         let list: Vec<_> = uses
@@ -263,13 +271,13 @@ fn proceed(
         runner.ended += 1;
     }
     while let Some(one) = runner.due() {
-        let at = (runner.ids[one.buffer], one.slots.first as usize);
+        let (id, first) = (runner.ids[one.buffer], one.slots.first as usize);
         let access = match one.kind {
             TransferKind::In => Access::Read,
             _ => Access::Write,
         };
         let is_placed =
-            one.kind == TransferKind::ReadInPlace || put(shared, state, (at, access), loads)?;
+            one.kind == TransferKind::ReadInPlace || put(shared, state, id, first, access, loads)?;
         if !is_placed {
             break;
         }
@@ -296,9 +304,9 @@ fn finish(shared: &Shared, state: &mut Guarded<'_>, runner: &Runner, one: &Trans
     if entry.is_away() || entry.stays() || is_changed {
         return Ok(());
     }
-    if entry.dirty && is_dead {
-        entry.dirty = false;
-        entry.gone = Some(runner.ended);
+    if entry.is_dirty() && is_dead {
+        let after_step = runner.ended;
+        entry.contents = Contents::Dropped { after_step };
     }
     evict(shared, state, id)
 }
@@ -306,7 +314,9 @@ fn finish(shared: &Shared, state: &mut Guarded<'_>, runner: &Runner, one: &Trans
 /// Makes the home as new as the arena, if the buffer is not in use. Another thread may change the state meanwhile.
 fn go_home(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
     match state.entries.get(id) {
-        Some(entry) if entry.in_file && entry.dirty && entry.pins == 0 => flush(shared, state, id),
+        Some(entry) if entry.in_file && entry.is_dirty() && entry.pins == 0 => {
+            flush(shared, state, id)
+        }
         _ => write_back(shared, state, id),
     }
 }
@@ -315,7 +325,9 @@ fn go_home(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
 fn put(
     shared: &Shared,
     state: &mut Guarded<'_>,
-    ((id, first), access): ((Id, usize), Access),
+    id: Id,
+    first: usize,
+    access: Access,
     loads: &mut Loads,
 ) -> Result<bool> {
     loop {
@@ -348,7 +360,7 @@ fn put(
             evict(shared, state, id)?;
         }
         make_room(shared, state, &slots)?;
-        loads.extend(bring_in(shared, state, (id, first), access)?);
+        loads.extend(bring_in(shared, state, id, first, access)?);
         return Ok(true);
     }
 }

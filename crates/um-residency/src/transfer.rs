@@ -6,7 +6,7 @@ use std::sync::Arc;
 use um_backend::cuda_um::DeviceBuffer;
 
 use crate::entries::Id;
-use crate::entry::{Entry, Memory, Residence};
+use crate::entry::{Contents, Entry, Memory, Residence};
 use crate::error::Result;
 use crate::home::SharedHome;
 use crate::place::{Urgency, choose};
@@ -19,14 +19,14 @@ pub(crate) fn write_back(shared: &Shared, state: &mut State, id: Id) -> Result<(
     let State {
         entries, counters, ..
     } = state;
-    let goes = |entry: &&mut Entry| entry.dirty && !entry.in_file && entry.pins == 0;
+    let goes = |entry: &&mut Entry| entry.is_dirty() && !entry.in_file && entry.pins == 0;
     let Some(entry) = entries.get_mut(id).filter(goes) else {
         return Ok(());
     };
     if let Residence::Here(Memory::Slots(memory)) = &entry.memory {
         let write = |stream: &_| entry.home.write().write_back(memory, stream);
         shared.outbound.enqueue(write)?;
-        entry.dirty = false;
+        entry.contents = Contents::Clean;
         counters.note(Change::Out, entry);
     }
     Ok(())
@@ -51,7 +51,7 @@ pub(crate) fn flush(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<
     if let Some(entry) = entries.get_mut(id) {
         entry.readers -= 1;
         if written.is_ok() {
-            entry.dirty = false;
+            entry.contents = Contents::Clean;
             counters.note(Change::Out, entry);
         }
     }
@@ -78,7 +78,7 @@ pub(crate) fn flush_one(
 /// Takes a buffer out of the arena, which no guard has and which needs no flush. The next buffer in its slots comes after its work.
 pub(crate) fn evict(shared: &Shared, state: &mut State, id: Id) -> Result<()> {
     write_back(shared, state, id)?;
-    debug_assert!(!state.entry(id).dirty, "contents are lost");
+    debug_assert!(!state.entry(id).is_dirty(), "contents are lost");
     drop(state.left(id));
     Ok(())
 }
@@ -103,34 +103,35 @@ pub(crate) struct Load {
 pub(crate) fn bring_in(
     shared: &Shared,
     state: &mut State,
-    (id, first): (Id, usize),
+    id: Id,
+    first: usize,
     access: Access,
 ) -> Result<Option<Load>> {
     let entry = state.entry(id);
     let mut memory = shared.memory.place::<u8>(first, entry.bytes)?;
     memory.set_name(Arc::clone(&entry.name));
     let needs_contents = access != Access::Write;
-    entry.blank = !needs_contents;
     if needs_contents && entry.in_file {
         let home = Arc::clone(&entry.home);
-        state.arrived(id, first, (Residence::Taken, Change::In));
+        state.arrived(id, first, Residence::Taken, Change::In);
         state.pin(id);
         return Ok(Some(Load { id, memory, home }));
     }
-    let change = match needs_contents {
-        true => {
-            let home = entry.home.read();
-            let inbound = &shared.inbound;
-            inbound.enqueue(|stream| home.bring_in(&mut memory, stream))?;
-            match home.is_nowhere() {
-                true => Change::Claim,
-                false => Change::In,
-            }
-        }
-        false => Change::Claim,
+    if !needs_contents {
+        let memory = Residence::Blank(Memory::Slots(Arc::new(memory)));
+        state.arrived(id, first, memory, Change::Claim);
+        return Ok(None);
+    }
+    let home = entry.home.read();
+    let inbound = &shared.inbound;
+    inbound.enqueue(|stream| home.bring_in(&mut memory, stream))?;
+    let change = match home.is_nowhere() {
+        true => Change::Claim,
+        false => Change::In,
     };
-    let memory = Memory::Slots(Arc::new(memory));
-    state.arrived(id, first, (Residence::Here(memory), change));
+    drop(home);
+    let memory = Residence::Here(Memory::Slots(Arc::new(memory)));
+    state.arrived(id, first, memory, change);
     Ok(None)
 }
 
@@ -164,7 +165,7 @@ pub(crate) fn look_ahead(shared: &Shared, state: &mut State) -> Result<()> {
             break;
         };
         make_room(shared, state, &(places[0]..places[0] + count))?;
-        bring_in(shared, state, (id, places[0]), access)?;
+        bring_in(shared, state, id, places[0], access)?;
     }
     Ok(())
 }

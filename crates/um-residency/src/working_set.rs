@@ -36,8 +36,8 @@ pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::
         true => steer::begin(shared, stream, list)?,
         false => InPlace::new(),
     };
-    let mut held = acquire(shared, (list, &in_place), "working_set")?;
-    if has_pass && let Err(error) = steer::granted(shared, stream, (list, &mut held)) {
+    let mut held = acquire(shared, list, &in_place, "working_set")?;
+    if has_pass && let Err(error) = steer::granted(shared, stream, list, &mut held) {
         Held::cancel(held);
         return Err(error);
     }

@@ -13,7 +13,7 @@ use um_backend::half::{bf16, f16};
 use um_backend::kernels::Reduce;
 use um_backend::sim::{CpuReference, LaunchContext, ReferenceError, register_module};
 use um_backend::{
-    Buffer, CudaDevice, Result, SharedRead, SharedWrite, Stream,
+    Buffer, BufferKind, CudaDevice, Result, SharedRead, SharedWrite, Stream,
     cuda_um::{
         Kernel, LaunchConfig, Module,
         buffer::InPlace,
@@ -32,15 +32,19 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub(super) fn load(device: &CudaDevice) -> Result<Self> {
+    /// `None` if the CPU computes: for memory of the host, and on devices for which there is no PTX.
+    pub(super) fn load(device: &CudaDevice, kind: BufferKind) -> Result<Option<Self>> {
+        if kind == BufferKind::Host || device.capabilities().compute_capability < (6, 0) {
+            return Ok(None);
+        }
         // SAFETY: each reference reads and writes the same elements as its kernel.
         unsafe { register_module(PTX, REFERENCES) };
         let module = Module::load(device, PTX)?;
         let kernel = |(name, _): &(&'static str, _)| Ok((*name, module.kernel(name)?));
-        Ok(Self {
+        Ok(Some(Self {
             by_name: REFERENCES.iter().map(kernel).collect::<Result<_>>()?,
             reduce: Reduce::load(device)?,
-        })
+        }))
     }
 
     /// `out = op(a, b)`

@@ -3,9 +3,7 @@
 use super::kernels::Kernels;
 use std::ops::Deref;
 use std::sync::Arc;
-use um_backend::{
-    Buffer, BufferKind, CudaBackend, DType, Element, ErasedBuffer, Result, SharedBuffer, Stream,
-};
+use um_backend::{BufferKind, CudaBackend, DType, Element, Result, SharedBuffer, Stream};
 
 // wrapper begins
 /// A device with its kernels and a stream, and the kind of memory of new tensors.
@@ -35,30 +33,16 @@ impl Place {
     /// # Errors
     /// The device refuses the kernels.
     pub fn new(backend: &CudaBackend, kind: BufferKind) -> Result<Self> {
-        let device = backend.device();
-        let has_kernels = device.capabilities().compute_capability >= (6, 0);
-        let computes = kind != BufferKind::Host && has_kernels;
-        let kernels = computes.then(|| Kernels::load(device)).transpose()?;
         Ok(Self {
             backend: backend.clone(),
             kind,
-            stream: device.stream().clone(),
-            kernels: kernels.map(Arc::new),
+            stream: backend.device().stream().clone(),
+            kernels: Kernels::load(backend.device(), kind)?.map(Arc::new),
         })
     }
 }
 
 impl Tensor {
-    /// The elements of a buffer, row by row.
-    pub(super) fn new(place: &Place, buffer: ErasedBuffer, shape: &[usize]) -> Self {
-        Self {
-            place: place.clone(),
-            storage: SharedBuffer::new(buffer),
-            shape: shape.to_vec(),
-            strides: super::layout::row_by_row(shape),
-        }
-    }
-
     /// A tensor of zeros.
     ///
     /// # Errors
@@ -66,7 +50,12 @@ impl Tensor {
     pub fn zeros(place: &Place, dtype: DType, shape: &[usize]) -> Result<Self> {
         let len = shape.iter().product();
         let buffer = place.backend.create_erased(place.kind, dtype, len)?;
-        Ok(Self::new(place, buffer, shape))
+        Ok(Self {
+            place: place.clone(),
+            storage: SharedBuffer::new(buffer),
+            shape: shape.to_vec(),
+            strides: super::layout::row_by_row(shape),
+        })
     }
 
     /// A tensor with these elements, row by row.
@@ -74,10 +63,9 @@ impl Tensor {
     /// # Errors
     /// The shape has another number of elements, or there is no memory.
     pub fn from_slice<T: Element>(place: &Place, elements: &[T], shape: &[usize]) -> Result<Self> {
-        let len = shape.iter().product();
-        let mut buffer = place.backend.create_erased(place.kind, T::DTYPE, len)?;
-        buffer.typed_mut::<T>()?.copy_from_host(elements)?;
-        Ok(Self::new(place, buffer, shape))
+        let tensor = Self::zeros(place, T::DTYPE, shape)?;
+        tensor.storage.copy_from_host(elements)?;
+        Ok(tensor)
     }
 
     /// The elements, row by row: the memory itself if the host can access it.

@@ -5,7 +5,6 @@ use crate::buffer::any::allocate_in;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::Label;
-use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -38,6 +37,7 @@ pub struct DeviceBuffer<T> {
 }
 
 buffer_methods!([] DeviceBuffer);
+zeroed_like!(DeviceBuffer, Device);
 
 impl<T: DeviceCopy> DeviceBuffer<T> {
     /// Allocates `len` zeros.
@@ -99,28 +99,6 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
         let mut buffer = Self::allocate_in(resource, len)?;
         buffer.fill_on(T::zeroed(), &resource.device().default_stream()?)?;
         Ok(buffer)
-    }
-
-    /// Allocates `len` zeros in the same kind of memory, from the same resource: the pool, the limit, the options of the allocation. A buffer of
-    /// the caller's memory or of another library's, and one without elements, gives default memory of the kind.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`zeroed_in`](Self::zeroed_in).
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`zeroed_in`](Self::zeroed_in).
-    #[track_caller]
-    pub fn zeroed_like(&self, len: usize) -> Result<Self> {
-        let kind = MemoryKind::Device;
-        Self::zeroed_in(
-            &Again {
-                of: &self.raw,
-                kind,
-            },
-            len,
-        )
     }
 
     /// Allocates a copy of a host slice in device memory of a resource. The slice may be reused when this returns; later uses of the buffer

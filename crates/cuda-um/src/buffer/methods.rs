@@ -112,6 +112,32 @@ macro_rules! buffer_methods {
     };
 }
 
+/// `zeroed_like!(DeviceBuffer, Device)`, for buffers with one kind of memory.
+macro_rules! zeroed_like {
+    ($buffer:ident, $kind:ident) => {
+        impl<T: $crate::DeviceCopy> $buffer<T> {
+            /// Allocates `len` zeros in the same kind of memory, from the same resource: the pool, the limit, the options of the allocation. A buffer of
+            /// the caller's memory or of another library's, and one without elements, gives default memory of the kind.
+            ///
+            /// # Ordering
+            ///
+            /// The same as for [`zeroed_in`](Self::zeroed_in).
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`zeroed_in`](Self::zeroed_in).
+            #[track_caller]
+            pub fn zeroed_like(&self, len: usize) -> $crate::Result<Self> {
+                let resource = $crate::resource::again::Again {
+                    of: &self.raw,
+                    kind: $crate::MemoryKind::$kind,
+                };
+                Self::zeroed_in(&resource, len)
+            }
+        }
+    };
+}
+
 /// Methods of buffers and views that read: `read_methods!(['a] View)`. They need `as_view`.
 macro_rules! read_methods {
     ([$($life:lifetime)?] $memory:ident) => {

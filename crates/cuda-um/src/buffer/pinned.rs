@@ -11,7 +11,6 @@ use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::label::Label;
 use crate::process_end::Calls;
-use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -42,6 +41,7 @@ pub struct PinnedBuffer<T> {
 }
 
 buffer_methods!([] PinnedBuffer);
+zeroed_like!(PinnedBuffer, Pinned);
 host_methods!([] PinnedBuffer);
 
 impl<T: DeviceCopy> PinnedBuffer<T> {
@@ -102,28 +102,6 @@ impl<T: DeviceCopy> PinnedBuffer<T> {
         let mut buffer = Self::allocate_in(resource, len)?;
         buffer.zero_on_host()?;
         Ok(buffer)
-    }
-
-    /// Allocates `len` zeros in the same kind of memory, from the same resource: the pool, the limit, the options of the allocation. A buffer of
-    /// the caller's memory or of another library's, and one without elements, gives default memory of the kind.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`zeroed_in`](Self::zeroed_in).
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`zeroed_in`](Self::zeroed_in).
-    #[track_caller]
-    pub fn zeroed_like(&self, len: usize) -> Result<Self> {
-        let kind = MemoryKind::Pinned;
-        Self::zeroed_in(
-            &Again {
-                of: &self.raw,
-                kind,
-            },
-            len,
-        )
     }
 
     /// Allocates a copy of a slice in pinned memory of a resource.

@@ -1,11 +1,20 @@
 //! The decision for the memory of a unified buffer.
 
 use crate::buffer::transfer::{Direction, Transfers};
+use crate::buffer::view::View;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::resource::placement::{AccessPattern, Chosen, Placement, Why};
+use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement, Why};
 use cuda_um_cost::at_rate;
 use std::time::Duration;
+
+impl<T> View<'_, T> {
+    /// Returns the kind of memory that a unified buffer has, and the reason; `None` for other buffers.
+    pub fn placement(&self) -> Option<Placed> {
+        let chosen = self.raw.chosen()?;
+        Some(chosen.in_words(self.device()))
+    }
+}
 
 impl Chosen {
     /// Decides for a buffer of `bytes` bytes.

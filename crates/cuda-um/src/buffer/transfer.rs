@@ -20,7 +20,6 @@ mod ring;
 mod staged;
 mod staging_memory;
 mod streaming;
-mod through_piece;
 mod transfers;
 mod workers;
 #[cfg(all(test, not(cuda_um_loom)))]
@@ -28,9 +27,9 @@ mod workers_tests;
 
 pub(crate) use crate::buffer::transfer::on_host::copy_on_host;
 pub use crate::buffer::transfer::options::TransferOptions;
+pub(crate) use crate::buffer::transfer::piece::through_piece;
 pub(crate) use crate::buffer::transfer::request::{Direction, Host, Staged};
 pub(crate) use crate::buffer::transfer::staged::copy;
-pub(crate) use crate::buffer::transfer::through_piece::through_piece;
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
 use crate::context::device::{Device, DeviceState};

@@ -238,7 +238,8 @@ impl Device {
 
 impl DeviceState {
     pub(crate) fn open(
-        (api, reclaim): (&Arc<Api>, &Arc<Slot>),
+        api: &Arc<Api>,
+        reclaim: &Arc<Slot>,
         ordinal: u32,
         driver: Arc<DriverState>,
         is_gated: bool,

@@ -143,7 +143,8 @@ impl Runtime {
                 let Inner { api, reclaim, .. } = &*self.inner;
                 let driver = Arc::clone(&devices.driver);
                 let open = Arc::new(DeviceState::open(
-                    (api, reclaim),
+                    api,
+                    reclaim,
                     ordinal,
                     driver,
                     devices.gated,

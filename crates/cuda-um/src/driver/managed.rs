@@ -65,7 +65,8 @@ impl Api {
     /// work is complete.
     pub(crate) unsafe fn prefetch_batch(
         &self,
-        (ordinal, discards): (u32, bool),
+        ordinal: u32,
+        discards: bool,
         ranges: &[Range<*mut u8>],
         location: Location,
         stream: sys::cudaStream_t,

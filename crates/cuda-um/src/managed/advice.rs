@@ -60,7 +60,7 @@ impl<T> View<'_, T> {
         }
         if !raw.is_managed() && raw.bytes() > 0 {
             return Err(Error::NotSupported {
-                what: format!("{advice:?} for buffer {}", raw.id()),
+                what: format!("{advice:?} for {}", raw.title()),
                 needs: "managed memory".to_owned(),
                 have: self.kind_in_words(),
             });

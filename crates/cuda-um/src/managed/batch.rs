@@ -228,7 +228,7 @@ impl<'a> PrefetchBatch<'a> {
             if one_call {
                 // SAFETY: as below, for each range.
                 return unsafe {
-                    api.prefetch_batch((ordinal, false), &ranges, location, raw_stream)
+                    api.prefetch_batch(ordinal, false, &ranges, location, raw_stream)
                 };
             }
             ranges.iter().try_for_each(|range| {

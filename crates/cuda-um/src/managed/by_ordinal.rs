@@ -4,6 +4,7 @@
 use crate::DeviceCopy;
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::device::Device;
+use crate::context::runtime::Runtime;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::element::ElementType;
@@ -55,15 +56,11 @@ impl MemoryAdvice {
 /// The location that an optional ordinal means: a device, or `default` if there is none.
 #[doc(hidden)]
 pub fn location(own: &Device, device: Option<usize>, default: Location) -> Result<Location> {
-    let Some(ordinal) = device else {
-        return Ok(default);
-    };
-    // Also for advice that does not use its location.
-    let count = own.runtime().device_count()?;
-    let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
-    within
-        .map(Location::Device)
-        .ok_or(Error::NoSuchDevice { ordinal, count })
+    match device {
+        // Also for advice that does not use its location.
+        Some(ordinal) => own.runtime().checked_ordinal(ordinal).map(Location::Device),
+        None => Ok(default),
+    }
 }
 
 /// The outcome of a hint for memory that CUDA does not manage.
@@ -73,6 +70,16 @@ pub fn not_managed(what: &str, have: &str) -> HintOutcome {
         what: what.to_owned(),
         needs: "managed memory".to_owned(),
         have: have.to_owned(),
+    }
+}
+
+impl Runtime {
+    /// The ordinal of a device that exists. Not part of the public interface: um-backend uses it.
+    #[doc(hidden)]
+    pub fn checked_ordinal(&self, ordinal: usize) -> Result<u32> {
+        let count = self.device_count()?;
+        let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
+        within.ok_or(Error::NoSuchDevice { ordinal, count })
     }
 }
 

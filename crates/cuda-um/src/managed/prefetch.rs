@@ -286,7 +286,7 @@ fn discard_part(
     let (api, ordinal) = (raw.device().api(), stream.inner().ordinal());
     // SAFETY: as for `prefetch_part`. No other work uses the range meanwhile, because this is tracked as a write, and its pages have no
     // bytes of other buffers.
-    unsafe { api.prefetch_batch((ordinal, true), &[whole], to, stream.as_raw()) }
+    unsafe { api.prefetch_batch(ordinal, true, &[whole], to, stream.as_raw()) }
 }
 
 /// Returns the addresses of the parts of a range that the residency cache does not have at the location; none for memory that does not
@@ -329,7 +329,7 @@ pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
         return Ok(());
     }
     Err(Error::NotSupported {
-        what: format!("a prefetch of buffer {}", view.buffer_id()),
+        what: format!("a prefetch of {}", view.raw.title()),
         needs: "managed memory".to_owned(),
         have: view.kind_in_words(),
     })

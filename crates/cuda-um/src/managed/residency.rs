@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -63,12 +64,26 @@ impl<T> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// The errors of `cudaMemGetLocationInfo`.
+    pub fn residency(&self) -> Result<Vec<Residency>> {
+        self.as_view().residency()
+    }
+}
+
+impl<T> View<'_, T> {
+    /// Returns the known locations of the pages of the part, in order: see [`UnifiedBuffer::residency`]. Memory that does not migrate has one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `cudaMemGetLocationInfo`.
     #[doc(alias = "cudaMemGetLocationInfo")]
     pub fn residency(&self) -> Result<Vec<Residency>> {
         fork::check("residency")?;
         if !self.raw.is_managed() {
             let all = 0..self.size_bytes();
-            let location = Some(Location::Host);
+            let location = Some(match self.raw.is_device_memory() {
+                true => self.device().into(),
+                false => Location::Host,
+            });
             let part = Residency {
                 bytes: all.clone(),
                 location,
@@ -113,15 +128,13 @@ impl<T> UnifiedBuffer<T> {
                 }),
             }
         }
-        Ok(parts)
-    }
-
-    /// Clears the residency cache of the buffer, so that the next prefetch calls the driver. Call it after other code used the buffer by
-    /// its address. Does nothing in a child made by `fork`, which cannot prefetch.
-    pub fn forget_residency(&self) {
-        if self.raw.is_managed() && !fork::is_inherited() {
-            self.raw.cache.touched(By::Unknown);
+        let part = self.bytes();
+        let clip = |at: usize| at.clamp(part.start, part.end) - part.start;
+        for one in &mut parts {
+            one.bytes = clip(one.bytes.start)..clip(one.bytes.end);
         }
+        parts.retain(|one| !one.bytes.is_empty());
+        Ok(parts)
     }
 
     /// Asks the driver for the location of each block.
@@ -135,6 +148,16 @@ impl<T> UnifiedBuffer<T> {
             places.push(location.and_then(Place::of));
         }
         Ok(places)
+    }
+}
+
+impl<T> UnifiedBuffer<T> {
+    /// Clears the residency cache of the buffer, so that the next prefetch calls the driver. Call it after other code used the buffer by
+    /// its address. Does nothing in a child made by `fork`, which cannot prefetch.
+    pub fn forget_residency(&self) {
+        if self.raw.is_managed() && !fork::is_inherited() {
+            self.raw.cache.touched(By::Unknown);
+        }
     }
 
     /// Returns CUDA's attributes of the whole buffer.
@@ -168,7 +191,7 @@ impl<T> UnifiedBuffer<T> {
         let range = range::check(range, self.len())?;
         if !self.raw.is_managed() && !self.is_empty() {
             return Err(Error::NotSupported {
-                what: format!("range attributes of buffer {}", self.id()),
+                what: format!("range attributes of {}", self.raw.title()),
                 needs: "managed memory".to_owned(),
                 have: self.placement().to_string(),
             });

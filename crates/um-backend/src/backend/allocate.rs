@@ -1,7 +1,8 @@
 //! The functions that allocate buffers.
 
 use cuda_um::{
-    AccessPattern, DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
+    AccessPattern, DeviceBuffer, MemoryKind, PinnedBuffer, RegisteredBuffer, UnifiedBuffer,
+    UnifiedOptions,
 };
 
 use super::{BufferKind, CudaBackend};
@@ -50,7 +51,7 @@ impl CudaBackend {
         len: usize,
         pattern: AccessPattern,
     ) -> Result<UnifiedBuffer<T>> {
-        match (&self.pools.unified, pattern) {
+        match (self.pools.of(MemoryKind::Managed), pattern) {
             (Some(pool), AccessPattern::General) => UnifiedBuffer::zeroed_in(pool, len),
             _ => UnifiedBuffer::zeroed_with(&self.device, len, self.unified_options(pattern)),
         }
@@ -68,7 +69,7 @@ impl CudaBackend {
     #[doc(alias = "cudaMalloc")]
     #[track_caller]
     pub fn create_cuda<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T>> {
-        match &self.pools.device {
+        match self.pools.of(MemoryKind::Device) {
             Some(pool) => DeviceBuffer::zeroed_in(pool, len),
             None => DeviceBuffer::zeroed(&self.device, len),
         }
@@ -81,7 +82,7 @@ impl CudaBackend {
     #[doc(alias = "cudaHostAlloc")]
     #[track_caller]
     pub fn create_pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        match &self.pools.pinned {
+        match self.pools.of(MemoryKind::Pinned) {
             Some(pool) => PinnedBuffer::zeroed_in(pool, len),
             None => PinnedBuffer::zeroed(&self.device, len),
         }
@@ -177,7 +178,7 @@ impl CudaBackend {
     ) -> Result<Box<dyn Buffer<T>>> {
         Ok(match kind {
             BufferKind::Unified => {
-                let memory = match &self.pools.unified {
+                let memory = match self.pools.of(MemoryKind::Managed) {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
                     None => {
                         let options = self.unified_options(AccessPattern::General);
@@ -188,7 +189,7 @@ impl CudaBackend {
                 Box::new(unsafe { memory.assume_init() })
             }
             BufferKind::Cuda => {
-                let memory = match &self.pools.device {
+                let memory = match self.pools.of(MemoryKind::Device) {
                     Some(pool) => DeviceBuffer::uninit_in(pool, len)?,
                     None => DeviceBuffer::uninit(&self.device, len)?,
                 };

@@ -1,6 +1,6 @@
 //! The functions that allocate erased buffers.
 
-use cuda_um::Error;
+use cuda_um::{AccessPattern, Error};
 
 use super::{BufferKind, CudaBackend};
 use crate::dtype::DType;
@@ -27,6 +27,22 @@ impl CudaBackend {
             other => self.create(other, len)?,
         };
         Ok(ErasedBuffer::of(bytes, dtype))
+    }
+
+    /// Allocates a buffer of `len` zeros in unified memory for an access pattern: see [`allocate_unified_for`](Self::allocate_unified_for).
+    /// [`ErasedBuffer::placement`] tells which memory it is.
+    ///
+    /// # Errors
+    /// As for [`create_erased`](Self::create_erased).
+    #[track_caller]
+    pub fn create_erased_for(
+        &self,
+        pattern: AccessPattern,
+        dtype: DType,
+        len: usize,
+    ) -> Result<ErasedBuffer> {
+        let bytes = self.allocate_unified_for::<u8>(size_bytes(dtype, len)?, pattern)?;
+        Ok(ErasedBuffer::of(Box::new(bytes), dtype))
     }
 
     /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: see [`create_uninit`](Self::create_uninit).

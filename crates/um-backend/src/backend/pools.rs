@@ -1,6 +1,6 @@
 //! The pools of a backend.
 
-use cuda_um::{MemoryKind, Oversubscription, Pool, PoolOptions, resource::PoolStats};
+use cuda_um::{MemoryKind, Oversubscription, Pool, PoolOptions, resource::MemoryResource};
 
 use crate::config::CudaBackendConfig;
 use crate::device::CudaDevice;
@@ -8,11 +8,7 @@ use crate::error::Result;
 
 /// A pool for each kind of memory for which the configuration has options.
 #[derive(Debug, Clone)]
-pub(super) struct Pools {
-    pub(super) unified: Option<Pool>,
-    pub(super) device: Option<Pool>,
-    pub(super) pinned: Option<Pool>,
-}
+pub(super) struct Pools(Vec<Pool>);
 
 impl Pools {
     pub(super) fn new(device: &CudaDevice, config: &CudaBackendConfig) -> Result<Self> {
@@ -23,33 +19,22 @@ impl Pools {
             Oversubscription::Refused => options,
         };
         let unified = config.unified_pool.filter(|_| has_managed).map(allowed);
-        Ok(Self {
-            unified: unified
-                .map(|options| Pool::new(device, MemoryKind::Managed, options))
-                .transpose()?,
-            device: config
-                .device_pool
-                .map(|options| Pool::new(device, MemoryKind::Device, options))
-                .transpose()?,
-            pinned: config
-                .pinned_pool
-                .map(|options| Pool::new(device, MemoryKind::Pinned, options))
-                .transpose()?,
-        })
+        let wanted = [
+            (MemoryKind::Managed, unified),
+            (MemoryKind::Device, config.device_pool),
+            (MemoryKind::Pinned, config.pinned_pool),
+        ];
+        let pools = wanted
+            .into_iter()
+            .filter_map(|(kind, options)| Some(Pool::new(device, kind, options?)));
+        Ok(Self(pools.collect::<Result<_>>()?))
     }
 
-    pub(super) fn stats(&self, kind: MemoryKind) -> Option<PoolStats> {
-        match kind {
-            MemoryKind::Managed => self.unified.as_ref().map(Pool::stats),
-            MemoryKind::Device => self.device.as_ref().map(Pool::stats),
-            MemoryKind::Pinned => self.pinned.as_ref().map(Pool::stats),
-            _ => None,
-        }
+    pub(super) fn of(&self, kind: MemoryKind) -> Option<&Pool> {
+        self.0.iter().find(|pool| pool.kind() == kind)
     }
 
     pub(super) fn trim(&self) -> usize {
-        self.unified.as_ref().map_or(0, Pool::trim)
-            + self.device.as_ref().map_or(0, Pool::trim)
-            + self.pinned.as_ref().map_or(0, Pool::trim)
+        self.0.iter().map(Pool::trim).sum()
     }
 }

@@ -1,5 +1,7 @@
 //! Comparison of a `DType` with an element type.
 
+use std::fmt;
+
 use cuda_um::buffer::ElementType;
 
 use super::{DType, Element, dtype_of};
@@ -11,7 +13,7 @@ impl DType {
     /// # Errors
     /// [`CudaError::DTypeMismatch`] if it is not.
     pub fn check<T: Element>(self) -> Result<()> {
-        check_same(self, dtype_of::<T>())
+        check_same("the element type", self, dtype_of::<T>())
     }
 }
 
@@ -22,10 +24,11 @@ impl<T: Element> ElementType<T> for DType {
 }
 
 /// Refuses a type that is not the one of the elements.
-pub(crate) fn check_same(requested: DType, element: DType) -> Result<()> {
+pub(crate) fn check_same(what: impl fmt::Display, requested: DType, element: DType) -> Result<()> {
     match requested == element {
         true => Ok(()),
         false => Err(CudaError::DTypeMismatch {
+            what: what.to_string(),
             requested: requested.to_string(),
             element: element.to_string(),
         }),

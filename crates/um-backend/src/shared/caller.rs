@@ -28,7 +28,9 @@ pub(super) enum Holder {
         data: usize,
         vtable: usize,
     },
-    /// It may be anywhere: a part that left its thread, or a task whose waker has no data.
+    /// A part that left its thread, and may be anywhere.
+    Moved,
+    /// A task whose waker has no data. It may be anywhere.
     Unknown,
 }
 
@@ -77,7 +79,7 @@ impl Caller {
 
     /// Whether it asks for a guard of the same thread or task as another request. Requests of unknown tasks are of different ones.
     pub(super) fn is_of(self, holder: Holder) -> bool {
-        self.holder == holder && holder != Holder::Unknown
+        self.holder == holder && !matches!(holder, Holder::Moved | Holder::Unknown)
     }
 
     /// Whether a guard is of its thread or task.
@@ -93,11 +95,16 @@ impl Caller {
             (Holder::Thread(self.thread).count(holders), "of this thread"),
             (self.holder.count(holders), "of this task"),
         ];
-        let is_unknown = |holder: &&Holder| !matches!(holder, Holder::Thread(_));
-        let sent = holders.iter().filter(is_unknown).count();
+        let is_sent = |holder: &&Holder| !matches!(holder, Holder::Thread(_));
+        let sent = holders.iter().filter(is_sent).count();
+        let moved = Holder::Moved.count(holders);
         let (count, whose) = match own {
             [thread, _] if thread.0 > 0 => thread,
             [_, task] if task.0 > 0 && self.holder != Holder::Unknown => task,
+            _ if moved > 0 && self.blocks() => (
+                moved,
+                "that `into_erased` took from its thread, so that this thread may have it",
+            ),
             _ if sent > 0 && self.blocks() => {
                 (sent, "of a task, which this thread may have to run")
             }

@@ -377,7 +377,7 @@ impl Held {
         if matches!(self.holder, Holder::Thread(_)) && !self.storage.origin.is_inherited() {
             let mut state = self.storage.state.lock();
             state.end(self.holder);
-            self.holder = Holder::Unknown;
+            self.holder = Holder::Moved;
             state.begin(self.access, self.holder);
             drop(state);
             self.storage.tell(Vec::new());

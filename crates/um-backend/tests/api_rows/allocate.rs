@@ -42,7 +42,9 @@ fn allocate() {
         ];
         for mismatch in mismatches {
             match mismatch {
-                Some(CudaError::DTypeMismatch { requested, element }) => {
+                Some(CudaError::DTypeMismatch {
+                    requested, element, ..
+                }) => {
                     assert_eq!((requested, element), ("f64".to_owned(), "f32".to_owned()));
                 }
                 other => panic!("{other:?}"),

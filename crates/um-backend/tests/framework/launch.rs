@@ -53,9 +53,9 @@ fn launchers_take_the_buffers_and_their_errors_convert() {
                 .unwrap_err()
                 .into();
             assert!(
-                error
-                    .to_string()
-                    .contains("dtype f32 was requested, but the element type is i32"),
+                error.to_string().contains(
+                    "dtype f32 was requested, but the element type of `input` of scale is i32"
+                ),
                 "{error}"
             );
             output.to_vec()

@@ -163,7 +163,8 @@ fn a_thread_does_not_wait_for_a_guard_that_may_be_its_own() {
             };
             scope.spawn(asks).join().unwrap()
         });
-        assert_eq!(asked, format!("a read guard of {task}"));
+        let moved = "that `into_erased` took from its thread, so that this thread may have it";
+        assert_eq!(asked, format!("a read guard {moved}"));
         all.write().unwrap();
     });
 }
@@ -191,7 +192,15 @@ fn a_thread_that_waits_gets_an_error_when_a_task_has_the_storage() {
                     }
                     false => Some(guard.into_erased()),
                 };
-                assert!(waits.join().unwrap().starts_with("a write guard of a task"));
+                let whose = match is_served {
+                    true => "of a task",
+                    false => "that `into_erased` took from its thread",
+                };
+                let refusal = waits.join().unwrap();
+                assert!(
+                    refusal.starts_with(&format!("a write guard {whose}")),
+                    "{refusal}"
+                );
                 drop(part);
             });
             drop(write);

@@ -2,7 +2,7 @@
 
 use um_backend::sim::Gpu;
 use um_backend::{
-    Advice, Buffer, HintOutcome, Location, UnifiedBuffer,
+    Advice, Buffer, DType, HintOutcome, Location, UnifiedBuffer,
     cuda_um::{AccessPattern, Error, Placement, UnifiedOptions},
     memory::BufferMemory,
 };
@@ -30,6 +30,11 @@ fn a_small_result_is_mapped() {
                 HintOutcome::NotApplied { have, .. } => assert_eq!(have, placed.to_string()),
                 HintOutcome::Applied => panic!("applied to mapped memory"),
             }
+            let pattern = AccessPattern::ReadBack;
+            let erased = backend
+                .create_erased_for(pattern, DType::F32, 1000)
+                .unwrap();
+            assert_eq!(erased.placement().as_ref(), Some(&placed));
             let clone = scores.clone_empty(1000).unwrap();
             let clone = clone.as_any().downcast_ref::<UnifiedBuffer<f32>>().unwrap();
             assert_eq!(clone.placement(), placed);

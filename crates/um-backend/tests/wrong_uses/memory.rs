@@ -36,7 +36,9 @@ fn memory() {
         "a host guard of a view of device memory" => |w| w.on_device().memory().device_view()?.host().map(drop);
         "advice for mapped memory, with `require()`" => |w| {
             let mapped = UnifiedOptions::default().placement(Placement::Mapped);
-            UnifiedBuffer::<f32>::zeroed_with(w.backend.device(), 10, mapped)?.advise(Advice::SetReadMostly)?.require()
+            let mut scores = UnifiedBuffer::<f32>::zeroed_with(w.backend.device(), 10, mapped)?;
+            scores.set_name("scores");
+            scores.advise(Advice::SetReadMostly)?.require()
         };
         "device memory as `UnifiedBuffer::from_foreign`" => |w| {
             let theirs = w.on_device();
@@ -66,7 +68,11 @@ fn memory() {
             let buffer = cuda_um::UnifiedBuffer::<f32>::zeroed(w.backend.device(), 10)?;
             buffer.into_raw(w.backend.device().stream()).map_err(|(_, error)| error)
         };
-        "a prefetch of a view of device memory, with `require()`" => |w| w.on_device().memory().device_view()?.prefetch(um_backend::Location::Host)?.require();
+        "a prefetch of a view of device memory, with `require()`" => |w| {
+            let mut scores = w.on_device();
+            scores.set_name("scores");
+            scores.memory().device_view()?.prefetch(um_backend::Location::Host)?.require()
+        };
     };
     check("Memory", &rows);
 }

@@ -141,11 +141,12 @@ impl CosineTopK {
         scores: impl WriteArg<f32>,
         indices: impl WriteArg<u32>,
     ) -> Result<()> {
+        let of = |parameter| move |error: cuda_um::Error| error.of_argument(NAME, parameter);
         let buffers = Buffers {
-            queries: queries.into_view()?,
-            targets: targets.into_view()?,
-            scores: scores.into_view_mut()?,
-            indices: indices.into_view_mut()?,
+            queries: queries.into_view().map_err(of("queries"))?,
+            targets: targets.into_view().map_err(of("targets"))?,
+            scores: scores.into_view_mut().map_err(of("scores"))?,
+            indices: indices.into_view_mut().map_err(of("indices"))?,
         };
         self.launch_as(stream, shape, Metric::Cosine, buffers)
     }

@@ -3,12 +3,19 @@
 //! A copy takes a free piece of its thread, or makes one. So copies of different threads neither wait for each other nor share a lock, and
 //! a copy calls CUDA once. No event is recorded: the number of the work on the stream says when the memory is free again. A copy to the host
 //! makes the stream write a flag in the piece, if the driver can: the host sees it earlier than the end of a wait for the stream.
-#![allow(unsafe_code, reason = "polls a flag in pinned memory")]
+#![allow(
+    unsafe_code,
+    reason = "copies by address, and polls a flag in pinned memory"
+)]
 
 use crate::buffer::transfer::options::TransferOptions;
+use crate::buffer::transfer::request::{Direction, Host, Staged};
 use crate::buffer::transfer::staging_memory::StagingMemory;
+use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
-use crate::context::stream::StreamInner;
+use crate::context::enqueue::enqueue;
+use crate::context::stream::{Stream, StreamInner};
+use crate::context::tracked::Part;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
 use crate::resource::pool::shard;
@@ -51,7 +58,7 @@ struct Piece {
 }
 
 /// Holds a piece for one copy until it is dropped.
-pub(super) struct PieceTurn<'a> {
+struct PieceTurn<'a> {
     pieces: &'a Pieces,
     list: &'a List,
     stream: &'a StreamInner,
@@ -60,6 +67,56 @@ pub(super) struct PieceTurn<'a> {
     generation: u64,
     /// True if a copy may have been enqueued, and `until` does not cover it.
     is_open: bool,
+}
+
+/// Copies on the stream, as a use of `part`. Returns `None`, and does nothing, if the copy is large, or a closure produces the
+/// bytes. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
+///
+/// # Safety
+///
+/// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. `part` is the device's side.
+pub(crate) unsafe fn through_piece(
+    stream: &Stream,
+    part: &Part<'_>,
+    copy: Staged<'_>,
+) -> Option<Result<()>> {
+    let Host::Memory(host) = copy.host else {
+        return None;
+    };
+    let (inner, state) = (stream.inner(), stream.inner().device());
+    let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
+    let enqueue_copy = |to: *mut u8, from: *const u8| {
+        enqueue(stream, std::slice::from_ref(part), || {
+            let (ordinal, raw) = (inner.ordinal(), inner.raw());
+            // SAFETY: the caller's promise for the device's side; the piece keeps its space until the copy is done.
+            unsafe {
+                inner
+                    .api()
+                    .memcpy_async(ordinal, to, from, copy.bytes, copy.kind, raw)
+            }
+        })
+    };
+    let mut run = || {
+        let space = turn.space(copy.bytes)?;
+        match copy.direction {
+            Direction::ToDevice => {
+                // SAFETY: the caller's promise; no copy uses the space.
+                unsafe { space.copy_from_nonoverlapping(host, copy.bytes) };
+                let enqueued = enqueue_copy(copy.device, space);
+                turn.enqueued();
+                enqueued
+            }
+            Direction::ToHost => {
+                let enqueued = enqueue_copy(space, copy.device);
+                turn.enqueued();
+                enqueued.and_then(|()| turn.wait())?;
+                // SAFETY: the caller's promise; the copy to the space is done.
+                unsafe { host.copy_from_nonoverlapping(space, copy.bytes) };
+                Ok(())
+            }
+        }
+    };
+    Some(run())
 }
 
 impl Pieces {
@@ -80,7 +137,7 @@ impl Pieces {
 
     /// Takes a piece for a copy of `bytes` on the stream. Returns `None` if the copy is too large or is not staged, or if there is no pinned
     /// memory.
-    pub(super) fn take<'a>(
+    fn take<'a>(
         &'a self,
         device: &DeviceState,
         stream: &'a StreamInner,
@@ -110,7 +167,7 @@ impl Pieces {
 impl PieceTurn<'_> {
     /// Returns space for `bytes`, which no copy uses: at the start of the piece if its copies are done, otherwise behind the space that they
     /// use. A full piece waits for its copies.
-    pub(super) fn space(&mut self, bytes: usize) -> Result<*mut u8> {
+    fn space(&mut self, bytes: usize) -> Result<*mut u8> {
         let piece = self.piece.as_mut().expect("it is there until the drop");
         if self.stream.is_known_done(piece.until) {
             // The start of the piece may still be in the CPU's cache.
@@ -126,7 +183,7 @@ impl PieceTurn<'_> {
     }
 
     /// Waits for the copy, after [`enqueued`](Self::enqueued).
-    pub(super) fn wait(&mut self) -> Result<()> {
+    fn wait(&mut self) -> Result<()> {
         let covers = self.stream.submitted();
         let has_arrived = self.has_seen_flag();
         let piece = self.piece.as_mut().expect("it is there until the drop");
@@ -172,7 +229,7 @@ impl PieceTurn<'_> {
     }
 
     /// Keeps the space until the copy is done, which has been enqueued and numbered.
-    pub(super) fn enqueued(&mut self) {
+    fn enqueued(&mut self) {
         let piece = self.piece.as_mut().expect("it is there until the drop");
         piece.until = self.stream.submitted();
         self.is_open = false;

@@ -163,7 +163,8 @@ impl Shared {
         }
         let needed = self.classes.run(class).bytes.next_multiple_of(CHUNK);
         self.grow(
-            (self.options.slab_bytes, needed),
+            self.options.slab_bytes,
+            needed,
             || self.split(shard, class),
             |slab| {
                 self.heap.lock().add(slab);
@@ -207,7 +208,8 @@ impl Shared {
         let (size, block) = match free {
             Some(found) => found,
             None => self.grow(
-                (size, size),
+                size,
+                size,
                 || self.heap.lock().take_dedicated(size),
                 |slab| Some((slab.bytes(), self.heap.lock().add_dedicated(slab))),
             )?,
@@ -224,7 +226,8 @@ impl Shared {
     /// `add`. The slab has `wanted` bytes or, if there is no headroom for them, fewer.
     fn grow<R>(
         &self,
-        (wanted, needed): (usize, usize),
+        wanted: usize,
+        needed: usize,
         find: impl Fn() -> Option<R>,
         add: impl Fn(Allocation) -> Option<R>,
     ) -> Result<R> {
