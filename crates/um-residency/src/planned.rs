@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cuda_um_plan::{Plan, PlanError, Program};
 use um_backend::cuda_um::{Event, Stream};
@@ -220,17 +219,6 @@ impl Planned {
             passes: passes.collect::<Result<_>>()?,
             changes: self.changes.clone(),
         })
-    }
-
-    /// The device's time of the last pass. Waits for its work.
-    ///
-    /// # Errors
-    /// Errors of CUDA, also of earlier work.
-    pub fn last_time(&self) -> Result<Option<Duration>> {
-        match self.timed.back() {
-            Some(last) => Ok(Some(last.end.elapsed_since(&last.begin)?)),
-            None => Ok(self.passes.last().map(|pass| pass.time)),
-        }
     }
 }
 

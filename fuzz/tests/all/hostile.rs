@@ -1,6 +1,7 @@
 //! Inputs of about 1 MB that are built to need much time or memory: each target must process them within limits.
 
 mod files;
+mod records;
 mod replays;
 mod traces;
 

@@ -1,11 +1,12 @@
 //! Buffers in use: dropped, closed, used on several streams and threads.
 
+mod streams;
+
 use cuda_um::{DeviceBuffer, ErrorKind, Event, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, ReferenceError};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{Add, calls, device, simulated, simulated_with, unpooled};
-use std::sync::Mutex;
+use cuda_um_testkit::{Add, calls, simulated, simulated_with, unpooled};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -90,44 +91,6 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     });
 }
 
-/// The kernels that ran, in order; written by the CPU reference of `a_stream_comes_after_the_events_that_it_waits_for`.
-static RAN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
-
-fn note(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let which = launch.value::<u32>(2)?;
-    RAN.lock().unwrap().push(which);
-    Ok(())
-}
-
-/// Two kernels on two streams, with no buffer in common; returns the order in which they ran.
-fn two_kernels(order: u64, wait: bool) -> Vec<u32> {
-    // SAFETY: `note` accesses no memory.
-    #[allow(unsafe_code, reason = "the reference matches its kernel")]
-    let (sim, device, first) = simulated_with(|builder| unsafe { builder.kernel("add", note) });
-    let second = device.create_stream().unwrap();
-    let add = Add::load(&device);
-    let mut buffers = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 1).unwrap());
-    let [a, b] = &mut buffers;
-    device.synchronize().unwrap();
-    RAN.lock().unwrap().clear();
-    let _held = sim.hold(order);
-    add.launch(&first, 1, (a, 1u32, 1u32)).unwrap();
-    let event = first.record().unwrap();
-    if wait {
-        second.wait(&event).unwrap();
-    }
-    add.launch(&second, 1, (b, 1u32, 2u32)).unwrap();
-    device.synchronize().unwrap();
-    RAN.lock().unwrap().clone()
-}
-
-#[test]
-fn a_stream_comes_after_the_events_that_it_waits_for() {
-    let other_way = (0..100).find(|order| two_kernels(*order, false) == [2, 1]);
-    let order = other_way.expect("without a wait either may be first");
-    assert_eq!(two_kernels(order, true), [1, 2]);
-}
-
 #[test]
 fn idle_buffers_are_freed_at_once() {
     let (sim, device, stream) = unpooled(Gpu::H200);
@@ -143,130 +106,6 @@ fn idle_buffers_are_freed_at_once() {
         calls(&sim, "cudaFree"),
         2,
         "close waits for the buffer's work"
-    );
-}
-
-#[test]
-fn work_on_another_stream_waits_once() {
-    let (sim, device, first) = simulated(Gpu::H200);
-    let second = device.create_stream().unwrap();
-    let add = Add::load(&device);
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let mut copy = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
-    device.synchronize().unwrap();
-    sim.clear_trace();
-
-    let paused = sim.pause();
-    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
-        .unwrap();
-    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
-        .unwrap();
-    assert_eq!(
-        calls(&sim, "cudaEventRecord"),
-        0,
-        "one stream needs no events"
-    );
-    second.copy(&buffer, &mut copy).unwrap();
-    assert_eq!(
-        (
-            calls(&sim, "cudaEventRecord"),
-            calls(&sim, "cudaStreamWaitEvent")
-        ),
-        (1, 1)
-    );
-    second.copy(&buffer, &mut copy).unwrap();
-    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 1, "it waits already");
-    // A write after the reads of another stream.
-    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
-        .unwrap();
-    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 2);
-    drop(paused);
-
-    let mut found = [0; 100];
-    copy.copy_to_host(&mut found).unwrap();
-    assert_eq!(found, [2; 100]);
-    assert_eq!(buffer.host().unwrap()[0], 3);
-}
-
-#[test]
-fn readers_on_two_streams_run_beside_each_other() {
-    let (sim, device, first) = simulated(Gpu::H200);
-    let second = device.create_stream().unwrap();
-    let source = UnifiedBuffer::from_slice(&device, &[4u32; 100]).unwrap();
-    let mut targets = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 100).unwrap());
-    device.synchronize().unwrap();
-    sim.clear_trace();
-    let [a, b] = &mut targets;
-    first.copy(&source, a).unwrap();
-    second.copy(&source, b).unwrap();
-    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 0);
-    for target in &targets {
-        let mut found = [0; 100];
-        target.copy_to_host(&mut found).unwrap();
-        assert_eq!(found, [4; 100]);
-    }
-}
-
-#[test]
-fn a_ping_pong_over_streams_keeps_its_order() {
-    let (_sim, device, first) = device();
-    let streams = [
-        first,
-        device.create_stream().unwrap(),
-        device.create_stream().unwrap(),
-    ];
-    let add = Add::load(&device);
-    let mut a = UnifiedBuffer::<u32>::zeroed(&device, 10_000).unwrap();
-    let mut b = DeviceBuffer::<u32>::zeroed(&device, 10_000).unwrap();
-    for round in 0..60 {
-        add.launch(&streams[round % 3], 10_000, (&mut a, 10_000u32, 50u32))
-            .unwrap();
-        streams[(round + 1) % 3].copy(&a, &mut b).unwrap();
-        add.launch(&streams[(round + 2) % 3], 10_000, (&mut b, 10_000u32, 1u32))
-            .unwrap();
-        streams[round % 3].copy(&b, &mut a).unwrap();
-    }
-    assert_eq!(*a.host().unwrap(), [60 * 51; 10_000]);
-}
-
-#[test]
-fn a_stream_may_go_before_its_work() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let add = Add::load(&device);
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let paused = sim.pause();
-    add.launch(&stream, 100, (&mut buffer, 100u32, 9u32))
-        .unwrap();
-    drop(stream);
-    let resume = std::thread::spawn(move || drop(paused));
-    assert_eq!(buffer.host().unwrap()[0], 9);
-    resume.join().unwrap();
-}
-
-#[test]
-fn a_buffer_that_is_only_read_lets_its_streams_go() {
-    let (sim, device, _) = simulated(Gpu::H200);
-    let weights = DeviceBuffer::from_slice(&device, &[7u8; 64]).unwrap();
-    for synchronized in [true, false] {
-        for _ in 0..50 {
-            let stream = device.create_stream().unwrap();
-            let mut copy = DeviceBuffer::<u8>::zeroed(&device, 64).unwrap();
-            stream.copy(&weights, &mut copy).unwrap();
-            if synchronized {
-                stream.synchronize().unwrap();
-            } else {
-                copy.close().unwrap();
-            }
-        }
-    }
-    device.runtime().reclaim().unwrap();
-    let (made, destroyed) = (
-        calls(&sim, "cudaStreamCreateWithFlags"),
-        calls(&sim, "cudaStreamDestroy"),
-    );
-    assert!(
-        made > 100 && made - destroyed < 16,
-        "{destroyed} of {made} destroyed"
     );
 }
 
@@ -376,45 +215,4 @@ fn work_waits_for_the_event_after_its_use_and_not_for_later_work() {
     let time = |event: &Event| event.elapsed_since(&begin).unwrap();
     assert!(time(&copied) < time(&end), "the copy waits for the fill");
     assert_eq!(target.to_vec().unwrap()[9], 1);
-}
-
-#[test]
-fn more_events_than_a_stream_keeps_leave_its_order() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let [mut source, mut target] =
-        [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 10).unwrap());
-    let other = device.create_stream().unwrap();
-    let paused = sim.pause();
-    for value in 0..3000 {
-        source.fill_on(value, &stream).unwrap();
-        let _event = stream.record().unwrap();
-    }
-    other.copy(&source, &mut target).unwrap();
-    drop(paused);
-    assert_eq!(target.to_vec().unwrap()[9], 2999);
-}
-
-#[test]
-fn a_dropped_stream_whose_work_is_done_defers_no_free() {
-    let (sim, device, stream) = unpooled(Gpu::H200);
-    let mut used = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let idle = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
-    device.synchronize().unwrap();
-    let paused = sim.pause();
-    let gone = device.create_stream().unwrap();
-    used.fill_on(1, &gone).unwrap();
-    // From here on the buffer tracks only this work, which runs after that of the dropped stream.
-    used.fill_on(2, &stream).unwrap();
-    drop(gone);
-    drop(paused);
-    stream.synchronize().unwrap();
-    // The event that the dropped stream left may end after that work. The library does not see this call.
-    #[allow(unsafe_code, reason = "calls CUDA itself")]
-    // SAFETY: no preconditions.
-    unsafe {
-        (sim.table().cudaDeviceSynchronize)()
-    };
-    let before = calls(&sim, "cudaFree");
-    drop(idle);
-    assert_eq!(calls(&sim, "cudaFree"), before + 1, "freed at once");
 }

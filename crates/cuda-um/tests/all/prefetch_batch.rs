@@ -139,7 +139,11 @@ fn errors_are_those_of_a_prefetch() {
     let error = batch.prefetch_on(&device, &stream).unwrap_err();
     let text = "cudaMemPrefetchBatchAsync: 1053576 bytes in 2 ranges to device 0: ";
     assert!(error.to_string().starts_with(text), "{error}");
-    batch.prefetch_on(&device, &stream).unwrap();
+    let again = batch.prefetch_on(&device, &stream).unwrap();
+    assert_eq!(
+        again.calls, 1,
+        "the one that failed is not recorded as done"
+    );
 
     let (_foreign, _, foreign) = checked(Sim::builder());
     let error = batch.prefetch_on(&device, &foreign).unwrap_err();

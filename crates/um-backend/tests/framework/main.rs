@@ -12,4 +12,5 @@ mod ranges;
 mod runtime;
 mod shared;
 mod shared_async;
+mod shared_threads;
 mod streams;

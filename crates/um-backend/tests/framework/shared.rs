@@ -1,14 +1,12 @@
 //! Storage that several tensors share.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use std::{panic, thread};
+use std::panic;
 
 use um_backend::cuda_um::buffer::InPlace;
 use um_backend::{
     Advice, Buffer, BufferKind, CudaBackend, CudaError, DType, ErasedBuffer, Location, Result,
-    SharedBuffer, conformance, cuda_um::View, dtype::Bool, half, kernels,
+    SharedBuffer, conformance, cuda_um::View, half, kernels,
 };
 
 use crate::support::kernel::Double;
@@ -18,7 +16,7 @@ use crate::support::{on_each, on_each_preset};
 const ON_DEVICE: [BufferKind; 3] = [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned];
 
 /// `0.0, 1.0, …` in storage of each kind, and in storage of another implementation.
-fn storages(backend: &CudaBackend, len: usize) -> Vec<(String, SharedBuffer)> {
+pub(crate) fn storages(backend: &CudaBackend, len: usize) -> Vec<(String, SharedBuffer)> {
     let numbers: Vec<f32> = (0..len).map(|i| i as f32).collect();
     let bytes = bytemuck::cast_slice(&numbers);
     let mut opaque: Box<dyn Buffer<u8>> = Box::new(OpaqueBuffer::<u8>::new(bytes.len()));
@@ -32,8 +30,10 @@ fn storages(backend: &CudaBackend, len: usize) -> Vec<(String, SharedBuffer)> {
         .collect()
 }
 
-fn floats(shared: &SharedBuffer) -> Vec<f32> {
-    shared.host::<f32>().unwrap().to_vec()
+pub(crate) fn floats(shared: &SharedBuffer) -> Vec<f32> {
+    let mut floats = vec![0.0; shared.len()];
+    shared.copy_to_host(&mut floats).unwrap();
+    floats
 }
 
 #[test]
@@ -224,6 +224,19 @@ fn hints_concern_the_part() {
             assert_eq!(applied.is_applied(), migrates, "{kind}: {applied}");
             let advised = guard.advise(Advice::SetReadMostly).unwrap();
             assert!(advised.is_applied() || !migrates, "{kind}: {advised}");
+            drop(guard);
+            let placed = all.placement().unwrap();
+            assert_eq!(placed.is_some(), kind == BufferKind::Unified, "{kind}");
+            match part.residency() {
+                Ok(parts) => {
+                    let known: usize = parts.iter().map(|one| one.bytes.len()).sum();
+                    assert_eq!((parts[0].bytes.start, known), (0, part.size_bytes()));
+                    let at_host = parts[0].location == Some(Location::Host);
+                    assert!(!migrates || at_host, "{kind}: {parts:?}");
+                    assert!(!at_host || kind != BufferKind::Cuda, "{kind}: {parts:?}");
+                }
+                Err(error) => assert_eq!(kind, BufferKind::Host, "{error}"),
+            }
         }
     });
 }
@@ -297,146 +310,4 @@ fn slices_of_the_host_keep_the_access() {
             assert_eq!(floats(&all), [0.0, 1.0, 2.0, 9.0], "{kind}");
         }
     });
-}
-
-#[test]
-fn a_panic_releases_the_storage_and_writes_no_copy_back() {
-    on_each_preset(
-        |builder| builder,
-        |machine| {
-            for (kind, all) in storages(&machine.backend(), 2) {
-                let of = all.clone();
-                let panics = panic::catch_unwind(panic::AssertUnwindSafe(move || {
-                    let mut data = of.host_mut::<f32>().unwrap();
-                    data[0] = 5.0;
-                    let was_copy = data.is_copy();
-                    panic::resume_unwind(Box::new(was_copy));
-                }));
-                let was_copy = *panics.unwrap_err().downcast::<bool>().unwrap();
-                assert_eq!(floats(&all)[0], if was_copy { 0.0 } else { 5.0 }, "{kind}");
-            }
-        },
-    );
-}
-
-#[test]
-fn a_thread_never_waits_for_its_own_guard() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        let kind = BufferKind::Unified;
-        let all = SharedBuffer::new(backend.create_erased(kind, DType::F32, 4).unwrap());
-        let mut other = all.view(0..2).unwrap();
-        let text = |error: CudaError| {
-            let is_refusal = matches!(
-                error,
-                CudaError::WouldDeadlock { .. } | CudaError::Busy { .. }
-            );
-            assert!(is_refusal, "{error:?}");
-            error.to_string()
-        };
-        let advice = "drop it first, split one write guard (`ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks (`read_async`, `write_async`)";
-        let refused = |call: &str, held: &str| {
-            format!("SharedBuffer::{call} could wait for ever for {held} of this thread: {advice}")
-        };
-
-        let (read, again) = (all.read().unwrap(), other.read().unwrap());
-        assert_eq!(
-            text(other.write().unwrap_err()),
-            refused("write", "2 read guards")
-        );
-        assert_eq!(
-            text(other.try_write().unwrap_err()),
-            "SharedBuffer::try_write: the storage is busy: it is in use by 2 read guards: drop the guards first, or wait with the call without `try_`"
-        );
-        drop(again);
-        let error = other.host_mut::<f32>().unwrap_err();
-        assert_eq!(text(error), refused("host_mut", "a read guard"));
-        drop(read);
-
-        let write = all.write().unwrap();
-        let held = "a write guard";
-        assert_eq!(text(other.write().unwrap_err()), refused("write", held));
-        assert_eq!(text(other.read().unwrap_err()), refused("read", held));
-        assert_eq!(
-            text(other.host::<f32>().unwrap_err()),
-            refused("host", held)
-        );
-        assert_eq!(
-            text(other.make_unique().unwrap_err()),
-            refused("make_unique", held)
-        );
-        assert_eq!(
-            text(other.try_read().unwrap_err()),
-            "SharedBuffer::try_read: the storage is busy: it is in use by a write guard: drop the guards first, or wait with the call without `try_`"
-        );
-        drop(write);
-        other.write().unwrap();
-    });
-}
-
-/// A writer waits for readers, and new readers wait for the writer; a thread that reads already may read again.
-#[test]
-fn threads_wait_for_each_other() {
-    on_each_preset(
-        |builder| builder,
-        |machine| {
-            let backend = machine.backend();
-            let kind = BufferKind::Unified;
-            let all = SharedBuffer::new(backend.create_erased(kind, DType::U8, 4).unwrap());
-            let first = all.read().unwrap();
-            let written = AtomicBool::new(false);
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    let mut guard = all.write().unwrap();
-                    guard.copy_from_bytes(&[7; 4]).unwrap();
-                    written.store(true, Ordering::SeqCst);
-                });
-                // The writer waits if another thread's reader has to.
-                let is_waited_for = || {
-                    let look = || all.try_read().err().map(|error| error.to_string());
-                    thread::scope(|scope| scope.spawn(look).join().unwrap())
-                };
-                let refusal = loop {
-                    match is_waited_for() {
-                        Some(refusal) => break refusal,
-                        None => thread::sleep(Duration::from_millis(1)),
-                    }
-                };
-                assert!(refusal.contains("in use by a read guard"), "{refusal}");
-                assert!(!written.load(Ordering::SeqCst));
-                let again = all.read().unwrap();
-                let after = scope.spawn(|| all.host::<u8>().unwrap()[0]);
-                assert_eq!(again.bytes().to_vec().unwrap(), [0; 4]);
-                drop((first, again));
-                assert_eq!(after.join().unwrap(), 7, "the writer was first");
-            });
-            assert!(written.into_inner());
-        },
-    );
-}
-
-#[test]
-fn many_threads_add_to_one_storage() {
-    on_each_preset(
-        |builder| builder,
-        |machine| {
-            let backend = machine.backend();
-            let kind = BufferKind::Unified;
-            let all = SharedBuffer::new(backend.create_erased(kind, DType::Bool, 1).unwrap());
-            thread::scope(|scope| {
-                for _ in 0..4 {
-                    scope.spawn(|| {
-                        for _ in 0..25 {
-                            all.host_mut::<Bool>().unwrap()[0].0 += 1;
-                            assert!(all.host::<Bool>().unwrap()[0].0 > 0);
-                        }
-                    });
-                }
-            });
-            let guard = pollster::block_on(all.write_async()).unwrap();
-            let moved = thread::spawn(move || guard.bytes().read_one(0).unwrap());
-            assert_eq!(moved.join().unwrap(), 100);
-            assert!(all.is_unique() && all.try_write().is_ok());
-        },
-    );
 }

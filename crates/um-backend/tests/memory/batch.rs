@@ -1,14 +1,12 @@
 //! Prefetches of many buffers together.
 
 use cuda_um_testkit::without_pools;
-use um_backend::sim::{Builder, CudaVersion, Fail, Gpu, Sim};
+use um_backend::sim::{Builder, CudaVersion, Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaError, HintOutcome, Location, PrefetchBatch, Result,
-    UnifiedBuffer,
+    Buffer, BufferKind, CudaBackend, Location, PrefetchBatch, Result, UnifiedBuffer,
     cuda_um::{Placement, UnifiedOptions},
 };
 
-use crate::support::kernel::Double;
 use crate::support::opaque::OpaqueBuffer;
 use crate::support::{on_each, on_preset};
 
@@ -34,34 +32,6 @@ fn prefetch(
 
 fn cuda(version: CudaVersion) -> impl Fn(Builder) -> Builder {
     move |builder| builder.cuda(version)
-}
-
-/// Thirty-two adjacent buffers of a pool need one call. It is never elided: the buffers share blocks of 2 MiB.
-#[test]
-fn neighbours_take_one_call() {
-    for version in [CudaVersion::V12_2, CudaVersion::V13_0] {
-        on_preset(Gpu::H200, cuda(version), |machine| {
-            let (backend, sim) = (machine.pooled(), machine.sim.as_ref().unwrap());
-            let mut buffers: Vec<UnifiedBuffer<f32>> = (0..32)
-                .map(|_| backend.allocate_unified(16 << 10).unwrap())
-                .collect();
-            let all: Vec<_> = buffers.iter().collect();
-            for location in [Location::Host, Location::Host, Location::Device(0)] {
-                let before = calls(sim);
-                let prefetched = prefetch(&backend, &all, location).unwrap();
-                assert_eq!((prefetched.calls, calls(sim) - before), (1, 1));
-                assert_eq!(prefetched.outcomes(), vec![HintOutcome::Applied; 32]);
-            }
-            backend.synchronize().unwrap();
-            sim.reset_counters();
-            let double = Double::load(backend.device());
-            for buffer in &mut buffers {
-                double.launch(backend.device(), buffer).unwrap();
-            }
-            backend.synchronize().unwrap();
-            assert_eq!(sim.counters().gpu_faults, 0, "all buffers were there");
-        });
-    }
 }
 
 /// Buffers of every kind and of several element types, some behind `dyn`. Those that cannot migrate are skipped and reported.
@@ -142,48 +112,4 @@ fn every_machine_answers() {
         assert_eq!((nothing.calls, nothing.outcomes().len()), (0, 0));
         assert_eq!(buffers[1].to_vec().unwrap(), vec![0.0; 5000]);
     });
-}
-
-#[test]
-fn errors_stay_errors() {
-    on_preset(
-        Gpu::H200,
-        |builder| builder,
-        |machine| {
-            let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
-            let buffer = backend.allocate_unified::<f32>(5000).unwrap();
-            let error = prefetch(&backend, &[&buffer], Location::Device(1));
-            assert!(
-                matches!(
-                    error,
-                    Err(CudaError::NoSuchDevice {
-                        ordinal: 1,
-                        count: 1
-                    })
-                ),
-                "{error:?}"
-            );
-
-            // A buffer of another runtime.
-            let elsewhere = machine.on_another_runtime();
-            let other = elsewhere.allocate_unified::<f32>(10).unwrap();
-            let error = prefetch(&backend, &[&buffer, &other], Location::Host);
-            assert!(
-                matches!(&error, Err(cuda_um::Error::RuntimeMismatch { .. })),
-                "{error:?}"
-            );
-
-            let invalid = cuda_um::sys::cudaError::cudaErrorInvalidValue;
-            let names: Vec<_> = ["cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2"].into();
-            for name in names {
-                sim.fail(Fail::call(name).nth(1).with(invalid));
-            }
-            let error = prefetch(&backend, &[&buffer], Location::Host);
-            assert!(error.is_err(), "{error:?}");
-            sim.clear_failures();
-            // The failed prefetch is not recorded as done.
-            let prefetched = prefetch(&backend, &[&buffer], Location::Host).unwrap();
-            assert_eq!(prefetched.calls, 1);
-        },
-    );
 }

@@ -6,12 +6,7 @@ use um_backend::{
     cuda_um::{AccessPattern, Oversubscription, Placement, PoolOptions},
 };
 
-use crate::support::{Machine, on_each, on_each_preset};
-
-fn open(machine: &Machine, options: PoolOptions) -> Result<CudaBackend, CudaError> {
-    let config = machine.config().unified_pool(options);
-    Ok(machine.keep(CudaBackend::initialize_blocking(config)?))
-}
+use crate::support::{on_each, on_each_preset};
 
 /// Memory is reused for the next buffer, with zeros, and is freed by `trim`.
 #[test]
@@ -108,35 +103,6 @@ fn a_buffer_keeps_its_pool() {
         buffer.close().unwrap();
         drop(clone);
         runtime.reclaim().unwrap();
-    });
-}
-
-#[test]
-fn a_pool_has_a_limit_and_options_that_can_be() {
-    on_each(|machine| {
-        let options = PoolOptions::default().slab_bytes(3 << 20);
-        let limited = PoolOptions::default().limit_bytes(32 << 20);
-        if !machine.has_good_managed_memory() {
-            return;
-        }
-        let error = open(machine, options).unwrap_err();
-        assert!(matches!(error, _), "{error:?}");
-
-        let backend = open(machine, limited).unwrap();
-        let buffer = backend.allocate_unified::<u8>(1000).unwrap();
-        match backend.allocate_unified::<u8>(64 << 20) {
-            Err(CudaError::OutOfMemory {
-                requested_bytes,
-                total_bytes,
-                ..
-            }) => assert!(requested_bytes >= 64 << 20 && total_bytes == 32 << 20),
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(
-            buffer.to_vec().unwrap(),
-            [0; 1000],
-            "the other buffer still works"
-        );
     });
 }
 

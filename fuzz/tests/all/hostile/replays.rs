@@ -1,7 +1,7 @@
 //! Traces for `um_replay`.
 
+use super::records::{access, buffer, kernel, launch, migration, operation, trace};
 use super::run;
-use super::traces::{access, buffer, kernel, launch, migration, operation, trace};
 use cuda_um_trace::{Cause, Operation, OperationKind, Place, Trace};
 use um_fuzz::replay as target;
 
