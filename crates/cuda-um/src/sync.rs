@@ -8,7 +8,7 @@ mod locks;
 
 pub use crate::sync::held::EventsLater;
 pub(crate) use crate::sync::held::{
-    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,
+    Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,
     this_thread,
 };
 pub(crate) use crate::sync::locks::{atomic, global, thread};

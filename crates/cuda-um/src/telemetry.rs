@@ -3,7 +3,8 @@
 //! A subscriber is foreign code:
 //!
 //! - It may wait for a lock whose holder calls the library, as that of the standard output. Therefore it is called only while this thread
-//!   holds no lock of the library: meanwhile events are put off, and spans are not sent ([`after_unlock`]).
+//!   holds no lock of the library, and no host guard for which launches of other threads may wait: meanwhile events are put off, and spans are not
+//!   sent ([`after_unlock`]).
 //! - It may panic. The panic is caught; otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its
 //!   uses.
 
@@ -75,6 +76,11 @@ impl Entered {
             span,
             _on_this_thread: PhantomData,
         }
+    }
+
+    /// Returns true if a subscriber has the span.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.span.is_some()
     }
 }
 

@@ -1,4 +1,5 @@
-//! The locks of the library that each thread holds, and its turns at the gate of devices without concurrent managed access.
+//! The locks of the library that each thread holds, its turns at the gate of devices without concurrent managed access, and its host guards that
+//! close the gate.
 //!
 //! Foreign code (subscribers of `tracing`, closures, wakers, destructors of panic payloads) may call the library, or wait for a thread that
 //! does. If the thread held a lock of the library, it would deadlock. Therefore:
@@ -8,13 +9,17 @@
 //! - A crate above that calls the library under a lock of its own has an [`EventsLater`] meanwhile.
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
+use crate::fork;
 use crate::sync::locks::thread_local;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 thread_local! {
+    /// The number of host guards of this thread that close the gate; shared with them.
+    static GUARDS: RefCell<Option<Arc<AtomicUsize>>> = const { RefCell::new(None) };
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static TURNS: Cell<usize> = const { Cell::new(0) };
     /// The number of live `EventsLater`.
@@ -71,6 +76,31 @@ impl Drop for Turn {
     }
 }
 
+/// A host guard of this thread that closes the gate. While it lives, launches of other threads may wait for it, so a subscriber of `tracing` that
+/// waits for such a thread would deadlock. It may be dropped on another thread: then this thread sends its events after its next lock.
+pub(crate) struct Closing(Arc<AtomicUsize>);
+
+impl Closing {
+    pub(crate) fn begin() -> Self {
+        let mine =
+            GUARDS.try_with(|guards| Arc::clone(guards.borrow_mut().get_or_insert_default()));
+        // A thread that is exiting has no list of events either.
+        let guards = mine.unwrap_or_default();
+        guards.fetch_add(1, Ordering::Relaxed);
+        Self(guards)
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+        // The events of a child's parent are foreign code.
+        if !fork::is_inherited() {
+            run_what_was_put_off();
+        }
+    }
+}
+
 /// While this lives, the library calls no subscriber of `tracing` on this thread: it sends the events when this is dropped, and no spans. For
 /// crates that call the library under a lock of their own: drop this after the lock.
 #[derive(Debug)]
@@ -112,13 +142,24 @@ pub(crate) fn this_thread() -> u64 {
     })
 }
 
-/// Returns true if this thread holds no lock, no turn and no [`EventsLater`].
+/// Returns true if this thread holds no lock, no turn, no host guard that closes the gate and no [`EventsLater`].
 pub(crate) fn is_free() -> bool {
     let counts = [&LOCKS, &TURNS, &LATER];
-    counts.iter().all(|count| count.with(Cell::get) == 0)
+    counts.iter().all(|count| count.with(Cell::get) == 0) && !has_closed()
 }
 
-/// Runs `event` as soon as this thread holds no lock, no turn and no [`EventsLater`]: now, if it holds none. A panic in `event` is caught.
+/// Returns true if a host guard of this thread closes the gate.
+fn has_closed() -> bool {
+    let guards = |guards: &RefCell<Option<Arc<AtomicUsize>>>| {
+        let guards = guards.borrow();
+        guards
+            .as_ref()
+            .is_some_and(|guards| guards.load(Ordering::Relaxed) > 0)
+    };
+    GUARDS.try_with(guards).unwrap_or(false)
+}
+
+/// Runs `event` as soon as this thread [is free](is_free): now, if it is. A panic in `event` is caught.
 pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     if is_free() {
         caught(event);
