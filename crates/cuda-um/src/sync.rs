@@ -8,8 +8,8 @@ mod locks;
 
 pub use crate::sync::held::EventsLater;
 pub(crate) use crate::sync::held::{
-    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,
-    this_thread,
+    Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, may_send,
+    send, this_thread,
 };
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 

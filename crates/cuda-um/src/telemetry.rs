@@ -3,11 +3,12 @@
 //! A subscriber is foreign code:
 //!
 //! - It may wait for a lock whose holder calls the library, as that of the standard output. Therefore it is called only while this thread
-//!   holds no lock of the library: meanwhile events are put off, and spans are not sent ([`after_unlock`]).
+//!   holds no lock of the library, and no host guard for which launches of other threads may wait: meanwhile events are put off, and spans are not
+//!   sent ([`send`]).
 //! - It may panic. The panic is caught; otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its
 //!   uses.
 
-use crate::sync::{after_unlock, caught, is_free};
+use crate::sync::{caught, may_send, send};
 use std::marker::PhantomData;
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
@@ -15,7 +16,7 @@ use tracing::level_filters::LevelFilter;
 /// Sends an event at WARN, with the fields and the message of `tracing::warn!`. The fields are moved.
 macro_rules! warn_ {
     ($($fields:tt)+) => {
-        $crate::sync::after_unlock(move || ::tracing::warn!(target: "cuda_um", $($fields)+))
+        $crate::sync::send(move || ::tracing::warn!(target: "cuda_um", $($fields)+))
     };
 }
 
@@ -23,7 +24,7 @@ macro_rules! warn_ {
 macro_rules! debug_ {
     ($($fields:tt)+) => {
         if $crate::telemetry::is_enabled($crate::telemetry::Level::DEBUG) {
-            $crate::sync::after_unlock(move || ::tracing::debug!(target: "cuda_um", $($fields)+));
+            $crate::sync::send(move || ::tracing::debug!(target: "cuda_um", $($fields)+));
         }
     };
 }
@@ -61,7 +62,7 @@ impl Entered {
     #[inline]
     pub(crate) fn enter(make: impl FnOnce() -> Span) -> Self {
         let mut span = None;
-        if is_enabled(Level::DEBUG) && is_free() {
+        if is_enabled(Level::DEBUG) && may_send() {
             caught(|| {
                 let made = make();
                 if !made.is_disabled() {
@@ -76,6 +77,11 @@ impl Entered {
             _on_this_thread: PhantomData,
         }
     }
+
+    /// Returns true if a subscriber has the span.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.span.is_some()
+    }
 }
 
 impl Drop for Entered {
@@ -83,7 +89,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         // Two calls of the subscriber: with `tracing`'s own guard, panics in both would abort.
         if let Some(span) = self.span.take() {
-            after_unlock(move || {
+            send(move || {
                 caught(|| span.with_subscriber(|(id, subscriber)| subscriber.exit(id)));
                 drop(span);
             });

@@ -80,6 +80,34 @@ impl Drop for Clock {
 }
 
 #[test]
+fn a_copy_is_written_back_if_no_panic_began_while_its_guard_lived() {
+    struct Writes<'a>(&'a mut Vec<u32>);
+    impl Drop for Writes<'_> {
+        fn drop(&mut self) {
+            let mut guard = HostMut::of_copy(vec![0], |elements| {
+                self.0.extend(elements);
+                Ok(())
+            });
+            guard[0] = 7;
+        }
+    }
+    let mut written = Vec::new();
+    unwinds(|| {
+        let _writes = Writes(&mut written);
+        panic_any(OnPurpose);
+    });
+    assert_eq!(written, [7], "a guard of a destructor that the panic runs");
+    unwinds(|| {
+        let _guard = HostMut::of_copy(vec![8], |elements| {
+            written.extend(elements);
+            Ok(())
+        });
+        panic_any(OnPurpose);
+    });
+    assert_eq!(written, [7]);
+}
+
+#[test]
 fn a_clock_that_jumps_ends_nothing() {
     let (_sim, device, stream) = simulated(Gpu::H200);
     let new = || UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();

@@ -2,8 +2,8 @@
 //! the thread's own lock if a `tracing` subscriber calls the library.
 
 use cuda_um::{
-    Device, DeviceBuffer, Error, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, Stream,
-    UnifiedBuffer, buffer::TransferOptions,
+    Device, DeviceBuffer, Error, Location, MemoryKind, NonConcurrentAccess, PinnedBuffer, Pool,
+    PoolOptions, Stream, UnifiedBuffer, buffer::TransferOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
@@ -315,6 +315,56 @@ fn a_subscriber_may_call_back_at_every_event_and_span() {
         );
         assert!(called > 30 && worked > called / 2, "{worked} of {called}");
     }
+}
+
+#[test]
+fn a_subscriber_may_wait_for_a_thread_whose_copy_waits_for_host_guards() {
+    // On a device without concurrent access the event of a guard was sent while the gate was closed.
+    static OUTPUT: Mutex<()> = Mutex::new(());
+    let hooked = Hooked::alone();
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    device.set_non_concurrent_access(NonConcurrentAccess::Wait);
+    let _watchdog = watch();
+    let (source, seen) = (
+        UnifiedBuffer::from_slice(&device, &[5u32; 10]).unwrap(),
+        UnifiedBuffer::from_slice(&device, &[6u32; 10]).unwrap(),
+    );
+    let mut target = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let (wanted, taken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (wants, takes) = (Arc::clone(&wanted), Arc::clone(&taken));
+    let here = std::thread::current().id();
+    hooked.set(move || {
+        if std::thread::current().id() == here {
+            // The other thread takes the output, and copies while it has it.
+            let count = wants.fetch_add(1, Ordering::SeqCst) + 1;
+            while takes.load(Ordering::SeqCst) < count {
+                std::thread::yield_now();
+            }
+            drop(OUTPUT.lock());
+        }
+    });
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                if taken.load(Ordering::SeqCst) == wanted.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                    continue;
+                }
+                let _output = OUTPUT.lock();
+                taken.fetch_add(1, Ordering::SeqCst);
+                stream.copy(&source, &mut target).unwrap();
+            }
+        });
+        let (first, second) = (seen.host().unwrap(), seen.try_host());
+        assert_eq!(first[9], 6);
+        drop(second);
+        drop(first);
+        is_over.store(true, Ordering::SeqCst);
+    });
+    hooked.unset();
+    assert_eq!(target.to_vec().unwrap(), [5; 10]);
+    assert!(taken.load(Ordering::SeqCst) > 1, "no event");
 }
 
 #[test]

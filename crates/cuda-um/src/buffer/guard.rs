@@ -51,7 +51,8 @@ struct Held<'a> {
 /// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`.
 ///
 /// It borrows the memory, or has a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)). [`close`](Self::close) writes a
-/// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic writes nothing back.
+/// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic that begins while the guard lives writes nothing
+/// back.
 ///
 /// - While the guard lives, other code that uses the buffer does not compile.
 /// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
@@ -84,6 +85,8 @@ enum ElementsMut<'a, T> {
 struct CopyMut<'a, T> {
     elements: Vec<T>,
     write_back: Option<WriteBack<'a, T>>,
+    /// The guard was made in a destructor that a panic runs.
+    is_of_panic: bool,
 }
 
 type WriteBack<'a, T> = Box<dyn FnOnce(&[T]) -> Result<()> + 'a>;
@@ -100,7 +103,7 @@ impl<T> CopyMut<'_, T> {
 impl<T> Drop for CopyMut<'_, T> {
     fn drop(&mut self) {
         // The function may be foreign code, whose second panic would end the process.
-        if !std::thread::panicking() {
+        if self.is_of_panic || !std::thread::panicking() {
             // `close` returns the error.
             let _ = self.finish();
         }
@@ -162,6 +165,7 @@ impl<'a, T> HostMut<'a, T> {
         Self::of(ElementsMut::Copy(CopyMut {
             elements,
             write_back: Some(Box::new(write_back)),
+            is_of_panic: std::thread::panicking(),
         }))
     }
 

@@ -12,7 +12,9 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Title;
 use crate::process_end;
-use crate::sync::{Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, this_thread};
+use crate::sync::{
+    Closing, Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, this_thread,
+};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,6 +62,8 @@ pub(crate) struct Enqueue<'a> {
 pub(crate) struct Closed {
     gate: Arc<Gate>,
     number: u64,
+    /// Dropped after the gate is open: then the events of this thread are sent.
+    _closing: Closing,
     /// A thread must not wait for its own guards. The drop may run on any thread: the Python package relies on it.
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -189,6 +193,7 @@ impl Gate {
         Closed {
             gate: Arc::clone(self),
             number,
+            _closing: Closing::begin(),
             _on_this_thread: PhantomData,
         }
     }

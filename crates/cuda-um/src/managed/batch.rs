@@ -12,7 +12,6 @@ use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::kernel::argument::ReadArg;
-use crate::managed::by_ordinal::not_managed;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
 use crate::resource::allocation::Allocation;
@@ -83,8 +82,8 @@ impl<'a> PrefetchBatch<'a> {
         Self::default()
     }
 
-    /// Adds a buffer or a view: all that a kernel can read. Memory that does not migrate is skipped, and its outcome is
-    /// [`HintOutcome::NotApplied`].
+    /// Adds a buffer or a view: all that a kernel can read. Memory that does not migrate, and an argument that a kernel
+    /// cannot read as `T`, are skipped: the outcome is [`HintOutcome::NotApplied`].
     pub fn add<T: 'static>(&mut self, buffer: impl ReadArg<T> + 'a) -> &mut Self {
         let view = buffer.into_view();
         let outcome = view.and_then(|view| {
@@ -97,7 +96,11 @@ impl<'a> PrefetchBatch<'a> {
             Err(Error::NotSupported { what, needs, have }) => {
                 HintOutcome::NotApplied { what, needs, have }
             }
-            Err(error) => not_managed("prefetch", &error.to_string()),
+            Err(error) => HintOutcome::NotApplied {
+                what: "a prefetch".to_owned(),
+                needs: "elements that a kernel can read".to_owned(),
+                have: error.to_string(),
+            },
         });
         self
     }

@@ -52,11 +52,18 @@ impl Allocation {
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         fork::check("access by the host")?;
         self.check_access(access)?;
-        let _span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
-        let closed = self
-            .gate()
-            .map(|gate| gate.close(self.title()))
-            .transpose()?;
+        let span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
+        let (_span, closed) = match self.gate() {
+            None => (Some(span), None),
+            Some(gate) => {
+                if span.is_sent() {
+                    // The span ends before the gate closes: its end is put off while a guard closes the gate.
+                    gate.wait()?;
+                }
+                drop(span);
+                (None, Some(gate.close(self.title())?))
+            }
+        };
         self.in_flight
             .before(access)
             .iter()

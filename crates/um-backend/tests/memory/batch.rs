@@ -3,7 +3,7 @@
 use cuda_um_testkit::without_pools;
 use um_backend::sim::{Builder, CudaVersion, Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, Location, PrefetchBatch, Result, UnifiedBuffer,
+    Buffer, BufferKind, CudaBackend, DType, Location, PrefetchBatch, Result, UnifiedBuffer,
     cuda_um::{Placement, UnifiedOptions},
 };
 
@@ -84,6 +84,23 @@ fn a_mixed_list_says_what_was_left_out() {
             assert_eq!(again(Location::Device(0)), expected);
         });
     }
+}
+
+#[test]
+fn an_argument_of_another_type_is_skipped_with_its_reason() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let erased = backend
+            .create_erased(BufferKind::Host, DType::U32, 9)
+            .unwrap();
+        let mut batch = PrefetchBatch::new();
+        batch.add::<f32>(&erased);
+        let prefetched = batch.prefetch(Location::Host).unwrap();
+        assert_eq!(
+            prefetched.outcomes()[0].to_string(),
+            "not applied: a prefetch needs elements that a kernel can read, found dtype f32 was requested, but the element type is u32: both must be the same"
+        );
+    });
 }
 
 /// On each machine the outcome of each buffer is the same as that of a separate prefetch, and there is no error.
