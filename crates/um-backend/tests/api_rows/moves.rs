@@ -1,10 +1,8 @@
 //! Copies and prefetches.
 
-use um_backend::sim::Gpu;
 use um_backend::{CudaError, cuda_um::Error};
 
-use crate::support::kernel::Double;
-use crate::support::{on_each, on_preset};
+use crate::support::on_each;
 use crate::{applied_if, contents, numbers};
 
 #[test]
@@ -64,39 +62,4 @@ fn move_() {
             );
         }
     });
-}
-
-/// After a prefetch, neither the kernel nor the CPU has page faults.
-#[test]
-fn move_saves_faults() {
-    on_preset(
-        Gpu::H200,
-        |builder| builder,
-        |machine| {
-            let backend = machine.backend();
-            let double = Double::load(backend.device());
-            let mut buffer = backend.allocate_unified(1 << 20).unwrap();
-            let bytes = 4 << 20;
-            let sim = machine.sim.as_ref().unwrap();
-            buffer.as_slice_mut().unwrap().fill(1.0);
-
-            sim.reset_counters();
-            buffer.prefetch_to_device(Some(0)).unwrap();
-            double.launch(backend.device(), &mut buffer).unwrap();
-            buffer.prefetch_to_host().unwrap();
-            assert_eq!(buffer.as_slice().unwrap()[77], 2.0);
-            let moved = sim.counters();
-            assert_eq!((moved.gpu_faults, moved.cpu_faults), (0, 0));
-            assert_eq!((moved.bytes_to_device, moved.bytes_to_host), (bytes, bytes));
-
-            sim.reset_counters();
-            double.launch(backend.device(), &mut buffer).unwrap();
-            assert_eq!(buffer.as_slice().unwrap()[77], 4.0);
-            let moved = sim.counters();
-            assert!(
-                moved.gpu_faults > 0,
-                "without a prefetch the kernel faults: {moved:?}"
-            );
-        },
-    );
 }
