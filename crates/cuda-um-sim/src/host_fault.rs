@@ -18,7 +18,8 @@ use std::sync::{Arc, Weak};
 
 use cuda_um_locks::RwLock;
 
-use crate::engine::{Core, PAGE};
+use crate::engine::Core;
+use crate::engine::address_space::PAGE;
 use crate::misuse::Misuse;
 
 static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());

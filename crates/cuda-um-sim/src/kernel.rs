@@ -43,7 +43,7 @@ pub(crate) fn end_child() -> ! {
         "cuda-um-sim: a kernel's reference returned in a child made by fork; the child ends\n";
     // SAFETY: the text is valid for its length; neither call takes a lock of this process.
     unsafe {
-        libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
+        libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len() as _);
         libc::_exit(1)
     }
 }

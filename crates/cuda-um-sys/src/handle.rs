@@ -149,7 +149,7 @@ impl Table {
     /// A table from [`Table::from_symbols`] has CUPTI's functions from the same place. For a loaded runtime, libcupti is
     /// opened. If `CUDA_UM_CUPTI` (a trusted path) is set, only this path is tried. Otherwise the library for the runtime's
     /// major version is searched by the name for the system's loader, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`.
-    /// It is never unloaded.
+    /// On Windows its name does not tell the major version: the newest one in `CUDA_HOME` or `CUDA_PATH` is opened. It is never unloaded.
     ///
     /// # Errors
     /// [`CuptiError::NotFound`], [`CuptiError::MissingSymbol`], [`CuptiError::UnsupportedVersion`].

@@ -68,6 +68,8 @@ mod settings;
 mod sync;
 mod telemetry;
 mod unblock;
+#[cfg(all(windows, not(miri)))]
+mod windows;
 
 // Floor 1 and above.
 #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
