@@ -52,6 +52,9 @@ impl Api {
         self.table.cupti()
     }
 
+    /// Declares to the simulator that the host accesses memory of its own, which kernels use, too.
+    pub(crate) fn declare_host_access(&self, _: std::ops::Range<*mut u8>, _: bool) {}
+
     pub(crate) fn table(&self) -> &Arc<sys::Table> {
         &self.table
     }

@@ -66,7 +66,7 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemGetLocationInfo")]
     pub fn residency(&self) -> Result<Vec<Residency>> {
         fork::check("residency")?;
-        if !self.raw.is_managed() {
+        if !self.raw.migrates() {
             let all = 0..self.size_bytes();
             let location = Some(Location::Host);
             let part = Residency {
@@ -82,7 +82,7 @@ impl<T> UnifiedBuffer<T> {
         let extent = self.raw.extent();
         let cache = &self.raw.cache;
         let mut of_driver = None;
-        if self.device().api().has_location_info() {
+        if self.raw.is_managed() && self.device().api().has_location_info() {
             for used in self.raw.in_flight.before(Access::Read) {
                 used.wait()?;
             }
@@ -119,7 +119,7 @@ impl<T> UnifiedBuffer<T> {
     /// Clears the residency cache of the buffer, so that the next prefetch calls the driver. Call it after other code used the buffer by
     /// its address. Does nothing in a child made by `fork`, which cannot prefetch.
     pub fn forget_residency(&self) {
-        if self.raw.is_managed() && !fork::is_inherited() {
+        if self.raw.migrates() && !fork::is_inherited() {
             self.raw.cache.touched(By::Unknown);
         }
     }
@@ -166,7 +166,7 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes_of(&self, range: impl RangeBounds<usize>) -> Result<RangeAttributes> {
         let range = range::check(range, self.len())?;
-        if !self.raw.is_managed() && !self.is_empty() {
+        if !self.raw.migrates() && !self.is_empty() {
             return Err(Error::NotSupported {
                 what: format!("range attributes of buffer {}", self.id()),
                 needs: "managed memory".to_owned(),

@@ -14,7 +14,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The object that an allocation held, which goes back to the caller of `close`: the vector of registered memory.
+/// The object that an allocation held, which goes back to the caller of `close`: the vector of registered or adopted memory.
 pub(crate) type Held = Option<Box<dyn Any + Send + Sync>>;
 
 /// A memory resource as its allocations hold it.
@@ -34,6 +34,11 @@ pub(crate) trait Owner: Send + Sync {
 
     /// Returns true if the memory belongs to the caller, which may use it as soon as the drop of the allocation returns.
     fn is_borrowed(&self) -> bool {
+        false
+    }
+
+    /// Returns true for the memory of a caller's vector, which the free returns.
+    fn is_adopted(&self) -> bool {
         false
     }
 

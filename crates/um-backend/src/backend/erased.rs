@@ -3,9 +3,11 @@
 use cuda_um::Error;
 
 use super::{BufferKind, CudaBackend};
+use crate::buffer::Buffer;
 use crate::dtype::DType;
 use crate::erased::{ErasedBuffer, size_bytes};
 use crate::error::Result;
+use crate::host_buffer::HostBuffer;
 use crate::host_bytes::HostBytes;
 
 impl CudaBackend {
@@ -23,10 +25,17 @@ impl CudaBackend {
     ) -> Result<ErasedBuffer> {
         let len = size_bytes(dtype, len)?;
         let bytes = match kind {
-            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
+            BufferKind::Host => self.host_bytes(len)?,
             other => self.create(other, len)?,
         };
         Ok(ErasedBuffer::of(bytes, dtype))
+    }
+
+    fn host_bytes(&self, len: usize) -> Result<Box<dyn Buffer<u8>>> {
+        Ok(match self.device.capabilities().pageable_memory_access {
+            true => Box::new(HostBuffer::aligned_on(&self.device, len)?),
+            false => Box::new(HostBytes::zeroed(len)?),
+        })
     }
 
     /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: see [`create_uninit`](Self::create_uninit).
@@ -46,7 +55,7 @@ impl CudaBackend {
     ) -> Result<ErasedBuffer> {
         let len = size_bytes(dtype, len)?;
         let bytes = match kind {
-            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
+            BufferKind::Host => self.host_bytes(len)?,
             // SAFETY: guaranteed by the caller.
             other => unsafe { self.create_uninit(other, len)? },
         };
