@@ -36,6 +36,7 @@ mod release;
 mod state;
 mod status;
 mod stream;
+mod system_memory;
 mod thread;
 mod thread_sanitizer;
 
