@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 
-use cuda_um::{Device, Placement, UnifiedBuffer, UnifiedOptions};
+use cuda_um::{Device, Placement, UnifiedBuffer, UnifiedOptions, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
@@ -59,17 +60,20 @@ impl<T: Element> HostBuffer<T> {
         if !device.capabilities().pageable_memory_access {
             return Ok(Self::from_vec(elements));
         }
-        Ok(Self {
-            memory: Memory::Adopted(UnifiedBuffer::from_vec(device, elements)?),
-        })
+        UnifiedBuffer::from_vec(device, elements).map(Self::adopting)
+    }
+
+    /// Makes a buffer of system memory, which kernels use.
+    pub(crate) fn adopting(adopted: UnifiedBuffer<T>) -> Self {
+        Self {
+            memory: Memory::Adopted(adopted),
+        }
     }
 
     /// Makes a buffer of `len` zeros that kernels of the device use, which has pageable memory access. It is aligned for all elements.
     pub(crate) fn aligned_on(device: &Device, len: usize) -> Result<Self> {
         let options = UnifiedOptions::default().placement(Placement::System);
-        Ok(Self {
-            memory: Memory::Adopted(UnifiedBuffer::zeroed_with(device, len, options)?),
-        })
+        UnifiedBuffer::zeroed_with(device, len, options).map(Self::adopting)
     }
 
     /// Makes a buffer of a copy of these elements.
@@ -113,7 +117,9 @@ impl<T: Element> HostBuffer<T> {
 impl<T: Element> Clone for HostBuffer<T> {
     fn clone(&self) -> Self {
         let copy = || self.as_slice().to_vec();
-        let like = self.device().and_then(|device| Self::on(device, copy()).ok());
+        let like = self
+            .device()
+            .and_then(|device| Self::on(device, copy()).ok());
         like.unwrap_or_else(|| Self::from_vec(copy()))
     }
 }
@@ -164,10 +170,27 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
         Ok(Box::new(match &self.memory {
             Memory::Plain(_) => Self::zeroed(len)?,
-            Memory::Adopted(adopted) => Self {
-                memory: Memory::Adopted(adopted.zeroed_like(len)?),
-            },
+            Memory::Adopted(adopted) => Self::adopting(adopted.zeroed_like(len)?),
         }))
+    }
+
+    // By the CPU, where the elements belong, also if a kernel could do it.
+    fn fill(&mut self, value: T) -> Result<()> {
+        self.as_slice_mut().fill(value);
+        Ok(())
+    }
+
+    fn fill_range(&mut self, part: Range<usize>, value: T) -> Result<()> {
+        let part = range::check(part, self.len())?;
+        self.as_slice_mut()[part].fill(value);
+        Ok(())
+    }
+
+    fn copy_within(&mut self, from: Range<usize>, to: usize) -> Result<()> {
+        let from = range::check(from, self.len())?;
+        range::check_at(to, from.len(), self.len())?;
+        self.as_slice_mut().copy_within(from, to);
+        Ok(())
     }
 
     fn as_any(&self) -> &dyn Any {

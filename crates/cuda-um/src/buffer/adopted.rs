@@ -91,14 +91,20 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     ///
     /// # Panics
     ///
-    /// Never: an adopted vector has this type of elements.
+    /// Never: the type of the vector was checked.
     pub fn into_vec(self) -> Result<Vec<T>> {
-        if self.is_empty() || !self.raw.is_adopted() {
+        if !self.raw.holds::<Vec<T>>() {
             let copy = self.to_vec()?;
             return self.close().map(|()| copy);
         }
         let vector = self.raw.close()?.and_then(|held| held.downcast().ok());
         Ok(*vector.expect("the owner holds the vector of from_vec"))
+    }
+
+    /// Returns the same memory as bytes, for a buffer whose element type is a value.
+    pub fn into_bytes(self) -> UnifiedBuffer<u8> {
+        let chosen = self.chosen();
+        UnifiedBuffer::of_placed(self.raw, chosen)
     }
 
     /// Makes a buffer to read of a range of bytes of a file, which is mapped into memory. On a device with pageable memory access, kernels read
@@ -150,7 +156,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let length = (part.end - part.start) as usize;
         if length == 0 {
             let chosen = chosen(options, Origin::File);
-            return Ok(Self::of_placed(Allocation::empty::<T>(device).read_only(), chosen));
+            return Ok(Self::of_placed(
+                Allocation::empty::<T>(device).read_only(),
+                chosen,
+            ));
         }
         let mut mapping = MmapOptions::new();
         mapping.offset(part.start).len(length);
@@ -217,7 +226,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// For buffers of the CPU in um-backend, whose slices are no guards.
     #[doc(hidden)]
     pub fn system_slice(&self) -> &[T] {
-        assert!(self.raw.is_host_memory(), "other memory may be on the device");
+        assert!(
+            self.raw.is_host_memory(),
+            "other memory may be on the device"
+        );
         self.settle(Access::Read);
         // SAFETY: the memory is of the host and initialised, no device writes it now, and a new write needs an exclusive borrow.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
@@ -226,7 +238,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Does the same as [`system_slice`](Self::system_slice), after all work.
     #[doc(hidden)]
     pub fn system_slice_mut(&mut self) -> &mut [T] {
-        assert!(self.raw.is_host_memory(), "other memory may be on the device");
+        assert!(
+            self.raw.is_host_memory(),
+            "other memory may be on the device"
+        );
         self.settle(Access::Write);
         // SAFETY: as above; no device uses the memory now, and it is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr(), self.len()) }
@@ -296,7 +311,10 @@ fn part_of_file<T>(bytes: &impl RangeBounds<u64>, size: u64) -> Result<std::ops:
     };
     let refused = |reason| Error::InvalidArgument {
         what: "the range of a file",
-        value: format!("{:?}..{:?} bytes", bytes.start_bound(), bytes.end_bound()),
+        value: match (start, end) {
+            (Some(start), Some(end)) => format!("{start}..{end} bytes"),
+            _ => "beyond all numbers".to_owned(),
+        },
         reason,
     };
     let (width, alignment) = (size_of::<T>() as u64, align_of::<T>() as u64);

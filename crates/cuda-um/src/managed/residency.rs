@@ -82,7 +82,7 @@ impl<T> UnifiedBuffer<T> {
         let extent = self.raw.extent();
         let cache = &self.raw.cache;
         let mut of_driver = None;
-        if self.raw.is_managed() && self.device().api().has_location_info() {
+        if self.device().api().has_location_info() {
             for used in self.raw.in_flight.before(Access::Read) {
                 used.wait()?;
             }
@@ -152,7 +152,8 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a buffer without elements, and the errors of `cudaMemRangeGetAttribute`.
+    /// [`Error::InvalidArgument`] for a buffer without elements; [`Error::NotSupported`] for memory that is not managed: CUDA has no attributes of
+    /// system memory; and the errors of `cudaMemRangeGetAttribute`.
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes(&self) -> Result<RangeAttributes> {
         self.range_attributes_of(..)
@@ -166,7 +167,7 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes_of(&self, range: impl RangeBounds<usize>) -> Result<RangeAttributes> {
         let range = range::check(range, self.len())?;
-        if !self.raw.migrates() && !self.is_empty() {
+        if !self.raw.is_managed() && !self.is_empty() {
             return Err(Error::NotSupported {
                 what: format!("range attributes of buffer {}", self.id()),
                 needs: "managed memory".to_owned(),

@@ -21,6 +21,7 @@ use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 use crate::resource::placement::Chosen;
 use cuda_um_sys::cudaMemoryAdvise;
+use std::any::TypeId;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -323,9 +324,9 @@ impl Allocation {
         self.owner.is_open_to_peers()
     }
 
-    /// Returns true for the memory of a vector, which [`close`](Self::close) returns.
-    pub(crate) fn is_adopted(&self) -> bool {
-        self.owner.is_adopted()
+    /// Returns true for the memory of an object of this type, which [`close`](Self::close) returns.
+    pub(crate) fn holds<T: 'static>(&self) -> bool {
+        self.owner.holds(TypeId::of::<T>())
     }
 
     /// Returns true for memory of another library.

@@ -53,7 +53,9 @@ impl Allocation {
     pub(crate) fn declare_host_access(&self, bytes: &Range<usize>, access: Access) {
         if self.kind() == MemoryKind::System {
             let addresses = self.address_range(bytes);
-            self.device().api().declare_host_access(addresses, access.is_write());
+            self.device()
+                .api()
+                .declare_host_access(addresses, access.is_write());
         }
     }
 

@@ -10,7 +10,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use cuda_um_sys::cudaMemoryAdvise;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(crate) trait Owner: Send + Sync {
         false
     }
 
-    /// Returns true for the memory of a caller's vector, which the free returns.
-    fn is_adopted(&self) -> bool {
+    /// Returns true if the free returns an object of this type, which contains the memory.
+    fn holds(&self, _: TypeId) -> bool {
         false
     }
 

@@ -152,7 +152,8 @@ impl Chosen {
 
     /// Returns the advice that the decision implies, if the device accepts advice.
     pub(crate) fn advice(&self, device: &Device) -> Option<Advice> {
-        let takes = self.kind() != MemoryKind::Pinned && device.capabilities().concurrent_managed_access;
+        let takes =
+            self.kind() != MemoryKind::Pinned && device.capabilities().concurrent_managed_access;
         match self.pattern {
             AccessPattern::ReadMostly => Some(Advice::SetReadMostly),
             AccessPattern::DeviceResident => {

@@ -1,5 +1,8 @@
 //! System memory: memory of the operating system that kernels use where it is. No call of CUDA allocates or frees it.
-#![allow(unsafe_code, reason = "passes memory that CUDA did not allocate to CUDA")]
+#![allow(
+    unsafe_code,
+    reason = "passes memory that CUDA did not allocate to CUDA"
+)]
 
 use crate::context::device::Device;
 use crate::driver::host_memory;
@@ -13,7 +16,7 @@ use crate::resource::owner::{Held, Owner};
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use memmap2::MmapOptions;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -84,7 +87,11 @@ impl SystemMemory {
         let Some(headroom) = self.headroom_bytes else {
             return Ok(());
         };
-        let allocatable = self.device.memory_info()?.free_bytes.saturating_sub(headroom);
+        let allocatable = self
+            .device
+            .memory_info()?
+            .free_bytes
+            .saturating_sub(headroom);
         let bytes = memory.bytes();
         // Whole pages of any size that hosts have.
         let near = match allocatable < bytes {
@@ -267,8 +274,10 @@ impl Owner for Host {
         self.is_borrowed
     }
 
-    fn is_adopted(&self) -> bool {
-        matches!(self.source, Source::Adopted) && !self.is_borrowed
+    fn holds(&self, this: TypeId) -> bool {
+        let held = self.held.lock();
+        held.as_ref()
+            .is_some_and(|held| (***held).type_id() == this)
     }
 
     fn free_waits(&self) -> bool {
@@ -288,5 +297,32 @@ impl Owner for Host {
         self.undo_advice(block.address.host);
         let held = self.held.lock().take();
         Ok(held.map(ManuallyDrop::into_inner))
+    }
+}
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use super::*;
+
+    /// Also under Miri: the memory is valid for all of its bytes, aligned and zero, and is freed by what holds it.
+    #[test]
+    fn memory_has_zeros_that_can_be_written() {
+        for (bytes, own_pages, align) in [
+            (1, false, 256),
+            (1000, false, 256),
+            (1000, true, 4096),
+            (OWN_PAGES_FROM, false, 4096),
+            (HUGE + 1, false, HUGE),
+        ] {
+            let (start, held) = zeros(bytes, own_pages).unwrap();
+            assert!(start.addr().get().is_multiple_of(align), "{bytes}");
+            // SAFETY: the memory is valid for its bytes, initialised, and used by nothing else.
+            let memory = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
+            assert_eq!((memory[0], memory[bytes - 1]), (0, 0));
+            (memory[0], memory[bytes - 1]) = (1, 2);
+            drop(held);
+        }
+        let too_large = zeros(usize::MAX / 2, false).err();
+        assert!(too_large.is_some_and(|error| error.is_out_of_memory()));
     }
 }

@@ -1,11 +1,12 @@
 //! System memory: the resource, adopted vectors, mapped files, headroom.
+#![allow(unsafe_code, reason = "maps files of the tests")]
 
 use cuda_um::resource::{LimitedMemory, MemoryResource, SystemMemory};
 use cuda_um::{
     Advice, Device, DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Placement, Pool,
     PoolOptions, PrefetchBatch, RegisteredBuffer, Stream, UnifiedBuffer, UnifiedOptions,
 };
-use cuda_um_sim::Gpu;
+use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_testkit::{Add, Checked, calls, on, open, simulated, simulated_with};
 use std::fs::File;
 use std::io::Write;
@@ -35,7 +36,12 @@ fn tempfile() -> File {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("cuda-um-system-memory-{}-{number}", std::process::id());
     let path = std::env::temp_dir().join(name);
-    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
     std::fs::remove_file(&path).unwrap();
     file
 }
@@ -53,7 +59,10 @@ fn cuda_neither_allocates_nor_frees_it() {
             let asked = UnifiedBuffer::<u8>::zeroed_with(device, bytes, STRICT()).unwrap();
             assert_eq!(asked.placement().placement, Placement::System);
             let again = asked.zeroed_like(bytes).unwrap();
-            assert_eq!((again.as_view().kind(), again.is_managed()), (MemoryKind::System, false));
+            assert_eq!(
+                (again.as_view().kind(), again.is_managed()),
+                (MemoryKind::System, false)
+            );
         }
         let vector = UnifiedBuffer::from_vec(device, vec![1u8; LARGE]).unwrap();
         drop(vector);
@@ -70,10 +79,14 @@ fn a_vector_is_adopted_and_comes_back() {
         let mut buffer = UnifiedBuffer::from_vec(device, vector).unwrap();
         assert_eq!(buffer.as_ptr(), before.0);
         let text = buffer.placement().to_string();
-        assert!(text.ends_with("the caller's vector itself, without a copy"), "{text}");
+        assert!(
+            text.ends_with("the caller's vector itself, without a copy"),
+            "{text}"
+        );
         let add = Add::load(device);
         let held = sim.pause();
-        add.launch(stream, LARGE, (&mut buffer, LARGE as u32, 2u32)).unwrap();
+        add.launch(stream, LARGE, (&mut buffer, LARGE as u32, 2u32))
+            .unwrap();
         assert_eq!(buffer.try_host().unwrap_err().kind(), ErrorKind::Busy);
         drop(held);
         let vector = buffer.into_vec().unwrap(); // waits for the kernel
@@ -82,7 +95,10 @@ fn a_vector_is_adopted_and_comes_back() {
 
         let boxed = vec![5u16; 3].into_boxed_slice();
         let at = boxed.as_ptr();
-        let boxed = UnifiedBuffer::from_boxed(device, boxed).unwrap().into_vec().unwrap();
+        let boxed = UnifiedBuffer::from_boxed(device, boxed)
+            .unwrap()
+            .into_vec()
+            .unwrap();
         assert_eq!((boxed.as_ptr(), &boxed[..]), (at, &[5; 3][..]));
         let none = UnifiedBuffer::<u32>::from_vec(device, Vec::with_capacity(7)).unwrap();
         assert!(none.into_vec().unwrap().is_empty());
@@ -103,7 +119,8 @@ fn a_buffer_that_is_dropped_in_use_is_freed_after_its_work() {
                 _ => UnifiedBuffer::zeroed_with(device, LARGE, STRICT()).unwrap(),
             };
             let held = sim.pause();
-            add.launch(stream, LARGE, (&mut buffer, LARGE as u32, 2u32)).unwrap();
+            add.launch(stream, LARGE, (&mut buffer, LARGE as u32, 2u32))
+                .unwrap();
             drop(buffer);
             drop(held);
             // The kernel would not find memory that was unmapped.
@@ -122,7 +139,10 @@ fn other_devices_copy_or_refuse() {
         let buffer = UnifiedBuffer::from_vec(&device, vector).unwrap();
         assert_ne!(buffer.as_ptr(), at);
         let why = buffer.placement().reason;
-        let expected = format!("a copy of the caller's vector, since {} has no", device.name());
+        let expected = format!(
+            "a copy of the caller's vector, since {} has no",
+            device.name()
+        );
         assert!(why.contains(&expected), "{why}");
         assert_eq!(buffer.into_vec().unwrap(), [7; 1000]);
 
@@ -130,7 +150,11 @@ fn other_devices_copy_or_refuse() {
         // SAFETY: nothing else has the file.
         let read = |options| unsafe { UnifiedBuffer::<u8>::map_file(&device, &file, .., options) };
         let mut copy = read(UnifiedOptions::default()).unwrap();
-        assert!(copy.placement().reason.contains("a copy of the caller's file"));
+        assert!(
+            copy.placement()
+                .reason
+                .contains("a copy of the caller's file")
+        );
         assert!(matches!(copy.fill(1), Err(Error::ReadOnly { .. })));
         assert_eq!(copy.to_vec().unwrap(), [7; 64]);
 
@@ -158,7 +182,10 @@ fn a_copy_is_what_the_options_ask_for() {
             let options = UnifiedOptions::default().placement(placement);
             let copy = UnifiedBuffer::from_vec_with(device, vec![1u32; 10], options).unwrap();
             let placed = copy.placement();
-            assert_eq!((placed.placement, &*placed.reason), (placement, "as asked for"));
+            assert_eq!(
+                (placed.placement, &*placed.reason),
+                (placement, "as asked for")
+            );
             assert_eq!(copy.into_vec().unwrap(), [1; 10]);
         }
     });
@@ -172,16 +199,23 @@ fn a_file_is_mapped_to_be_read() {
         let none = UnifiedOptions::default();
         sim.clear_trace();
         // SAFETY: nothing else has the file.
-        let mut mapped = unsafe { UnifiedBuffer::<u32>::map_file(device, &file, 4096.., none) }.unwrap();
+        let mut mapped =
+            unsafe { UnifiedBuffer::<u32>::map_file(device, &file, 4096.., none) }.unwrap();
         assert!(sim.trace().is_empty(), "{:?}", sim.trace());
-        assert_eq!(bytemuck::cast_slice::<u32, u8>(&mapped.host().unwrap()), &bytes[4096..]);
+        assert_eq!(
+            bytemuck::cast_slice::<u32, u8>(&mapped.host().unwrap()),
+            &bytes[4096..]
+        );
         let mut on_device = DeviceBuffer::zeroed(device, mapped.len()).unwrap();
         stream.copy(&mapped, &mut on_device).unwrap();
         assert_eq!(on_device.to_vec().unwrap(), mapped.to_vec().unwrap());
         assert!(matches!(mapped.host_mut(), Err(Error::ReadOnly { .. })));
         let n = mapped.len() as u32;
         let written = Add::load(device).launch(stream, 8, (&mut mapped, n, 1u32));
-        assert!(matches!(written, Err(Error::ReadOnly { .. })), "{written:?}");
+        assert!(
+            matches!(written, Err(Error::ReadOnly { .. })),
+            "{written:?}"
+        );
         assert_eq!(mapped.into_vec().unwrap().len(), 3976);
 
         for (range, reason) in [
@@ -208,57 +242,87 @@ fn hints_apply_and_end_with_the_buffer() {
         let buffer = UnifiedBuffer::from_vec(device, vec![1u8; 8 * LARGE]).unwrap();
         let preferred = Advice::SetPreferredLocation(Location::Host);
         assert!(buffer.advise(preferred).unwrap().is_applied());
-        assert!(buffer.advise(Advice::SetAccessedBy(here)).unwrap().is_applied());
+        assert!(
+            buffer
+                .advise(Advice::SetAccessedBy(here))
+                .unwrap()
+                .is_applied()
+        );
         assert!(buffer.prefetch_on(here, stream).unwrap().is_applied());
-        let found = buffer.range_attributes().unwrap();
-        let expected = (Some(Location::Host), Some(here));
-        assert_eq!((found.preferred_location, found.last_prefetch), expected);
-        let inner = buffer.residency().unwrap().into_iter().any(|part| part.location == Some(here));
+        let inner = buffer
+            .residency()
+            .unwrap()
+            .into_iter()
+            .any(|part| part.location == Some(here));
         assert!(inner, "the blocks of 2 MiB are known to be there");
         let mut batch = PrefetchBatch::new();
         batch.add(&buffer);
         assert!(batch.prefetch_on(Location::Host, stream).unwrap().calls > 0);
         sim.clear_trace();
-        let vector = buffer.into_vec().unwrap();
+        let refused = buffer.range_attributes().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotSupported);
+        drop(buffer.into_vec().unwrap());
         assert_eq!(calls(sim, "cudaMemAdvise"), 2, "each advice is undone once");
-        let again = UnifiedBuffer::from_vec(device, vector).unwrap();
-        let found = again.range_attributes().unwrap();
-        assert_eq!((found.preferred_location, found.accessed_by), (None, Vec::new()));
     });
+}
+
+#[test]
+fn the_driver_tells_where_it_is() {
+    for (gpu, moves) in [(Gpu::Gh200, true), (Gpu::Hmm, true), (Gpu::Gb10, false)] {
+        let newest = |builder: cuda_um_sim::Builder| builder.gpu(gpu).cuda(CudaVersion::V13_4);
+        let (_sim, device, stream) = simulated_with(newest);
+        let here = Location::from(&device);
+        let buffer = UnifiedBuffer::<u8>::zeroed_with(&device, 8 << 20, STRICT()).unwrap();
+        buffer.host().unwrap();
+        buffer.prefetch_on(here, &stream).unwrap();
+        let parts = buffer.residency().unwrap();
+        let expected = if moves { here } else { Location::Host };
+        let all = parts.iter().all(|part| part.location == Some(expected));
+        assert!(all, "{gpu:?}: {parts:?}");
+    }
 }
 
 #[test]
 fn headroom_keeps_memory_of_the_device_free() {
     const TOTAL: usize = 256 << 20;
+    const BYTES: usize = 4 << 20;
     for gpu in [Gpu::Gh200, Gpu::Hmm, Gpu::Gb10] {
-        let sized = |builder: cuda_um_sim::Builder| builder.gpu(gpu).total_memory_bytes(TOTAL as u64);
-        let (_sim, device, _) = simulated_with(sized);
-        let free = device.memory_info().unwrap().free_bytes;
-        let here = Some(Location::from(&device));
-        for (headroom, near) in [(0, 4 << 20), (free - (1 << 20), 1 << 20), (2 * TOTAL, 0)] {
+        let sized =
+            |builder: cuda_um_sim::Builder| builder.gpu(gpu).total_memory_bytes(TOTAL as u64);
+        let (sim, device, stream) = simulated_with(sized);
+        let add = Add::load(&device);
+        let free = || device.memory_info().unwrap().free_bytes;
+        for (left, near) in [(BYTES, BYTES), (1 << 20, 1 << 20), (0, 0)] {
+            let headroom = if left > 0 { free() - left } else { 2 * TOTAL };
             let memory = SystemMemory::new(&device).headroom_bytes(headroom);
-            let buffer = UnifiedBuffer::<u8>::zeroed_in(&memory, 4 << 20).unwrap();
-            let preferred = |range: std::ops::Range<usize>| {
-                let attributes = buffer.range_attributes_of(range).unwrap();
-                attributes.preferred_location
-            };
-            if near > 0 {
-                assert_eq!(preferred(0..near), here, "{headroom}");
-            }
-            if near < buffer.len() {
-                assert_eq!(preferred(near..buffer.len()), Some(Location::Host), "{headroom}");
-            }
+            sim.clear_trace();
+            let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&memory, BYTES / 4).unwrap();
+            let parts = if near == 1 << 20 { 2 } else { 1 };
+            assert_eq!(calls(&sim, "cudaMemAdvise"), parts, "{gpu:?}");
+            let before = free();
+            let len = buffer.len();
+            add.launch(&stream, len, (&mut buffer, len as u32, 1u32))
+                .unwrap();
+            stream.synchronize().unwrap();
+            let taken = if gpu == Gpu::Gb10 { 0 } else { near };
+            assert_eq!(before - free(), taken, "{gpu:?}");
+            assert_eq!(buffer.to_vec().unwrap(), vec![1; len]);
         }
         // A small buffer with headroom has pages of its own.
         let memory = SystemMemory::new(&device).headroom_bytes(2 * TOTAL);
         let small = UnifiedBuffer::<u8>::zeroed_in(&memory, 100).unwrap();
-        assert_eq!(small.range_attributes().unwrap().preferred_location, Some(Location::Host));
+        assert!(small.as_ptr().addr().is_multiple_of(4096));
     }
 }
 
 #[test]
 fn a_borrowed_slice_is_registered_only_where_that_helps() {
-    for (gpu, registers) in [(Gpu::Gh200, 0), (Gpu::Gb10, 0), (Gpu::Hmm, 1), (Gpu::H200, 1)] {
+    for (gpu, registers) in [
+        (Gpu::Gh200, 0),
+        (Gpu::Gb10, 0),
+        (Gpu::Hmm, 1),
+        (Gpu::H200, 1),
+    ] {
         let (sim, device, stream) = simulated(gpu);
         let add = Add::load(&device);
         let mut slice = vec![1u32; LARGE];
@@ -287,7 +351,8 @@ fn devices_share_it_and_pools_refuse_it() {
     let ((first, _), (second, stream)) = (on(&runtime, 0), on(&runtime, 1));
     let mut shared = UnifiedBuffer::from_vec(&first, vec![1u32; 1000]).unwrap();
     let add = Add::load(&second);
-    add.launch(&stream, 1000, (&mut shared, 1000u32, 1u32)).unwrap();
+    add.launch(&stream, 1000, (&mut shared, 1000u32, 1u32))
+        .unwrap();
     shared.fill_on(5, &stream).unwrap();
     assert_eq!(shared.read_one(7).unwrap(), 5);
 

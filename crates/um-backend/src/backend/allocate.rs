@@ -149,7 +149,8 @@ impl CudaBackend {
         }
     }
 
-    fn adopts(&self) -> bool {
+    /// Whether a vector is a unified buffer without a copy.
+    pub(super) fn adopts(&self) -> bool {
         self.device.capabilities().pageable_memory_access && self.pools.unified.is_none()
     }
 

@@ -1,10 +1,10 @@
 //! The functions that allocate erased buffers.
 
-use cuda_um::Error;
+use cuda_um::{Error, UnifiedBuffer};
 
 use super::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
-use crate::dtype::DType;
+use crate::dtype::{DType, Element};
 use crate::erased::{ErasedBuffer, size_bytes};
 use crate::error::Result;
 use crate::host_buffer::HostBuffer;
@@ -29,6 +29,28 @@ impl CudaBackend {
             other => self.create(other, len)?,
         };
         Ok(ErasedBuffer::of(bytes, dtype))
+    }
+
+    /// Makes a buffer of the given kind with the elements of a vector. On a device with pageable memory access, a unified buffer and one of the
+    /// host take the vector's memory, with its alignment, as [`create_from_vec`](Self::create_from_vec) does; otherwise it is a copy.
+    ///
+    /// # Errors
+    /// As for [`create_erased_from`](Self::create_erased_from).
+    #[track_caller]
+    pub fn create_erased_from_vec<T: Element>(
+        &self,
+        kind: BufferKind,
+        elements: Vec<T>,
+    ) -> Result<ErasedBuffer> {
+        let adopt = |elements| UnifiedBuffer::from_vec(&self.device, elements);
+        let bytes: Box<dyn Buffer<u8>> = match kind {
+            BufferKind::Unified if self.adopts() => Box::new(adopt(elements)?.into_bytes()),
+            BufferKind::Host if self.device.capabilities().pageable_memory_access => {
+                Box::new(HostBuffer::adopting(adopt(elements)?.into_bytes()))
+            }
+            _ => return self.create_erased_from(kind, T::DTYPE, bytemuck::cast_slice(&elements)),
+        };
+        Ok(ErasedBuffer::of(bytes, T::DTYPE))
     }
 
     fn host_bytes(&self, len: usize) -> Result<Box<dyn Buffer<u8>>> {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use um_backend::cuda_um::{Placement, RegisteredBuffer, UnifiedOptions, resource::Placed};
 use um_backend::sim::{Gpu, Sim};
-use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, HintOutcome, Location};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, HintOutcome, Location};
 use um_backend::{Result, UnifiedBuffer};
 
 use crate::support::kernel::Double;
@@ -36,7 +36,11 @@ impl World {
         let config = CudaBackendConfig::default().simulator(sim.clone());
         let backend = CudaBackend::initialize_blocking(config).unwrap();
         let double = Double::load(backend.device());
-        Self { sim, backend, double }
+        Self {
+            sim,
+            backend,
+            double,
+        }
     }
 
     fn from_vec(&self) -> Result<UnifiedBuffer<f32>> {
@@ -46,7 +50,12 @@ impl World {
     fn calls(&self, work: impl FnOnce() -> Result<()>, name: &str) -> Result<usize> {
         self.sim.clear_trace();
         work()?;
-        Ok(self.sim.trace().iter().filter(|call| call.name.starts_with(name)).count())
+        Ok(self
+            .sim
+            .trace()
+            .iter()
+            .filter(|call| call.name.starts_with(name))
+            .count())
     }
 }
 
@@ -83,7 +92,8 @@ const ROWS: &[Row] = &[
         let options = UnifiedOptions::default().placement(Placement::System);
         let mut made = Ok(());
         let make = || {
-            made = UnifiedBuffer::<f32>::zeroed_with(world.backend.device(), LEN, options).map(drop);
+            made =
+                UnifiedBuffer::<f32>::zeroed_with(world.backend.device(), LEN, options).map(drop);
             Ok(())
         };
         let calls = world.calls(make, "")?;
@@ -92,18 +102,22 @@ const ROWS: &[Row] = &[
             Err(_) => "refused".to_owned(),
         })
     }),
-    ("`from_vec`", |world| Ok(taken(&world.from_vec()?.placement()))),
+    ("`from_vec`", |world| {
+        Ok(taken(&world.from_vec()?.placement()))
+    }),
     ("`map_file`", |world| {
-        let mut file = tempfile::tempfile()?;
-        file.write_all(&[1; 1 << 16])?;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 1 << 16]).unwrap();
         let options = UnifiedOptions::default();
         // SAFETY: nothing else has the file.
         #[allow(unsafe_code, reason = "maps a file of this test")]
-        let mapped = unsafe { UnifiedBuffer::<f32>::map_file(world.backend.device(), &file, .., options)? };
+        let mapped =
+            unsafe { UnifiedBuffer::<f32>::map_file(world.backend.device(), &file, .., options)? };
         Ok(taken(&mapped.placement()))
     }),
     ("`RegisteredBuffer::from_vec`", |world| {
-        let register = || RegisteredBuffer::from_vec(world.backend.device(), vec![1u8; LEN]).map(drop);
+        let register =
+            || RegisteredBuffer::from_vec(world.backend.device(), vec![1u8; LEN]).map(drop);
         Ok(match world.calls(register, "cudaHostRegister")? {
             0 => "in place".to_owned(),
             _ => "registered".to_owned(),
@@ -163,7 +177,10 @@ fn the_table_says_what_each_call_does() {
     for (call, does) in ROWS {
         let cells: Vec<String> = worlds.iter().map(|world| does(world).unwrap()).collect();
         let row = format!("| {call} | {} |", cells.join(" | "));
-        assert!(DOCS.lines().any(|line| line == row), "missing in docs/choosing.md:\n{row}");
+        assert!(
+            DOCS.lines().any(|line| line == row),
+            "missing in docs/choosing.md:\n{row}"
+        );
     }
 }
 
@@ -184,7 +201,12 @@ fn a_file_that_is_mapped_takes_memory_once() {
         assert_eq!(loaded.len(), BYTES);
         (BYTES + taken) as f64 / BYTES as f64
     };
-    device.set_pool_options(um_backend::cuda_um::MemoryKind::Managed, None).unwrap();
+    device
+        .set_pool_options(um_backend::cuda_um::MemoryKind::Managed, None)
+        .unwrap();
     assert_eq!(peak(UnifiedOptions::default()), 1.0);
-    assert_eq!(peak(UnifiedOptions::default().placement(Placement::Managed)), 2.0);
+    assert_eq!(
+        peak(UnifiedOptions::default().placement(Placement::Managed)),
+        2.0
+    );
 }

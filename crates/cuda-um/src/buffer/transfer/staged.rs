@@ -44,7 +44,10 @@ pub(crate) unsafe fn copy(
         // On a busy stream the driver would wait for the earlier work, and for that of other streams, which only a query tells.
         let is_for_driver =
             is_for_driver(staged.direction, staged.bytes) && matches!(stream.is_idle(), Ok(true));
-        if is_for_driver || is_direct(device, staged.direction) || !crate::buffer::transfer::is_pageable(device, address) {
+        if is_for_driver
+            || is_direct(device, staged.direction)
+            || !crate::buffer::transfer::is_pageable(device, address)
+        {
             return None;
         }
     }

@@ -41,7 +41,9 @@ impl Tracked for Allocation {
             });
         }
         if self.kind() == MemoryKind::System {
-            device.state().check_pageable_access("a kernel's use of system memory")?;
+            device
+                .state()
+                .check_pageable_access("a kernel's use of system memory")?;
         }
         let (expected, found) = (device.ordinal(), self.device().ordinal());
         if !self.is_for_all_devices() && expected != found {

@@ -10,8 +10,8 @@ use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::class::CHUNK;
-use crate::resource::system::SystemMemory;
 use crate::resource::pool::{Pool, PoolOptions, PoolStats};
+use crate::resource::system::SystemMemory;
 use std::sync::OnceLock;
 
 /// The default pools of a device, in the slot of its handles.
