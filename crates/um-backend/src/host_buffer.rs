@@ -117,9 +117,10 @@ impl<T: Element> HostBuffer<T> {
 impl<T: Element> Clone for HostBuffer<T> {
     fn clone(&self) -> Self {
         let copy = || self.as_slice().to_vec();
-        let like = self
-            .device()
-            .and_then(|device| Self::on(device, copy()).ok());
+        let like = match &self.memory {
+            Memory::Plain(_) => None,
+            Memory::Adopted(adopted) => Self::on(adopted.device(), copy()).ok(),
+        };
         like.unwrap_or_else(|| Self::from_vec(copy()))
     }
 }
@@ -147,10 +148,7 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
     }
 
     fn device(&self) -> Option<&Device> {
-        match &self.memory {
-            Memory::Plain(_) => None,
-            Memory::Adopted(adopted) => Some(adopted.device()),
-        }
+        None
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {

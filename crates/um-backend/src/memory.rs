@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use cuda_um::{Stream, View, ViewMut, range};
+use cuda_um::{Device, Stream, View, ViewMut, range};
 
+use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 
@@ -201,6 +202,14 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
         }
         Ok(true)
     }
+}
+
+/// The device whose work may use the bytes: also that of host memory which kernels use.
+pub(crate) fn device_of(bytes: &dyn Buffer<u8>) -> Option<&Device> {
+    bytes.device().or(match bytes.memory() {
+        BufferMemory::Cuda(view) => Some(view.device()),
+        BufferMemory::Host(_) | BufferMemory::Opaque => None,
+    })
 }
 
 fn no_view(have: &str) -> CudaError {

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
 use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
@@ -246,7 +247,8 @@ impl Stream {
     /// # Ordering
     ///
     /// The copy is enqueued on this stream when this returns, after earlier uses of both buffers on any stream. Host guards and later work
-    /// on the buffers wait for it.
+    /// on the buffers wait for it. A copy from system memory first waits for work that writes it, because CUDA may read such memory at the
+    /// call; a copy to system memory may be complete when this returns.
     ///
     /// # Errors
     ///
@@ -295,6 +297,12 @@ impl Stream {
         let bytes = source.size_bytes();
         let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
         let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
+        if source.raw.kind() == MemoryKind::System {
+            // CUDA may read pageable memory at the call, before earlier work of the stream has written it.
+            for used in source.raw.in_flight.before(Access::Read) {
+                used.wait()?;
+            }
+        }
         let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
         started.enqueue(What::Copy, device, self, &parts, || {

@@ -130,6 +130,27 @@ fn a_buffer_that_is_dropped_in_use_is_freed_after_its_work() {
     });
 }
 
+/// CUDA reads pageable memory when a copy is enqueued, before earlier work has written it.
+#[test]
+fn copies_and_fills_come_after_earlier_kernels() {
+    on_each(|_, device, stream| {
+        let (add, n) = (Add::load(device), LARGE as u32);
+        let mut data = UnifiedBuffer::from_vec(device, vec![1u32; LARGE]).unwrap();
+        let mut copy = DeviceBuffer::zeroed(device, LARGE).unwrap();
+        add.launch(stream, LARGE, (&mut data, n, 1u32)).unwrap();
+        stream.copy(&data, &mut copy).unwrap();
+        assert_eq!(copy.to_vec().unwrap(), vec![2; LARGE]);
+        add.launch(stream, LARGE, (&mut data, n, 1u32)).unwrap();
+        data.write_one(0, 7).unwrap();
+        add.launch(stream, LARGE, (&mut data, n, 1u32)).unwrap();
+        data.copy_within_on(0..3, 1, stream).unwrap();
+        assert_eq!(data.host().unwrap()[..5], [8, 8, 4, 4, 4]);
+        let mut wide = UnifiedBuffer::from_vec(device, vec![[1u64, 2]; 1000]).unwrap();
+        wide.fill_on([3, 4], stream).unwrap();
+        assert_eq!(wide.into_vec().unwrap(), [[3, 4]; 1000]);
+    });
+}
+
 #[test]
 fn other_devices_copy_or_refuse() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess, Gpu::Maxwell] {
