@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// Host memory of the caller, page-locked ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html))
+/// Host memory of the caller for copies and kernels, page-locked ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html))
 /// and, if the device supports it, mapped for kernels.
 ///
 /// The buffer takes ownership of a vector, and [`into_vec`](Self::into_vec) returns it. A borrowed slice is registered for the time of a

@@ -21,7 +21,8 @@ use std::panic::Location;
 /// Memory with one pointer for the CPU and the device. By default it is managed memory
 /// ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)), which every device of the runtime can
 /// use and whose pages migrate to the processor that uses them. An [`AccessPattern`] or a [`Placement`] can select pinned memory that is
-/// mapped for the buffer's device.
+/// mapped for the buffer's device, or memory of the operating system; a vector or a file can be the buffer itself
+/// ([`from_vec`](Self::from_vec), [`map_file`](Self::map_file)).
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
