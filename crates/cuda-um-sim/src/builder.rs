@@ -41,8 +41,8 @@ impl Sim {
         Builder::new()
     }
 
-    /// Builds a simulator with the settings of the environment: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`,
-    /// `no-concurrent`), `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). The defaults are
+    /// Builds a simulator with the settings of the environment: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `hmm`, `gb10`,
+    /// `pascal`, `maxwell`, `no-concurrent`), `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). The defaults are
     /// `h200`, `13.0` and 1.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Builder {
                 bad(
                     "CUDA_UM_SIM_GPU",
                     value,
-                    "h200, gh200, pascal, maxwell or no-concurrent",
+                    "h200, gh200, hmm, gb10, pascal, maxwell or no-concurrent",
                 )
             })?;
         }

@@ -24,6 +24,7 @@
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
 //! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
+//! - Vectors and mapped files as buffers: [`UnifiedBuffer::from_vec`], [`UnifiedBuffer::map_file`]; what a device can: [`resource::UnifiedMemory`].
 //! - [`Pool`]: buffers of each kind without a CUDA call for each allocation.
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].

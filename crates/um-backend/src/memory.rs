@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use cuda_um::{Stream, View, ViewMut, range};
+use cuda_um::{Device, Stream, View, ViewMut, range};
 
+use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 
@@ -14,7 +15,7 @@ use crate::error::{CudaError, Result};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum BufferMemory<'a, T> {
-    /// Plain memory of the CPU.
+    /// Plain memory of the CPU, which kernels cannot use.
     Host(&'a [T]),
     /// Memory of `cuda_um`: [`View::kind`] tells which.
     Cuda(View<'a, T>),
@@ -203,11 +204,19 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
     }
 }
 
+/// The device whose work may use the bytes: also that of host memory which kernels use.
+pub(crate) fn device_of(bytes: &dyn Buffer<u8>) -> Option<&Device> {
+    bytes.device().or(match bytes.memory() {
+        BufferMemory::Cuda(view) => Some(view.device()),
+        BufferMemory::Host(_) | BufferMemory::Opaque => None,
+    })
+}
+
 fn no_view(have: &str) -> CudaError {
     CudaError::NotSupported {
         what: "a view for kernels".into(),
         needs:
-            "device, managed or mapped pinned memory (or a copy in such memory: `copy_from_buffer`)"
+            "device, managed or mapped pinned memory, or host memory of a backend with pageable memory access (or a copy in such memory: `copy_from_buffer`)"
                 .into(),
         have: have.into(),
     }

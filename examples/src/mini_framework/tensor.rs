@@ -3,6 +3,7 @@
 use super::kernels::Kernels;
 use std::ops::Deref;
 use std::sync::Arc;
+use um_backend::cuda_um::range;
 use um_backend::{
     Buffer, BufferKind, CudaBackend, DType, Element, ErasedBuffer, Result, SharedBuffer, Stream,
 };
@@ -37,7 +38,8 @@ impl Place {
     pub fn new(backend: &CudaBackend, kind: BufferKind) -> Result<Self> {
         let device = backend.device();
         let has_kernels = device.capabilities().compute_capability >= (6, 0);
-        let computes = kind != BufferKind::Host && has_kernels;
+        let reaches = device.capabilities().pageable_memory_access || kind != BufferKind::Host;
+        let computes = reaches && has_kernels;
         let kernels = computes.then(|| Kernels::load(device)).transpose()?;
         Ok(Self {
             backend: backend.clone(),
@@ -89,6 +91,18 @@ impl Tensor {
     }
 }
 // wrapper ends
+
+impl Tensor {
+    /// A tensor of a vector, row by row: the vector's own memory where the device accesses it.
+    ///
+    /// # Errors
+    /// The shape has another number of elements, or there is no memory.
+    pub fn from_vec<T: Element>(place: &Place, elements: Vec<T>, shape: &[usize]) -> Result<Self> {
+        range::same_length("the shape", shape.iter().product(), elements.len())?;
+        let buffer = place.backend.create_erased_from_vec(place.kind, elements)?;
+        Ok(Self::new(place, buffer, shape))
+    }
+}
 
 impl Place {
     /// The backend.

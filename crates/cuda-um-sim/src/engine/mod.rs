@@ -37,6 +37,7 @@ mod release;
 mod state;
 mod status;
 mod stream;
+mod system_memory;
 mod thread;
 mod thread_sanitizer;
 

@@ -24,6 +24,8 @@ fn each_generation_has_its_abilities() {
     let expected = [
         (Gpu::H200, [9, 0, 1, 1, 0, 0, 0, 1, 0]),
         (Gpu::Gh200, [9, 0, 1, 1, 1, 1, 1, 1, 0]),
+        (Gpu::Hmm, [8, 9, 1, 1, 1, 0, 0, 1, 0]),
+        (Gpu::Gb10, [12, 1, 1, 1, 1, 1, 1, 1, 1]),
         (Gpu::Pascal, [6, 0, 1, 1, 0, 0, 0, 1, 0]),
         (Gpu::Maxwell, [5, 2, 1, 0, 0, 0, 0, 0, 0]),
         (Gpu::NoConcurrentAccess, [8, 7, 1, 0, 0, 0, 0, 1, 1]),

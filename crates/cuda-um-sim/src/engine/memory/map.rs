@@ -9,10 +9,13 @@ use super::free_list::FreeList;
 use super::registration::Registrations;
 use super::span::{Memory, Span};
 use crate::engine::address_space::HostAccess;
+use crate::engine::detail::detailed;
 use crate::engine::handle::Handles;
 use crate::engine::machine::Machine;
+use crate::engine::managed::SYSTEM;
 use crate::engine::misuse_log::MisuseLog;
 use crate::engine::status::Code;
+use crate::engine::system_memory;
 use crate::misuse::Misuse;
 
 /// Allocations of this size and above take whole 2 MiB blocks of address space; smaller ones share blocks by 64 KiB granules.
@@ -217,19 +220,30 @@ impl MemoryMap {
         Ok((base, self.pages_of(base, &span)))
     }
 
-    /// The managed pages of a range; `None` if it is system memory that this device can move by itself.
+    /// The pages of a range that prefetch and advice accept: managed memory, and system memory that is mapped, if the devices access it.
     pub(crate) fn prefetchable(
         &self,
         address: usize,
         bytes: usize,
-    ) -> Result<Option<(usize, Range<usize>)>, Code> {
-        if bytes > 0
-            && self.machine.profile.pageable_memory_access
-            && self.find(address, bytes)?.memory == Memory::Pageable
-        {
-            return Ok(None);
+    ) -> Result<(usize, Range<usize>), Code> {
+        if bytes == 0 || self.find(address, bytes)?.memory != Memory::Pageable {
+            return self.managed_range(address, bytes);
         }
-        self.managed_range(address, bytes).map(Some)
+        if !self.machine.profile.pageable_memory_access {
+            return Err(self.inaccessible(address));
+        }
+        let pages = system_memory::pages_of(address, bytes);
+        if !system_memory::is_mapped(&pages) {
+            let text = format!("some of the {bytes} bytes at {address:#x} are not mapped");
+            return Err(detailed(Code::INVALID_VALUE, text));
+        }
+        Ok((SYSTEM, pages))
+    }
+
+    /// The error for system memory that the devices do not access.
+    pub(crate) fn inaccessible(&self, address: usize) -> Code {
+        let text = format!("{address:#x}: {}", self.machine.no_pageable_access(None));
+        detailed(Code::INVALID_VALUE, text)
     }
 
     /// Whether the allocation at `base` is of a pool.
@@ -240,6 +254,9 @@ impl MemoryMap {
 
     /// The pages that hold a span of the allocation at `base`.
     pub(crate) fn pages_of(&self, base: usize, span: &Span) -> Range<usize> {
+        if base == SYSTEM {
+            return system_memory::pages_of(span.address, span.bytes);
+        }
         match self.allocations.get(&base) {
             Some(allocation) if span.bytes > 0 => {
                 allocation.pages(&(span.address..span.address + span.bytes))
