@@ -18,8 +18,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::foreign::event;
 
-/// Bytes of a CPU page.
+/// Bytes of a page, the unit in which residency is counted. The system's pages may be larger: Arm has pages of 16 and 64 KiB, too.
 pub(crate) const PAGE: usize = 4096;
+
+/// Bytes of a page of the system, a multiple of [`PAGE`].
+pub(crate) fn system_page() -> usize {
+    // SAFETY: the call has no preconditions.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(PAGE).max(PAGE)
+}
+
+/// The addresses of the pages of `page` bytes that hold a range.
+fn whole_pages(range: &Range<usize>, page: usize) -> Range<usize> {
+    range.start / page * page..range.end.next_multiple_of(page)
+}
 
 /// The views begin at multiples of this: the driver moves managed memory by blocks of that size.
 const ALIGN: usize = 2 << 20;
@@ -162,13 +174,15 @@ impl AddressSpace {
         })
     }
 
-    /// Sets the host's access to the pages of `range` (page-aligned addresses of the host view).
+    /// Sets the host's access to the pages of `range` (page-aligned addresses of the host view), and to all of the system's pages that hold
+    /// them: a touch of the rest sets its access again.
     ///
     /// The kernel limits the number of differently protected pieces of a process (`vm.max_map_count`). Beyond the limit it refuses the
     /// change, and the access stays as it was; the result is then `false`.
     pub(crate) fn protect(&self, range: Range<usize>, access: HostAccess) -> bool {
         debug_assert!(range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE));
         debug_assert!(self.holds(&range));
+        let range = whole_pages(&range, system_page());
         let protection = match access {
             HostAccess::None => libc::PROT_NONE,
             HostAccess::Read => libc::PROT_READ,
@@ -330,6 +344,13 @@ mod tests {
             assert_eq!(unsafe { *(page.start as *const u8) }, number);
         }
         assert!(space.grow(MOST).is_err());
+    }
+
+    #[test]
+    fn a_page_of_the_system_may_hold_several() {
+        let part = 5 * PAGE..17 * PAGE;
+        assert_eq!(whole_pages(&part, PAGE), part);
+        assert_eq!(whole_pages(&part, 16 * PAGE), 0..32 * PAGE);
     }
 
     #[test]
