@@ -12,7 +12,7 @@ pub struct PointerAttributes {
     pub fields: cudaPointerAttributes,
 }
 
-const _: () = assert!(size_of::<PointerAttributes>() >= 24 + 8 * size_of::<c_long>());
+const _: () = assert!(size_of::<PointerAttributes>() >= 24 + size_of::<[c_long; 8]>());
 
 impl Default for PointerAttributes {
     fn default() -> Self {

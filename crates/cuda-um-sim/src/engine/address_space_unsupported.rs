@@ -5,6 +5,20 @@ use std::ops::Range;
 
 pub(crate) const PAGE: usize = 4096;
 
+pub(crate) fn system_page() -> usize {
+    PAGE
+}
+
+/// Of `system_memory.rs`.
+pub(super) fn ask(_: &Range<usize>, _: impl FnMut(Range<usize>, bool)) -> bool {
+    false
+}
+
+/// Of `system_memory.rs`.
+pub(super) fn make(_: &Range<usize>) -> bool {
+    false
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HostAccess {
     None,
@@ -15,12 +29,12 @@ pub(crate) enum HostAccess {
 pub(crate) enum AddressSpace {}
 
 impl AddressSpace {
-    pub(crate) fn reserve(_len: usize) -> io::Result<AddressSpace> {
+    pub(crate) fn new() -> io::Result<AddressSpace> {
         let reason = "the simulator runs only on Linux: it sees the host's touches of managed memory through memfd, mprotect and SIGSEGV";
         Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
-    pub(crate) fn base(&self) -> usize {
+    pub(crate) fn grow(&self, _bytes: usize) -> io::Result<Range<usize>> {
         match *self {}
     }
 

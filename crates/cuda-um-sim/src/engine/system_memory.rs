@@ -6,11 +6,11 @@
 // Asks the kernel about pages.
 #![allow(unsafe_code)]
 
-use std::io::Read;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 
-use super::address_space::PAGE;
+use super::address_space::{PAGE, system_page};
+#[cfg(not(target_os = "linux"))]
+use super::address_space::{ask, make};
 use super::managed::{HOST, Managed, SYSTEM};
 use super::memory::{Memory, Span};
 use super::state::State;
@@ -22,14 +22,14 @@ const MADE: usize = 1024;
 
 /// The pages of the program's memory that hold a range: whole pages of the system, in units of [`PAGE`].
 pub(super) fn pages_of(address: usize, bytes: usize) -> Range<usize> {
-    // SAFETY: the call has no preconditions.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE);
+    let page = system_page();
     let end = address.saturating_add(bytes).div_ceil(page);
     let unit = page / PAGE;
     address / page * unit..end.saturating_mul(unit).min(Managed::SYSTEM_PAGES)
 }
 
 /// Calls `found` for pages, in pieces that agree, with whether they were ever touched. False if some are not mapped.
+#[cfg(target_os = "linux")]
 fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool {
     let mut answers = [0u8; ASKED];
     for start in pages.clone().step_by(ASKED) {
@@ -46,7 +46,7 @@ fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool 
             return false;
         }
         // The system's pages may be larger than ours: each has one answer.
-        let unit = pages_of(0, 1).end;
+        let unit = system_page() / PAGE;
         let answer = |at: usize| answers[(at - start) / unit] & 1 != 0;
         let mut at = start;
         while at < end {
@@ -66,7 +66,10 @@ pub(super) fn is_mapped(pages: &Range<usize>) -> bool {
 
 /// Makes pages exist that were never touched, as the kernel's first read does. A system call reads them, because it fails if they cannot
 /// be read.
+#[cfg(target_os = "linux")]
 fn make(pages: &Range<usize>) -> bool {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
     let Ok((mut out, into)) = std::io::pipe() else {
         return false;
     };
