@@ -80,11 +80,9 @@ fn vectors_are_the_buffers_where_the_device_accesses_them() {
                 cuda["allocations"].as_u64().unwrap() <= most,
                 "{gpu}, {kind}: {cuda}"
             );
-            assert_eq!(
-                run_of(&found, kind)["top"],
-                run_of(&expected, kind)["top"],
-                "{gpu}, {kind}"
-            );
+            // The device computes for the host's buffers, too.
+            let same = run_of(&found, kind)["top"] == run_of(&expected, "unified")["top"];
+            assert!(same, "{gpu}, {kind}");
         }
     }
 }
