@@ -33,7 +33,7 @@ pub struct HostBuffer<T> {
 enum Memory<T> {
     Plain(Box<[T]>),
     /// System memory, mostly an adopted vector. Its uses by kernels are tracked.
-    Adopted(UnifiedBuffer<T>),
+    Adopted(Box<UnifiedBuffer<T>>),
 }
 
 impl<T: Element> HostBuffer<T> {
@@ -66,7 +66,7 @@ impl<T: Element> HostBuffer<T> {
     /// Makes a buffer of system memory, which kernels use.
     pub(crate) fn adopting(adopted: UnifiedBuffer<T>) -> Self {
         Self {
-            memory: Memory::Adopted(adopted),
+            memory: Memory::Adopted(Box::new(adopted)),
         }
     }
 

@@ -73,16 +73,16 @@ fn vectors_are_the_buffers_where_the_device_accesses_them() {
                 "the vectors themselves, without a copy"
             );
             let cuda = &run_of(&found, kind)["cuda"];
-            assert_eq!(
-                (&cuda["allocations"], &cuda["copied_bytes"]),
-                (&0.into(), &0.into()),
-                "{gpu}, {kind}"
+            assert_eq!(cuda["copied_bytes"], 0, "{gpu}, {kind}");
+            // The workspace of the search, once; none for vectors and results.
+            let most = u64::from(kind == "unified");
+            assert!(
+                cuda["allocations"].as_u64().unwrap() <= most,
+                "{gpu}, {kind}: {cuda}"
             );
-            assert_eq!(
-                run_of(&found, kind)["top"],
-                run_of(&expected, kind)["top"],
-                "{gpu}, {kind}"
-            );
+            // The device computes for the host's buffers, too.
+            let same = run_of(&found, kind)["top"] == run_of(&expected, "unified")["top"];
+            assert!(same, "{gpu}, {kind}");
         }
     }
 }
