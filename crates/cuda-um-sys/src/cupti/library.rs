@@ -47,6 +47,12 @@ fn open(major: u32) -> Result<Cupti, CuptiError> {
             Err(error) => unfit = unfit.or(Some(error)),
         }
     }
+    if attempts.is_empty() {
+        attempts.push(Attempt {
+            library: "cupti64_*.dll".to_owned(),
+            reason: "in no toolkit of CUDA_HOME and CUDA_PATH".to_owned(),
+        });
+    }
     Err(unfit.unwrap_or(CuptiError::NotFound { attempts }))
 }
 
