@@ -12,14 +12,6 @@ use crate::kernel::CpuReference;
 use crate::preset::{CudaVersion, Cupti, Gpu};
 use cuda_um_cost::CostModel;
 
-/// Bytes of addresses of each view: several times the memory of the largest machine. ThreadSanitizer leaves a process 8 TiB in all, too
-/// few for the two views of more than three simulators, so its build reserves less.
-const ADDRESSES: usize = if cfg!(thread_sanitizer) {
-    1 << 38
-} else {
-    1 << 40
-};
-
 /// Sets up a [`Sim`]: see [`Sim::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "call `build`"]
@@ -197,7 +189,7 @@ impl Builder {
         }
         let cost = self.cost.unwrap_or_else(|| profile.cost.clone());
         cost.check()?;
-        let space = AddressSpace::reserve(ADDRESSES).map_err(SimError::AddressSpace)?;
+        let space = AddressSpace::new().map_err(SimError::AddressSpace)?;
         let machine = Machine {
             space,
             cost,

@@ -42,7 +42,7 @@ mod thread_sanitizer;
 
 pub(crate) use self::core::{Core, OnWait};
 pub(crate) use activity::{Cause, MapCause, Record, What};
-pub(crate) use address_space::{AddressSpace, PAGE};
+pub(crate) use address_space::{AddressSpace, PAGE, may_be_simulated};
 pub(crate) use copy::Direction;
 pub(crate) use detail::{call_failed, last_text, take_detail};
 pub(crate) use foreign::{calls_are_forbidden, contain, forbid_calls, send_events};

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use super::address_space::PAGE;
+use super::address_space::{PAGE, system_page};
 use super::managed::{HOST, Managed, SYSTEM};
 use super::memory::{Memory, Span};
 use super::state::State;
@@ -22,8 +22,7 @@ const MADE: usize = 1024;
 
 /// The pages of the program's memory that hold a range: whole pages of the system, in units of [`PAGE`].
 pub(super) fn pages_of(address: usize, bytes: usize) -> Range<usize> {
-    // SAFETY: the call has no preconditions.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE);
+    let page = system_page();
     let end = address.saturating_add(bytes).div_ceil(page);
     let unit = page / PAGE;
     address / page * unit..end.saturating_mul(unit).min(Managed::SYSTEM_PAGES)
@@ -46,7 +45,7 @@ fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool 
             return false;
         }
         // The system's pages may be larger than ours: each has one answer.
-        let unit = pages_of(0, 1).end;
+        let unit = system_page() / PAGE;
         let answer = |at: usize| answers[(at - start) / unit] & 1 != 0;
         let mut at = start;
         while at < end {

@@ -56,7 +56,7 @@ fn each_generation_has_its_abilities() {
 fn devices_have_names_and_addresses() {
     let cuda = Cuda::new(Sim::builder().devices(2));
     let driver = cuda.table.driver().unwrap();
-    let mut name = [0i8; 64];
+    let mut name = [0 as std::ffi::c_char; 64];
     assert_eq!(
         call!(driver, cuDeviceGetName(name.as_mut_ptr(), 64, 1)).0,
         0
@@ -67,7 +67,7 @@ fn devices_have_names_and_addresses() {
         .take_while(|byte| *byte != 0)
         .collect();
     assert_eq!(name, b"Simulated NVIDIA H200");
-    let mut id = [0i8; 16];
+    let mut id = [0 as std::ffi::c_char; 16];
     ok(call!(
         cuda.table,
         cudaDeviceGetPCIBusId(id.as_mut_ptr(), 16, 1)

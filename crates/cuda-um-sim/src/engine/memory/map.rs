@@ -21,6 +21,8 @@ use crate::misuse::Misuse;
 /// Allocations of this size and above take whole 2 MiB blocks of address space; smaller ones share blocks by 64 KiB granules.
 const BLOCK: usize = 2 << 20;
 const GRANULE: usize = 64 << 10;
+/// Bytes of addresses from which on freed ones are used again.
+const REUSED_FROM: usize = 16 << 30;
 /// The most freed ranges that are remembered for reports.
 const REMEMBERED: usize = 4096;
 
@@ -69,7 +71,7 @@ impl Request {
 impl MemoryMap {
     pub(crate) fn new(machine: Arc<Machine>, handles: Handles, misuse: MisuseLog) -> MemoryMap {
         MemoryMap {
-            free: FreeList::new(machine.space.len()),
+            free: FreeList::default(),
             registered: Registrations::new(machine.clone()),
             machine,
             handles,
@@ -84,8 +86,7 @@ impl MemoryMap {
     /// Adds an allocation; returns its first address.
     pub(crate) fn add(&mut self, request: Request) -> Result<usize, Code> {
         let reserved = request.reserved().ok_or(Code::MEMORY_ALLOCATION)?;
-        let taken = self.free.take(reserved, request.granule());
-        let base = self.machine.space.base() + taken.ok_or(Code::MEMORY_ALLOCATION)?;
+        let base = self.addresses(reserved, request.granule())?;
         let Request {
             bytes,
             kind,
@@ -115,6 +116,22 @@ impl MemoryMap {
         Ok(base)
     }
 
+    /// Takes addresses that were not used before, or are the longest out of use if the views are large.
+    fn addresses(&mut self, bytes: usize, align: usize) -> Result<usize, Code> {
+        let again = self.machine.space.len() >= REUSED_FROM;
+        if let Some(base) = self.free.take(bytes, align, again) {
+            return Ok(base);
+        }
+        // A free piece between the segments would let an allocation lie in both.
+        let grown = self.machine.space.grow(bytes.saturating_add(GRANULE));
+        match grown {
+            Ok(segment) => self.free.add(segment.start..segment.end - GRANULE),
+            Err(error) => drop(detailed(Code::MEMORY_ALLOCATION, error.to_string())),
+        }
+        let taken = self.free.take(bytes, align, true);
+        taken.ok_or(Code::MEMORY_ALLOCATION)
+    }
+
     /// Removes an allocation: its memory is released, and its addresses fault from now on.
     pub(crate) fn remove(&mut self, base: usize) -> Option<Allocation> {
         let allocation = self.allocations.remove(&base)?;
@@ -125,7 +142,7 @@ impl MemoryMap {
             space.protect(pages.clone(), HostAccess::None);
         }
         space.discard(pages);
-        self.free.give(base - space.base(), allocation.reserved);
+        self.free.give(base, allocation.reserved);
         self.freed.push_back(base..base + allocation.reserved);
         if self.freed.len() > REMEMBERED {
             self.freed.pop_front();
