@@ -10,6 +10,7 @@ use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_testkit::{Add, Checked, calls, on, open, simulated, simulated_with};
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 
 /// Memory of the heap that is unmapped as soon as it is freed.
 const LARGE: usize = 1 << 20;
@@ -241,7 +242,7 @@ fn a_file_is_mapped_to_be_read() {
 
         for (range, reason) in [
             (0..20_004, "the file has 20000 bytes"),
-            (8..4, "the file has 20000 bytes"),
+            (Range { start: 8, end: 4 }, "the file has 20000 bytes"),
             (0..10, "elements have 4 bytes"),
             (2..10, "it begins at a multiple of 4"),
         ] {

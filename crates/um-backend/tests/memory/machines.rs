@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    fn from_vec(&self) -> Result<UnifiedBuffer<f32>> {
+    fn taken_vector(&self) -> Result<UnifiedBuffer<f32>> {
         UnifiedBuffer::from_vec(self.backend.device(), vec![1.0; LEN])
     }
 
@@ -103,7 +103,7 @@ const ROWS: &[Row] = &[
         })
     }),
     ("`from_vec`", |world| {
-        Ok(taken(&world.from_vec()?.placement()))
+        Ok(taken(&world.taken_vector()?.placement()))
     }),
     ("`map_file`", |world| {
         let mut file = tempfile::tempfile().unwrap();
@@ -131,7 +131,7 @@ const ROWS: &[Row] = &[
         }
     }),
     ("the first kernel on the buffer of `from_vec`", |world| {
-        let mut buffer = world.from_vec()?;
+        let mut buffer = world.taken_vector()?;
         world.backend.synchronize()?;
         world.sim.reset_counters();
         world.double.launch(world.backend.device(), &mut buffer)?;
@@ -142,13 +142,13 @@ const ROWS: &[Row] = &[
         })
     }),
     ("`prefetch` of it", |world| {
-        Ok(match world.from_vec()?.prefetch(Location::Host)? {
+        Ok(match world.taken_vector()?.prefetch(Location::Host)? {
             HintOutcome::Applied => "applied".to_owned(),
             HintOutcome::NotApplied { .. } => "not applied".to_owned(),
         })
     }),
     ("`host` while another buffer's kernel runs", |world| {
-        let (buffer, mut other) = (world.from_vec()?, world.from_vec()?);
+        let (buffer, mut other) = (world.taken_vector()?, world.taken_vector()?);
         world.backend.synchronize()?;
         let held = world.sim.pause();
         world.double.launch(world.backend.device(), &mut other)?;
