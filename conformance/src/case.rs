@@ -17,6 +17,12 @@ pub enum Need {
     /// Page faults of kernels migrate memory: the devices have concurrent access, and are not coherent with the host's page
     /// tables.
     Migration,
+    /// `cudaDevAttrPageableMemoryAccess`: devices access memory that was not allocated with CUDA.
+    Pageable,
+    /// The same, and it migrates by page faults: the devices do not use the host's page tables.
+    PageableMigration,
+    /// The same without migrations: `cudaDevAttrPageableMemoryAccessUsesHostPageTables`.
+    HostPageTables,
     /// The host cannot reach device memory through its page tables, and the device cannot reach the host's.
     NoPageableAccess,
     /// `cudaDevAttrMemoryPoolsSupported`.
@@ -50,6 +56,9 @@ impl Need {
             Need::Concurrent => facts.managed && facts.concurrent,
             Need::NoConcurrent => facts.managed && !facts.concurrent,
             Need::Migration => facts.concurrent && !facts.coherent,
+            Need::Pageable => facts.pageable,
+            Need::PageableMigration => facts.pageable && !facts.coherent,
+            Need::HostPageTables => facts.pageable && facts.coherent,
             Need::NoPageableAccess => !facts.pageable && !facts.coherent,
             Need::Pools => facts.pools,
             Need::NoPools => !facts.pools,
@@ -72,6 +81,9 @@ impl fmt::Display for Need {
             Need::Concurrent => f.write_str("concurrent managed access"),
             Need::NoConcurrent => f.write_str("a device without concurrent managed access"),
             Need::Migration => f.write_str("page faults that migrate"),
+            Need::Pageable => f.write_str("access to pageable memory"),
+            Need::PageableMigration => f.write_str("page faults that migrate pageable memory"),
+            Need::HostPageTables => f.write_str("access by the host's page tables"),
             Need::NoPageableAccess => f.write_str("no access to pageable memory"),
             Need::Pools => f.write_str("memory pools"),
             Need::NoPools => f.write_str("a device without memory pools"),

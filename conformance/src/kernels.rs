@@ -30,7 +30,8 @@ pub(crate) fn register() {
 
 fn add(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let (count, amount) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
-    let data = launch.slice_mut::<u32>(0, count as usize)?;
+    // SAFETY: the cases launch it on live memory, which nothing else uses before they have waited.
+    let data = unsafe { launch.system_slice_mut::<u32>(0, count as usize)? };
     data.iter_mut()
         .for_each(|value| *value = value.wrapping_add(amount));
     Ok(())
@@ -38,7 +39,8 @@ fn add(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
 
 fn copy(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let count = launch.value::<u32>(2)? as usize;
-    let data = launch.slice::<u32>(0, count)?;
+    // SAFETY: as above.
+    let data = unsafe { launch.system_slice::<u32>(0, count)? };
     launch.slice_mut::<u32>(1, count)?.copy_from_slice(data);
     Ok(())
 }

@@ -31,6 +31,8 @@ pub const GPUS: &[(&str, Gpu)] = &[
     ("gh200", Gpu::Gh200),
     ("pascal", Gpu::Pascal),
     ("maxwell", Gpu::Maxwell),
+    ("hmm", Gpu::Hmm),
+    ("gb10", Gpu::Gb10),
     ("no-concurrent", Gpu::NoConcurrentAccess),
 ];
 

@@ -22,7 +22,7 @@ Examples:
 
 Environment:
   CUDA_UM_CUDART     path of the libcudart to use
-  CUDA_UM_SIM_GPU    the simulated GPU: h200, gh200, pascal, maxwell, no-concurrent
+  CUDA_UM_SIM_GPU    the simulated GPU: h200, gh200, hmm, gb10, pascal, maxwell, no-concurrent
   CUDA_UM_SIM_CUDA   the simulated CUDA version: 11.8, 12.2, 12.9, 13.0, 13.4
   CUDA_UM_DATA_DIR   folder that holds wordnet-1k, the shipped set
 

@@ -10,10 +10,11 @@ use crate::place::{Notes, Role, place_results, place_vectors};
 use crate::profile;
 use crate::progress::Progress;
 use crate::report::{
-    BothWays, Faults, Filtering, Match, PredictedPhases, Report, Run, microseconds,
+    BothWays, CudaUse, Faults, Filtering, Match, PredictedPhases, Report, Run, microseconds,
 };
 use crate::search::{Buffers, batches, search};
-use um_backend::{Buffer, Element};
+use std::cell::RefCell;
+use um_backend::{Buffer, CudaBackend, Element, HostBuffer, UnifiedBuffer};
 use um_search::{
     ExactTopK, Filter, PiecewiseTargets, SearchBuffers, SearchPath, TargetScalar, TopKShape,
 };
@@ -22,7 +23,32 @@ use um_search::{
 ///
 /// # Errors
 /// There is no runtime, or a call failed; the message is one line.
-pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
+pub fn run(args: &Args, inputs: &mut Inputs) -> Result<Report, Failure> {
+    // Apart from what is known of them: on some machines the vectors are the buffers.
+    let queries = RefCell::new(std::mem::take(&mut inputs.queries));
+    let none = Values::F32(Vec::new());
+    let (report, values) = match std::mem::replace(&mut inputs.targets.values, none) {
+        Values::F32(targets) => {
+            let targets = RefCell::new(targets);
+            let report = run_with(args, inputs, &targets, &queries);
+            (report, Values::F32(targets.into_inner()))
+        }
+        Values::F16(targets) => {
+            let targets = RefCell::new(targets);
+            let report = run_with(args, inputs, &targets, &queries);
+            (report, Values::F16(targets.into_inner()))
+        }
+    };
+    (inputs.targets.values, inputs.queries) = (values, queries.into_inner());
+    report
+}
+
+fn run_with<T: Element + TargetScalar>(
+    args: &Args,
+    inputs: &Inputs,
+    targets: &RefCell<Vec<T>>,
+    queries: &RefCell<Vec<f32>>,
+) -> Result<Report, Failure> {
     let kinds = args.kinds()?;
     let machine = Machine::open(args.runtime)?;
     let kernel = ExactTopK::load(machine.device())?;
@@ -30,14 +56,12 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
         machine: &machine,
         kernel: &kernel,
         inputs,
+        queries,
         hints: !args.no_hints && !args.auto_prefetch,
         filter: args.filter.into(),
         budget: args.budget,
     };
-    let run_once = |kind| match &inputs.targets.values {
-        Values::F32(targets) => job.run(kind, targets),
-        Values::F16(targets) => job.run(kind, targets),
-    };
+    let run_once = |kind| job.run(kind, targets);
     let run_kind = |kind| match args.auto_prefetch && kind == BufferKind::Unified {
         true => planned(&machine, || run_once(kind)),
         false => run_once(kind),
@@ -98,6 +122,7 @@ struct Job<'a> {
     machine: &'a Machine,
     kernel: &'a ExactTopK,
     inputs: &'a Inputs,
+    queries: &'a RefCell<Vec<f32>>,
     hints: bool,
     filter: Filter,
     budget: Option<usize>,
@@ -128,11 +153,12 @@ impl Job<'_> {
     fn run<T: Element + TargetScalar>(
         &self,
         kind: BufferKind,
-        values: &[T],
+        values: &RefCell<Vec<T>>,
     ) -> Result<Run, Failure> {
         let backend = &self.machine.backend;
         let mut notes = Notes::default();
         let before = backend.migration_counts();
+        let used = self.machine.simulator().map(CudaUse::of);
         let mut laps = Laps::start(self.machine.simulator());
         let mut placed = self.place(kind, values, &mut notes)?;
         let place = laps.lap();
@@ -146,6 +172,8 @@ impl Job<'_> {
         let compute = laps.lap();
         let (cosines, rows) = placed.to_vec()?;
         let to_vec = laps.lap();
+        give_back(placed.targets, values)?;
+        give_back(placed.queries, self.queries)?;
 
         let hits = rows.iter().zip(&cosines);
         let hits: Vec<Match> = hits
@@ -154,6 +182,20 @@ impl Job<'_> {
         let found = hits.chunks_exact(self.shape().k).map(<[Match]>::to_vec);
         let mut run = Run::new(kind, self.inputs, found.collect());
         run.notes = notes.into_vec();
+        run.memory = match adopts(backend, kind.into()) && self.budget.is_none() {
+            true => "the vectors themselves, without a copy".to_owned(),
+            false => format!(
+                "copies of the vectors: {kind:?} memory of {}, whose pageable memory access is {}",
+                self.machine.device().name(),
+                backend.device().capabilities().pageable_memory_access
+            ),
+        };
+        run.cuda = self
+            .machine
+            .simulator()
+            .map(CudaUse::of)
+            .zip(used)
+            .map(|(now, before)| now.since(before));
         let counts = self.kernel.counts()?.since(counts);
         run.filter = path.map(|path| Filtering::new(path, counts, self.shape().queries));
         run.phases_us.place = microseconds(place.wall);
@@ -179,27 +221,23 @@ impl Job<'_> {
     fn place<T: Element + TargetScalar>(
         &self,
         kind: BufferKind,
-        values: &[T],
+        values: &RefCell<Vec<T>>,
         notes: &mut Notes,
     ) -> Result<Placed<T>, Failure> {
-        let (backend, vectors) = (&self.machine.backend, &self.inputs.queries);
+        let backend = &self.machine.backend;
         let shape = self.shape();
         let results = shape.queries * shape.k;
         let kind_of_targets = match self.budget {
             Some(_) => um_backend::BufferKind::Pinned,
             None => kind.into(),
         };
-        let mut targets = backend.create::<T>(kind_of_targets, values.len())?;
-        let mut queries = backend.create::<f32>(kind.into(), vectors.len())?;
-        let mut scores = backend.create::<f32>(kind.into(), results)?;
-        let mut indices = backend.create::<u32>(kind.into(), results)?;
-        targets.set_name("targets");
-        queries.set_name("queries");
+        let bytes = size_of_val(&values.borrow()[..]);
+        let targets = self.vectors(kind_of_targets, values, Role::Targets, notes)?;
+        let queries = self.vectors(kind.into(), self.queries, Role::Queries, notes)?;
+        let mut scores = zeros::<f32>(backend, kind.into(), results)?;
+        let mut indices = zeros::<u32>(backend, kind.into(), results)?;
         scores.set_name("scores");
         indices.set_name("indices");
-        let role = |role| self.hints.then_some(role);
-        place_vectors(&mut *targets, values, role(Role::Targets), notes)?;
-        place_vectors(&mut *queries, vectors, role(Role::Queries), notes)?;
         if self.hints {
             place_results(&mut *scores, notes)?;
             place_results(&mut *indices, notes)?;
@@ -209,7 +247,7 @@ impl Job<'_> {
             |budget| budget::prepare(self.kernel, (stream, self.filter), &*targets, shape, budget);
         let prepared = self.budget.map(prepare).transpose()?;
         if let Some(prepared) = &prepared {
-            notes.add_text(budget::note(prepared, size_of_val(values)));
+            notes.add_text(budget::note(prepared, bytes));
         }
         stream.synchronize()?;
         Ok(Placed {
@@ -219,6 +257,28 @@ impl Job<'_> {
             scores,
             indices,
         })
+    }
+
+    /// Makes a buffer of vectors: the vectors themselves if the device accesses them, otherwise a copy.
+    fn vectors<T: Element>(
+        &self,
+        kind: um_backend::BufferKind,
+        values: &RefCell<Vec<T>>,
+        role: Role,
+        notes: &mut Notes,
+    ) -> Result<Box<dyn Buffer<T>>, Failure> {
+        let backend = &self.machine.backend;
+        let (name, with_hints) = (role.name(), self.hints.then_some(role));
+        if !adopts(backend, kind) {
+            let mut copy = backend.create::<T>(kind, values.borrow().len())?;
+            copy.set_name(name);
+            place_vectors(&mut *copy, Some(&values.borrow()), with_hints, notes)?;
+            return Ok(copy);
+        }
+        let mut adopted = backend.create_from_vec(kind, values.take())?;
+        adopted.set_name(name);
+        place_vectors(&mut *adopted, None, with_hints, notes)?;
+        Ok(adopted)
     }
 
     /// Searches batch by batch, and returns the method of the last.
@@ -278,6 +338,43 @@ impl Job<'_> {
             k: inputs.computed_k(),
         }
     }
+}
+
+/// Whether buffers of a kind are vectors that exist.
+fn adopts(backend: &CudaBackend, kind: um_backend::BufferKind) -> bool {
+    use um_backend::BufferKind::{Host, Unified};
+    let accesses = backend.device().capabilities().pageable_memory_access;
+    accesses && matches!(kind, Host | Unified)
+}
+
+fn zeros<T: Element>(
+    backend: &CudaBackend,
+    kind: um_backend::BufferKind,
+    len: usize,
+) -> Result<Box<dyn Buffer<T>>, Failure> {
+    Ok(match adopts(backend, kind) {
+        true => backend.create_from_vec(kind, vec![T::zeroed(); len])?,
+        false => backend.create(kind, len)?,
+    })
+}
+
+/// Puts the vector of an adopting buffer back.
+fn give_back<T: Element>(
+    mut buffer: Box<dyn Buffer<T>>,
+    values: &RefCell<Vec<T>>,
+) -> Result<(), Failure> {
+    if !values.borrow().is_empty() {
+        return Ok(());
+    }
+    let any = buffer.as_any_mut();
+    if let Some(host) = any.downcast_mut::<HostBuffer<T>>() {
+        let host = std::mem::replace(host, HostBuffer::from_vec(Vec::new()));
+        values.replace(host.into_vec());
+    } else if let Some(unified) = any.downcast_mut::<UnifiedBuffer<T>>() {
+        let none = unified.zeroed_like(0)?;
+        values.replace(std::mem::replace(unified, none).into_vec()?);
+    }
+    Ok(())
 }
 
 fn predicted(place: Lap, compute: Lap, to_vec: Lap) -> Option<PredictedPhases> {

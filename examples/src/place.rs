@@ -15,6 +15,16 @@ pub enum Role {
     Targets,
 }
 
+impl Role {
+    /// The name of the buffer.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queries => "queries",
+            Self::Targets => "targets",
+        }
+    }
+}
+
 /// The advice and prefetches that were not applied.
 #[derive(Debug, Default)]
 pub struct Notes(Vec<String>);
@@ -37,21 +47,23 @@ impl Notes {
     }
 }
 
-/// Fills a buffer; unified memory with the recipe for its role, or without hints.
+/// Fills a buffer; unified memory with the recipe for its role, or without hints. Without values, the buffer has them.
 ///
 /// # Errors
 /// Errors of the buffer.
 pub fn place_vectors<T: Element>(
     buffer: &mut dyn Buffer<T>,
-    values: &[T],
+    values: Option<&[T]>,
     role: Option<Role>,
     notes: &mut Notes,
 ) -> Result<(), CudaError> {
     let Some(unified) = buffer.as_any_mut().downcast_mut::<UnifiedBuffer<T>>() else {
-        return buffer.copy_from_host(values);
+        return values.map_or(Ok(()), |values| buffer.copy_from_host(values));
     };
     let Some(role) = role else {
-        unified.host_mut()?.copy_from_slice(values);
+        if let Some(values) = values {
+            unified.host_mut()?.copy_from_slice(values);
+        }
         return Ok(());
     };
     let here = Location::from(unified.device());
@@ -60,7 +72,9 @@ pub fn place_vectors<T: Element>(
         // Before the copy, which then goes directly to the device.
         notes.add(&unified.advise(Advice::SetPreferredLocation(here))?);
     }
-    unified.copy_from_host(values)?;
+    if let Some(values) = values {
+        unified.copy_from_host(values)?;
+    }
     if role == Role::Queries {
         // After the copy, because a write discards the duplicates.
         notes.add(&unified.advise(Advice::SetReadMostly)?);

@@ -7,6 +7,7 @@ use crate::input::Inputs;
 use crate::truth::recall_at;
 use serde::Serialize;
 use std::time::Duration;
+use um_backend::sim::Sim;
 use um_search::{SearchCounts, SearchPath};
 
 /// The object that `--json` prints.
@@ -40,6 +41,10 @@ pub struct Run {
     pub migrated_bytes: BothWays,
     /// Page faults on managed memory; `None` if they are not counted.
     pub page_faults: Faults,
+    /// Whether the buffers of vectors are the vectors themselves, or the reason for which they are copies.
+    pub memory: String,
+    /// Allocations of CUDA, and bytes that CUDA copied; only on the simulator.
+    pub cuda: Option<CudaUse>,
     /// The search method.
     pub filter: Option<Filtering>,
     /// Advice and prefetches that did not apply, with reasons.
@@ -49,6 +54,39 @@ pub struct Run {
     /// Like `top`, but long enough for recall@10.
     #[serde(skip)]
     pub found: Vec<Vec<Match>>,
+}
+
+/// The use of CUDA's allocator and copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CudaUse {
+    /// Calls that allocate.
+    pub allocations: usize,
+    /// Bytes that copies moved.
+    pub copied_bytes: u64,
+}
+
+impl CudaUse {
+    /// The use so far.
+    pub fn of(sim: &Sim) -> Self {
+        let calls = sim.trace();
+        let allocates = |name: &str| name.starts_with("cudaMalloc") || name == "cudaHostAlloc";
+        let counters = sim.counters();
+        Self {
+            allocations: calls.iter().filter(|call| allocates(call.name)).count(),
+            copied_bytes: counters.copied_to_device
+                + counters.copied_to_host
+                + counters.copied_host_to_host
+                + counters.copied_device_to_device,
+        }
+    }
+
+    /// The use since then.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            allocations: self.allocations - before.allocations,
+            copied_bytes: self.copied_bytes - before.copied_bytes,
+        }
+    }
 }
 
 /// Wall-clock microseconds of each phase.
@@ -159,6 +197,8 @@ impl Run {
             predicted_us: None,
             migrated_bytes: BothWays::default(),
             page_faults: Faults::default(),
+            memory: String::new(),
+            cuda: None,
             filter: None,
             notes: Vec::new(),
             top: found

@@ -66,13 +66,16 @@ pub fn run(check: bool) -> Result<()> {
         std::env::set_var("LIBCLANG_PATH", clang);
     }
     let [v11, v12, v13, newest] = HEADERS;
-    let mut items_13 = generate::read(&headers(v13)?)?;
+    let headers_13 = headers(v13)?;
+    let mut items_13 = generate::read(&headers_13)?;
+    let layouts = layouts(&headers_13, &items_13)?;
     generate::add_later_functions(&mut items_13, &headers(newest)?)?;
-    let files = generate::files(
+    let mut files = generate::files(
         generate::read(&headers(v11)?)?,
         generate::read(&headers(v12)?)?,
         items_13,
     )?;
+    files.extend(layouts);
     let source = workspace::root().join("crates/cuda-um-sys/src");
     let mut differing = Vec::new();
     for generate::Generated { path, text } in files {
@@ -97,6 +100,17 @@ pub fn run(check: bool) -> Result<()> {
         if check { "as checked in" } else { "written" }
     );
     Ok(())
+}
+
+/// The layouts for the other targets, whose form the bindings take from 13.0.
+fn layouts(headers: &Headers, items: &generate::Items) -> Result<Vec<generate::Generated>> {
+    let libc = workspace::target().join("empty-libc");
+    for header in ["ctype.h", "limits.h", "stdlib.h"] {
+        write(&libc.join(header), "")?;
+    }
+    let each = generate::TARGETS.map(|target| generate::layout(target, &libc, headers, items));
+    let all: Result<Vec<_>> = each.into_iter().collect();
+    Ok(all?.into_iter().flatten().collect())
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {

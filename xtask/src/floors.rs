@@ -21,6 +21,7 @@ const FLOORS: [&[&str]; 8] = [
         "sync",
         "telemetry",
         "unblock",
+        "windows",
     ],
     &["driver"],
     &["context"],

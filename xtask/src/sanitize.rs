@@ -58,6 +58,7 @@ const UNDER_MIRI: &[&[&str]] = &[
         "range::",
         "resource::pool::class",
         "resource::cache::",
+        "resource::system::",
         "sync::",
         "buffer::transfer::options",
         "buffer::transfer::plan",

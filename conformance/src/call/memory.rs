@@ -15,7 +15,12 @@ enum Freed {
     Free,
     FreeHost,
     Async(usize),
+    /// `munmap`, of a mapping that begins here.
+    Unmap(usize),
 }
+
+/// System memory begins at multiples of this, the blocks of the driver, and is mapped with as much in addition.
+const BLOCK: usize = 2 << 20;
 
 /// Memory that is freed when dropped.
 pub(crate) struct Memory<'c> {
@@ -102,6 +107,22 @@ impl<'c> Cuda<'c> {
     pub(crate) fn pinned(&'c self, bytes: usize, flags: u32) -> Result<Memory<'c>, Failure> {
         let got = self.try_pinned(bytes, flags);
         self.owned("cudaHostAlloc", got, bytes, Freed::FreeHost, true)
+    }
+
+    /// Memory that is not allocated with CUDA: pages of the process that were never touched.
+    pub(crate) fn system(&'c self, bytes: usize) -> Result<Memory<'c>, Failure> {
+        let (protection, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a fresh mapping disturbs no other memory.
+        let start = unsafe { libc::mmap(null_mut(), bytes + BLOCK, protection, kind, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return super::fail(std::io::Error::last_os_error().to_string());
+        }
+        let start = start as usize;
+        let got = (Code::SUCCESS, start.next_multiple_of(BLOCK));
+        self.owned("mmap", got, bytes, Freed::Unmap(start), true)
     }
 
     /// Memory of a pool, freed in the order of a stream.
@@ -228,9 +249,19 @@ impl Memory<'_> {
         (self.address as *mut u32).wrapping_add(range.start)
     }
 
+    /// Tells the simulator of a host access that it cannot see. A GPU sees each.
+    fn declare(&self, range: &Range<usize>, write: bool) {
+        let declare = self.cuda.table().declared_host_access();
+        if let (Freed::Unmap(_), Some(declare)) = (self.freed, declare) {
+            let start = self.address + range.start * 4;
+            cuda_um_testkit::call!(declare(start as *const c_void, range.len() * 4, write));
+        }
+    }
+
     /// Writes elements from the host.
     pub(crate) fn fill(&self, range: Range<usize>, value: u32) {
         let start = self.checked(&range);
+        self.declare(&range, true);
         for index in 0..range.len() {
             // SAFETY: within live host memory without references to it. Volatile, because the host must really access it.
             unsafe { start.add(index).write_volatile(value) };
@@ -245,6 +276,7 @@ impl Memory<'_> {
     /// The common value of these elements, read by the host; an error names the first element that differs.
     pub(crate) fn value(&self, range: Range<usize>) -> Result<u32, Failure> {
         let start = self.checked(&range);
+        self.declare(&range, false);
         // SAFETY: within live host memory without references to it.
         let at = |index: usize| unsafe { start.add(index).read_volatile() };
         let first = at(0);
@@ -267,6 +299,7 @@ impl Memory<'_> {
     /// Reads one word in every page of 4 KiB.
     pub(crate) fn read_pages(&self) -> u32 {
         let pages = (0..self.len()).step_by(1024);
+        self.declare(&(0..self.len()), false);
         // SAFETY: within live host memory without references to it.
         pages
             .map(|index| unsafe { self.checked(&(index..index + 1)).read_volatile() })
@@ -323,6 +356,11 @@ impl Memory<'_> {
             Freed::Free => self.cuda.free_address(self.address),
             Freed::FreeHost => self.cuda.free_host_address(self.address),
             Freed::Async(stream) => self.cuda.free_async_address(self.address, stream),
+            Freed::Unmap(start) => {
+                // SAFETY: the mapping of `system`, which nothing uses: the cases wait for their work.
+                unsafe { libc::munmap(start as *mut c_void, self.bytes + BLOCK) };
+                Code::SUCCESS
+            }
         }
     }
 }

@@ -34,6 +34,7 @@ mod sources;
 mod sticky;
 mod stream_pools;
 mod streams;
+mod system_memory;
 mod versions;
 
 use crate::Case;
@@ -70,6 +71,7 @@ const GROUPS: &[&[Case]] = &[
     several_devices::CASES,
     peers::CASES,
     migration::CASES,
+    system_memory::CASES,
     sticky::CASES,
 ];
 

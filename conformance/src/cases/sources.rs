@@ -41,6 +41,8 @@ pub(super) const DRIVER_MEMORY: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html";
 pub(super) const GUIDE_MANAGED: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming";
+pub(super) const GUIDE_SYSTEM: &str = "https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/unified-memory.html#unified-memory-on-devices-with-full-cuda-unified-memory-support";
+pub(super) const GUIDE_COHERENCE: &str = "https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/unified-memory.html#cpu-and-gpu-page-tables-hardware-coherency-vs-software-coherency";
 pub(super) const GUIDE_DEVICES: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#multi-device-system";
 pub(super) const GUIDE_POOLS: &str = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#stream-ordered-memory-allocator";

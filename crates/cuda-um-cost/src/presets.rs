@@ -8,8 +8,8 @@ const fn ns(nanoseconds: u64) -> Duration {
 }
 
 impl CostModel {
-    /// The values for a GPU, by its name and the arguments of [`LinkKind::of`]: an H100 and an A100 have their own, and other GPUs those of
-    /// their link; that of an H200 is the default.
+    /// The values for a GPU, by its name and the arguments of [`LinkKind::of`]: an H100 and an A100 have their own, as a GB10 has, and other
+    /// GPUs those of their link; that of an H200 is the default.
     ///
     /// ```
     /// use cuda_um_cost::CostModel;
@@ -24,6 +24,7 @@ impl CostModel {
         ) {
             (LinkKind::Pcie5, (9, 0)) if name.contains("H100") => Self::h100(),
             (LinkKind::Pcie4, (8, 0)) => Self::a100(),
+            (LinkKind::NvlinkC2c, _) if name.contains("GB10") => Self::gb10(),
             (link, _) => Self::built_in(link),
         }
     }
@@ -173,7 +174,8 @@ impl CostModel {
         }
     }
 
-    /// Grace Hopper: the same GPU on NVLink-C2C, with coherent access from both sides. Estimated from the link.
+    /// Grace Hopper: the same GPU on NVLink-C2C, with coherent access from both sides. Estimated from the link: published (450 GB/s in each
+    /// direction, NVIDIA GH200 Grace Hopper Superchip data sheet), not measured here.
     pub fn gh200() -> Self {
         Self {
             source: "built in: a GH200 over NVLink-C2C, estimated from its link".to_owned(),
@@ -187,6 +189,40 @@ impl CostModel {
             prefetch_to_host_rate: 250e9,
             fault_rate: 150e9,
             ..Self::h200()
+        }
+    }
+
+    /// GB10: one memory for the host and the GPU. Estimated from the rate of the memory: published (273 GB/s, NVIDIA DGX Spark hardware
+    /// overview, <https://docs.nvidia.com/dgx/dgx-spark/hardware.html>), not measured here. A copy inside one memory reads and writes it.
+    pub fn gb10() -> Self {
+        Self {
+            source: "built in: a GB10, estimated from the published rate of its memory".to_owned(),
+            kernel_rate: 273e9,
+            remote: ns(0),
+            remote_rate: 273e9,
+            pinned_rate: 136e9,
+            pageable_rate: 100e9,
+            staged_to_device_rate: 100e9,
+            staged_to_host_rate: 100e9,
+            host_copy_rate: 30e9,
+            device_rate: 136e9,
+            prefetch_to_device_rate: 136e9,
+            prefetch_to_host_rate: 136e9,
+            fault_rate: 136e9,
+            ..Self::h200()
+        }
+    }
+
+    /// A card over PCIe 4 x16 on Linux with HMM. Estimated: the rates of [`pcie4`](Self::pcie4), and those inside the device scaled by the
+    /// published rate of an L40S (864 GB/s, NVIDIA L40S data sheet; an H200 has 4.8 TB/s), not measured here. NVIDIA publishes no figures
+    /// of HMM's faults: they are those of managed memory.
+    pub fn hmm() -> Self {
+        Self {
+            source: "built in: a card over PCIe 4 x16 with HMM, estimated from its link and the published rate of its memory"
+                .to_owned(),
+            kernel_rate: 270e9,
+            device_rate: 360e9,
+            ..Self::pcie4()
         }
     }
 

@@ -5,12 +5,14 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-fn built_in() -> [CostModel; 8] {
+fn built_in() -> [CostModel; 10] {
     [
         CostModel::h200(),
         CostModel::h100(),
         CostModel::a100(),
         CostModel::gh200(),
+        CostModel::gb10(),
+        CostModel::hmm(),
         CostModel::pcie4(),
         CostModel::pascal(),
         CostModel::maxwell(),
@@ -72,6 +74,7 @@ fn the_name_and_the_link_of_a_gpu_select_a_model() {
         ("NVIDIA H200", (9, 0), false, CostModel::h200()),
         ("NVIDIA H800", (9, 0), false, CostModel::h200()),
         ("NVIDIA GH200 480GB", (9, 0), true, CostModel::gh200()),
+        ("NVIDIA GB10", (12, 1), true, CostModel::gb10()),
         ("NVIDIA A100-SXM4-80GB", (8, 0), false, CostModel::a100()),
         ("NVIDIA A10", (8, 6), false, CostModel::pcie4()),
         ("Tesla V100", (7, 0), false, CostModel::pascal()),

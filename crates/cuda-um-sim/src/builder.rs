@@ -12,14 +12,6 @@ use crate::kernel::CpuReference;
 use crate::preset::{CudaVersion, Cupti, Gpu};
 use cuda_um_cost::CostModel;
 
-/// Bytes of addresses of each view: several times the memory of the largest machine. ThreadSanitizer leaves a process 8 TiB in all, too
-/// few for the two views of more than three simulators, so its build reserves less.
-const ADDRESSES: usize = if cfg!(thread_sanitizer) {
-    1 << 38
-} else {
-    1 << 40
-};
-
 /// Sets up a [`Sim`]: see [`Sim::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "call `build`"]
@@ -41,8 +33,8 @@ impl Sim {
         Builder::new()
     }
 
-    /// Builds a simulator with the settings of the environment: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`,
-    /// `no-concurrent`), `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). The defaults are
+    /// Builds a simulator with the settings of the environment: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `hmm`, `gb10`,
+    /// `pascal`, `maxwell`, `no-concurrent`), `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). The defaults are
     /// `h200`, `13.0` and 1.
     ///
     /// # Errors
@@ -89,7 +81,7 @@ impl Builder {
                 bad(
                     "CUDA_UM_SIM_GPU",
                     value,
-                    "h200, gh200, pascal, maxwell or no-concurrent",
+                    "h200, gh200, hmm, gb10, pascal, maxwell or no-concurrent",
                 )
             })?;
         }
@@ -197,7 +189,7 @@ impl Builder {
         }
         let cost = self.cost.unwrap_or_else(|| profile.cost.clone());
         cost.check()?;
-        let space = AddressSpace::reserve(ADDRESSES).map_err(SimError::AddressSpace)?;
+        let space = AddressSpace::new().map_err(SimError::AddressSpace)?;
         let machine = Machine {
             space,
             cost,

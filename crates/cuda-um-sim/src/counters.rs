@@ -2,16 +2,17 @@
 
 /// Counts since the simulator was built or [`Sim::reset_counters`](crate::Sim::reset_counters).
 ///
-/// Fields of migration, faults and population are about managed memory only: pages that were touched, prefetched or evicted, or that a
-/// launch on a device without page faults moved to the device. Fields that begin with `copied_` are about explicit copies.
+/// Fields of migration, faults and population are about managed memory, and about system memory on devices that access it: pages that were
+/// touched, prefetched or evicted, or that a launch on a device without page faults moved to the device. Accesses of system memory by the
+/// host count only if they are declared ([`Sim::host_wrote`](crate::Sim::host_wrote), `Table::declared_host_access`). Fields that begin with `copied_` are about explicit copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Faults that kernels raised on managed memory.
+    /// Faults that kernels raised.
     pub gpu_faults: u64,
     /// Groups in which the driver served these faults.
     pub gpu_fault_groups: u64,
-    /// Faults that the host raised on managed memory.
+    /// Faults that the host raised.
     pub cpu_faults: u64,
     /// Bytes migrated or duplicated from the host to a device.
     pub bytes_to_device: u64,

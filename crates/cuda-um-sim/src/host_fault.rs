@@ -11,17 +11,18 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use cuda_um_locks::RwLock;
 
-use crate::engine::{Core, PAGE};
+use crate::engine::address_space::{PAGE, may_be_simulated};
+use crate::engine::{Core, Machine};
 use crate::misuse::Misuse;
 
-static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());
+/// The machines that are watched. Each keeps its views mapped.
+static SPACES: RwLock<Vec<(Arc<Machine>, Weak<Core>)>> = RwLock::new(Vec::new());
 /// The handlers that were found in the place of this one, the latest last.
 static PREVIOUS: RwLock<Vec<libc::sigaction>> = RwLock::new(Vec::new());
 
@@ -30,27 +31,22 @@ thread_local! {
     static CHAINED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// All host views that there were are in this range.
-static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
-static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 /// The process that watches.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Watches a simulator's host view.
 pub(crate) fn watch(core: &Arc<Core>) {
     keep_fault_handler();
-    let base = core.machine.space.base();
-    let range = base..base + core.machine.space.len();
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    LOWEST.fetch_min(range.start, Ordering::Relaxed);
-    HIGHEST.fetch_max(range.end, Ordering::Relaxed);
-    SPACES.write().push((range, Arc::downgrade(core)));
+    SPACES
+        .write()
+        .push((core.machine.clone(), Arc::downgrade(core)));
 }
 
 /// Ends [`watch`].
 pub(crate) fn unwatch(core: &Core) {
-    let base = core.machine.space.base();
-    SPACES.write().retain(|(range, _)| range.start != base);
+    let is_other = |(machine, _): &(Arc<Machine>, Weak<Core>)| !Arc::ptr_eq(machine, &core.machine);
+    SPACES.write().retain(is_other);
 }
 
 /// Installs the handler of `SIGSEGV`, which serves the host's touches of managed memory, in front of one that was installed after it, or if another
@@ -114,7 +110,9 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 /// have the same addresses, and a lock that was held at the fork is never released there.
 fn owner(address: usize) -> Option<Arc<Core>> {
     let spaces = SPACES.read();
-    let mut found = spaces.iter().filter(|(range, _)| range.contains(&address));
+    let mut found = spaces
+        .iter()
+        .filter(|(machine, _)| machine.space.contains(address));
     found.find_map(|(_, core)| core.upgrade().filter(|core| !core.is_inherited()))
 }
 
@@ -124,8 +122,7 @@ fn owner(address: usize) -> Option<Arc<Core>> {
 /// For all other memory, and if a touch is not served: `address` itself. So the system call fails with `EFAULT` if a touch by the host
 /// would end the process.
 pub(crate) fn host_memory(address: usize, bytes: usize, write: bool) -> usize {
-    let lowest = LOWEST.load(Ordering::Relaxed);
-    if address < lowest || address >= HIGHEST.load(Ordering::Relaxed) || bytes == 0 {
+    if !may_be_simulated(address) || bytes == 0 {
         return address;
     }
     // In a child made by fork the lock may be held for ever.

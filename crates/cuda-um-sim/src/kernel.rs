@@ -11,6 +11,7 @@ pub use in_place::Elements;
 pub(crate) use registry::{Registered, registered};
 pub use registry::{register_kernel, register_module};
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -43,7 +44,7 @@ pub(crate) fn end_child() -> ! {
         "cuda-um-sim: a kernel's reference returned in a child made by fork; the child ends\n";
     // SAFETY: the text is valid for its length; neither call takes a lock of this process.
     unsafe {
-        libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
+        libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len() as _);
         libc::_exit(1)
     }
 }
@@ -161,8 +162,9 @@ impl<'a> LaunchContext<'a> {
     /// The `len` elements behind a pointer parameter, to read. Managed pages fault, and migrate or are duplicated, as when the kernel reads
     /// them.
     ///
-    /// The memory must be allocated by the simulator or registered with it. System-allocated memory is refused on every device: see
-    /// [`system_slice`](Self::system_slice).
+    /// The memory must be allocated by the simulator or registered with it. System memory (from `malloc`, a stack, a static) must be an
+    /// argument whose size the caller of the launch declared, as cuda-um does for buffers and views, and the device must access pageable
+    /// memory; for other launches there is [`system_slice`](Self::system_slice).
     ///
     /// # Errors
     /// The parameter is not a pointer, the kernel may not read the memory, the slice overlaps a mutable one, or it exceeds the argument, if
@@ -187,8 +189,8 @@ impl<'a> LaunchContext<'a> {
     /// The `len` elements behind a pointer parameter, to read and write. Managed pages fault, and migrate, as when the kernel writes them;
     /// their duplicates end.
     ///
-    /// The memory must be allocated by the simulator, or registered with it and not as read-only. System-allocated memory is refused on
-    /// every device: see [`system_slice_mut`](Self::system_slice_mut).
+    /// The memory must be allocated by the simulator, or registered with it and not as read-only. System memory is as for
+    /// [`slice`](Self::slice); the other way is [`system_slice_mut`](Self::system_slice_mut).
     ///
     /// # Errors
     /// The parameter is not a pointer, the kernel may not write the memory, the slice overlaps another slice of this launch, it exceeds the
@@ -201,8 +203,8 @@ impl<'a> LaunchContext<'a> {
         self.write(index, len, false)
     }
 
-    /// As [`slice`](Self::slice), and also accepts system-allocated memory (from `malloc`, a stack, a static) if the device reaches
-    /// pageable memory. The simulator has no record of such memory, neither of its bounds nor of its owner.
+    /// As [`slice`](Self::slice), and also accepts system memory whose size was not declared. The simulator has no record of its bounds or
+    /// its owner.
     ///
     /// # Errors
     /// As for [`slice`](Self::slice); or the device does not reach pageable memory.
@@ -246,9 +248,9 @@ impl<'a> LaunchContext<'a> {
             return Ok(&[]);
         };
         // SAFETY: `acquire` checked that `len` aligned elements at `view`, at most `isize::MAX` bytes, lie in one live allocation or
-        // registration (or in memory that the caller of `system_slice` vouches for), whose device view is mapped for longer than this
-        // launch, and that no mutable slice of this launch overlaps it. Any bytes are a valid `T: Pod`. The memory is the kernel's to
-        // read by the promise of `register_kernel` or `Builder::kernel`.
+        // registration (or in memory that the caller of `system_slice`, or of the launch that declared the argument, vouches for), whose
+        // device view is mapped for longer than this launch, and that no mutable slice of this launch overlaps it. Any bytes are a valid
+        // `T: Pod`. The memory is the kernel's to read by the promise of `register_kernel` or `Builder::kernel`.
         Ok(unsafe { std::slice::from_raw_parts(view as *const T, len) })
     }
 
@@ -302,7 +304,7 @@ impl<'a> LaunchContext<'a> {
             index,
             address,
             bytes,
-            why,
+            why: Cow::from(why),
         };
         let bytes =
             bytes.ok_or_else(|| illegal(usize::MAX, "past the end of the address space"))?;
@@ -335,10 +337,15 @@ impl<'a> LaunchContext<'a> {
             address,
             bytes,
             write,
-            system,
+            system: system || self.parameters[index].memory.is_some(),
         };
         let access = self.memory.access(launch, &request);
-        let access = access.map_err(|why| illegal(bytes, why))?;
+        let access = access.map_err(|why| ReferenceError::IllegalAddress {
+            index,
+            address,
+            bytes,
+            why,
+        })?;
         device_touches(address, bytes, write);
         let mut spent = self.spent.borrow_mut();
         spent.fault_time += access.time;

@@ -17,6 +17,9 @@
 //!   that the simulator has, and an injected failure cannot return success.
 //! - Foreign code (references, `tracing` subscribers, panic payloads) runs while no lock of the simulator is held.
 //!
+//! It runs only on Linux, where it sees the host's touches of managed memory through `memfd_create`, `mprotect` and `SIGSEGV`. On other systems it
+//! compiles, and [`Builder::build`] fails.
+//!
 //! This crate does not run GPU code, and measures no real time. The fidelity notes in the repository list every departure from CUDA.
 //!
 //! # Examples
@@ -61,11 +64,10 @@
 //! assert_eq!((counters.gpu_faults, counters.bytes_to_device, counters.bytes_to_host), (1, 4096, 4096));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-
-#[cfg(not(target_os = "linux"))]
-compile_error!(
-    "cuda-um-sim runs only on Linux: it sees the host's touches of managed memory through memfd, mprotect and SIGSEGV"
-);
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only the handler of faults uses it")
+)]
 
 mod builder;
 mod call_log;
@@ -74,6 +76,7 @@ mod engine;
 mod entry;
 mod error;
 mod failing_call;
+#[cfg_attr(not(target_os = "linux"), path = "host_fault_unsupported.rs")]
 mod host_fault;
 mod inject;
 mod kernel;
@@ -82,7 +85,7 @@ mod preset;
 mod sim;
 mod slot;
 // The sanitizer of threads defines the same functions, to see the order that they make.
-#[cfg(not(thread_sanitizer))]
+#[cfg(all(target_os = "linux", not(thread_sanitizer)))]
 mod system_call;
 
 pub use builder::Builder;

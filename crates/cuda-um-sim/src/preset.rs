@@ -28,6 +28,10 @@ pub enum Gpu {
     H200,
     /// Grace Hopper: host and device reach each other's memory coherently; an access migrates no pages.
     Gh200,
+    /// A card over PCIe 4 (an L40S) on Linux with HMM: kernels access memory that was not allocated with CUDA, and faults migrate it.
+    Hmm,
+    /// GB10: the host and an integrated GPU have one memory, in which nothing migrates.
+    Gb10,
     /// Pascal: managed memory with page faults, over PCIe 3.
     Pascal,
     /// Maxwell: managed memory without page faults; whole allocations migrate at each launch.
@@ -93,6 +97,8 @@ impl Gpu {
         Some(match text {
             "h200" => Gpu::H200,
             "gh200" => Gpu::Gh200,
+            "hmm" => Gpu::Hmm,
+            "gb10" => Gpu::Gb10,
             "pascal" => Gpu::Pascal,
             "maxwell" => Gpu::Maxwell,
             "no-concurrent" => Gpu::NoConcurrentAccess,
@@ -104,6 +110,8 @@ impl Gpu {
         match self {
             Gpu::H200 => Profile::h200(),
             Gpu::Gh200 => Profile::gh200(),
+            Gpu::Hmm => Profile::hmm(),
+            Gpu::Gb10 => Profile::gb10(),
             Gpu::Pascal => Profile::pascal(),
             Gpu::Maxwell => Profile::maxwell(),
             Gpu::NoConcurrentAccess => Profile::no_concurrent_access(),
@@ -159,6 +167,42 @@ impl Profile {
             pageable_memory_access: true,
             direct_host_access: true,
             cost: CostModel::gh200(),
+            ..Profile::h200()
+        }
+    }
+
+    /// Published, not measured here: NVIDIA's data sheet of the L40S (48 GB, 142 multiprocessors, compute capability 8.9). The attributes
+    /// are those of "full support for all allocations with software coherence" in the CUDA programming guide.
+    fn hmm() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA L40S with HMM",
+            compute_capability: (8, 9),
+            total_memory_bytes: 48 << 30,
+            multiprocessors: 142,
+            threads_per_multiprocessor: 1536,
+            shared_bytes_per_block_optin: 99 << 10,
+            pageable_memory_access: true,
+            cost: CostModel::hmm(),
+            ..Profile::h200()
+        }
+    }
+
+    /// Published, not measured here: NVIDIA's figures of the GB10 (128 GB, 6144 cores in 48 multiprocessors, compute capability 12.1), and
+    /// the memory that Linux reports on a DGX Spark (<https://github.com/leptonai/gpud/pull/1170>): the device has what the host has.
+    /// The attributes are those of "full support for all allocations with hardware coherence" in the CUDA programming guide.
+    fn gb10() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA GB10",
+            compute_capability: (12, 1),
+            total_memory_bytes: 128_501_256_192,
+            multiprocessors: 48,
+            threads_per_multiprocessor: 1536,
+            shared_bytes_per_block_optin: 99 << 10,
+            pageable_memory_access: true,
+            direct_host_access: true,
+            integrated: true,
+            peers: false,
+            cost: CostModel::gb10(),
             ..Profile::h200()
         }
     }

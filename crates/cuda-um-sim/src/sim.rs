@@ -137,9 +137,11 @@ impl Sim {
     /// Advances the virtual clock by the time that one host thread needs to write `bytes` bytes.
     ///
     /// The simulator sees only the faults of the host, not the rest of its work. A program whose times should include its writes calls
-    /// this after the writes themselves. The call touches no memory and counts nothing.
+    /// this after the writes themselves. The call touches no memory. It counts nothing, except that the host accesses system memory, which
+    /// faults and migrates if it is on a device: those accesses are not seen otherwise.
     pub fn host_wrote(&self, pointer: *const std::ffi::c_void, bytes: usize) {
         let mut state = self.inner.core.state.lock();
+        state.host_access(pointer as usize, bytes, true);
         state.host_wrote(pointer as usize, bytes);
     }
 

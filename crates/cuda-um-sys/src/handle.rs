@@ -4,7 +4,7 @@ use crate::bindings::common::{
     PFN_cuLaunchKernel, PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError,
 };
 use crate::cupti::{Addresses, Cupti, CuptiError};
-use crate::declared;
+use crate::declared::{self, DeclareHostAccess};
 use crate::error::LoadError;
 use crate::symbols::{DriverSymbols, Resolve, Symbols};
 use crate::table::{DriverTable, Functions, LATE};
@@ -31,6 +31,7 @@ pub struct Table {
     version: RuntimeVersion,
     driver: OnceLock<DriverTable>,
     declared_launch: Option<PFN_cuLaunchKernel>,
+    declared_host_access: Option<DeclareHostAccess>,
     /// CUPTI's symbols, if they come from the same place as the others; `None` if they are in a separate library.
     cupti: Option<Addresses>,
     owner: Arc<dyn Any + Send + Sync>,
@@ -93,6 +94,7 @@ impl Table {
             version,
             driver: OnceLock::new(),
             declared_launch: declared::launch(resolve),
+            declared_host_access: declared::host_access(resolve),
             cupti: Some(Addresses::ask(resolve)),
             owner,
         })
@@ -136,6 +138,15 @@ impl Table {
         self.declared_launch
     }
 
+    /// The simulator's function to call before the host accesses system memory that kernels use, too; `None` for a GPU.
+    ///
+    /// The simulator sees the host's accesses of managed memory, but not those of the program's own memory: a declared access faults and
+    /// migrates pages as an access would. The call touches no memory, and is no call of CUDA: it is not traced and cannot fail.
+    #[inline]
+    pub fn declared_host_access(&self) -> Option<DeclareHostAccess> {
+        self.declared_host_access
+    }
+
     /// The table of a real runtime library, which has CUPTI in a separate library.
     pub(crate) fn with_cupti_of_its_own(self) -> Self {
         Self {
@@ -149,7 +160,7 @@ impl Table {
     /// A table from [`Table::from_symbols`] has CUPTI's functions from the same place. For a loaded runtime, libcupti is
     /// opened. If `CUDA_UM_CUPTI` (a trusted path) is set, only this path is tried. Otherwise the library for the runtime's
     /// major version is searched by the name for the system's loader, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`.
-    /// It is never unloaded.
+    /// On Windows its name does not tell the major version: the newest one in `CUDA_HOME` or `CUDA_PATH` is opened. It is never unloaded.
     ///
     /// # Errors
     /// [`CuptiError::NotFound`], [`CuptiError::MissingSymbol`], [`CuptiError::UnsupportedVersion`].

@@ -63,6 +63,12 @@ pub mod bindings {
     pub mod v13 {
         generated!("bindings/v13.rs");
     }
+    /// The layouts of a C compiler for Windows, as assertions. `tests/layout.rs` has those of Linux.
+    #[cfg(all(windows, not(feature = "generate")))]
+    mod layout {
+        use super::common::*;
+        include!("bindings/layout_windows.rs");
+    }
 }
 
 mod constants;
@@ -84,7 +90,7 @@ mod version;
 pub use bindings::common::*;
 pub use constants::*;
 pub use cupti::*;
-pub use declared::DeclaredArgument;
+pub use declared::{DeclareHostAccess, DeclaredArgument};
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};

@@ -30,7 +30,7 @@ const FOLDERS: [&str; 4] = ["lib64", "lib", "bin/x64", "bin"];
 /// Loads the CUDA runtime of this machine.
 ///
 /// If `CUDA_UM_CUDART` is set, only this library is tried. Otherwise the order is: the libraries of CUDA 13, 12 and 11 by the
-/// names for the system's loader; then the same names in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. The first library
+/// names for the system's loader; then the same names in `CUDA_HOME`, `CUDA_PATH` and, except on Windows, `/usr/local/cuda*`. The first library
 /// that opens and has every function is used. No GPU and no driver are needed.
 ///
 /// Loading a library runs its code, so these variables are trusted, like `LD_LIBRARY_PATH`. A program that has more rights than
@@ -47,15 +47,8 @@ const FOLDERS: [&str; 4] = ["lib64", "lib", "bin/x64", "bin"];
 /// }
 /// ```
 pub fn load() -> Result<Arc<Table>, LoadError> {
-    let toolkits = ["CUDA_HOME", "CUDA_PATH"]
-        .into_iter()
-        .filter_map(std::env::var_os)
-        .map(PathBuf::from);
-    let toolkits: Vec<PathBuf> = toolkits
-        .chain(installed_toolkits(Path::new("/usr/local")))
-        .collect();
     let mut attempts = Vec::new();
-    for candidate in candidates(std::env::var_os(CUDART), &toolkits) {
+    for candidate in candidates(std::env::var_os(CUDART), &toolkits()) {
         let library = match candidate {
             Ok(library) => library,
             Err(attempt) => {
@@ -158,8 +151,22 @@ fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<Result<PathB
     found
 }
 
+/// The folders of toolkits: those that the environment names, then those where installers of Linux put them. The installer of Windows sets
+/// `CUDA_PATH`.
+pub(crate) fn toolkits() -> Vec<PathBuf> {
+    let mut toolkits: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from)
+        .collect();
+    if cfg!(not(windows)) {
+        toolkits.extend(installed_toolkits(Path::new("/usr/local")));
+    }
+    toolkits
+}
+
 /// `/usr/local/cuda`, and `/usr/local/cuda-13.0` and similar folders, newest first.
-pub(crate) fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
+fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
     let version = |path: &Path| -> Vec<u32> {
         let name = path
             .file_name()

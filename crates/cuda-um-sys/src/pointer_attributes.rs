@@ -1,8 +1,10 @@
 //! Memory for the result of `cudaPointerGetAttributes`, which is larger since CUDA 13.
 
 use crate::bindings::common::cudaPointerAttributes;
+use std::ffi::c_long;
 
-/// A result of `cudaPointerGetAttributes` of any version, zeroed: older runtimes write the first 24 bytes, 13 writes all 88.
+/// A result of `cudaPointerGetAttributes` of any version, zeroed: older runtimes write the first 24 bytes, 13 writes all 88
+/// (56 on Windows, where `long` has 4 bytes).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PointerAttributes {
@@ -10,7 +12,7 @@ pub struct PointerAttributes {
     pub fields: cudaPointerAttributes,
 }
 
-const _: () = assert!(size_of::<PointerAttributes>() >= 88);
+const _: () = assert!(size_of::<PointerAttributes>() >= 24 + size_of::<[c_long; 8]>());
 
 impl Default for PointerAttributes {
     fn default() -> Self {

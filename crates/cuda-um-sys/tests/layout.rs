@@ -42,7 +42,8 @@ fn main() {
 fn sizes_of_the_documented_abi() {
     assert_eq!(size_of::<cuda::cudaMemLocation>(), 8);
     assert_eq!(size_of::<cuda::cudaMemPoolProps>(), 88);
-    assert_eq!(size_of::<cuda::cudaPointerAttributes>(), 88);
+    let reserved = size_of::<[std::ffi::c_long; 8]>();
+    assert_eq!(size_of::<cuda::cudaPointerAttributes>(), 24 + reserved);
     assert_eq!(
         size_of::<Option<cuda::PFN_cudaMalloc>>(),
         size_of::<*const ()>()

@@ -4,6 +4,7 @@
 mod host_methods;
 #[macro_use]
 mod methods;
+mod adopted;
 pub(crate) mod any;
 mod arena;
 pub(crate) mod copy;

@@ -200,9 +200,9 @@ pub enum Error {
         /// The properties that the import allows.
         allowed: String,
     },
-    /// A write to memory that was imported to be read.
+    /// A write to memory that was imported, or to a file that was mapped, to be read.
     #[error(
-        "{what} is a read-only import, which nothing may write: import it with `from_foreign` if its owner allows writes, or write to a \
+        "{what} is a read-only import or a mapped file, which nothing may write: import it with `from_foreign` if its owner allows writes, or write to a \
          copy"
     )]
     ReadOnly {

@@ -82,7 +82,7 @@ pub(crate) fn cuda_is_used() {
 }
 
 /// Marks the process as ending.
-#[cfg(all(unix, not(miri)))]
+#[cfg(not(miri))]
 pub(crate) fn end() {
     STATE.fetch_or(ENDING, Ordering::SeqCst);
 }
@@ -166,7 +166,7 @@ fn ask_to_be_told() {
     TOLD.store(true, Ordering::Release);
 }
 
-/// Miri has neither `pthread_atfork` nor `fork`.
+/// Windows has no `fork`, and Miri neither that nor `pthread_atfork`: the state of a child is never entered.
 #[cfg(any(not(unix), miri))]
 fn ask_to_be_told() {}
 

@@ -24,6 +24,7 @@
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
 //! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
+//! - Vectors and mapped files as buffers: [`UnifiedBuffer::from_vec`], [`UnifiedBuffer::map_file`]; what a device can: [`resource::UnifiedMemory`].
 //! - [`Pool`]: buffers of each kind without a CUDA call for each allocation.
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
@@ -68,6 +69,8 @@ mod settings;
 mod sync;
 mod telemetry;
 mod unblock;
+#[cfg(all(windows, not(miri)))]
+mod windows;
 
 // Floor 1 and above.
 #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]

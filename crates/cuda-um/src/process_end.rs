@@ -4,11 +4,17 @@
 //! the process by a signal: with 8 threads at work it did in 19 of 20 processes. Exit handlers run in the reverse order of their
 //! registration, so one that is registered after CUDA was used runs before CUDA's. The library's handler marks the process as ending, which
 //! each call of CUDA checks ([`fork::check`]), and waits for the calls that have begun ([`Calls`]).
+//!
+//! On Windows the C runtime runs the handler when `main` returns. Then the system ends the other threads, and CUDA's libraries come last. So there
+//! the handler only makes the other threads release the library's locks, which destructors of the last thread may need. `std::process::exit`
+//! runs no handler there.
 #![allow(unsafe_code, reason = "registers an exit handler")]
 
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::sync::after_unlock;
+#[cfg(all(windows, not(miri)))]
+use crate::windows::fence_on_all_threads;
 use calls::held;
 use cuda_um_sys::cudaError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -87,7 +93,7 @@ pub enum Used {
 }
 
 /// Registers the exit handler, once for each argument.
-#[cfg(all(unix, not(miri)))]
+#[cfg(not(miri))]
 pub fn watch(used: Used) {
     static WATCHED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
@@ -112,7 +118,7 @@ pub fn watch(used: Used) {
 }
 
 /// Stops the other threads, and waits for the calls that have begun.
-#[cfg(all(unix, not(miri)))]
+#[cfg(not(miri))]
 fn end() {
     use std::time::Instant;
 
@@ -140,7 +146,7 @@ fn end() {
 }
 
 /// Waits until each thread of the process has passed a fence, or for so long that it must have.
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(not(windows), not(miri)))]
 fn fence_on_all_threads() {
     // SAFETY: the system call only waits.
     #[cfg(target_os = "linux")]
@@ -153,18 +159,12 @@ fn fence_on_all_threads() {
     }
 }
 
-#[cfg(all(unix, not(miri)))]
+/// The address of a thread-local, which no two threads that live have.
 fn this_thread() -> usize {
-    // SAFETY: no preconditions.
-    unsafe { libc::pthread_self() as usize }
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// Windows ends the other threads first; Miri has no `atexit`.
-#[cfg(any(not(unix), miri))]
+/// Miri has no `atexit`.
+#[cfg(miri)]
 pub fn watch(_: Used) {}
-
-/// The process is never marked as ending.
-#[cfg(any(not(unix), miri))]
-fn this_thread() -> usize {
-    1
-}

@@ -19,7 +19,9 @@ pub(crate) mod pinned;
 pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod registered;
+pub(crate) mod system;
 
+pub use crate::context::capability::UnifiedMemory;
 pub use crate::driver::MemoryInfo;
 pub use crate::resource::arena::DeviceArena;
 pub use crate::resource::device::DeviceMemory;
@@ -29,3 +31,4 @@ pub use crate::resource::memory_resource::MemoryResource;
 pub use crate::resource::pinned::PinnedMemory;
 pub use crate::resource::placement::Placed;
 pub use crate::resource::pool::{DriverPool, PoolStats};
+pub use crate::resource::system::SystemMemory;

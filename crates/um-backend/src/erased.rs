@@ -13,7 +13,7 @@ use cuda_um::{
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::error::{CudaError, Result};
-use crate::memory::BufferMemory;
+use crate::memory::{BufferMemory, device_of};
 use crate::typed::Typed;
 
 /// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
@@ -88,10 +88,10 @@ impl ErasedBuffer {
         self.bytes.len()
     }
 
-    /// The place of the buffer.
+    /// The place of the buffer: also the device that uses memory of the host in place.
     #[must_use]
     pub fn device(&self) -> Option<&Device> {
-        self.bytes.device()
+        device_of(&*self.bytes)
     }
 
     /// The name that was set.

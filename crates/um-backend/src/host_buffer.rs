@@ -1,8 +1,10 @@
 //! Buffers in plain memory of the CPU.
 
 use std::any::Any;
+use std::fmt;
+use std::ops::Range;
 
-use cuda_um::Device;
+use cuda_um::{Device, Placement, UnifiedBuffer, UnifiedOptions, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
@@ -10,6 +12,10 @@ use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// A buffer in plain memory of the CPU. It needs no device and no CUDA runtime.
+///
+/// One that a backend makes on a device with pageable memory access is an argument of kernels as well
+/// ([`CudaBackend::create_host`](crate::CudaBackend::create_host)): a kernel uses the same memory. The methods that give slices then wait for
+/// kernels that use the buffer. If such a kernel failed, the elements have unspecified values, and the next call of CUDA returns the error.
 ///
 /// # Examples
 /// ```
@@ -20,9 +26,14 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 /// assert_eq!(buffer.as_slice(), [0, 7, 8, 0]);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
 pub struct HostBuffer<T> {
-    elements: Box<[T]>,
+    memory: Memory<T>,
+}
+
+enum Memory<T> {
+    Plain(Box<[T]>),
+    /// System memory, mostly an adopted vector. Its uses by kernels are tracked.
+    Adopted(Box<UnifiedBuffer<T>>),
 }
 
 impl<T: Element> HostBuffer<T> {
@@ -40,8 +51,29 @@ impl<T: Element> HostBuffer<T> {
     pub fn from_vec(elements: Vec<T>) -> Self {
         const { dtype_of::<T>() };
         Self {
-            elements: elements.into_boxed_slice(),
+            memory: Memory::Plain(elements.into_boxed_slice()),
         }
+    }
+
+    /// Makes a buffer of these elements, which kernels of the device use if it can.
+    pub(crate) fn on(device: &Device, elements: Vec<T>) -> Result<Self> {
+        if !device.capabilities().pageable_memory_access {
+            return Ok(Self::from_vec(elements));
+        }
+        UnifiedBuffer::from_vec(device, elements).map(Self::adopting)
+    }
+
+    /// Makes a buffer of system memory, which kernels use.
+    pub(crate) fn adopting(adopted: UnifiedBuffer<T>) -> Self {
+        Self {
+            memory: Memory::Adopted(Box::new(adopted)),
+        }
+    }
+
+    /// Makes a buffer of `len` zeros that kernels of the device use, which has pageable memory access. It is aligned for all elements.
+    pub(crate) fn aligned_on(device: &Device, len: usize) -> Result<Self> {
+        let options = UnifiedOptions::default().placement(Placement::System);
+        UnifiedBuffer::zeroed_with(device, len, options).map(Self::adopting)
     }
 
     /// Makes a buffer of a copy of these elements.
@@ -50,32 +82,69 @@ impl<T: Element> HostBuffer<T> {
     /// [`OutOfMemory`](cuda_um::Error::OutOfMemory).
     pub fn from_slice(elements: &[T]) -> Result<Self> {
         let mut buffer = Self::zeroed(elements.len())?;
-        buffer.elements.copy_from_slice(elements);
+        buffer.as_slice_mut().copy_from_slice(elements);
         Ok(buffer)
     }
 
-    /// The elements.
+    /// The elements. Waits for kernels that write them.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
-        &self.elements
+        match &self.memory {
+            Memory::Plain(elements) => elements,
+            Memory::Adopted(adopted) => adopted.system_slice(),
+        }
     }
 
-    /// The elements.
+    /// The elements. Waits for kernels that use them.
     #[must_use]
     pub fn as_slice_mut(&mut self) -> &mut [T] {
-        &mut self.elements
+        match &mut self.memory {
+            Memory::Plain(elements) => elements,
+            Memory::Adopted(adopted) => adopted.system_slice_mut(),
+        }
     }
 
-    /// The elements, without a copy.
+    /// The elements, without a copy if the buffer was made of a vector or by its length. Waits for kernels that use them.
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
-        self.elements.into_vec()
+        match self.memory {
+            Memory::Plain(elements) => elements.into_vec(),
+            Memory::Adopted(adopted) => adopted.into_system_vec(),
+        }
+    }
+}
+
+impl<T: Element> Clone for HostBuffer<T> {
+    fn clone(&self) -> Self {
+        let copy = || self.as_slice().to_vec();
+        let like = match &self.memory {
+            Memory::Plain(_) => None,
+            Memory::Adopted(adopted) => Self::on(adopted.device(), copy()).ok(),
+        };
+        like.unwrap_or_else(|| Self::from_vec(copy()))
+    }
+}
+
+impl<T: Element + PartialEq> PartialEq for HostBuffer<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl<T: Element> fmt::Debug for HostBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostBuffer")
+            .field("elements", &self.as_slice())
+            .finish()
     }
 }
 
 impl<T: Element> Buffer<T> for HostBuffer<T> {
     fn len(&self) -> usize {
-        self.elements.len()
+        match &self.memory {
+            Memory::Plain(elements) => elements.len(),
+            Memory::Adopted(adopted) => adopted.len(),
+        }
     }
 
     fn device(&self) -> Option<&Device> {
@@ -83,15 +152,43 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Host(&self.elements)
+        match &self.memory {
+            Memory::Plain(elements) => BufferMemory::Host(elements),
+            Memory::Adopted(adopted) => BufferMemory::Cuda(adopted.as_view()),
+        }
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Host(&mut self.elements)
+        match &mut self.memory {
+            Memory::Plain(elements) => BufferMemoryMut::Host(elements),
+            Memory::Adopted(adopted) => BufferMemoryMut::Cuda(adopted.as_view_mut()),
+        }
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        Ok(Box::new(Self::zeroed(len)?))
+        Ok(Box::new(match &self.memory {
+            Memory::Plain(_) => Self::zeroed(len)?,
+            Memory::Adopted(adopted) => Self::adopting(adopted.zeroed_like(len)?),
+        }))
+    }
+
+    // By the CPU, where the elements belong, also if a kernel could do it.
+    fn fill(&mut self, value: T) -> Result<()> {
+        self.as_slice_mut().fill(value);
+        Ok(())
+    }
+
+    fn fill_range(&mut self, part: Range<usize>, value: T) -> Result<()> {
+        let part = range::check(part, self.len())?;
+        self.as_slice_mut()[part].fill(value);
+        Ok(())
+    }
+
+    fn copy_within(&mut self, from: Range<usize>, to: usize) -> Result<()> {
+        let from = range::check(from, self.len())?;
+        range::check_at(to, from.len(), self.len())?;
+        self.as_slice_mut().copy_within(from, to);
+        Ok(())
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -16,7 +16,7 @@ use crate::error::{CudaError, Result};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum BufferMemory<'a, T> {
-    /// Plain memory of the CPU.
+    /// Plain memory of the CPU, which kernels cannot use.
     Host(&'a [T]),
     /// Memory of `cuda_um`: [`View::kind`] tells which.
     Cuda(View<'a, T>),
@@ -249,11 +249,19 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
     }
 }
 
+/// The device whose work may use the bytes: also that of host memory which kernels use.
+pub(crate) fn device_of(bytes: &dyn Buffer<u8>) -> Option<&Device> {
+    bytes.device().or(match bytes.memory() {
+        BufferMemory::Cuda(view) => Some(view.device()),
+        BufferMemory::Host(_) | BufferMemory::Opaque => None,
+    })
+}
+
 fn no_view(have: &str) -> CudaError {
     CudaError::NotSupported {
         what: "a view for kernels".into(),
         needs:
-            "device, managed or mapped pinned memory (or a copy in such memory: `copy_from_buffer`)"
+            "device, managed or mapped pinned memory, or host memory of a backend with pageable memory access (or a copy in such memory: `copy_from_buffer`)"
                 .into(),
         have: have.into(),
     }

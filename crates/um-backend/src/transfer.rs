@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cuda_um::{Stream, View, ViewMut, host_vec, range};
+use cuda_um::{MemoryKind, Stream, View, ViewMut, host_vec, range, resource::UnifiedMemory};
 
 use crate::buffer::Buffer;
 use crate::dtype::Element;
@@ -62,7 +62,11 @@ pub(crate) fn direct<T: Element>(
     match (source, target) {
         (BufferMemory::Opaque, _) | (_, BufferMemoryMut::Opaque) => return Ok(false),
         (BufferMemory::Cuda(source), BufferMemoryMut::Cuda(target)) => {
-            return by_cuda(source.slice(from)?, target.slice(to)?, stream);
+            let (source, target) = (source.slice(from)?, target.slice(to)?);
+            if stream.is_none() && is_staged(&source, &target) {
+                return by_host(source, target).map(|()| true);
+            }
+            return by_cuda(source, target, stream);
         }
         (source, BufferMemoryMut::Host(target)) => {
             let to = range::check(to, target.len())?;
@@ -74,6 +78,20 @@ pub(crate) fn direct<T: Element>(
         }
     }
     Ok(true)
+}
+
+/// Whether one side is system memory that the driver would stage on one thread: the library's copies from and to the host are faster.
+fn is_staged<T>(source: &View<'_, T>, target: &ViewMut<'_, T>) -> bool {
+    let is_system = [source.kind(), target.kind()].contains(&MemoryKind::System);
+    let level = target.device().capabilities().unified_memory();
+    is_system && level == UnifiedMemory::FullSoftware
+}
+
+fn by_host<T: Element>(source: View<'_, T>, mut target: ViewMut<'_, T>) -> Result<()> {
+    match target.kind() {
+        MemoryKind::System => source.copy_to_host(&mut target.host_mut()?),
+        _ => target.copy_from_host(&source.host()?),
+    }
 }
 
 fn by_cuda<T: Element>(

@@ -154,7 +154,7 @@ fn place(storage: &SharedBuffer, target: Option<Target>) -> Result<(DLDevice, *m
 fn place_of_view(view: View<'_, u8>, target: Option<Target>) -> Result<(DLDevice, *mut c_void)> {
     let kind = view.kind();
     let target = target.unwrap_or(match kind {
-        MemoryKind::Pinned if !view.is_empty() => Target::Host,
+        MemoryKind::Pinned | MemoryKind::System if !view.is_empty() => Target::Host,
         _ => Target::Cuda,
     });
     let is_concurrent = view.device().capabilities().concurrent_managed_access;

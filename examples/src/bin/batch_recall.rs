@@ -18,8 +18,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let inputs = Inputs::load(args)?;
-    let report = batch_recall::run(args, &inputs)?;
+    let mut inputs = Inputs::load(args)?;
+    let report = batch_recall::run(args, &mut inputs)?;
     let text = if args.json {
         serde_json::to_string(&report)? + "\n"
     } else {

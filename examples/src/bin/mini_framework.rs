@@ -40,7 +40,7 @@ fn sum_of_ones(place: &Place) -> Result<f32> {
 /// Finds the weights of a line through points. Returns the error of the first step and of the last.
 fn descent(place: &Place) -> Result<(f32, f32)> {
     let points: Vec<f32> = (0..256).flat_map(|i| [1.0, i as f32 / 256.0]).collect();
-    let points = Tensor::from_slice(place, &points, &[256, 2])?;
+    let points = Tensor::from_vec(place, points, &[256, 2])?;
     let goal = points.matmul(&Tensor::from_slice(place, &[2.0f32, -3.0], &[2, 1])?)?;
     let mut negative_goal = goal.clone();
     negative_goal.scale(-1.0)?; // copies the storage, which `goal` has too

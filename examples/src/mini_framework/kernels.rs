@@ -32,9 +32,11 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// `None` if the CPU computes: for memory of the host, and on devices for which there is no PTX.
+    /// `None` if the CPU computes: for memory that the device cannot access, and on devices for which there is no PTX.
     pub(super) fn load(device: &CudaDevice, kind: BufferKind) -> Result<Option<Self>> {
-        if kind == BufferKind::Host || device.capabilities().compute_capability < (6, 0) {
+        let capabilities = device.capabilities();
+        let can_access = kind != BufferKind::Host || capabilities.pageable_memory_access;
+        if !can_access || capabilities.compute_capability < (6, 0) {
             return Ok(None);
         }
         // SAFETY: each reference reads and writes the same elements as its kernel.

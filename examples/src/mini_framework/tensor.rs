@@ -3,6 +3,7 @@
 use super::kernels::Kernels;
 use std::ops::Deref;
 use std::sync::Arc;
+use um_backend::cuda_um::range;
 use um_backend::{BufferKind, CudaBackend, DType, Element, Result, SharedBuffer, Stream};
 
 // wrapper begins
@@ -77,6 +78,23 @@ impl Tensor {
     }
 }
 // wrapper ends
+
+impl Tensor {
+    /// A tensor of a vector, row by row: the vector's own memory where the device accesses it.
+    ///
+    /// # Errors
+    /// The shape has another number of elements, or there is no memory.
+    pub fn from_vec<T: Element>(place: &Place, elements: Vec<T>, shape: &[usize]) -> Result<Self> {
+        range::same_length("the shape", shape.iter().product(), elements.len())?;
+        let buffer = place.backend.create_erased_from_vec(place.kind, elements)?;
+        Ok(Self {
+            place: place.clone(),
+            storage: SharedBuffer::new(buffer),
+            shape: shape.to_vec(),
+            strides: super::layout::row_by_row(shape),
+        })
+    }
+}
 
 impl Place {
     /// The backend.

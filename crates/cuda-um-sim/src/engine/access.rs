@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::core::Core;
-use super::kernel_memory::{GrantedAccess, KernelMemory, Launch, Request};
+use super::kernel_memory::{GrantedAccess, KernelMemory, Launch, Refusal, Request};
 use super::managed::{Attach, Processor};
 use super::memory::{Memory, READ_ONLY};
 use super::state::State;
+use super::system_memory;
 use crate::misuse::Misuse;
 
 impl KernelMemory for Core {
-    fn access(&self, launch: Launch, request: &Request) -> Result<GrantedAccess, &'static str> {
+    fn access(&self, launch: Launch, request: &Request) -> Result<GrantedAccess, Refusal> {
         self.state.lock().kernel_access(launch, request)
     }
 
@@ -25,14 +26,14 @@ impl State {
         &mut self,
         launch: Launch,
         request: &Request,
-    ) -> Result<GrantedAccess, &'static str> {
+    ) -> Result<GrantedAccess, Refusal> {
         let &Request { address, bytes, .. } = request;
         let Ok(span) = self.memory.find(address, bytes) else {
-            return Err(if self.memory.was_freed(address) {
-                "it was freed"
-            } else {
-                "it is not inside one allocation"
-            });
+            let was_freed = self.memory.was_freed(address);
+            return Err(Refusal::from(match was_freed {
+                true => "it was freed",
+                false => "it is not inside one allocation",
+            }));
         };
         // A kernel that was enqueued before the free may run while the free waits for its turn.
         let holding = self.memory.holding(address);
@@ -53,15 +54,17 @@ impl State {
             }
             Memory::Pinned => {
                 self.check_pinned_access(request)?;
-                over_link(bytes as u64)
+                let remote = !self.machine.one_memory();
+                over_link(if remote { bytes as u64 } else { 0 })
             }
-            Memory::Pageable => {
-                self.check_pageable_access(request)?;
-                over_link(bytes as u64)
-            }
-            Memory::Managed(base) => {
-                self.check_attachment(launch.stream, base)?;
-                let pages = self.memory.pages_of(base, &span);
+            Memory::Managed(_) | Memory::Pageable => {
+                match span.memory {
+                    Memory::Managed(base) => self.check_attachment(launch.stream, base)?,
+                    _ => self.check_system_access(launch, request)?,
+                }
+                let Some((base, pages)) = self.pages_in(&span) else {
+                    return Err("it is empty".into());
+                };
                 self.records.activity.now = launch.now;
                 let processor = Processor::device(launch.device);
                 let price = self.uvm().touch(processor, base, pages, request.write);
@@ -81,47 +84,56 @@ impl State {
         device: usize,
         owner: usize,
         address: usize,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), Refusal> {
         let holding = self.memory.holding(address);
         let pool = holding.and_then(|allocation| allocation.pool);
         let allowed = self.devices.reaches(device, owner)
             || pool.is_some_and(|pool| self.pools.allows(pool, device));
         match allowed {
             true => Ok(()),
-            false => Err("it is the memory of another device, and peer access is not enabled"),
+            false => {
+                Err("it is the memory of another device, and peer access is not enabled".into())
+            }
         }
     }
 
-    fn check_pinned_access(&self, request: &Request) -> Result<(), &'static str> {
+    fn check_pinned_access(&self, request: &Request) -> Result<(), Refusal> {
         let registered = self.memory.registered.holding(request.address);
         let read_only = registered.is_some_and(|(_, at)| at.flags & READ_ONLY != 0);
         if request.write && read_only {
-            return Err("it is registered as read-only");
+            return Err("it is registered as read-only".into());
         }
         Ok(())
     }
 
-    fn check_pageable_access(&self, request: &Request) -> Result<(), &'static str> {
+    fn check_system_access(&mut self, launch: Launch, request: &Request) -> Result<(), Refusal> {
         if !self.machine.profile.pageable_memory_access {
-            return Err("it is pageable host memory");
+            return Err(self.machine.no_pageable_access(Some(launch.device)).into());
         }
         if !request.system {
             return Err(
-                "it is neither allocated by the simulator nor registered: see `LaunchContext::system_slice`",
+                "it is neither allocated by the simulator nor registered: see `LaunchContext::system_slice`".into(),
             );
         }
-        Ok(())
+        let pages = system_memory::pages_of(request.address, request.bytes);
+        if !system_memory::is_mapped(&pages) {
+            return Err("it is not mapped".into());
+        }
+        match self.forget_untouched(&pages) {
+            true => Ok(()),
+            false => Err("it cannot be read".into()),
+        }
     }
 
     /// Without page faults, a kernel may use only managed memory that is attached to its stream or to all.
-    fn check_attachment(&self, stream: usize, base: usize) -> Result<(), &'static str> {
+    fn check_attachment(&self, stream: usize, base: usize) -> Result<(), Refusal> {
         let refused = match self.managed.get(base).map(|managed| managed.attach) {
             Some(Attach::Global) | None => false,
             Some(Attach::Host) => !self.machine.concurrent,
             Some(Attach::Single(only)) => !self.machine.concurrent && only != stream,
         };
         if refused {
-            return Err("it is attached to the host or to another stream");
+            return Err("it is attached to the host or to another stream".into());
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Advice, and attributes of a range.
 
-use super::managed::{AdviceChange, Attribute, AttributeValue};
+use super::managed::{AdviceChange, Attribute, AttributeValue, SYSTEM};
 use super::place::Place;
 use super::state::State;
 use super::status::Code;
@@ -17,13 +17,16 @@ impl State {
         if matches!(change.place(), Some(Place::Device(_))) && !self.machine.concurrent {
             return Err(Code::INVALID_DEVICE);
         }
-        let Some((base, pages)) = self.memory.prefetchable(address, bytes)? else {
-            return Ok(());
-        };
+        let (base, pages) = self.memory.prefetchable(address, bytes)?;
         if self.memory.is_of_pool(base) {
             return Err(Code::NOT_SUPPORTED);
         }
         self.now += self.machine.cost.advise;
+        // With the host's page tables nothing of system memory is duplicated, and no processor needs a mapping of its own.
+        if base == SYSTEM && self.machine.coherent && !matches!(change, AdviceChange::Preferred(_))
+        {
+            return Ok(());
+        }
         if let Some(managed) = self.managed.get_mut(base) {
             managed.change_advice(&pages, |advice| advice.apply(change));
         }
@@ -57,7 +60,7 @@ impl State {
 
     /// The place where most pages of a range are; `None` if most were never touched.
     pub(crate) fn location(&self, address: usize, bytes: usize) -> Result<Option<Place>, Code> {
-        let (base, pages) = self.memory.managed_range(address, bytes)?;
+        let (base, pages) = self.memory.prefetchable(address, bytes)?;
         Ok(self.managed.location(base, &pages))
     }
 }

@@ -22,6 +22,7 @@ impl State {
     fn allocate(&mut self, request: Request) -> Result<usize, Code> {
         let reserved = request.reserved().ok_or(Code::MEMORY_ALLOCATION)? as u64;
         if request.charged {
+            self.forget_unmapped();
             self.uvm().make_room(request.device, reserved, None)?;
         }
         let base = self.memory.add(request)?;
@@ -36,6 +37,9 @@ impl State {
         let count = request.bytes.div_ceil(PAGE);
         let managed = Managed::new(count, request.charged, attach);
         self.managed.insert(base, managed);
+        if self.machine.one_memory() {
+            self.uvm().forget(base, 0..count);
+        }
         Ok(base)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::bytes;
 use super::core::Core;
-use super::managed::{HOST, Processor};
+use super::managed::{HOST, Processor, SYSTEM};
 use super::memory::{Memory, Span};
 use super::state::State;
 use super::status::Code;
@@ -196,10 +196,10 @@ impl State {
             Memory::Device(_) => !device,
             Memory::Managed(_) | Memory::Pinned => false,
         };
-        if wrong && end.bytes > 0 {
-            Err(Code::INVALID_VALUE)
-        } else {
-            Ok(())
+        match end.memory {
+            _ if !wrong || end.bytes == 0 => Ok(()),
+            Memory::Pageable => Err(self.memory.inaccessible(end.address)),
+            _ => Err(Code::INVALID_VALUE),
         }
     }
 
@@ -226,13 +226,9 @@ impl State {
 
     /// Populates the managed pages that a copy is the first to touch, and ends their duplicates.
     fn populate_target(&mut self, device: usize, to: &Span, direction: Direction) {
-        let Memory::Managed(base) = to.memory else {
+        let Some((base, pages)) = self.pages_in(to) else {
             return;
         };
-        if to.bytes == 0 {
-            return;
-        }
-        let pages = self.memory.pages_of(base, to);
         let on_host = matches!(direction, Direction::DeviceToHost | Direction::HostToHost);
         let home = if on_host || !self.machine.concurrent {
             HOST
@@ -278,14 +274,17 @@ impl State {
         match span.memory {
             Memory::Device(_) => End::Device,
             Memory::Pinned => End::Pinned,
-            Memory::Pageable => End::Pageable,
-            Memory::Managed(base) => {
-                let pages = self.memory.pages_of(base, span);
-                let spread = self.managed.spread(base, &pages);
-                if spread.device > spread.host {
-                    End::Device
-                } else {
-                    End::Pinned
+            Memory::Managed(_) | Memory::Pageable => {
+                let on_host = match span.memory {
+                    Memory::Pageable => End::Pageable,
+                    _ => End::Pinned,
+                };
+                let spread = self
+                    .pages_in(span)
+                    .map(|(base, pages)| self.managed.spread(base, &pages));
+                match spread {
+                    Some(spread) if spread.device > spread.host => End::Device,
+                    _ => on_host,
                 }
             }
         }
@@ -344,7 +343,7 @@ impl State {
         let to = self.memory.find(to, bytes)?;
         let pageable = to.memory == Memory::Pageable && bytes > 0;
         if pageable && !self.machine.profile.pageable_memory_access {
-            return Err(Code::INVALID_VALUE);
+            return Err(self.memory.inaccessible(to.address));
         }
         if !to.address.is_multiple_of(width) {
             return Err(Code::INVALID_VALUE);
@@ -355,12 +354,12 @@ impl State {
     fn price_set(&mut self, device: usize, to: &Span, start: Duration) -> Duration {
         let cost = &self.machine.cost;
         let mut time = cost.kernel + at_rate(to.bytes as u64, cost.device_rate);
-        if let Memory::Managed(base) = to.memory
-            && to.bytes > 0
-        {
+        if let Some((base, pages)) = self.pages_in(to) {
             // A memset runs on the device: it faults like a kernel that writes.
             self.records.activity.now = start;
-            let pages = self.memory.pages_of(base, to);
+            if base == SYSTEM {
+                self.forget_untouched(&pages);
+            }
             let processor = Processor::device(device);
             let price = self.uvm().touch(processor, base, pages, true);
             time += price.time + self.machine.over_link(price.remote_bytes);

@@ -1,6 +1,7 @@
 //! The memory of a kernel: a launch, as its CPU reference sees it, and the accesses that it makes.
 
 use cuda_um_sys::DeclaredArgument;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Shape of a launch.
@@ -51,10 +52,13 @@ pub(crate) struct GrantedAccess {
     pub(crate) remote_bytes: u64,
 }
 
+/// The reason for which a kernel may not make an access.
+pub(crate) type Refusal = Cow<'static, str>;
+
 /// The memory that kernels access.
 pub(crate) trait KernelMemory: Sync {
     /// Makes an access; the error says why the kernel may not make it.
-    fn access(&self, launch: Launch, request: &Request) -> Result<GrantedAccess, &'static str>;
+    fn access(&self, launch: Launch, request: &Request) -> Result<GrantedAccess, Refusal>;
 
     /// Whether this process is a child made by `fork`, which has no simulated memory.
     fn is_inherited(&self) -> bool;

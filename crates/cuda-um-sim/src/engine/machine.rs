@@ -36,6 +36,23 @@ impl Machine {
         }
     }
 
+    /// Whether the host and the device have one memory, in which no page has another place.
+    pub(crate) fn one_memory(&self) -> bool {
+        self.coherent && self.profile.integrated
+    }
+
+    /// Why a device does not access system memory, and what to do.
+    pub(crate) fn no_pageable_access(&self, device: Option<usize>) -> String {
+        let device = device.map_or("no device".to_owned(), |device| {
+            format!("not device {device}")
+        });
+        format!(
+            "the memory was not allocated with CUDA, and {device} ({}) accesses such memory (pageableMemoryAccess is 0): allocate it with \
+             cudaMallocManaged, register it with cudaHostRegister, or copy it",
+            self.profile.name
+        )
+    }
+
     /// Whether batch prefetch, discard and managed pools are supported: every device must raise page faults.
     pub(crate) fn batch_calls(&self) -> bool {
         self.concurrent

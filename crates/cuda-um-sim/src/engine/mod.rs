@@ -6,7 +6,8 @@
 
 mod access;
 mod activity;
-mod address_space;
+#[cfg_attr(not(target_os = "linux"), path = "address_space_unsupported.rs")]
+pub(crate) mod address_space;
 mod advise;
 mod allocate;
 mod attach;
@@ -36,12 +37,13 @@ mod release;
 mod state;
 mod status;
 mod stream;
+mod system_memory;
 mod thread;
 mod thread_sanitizer;
 
 pub(crate) use self::core::{Core, OnWait};
 pub(crate) use activity::{Cause, MapCause, Record, What};
-pub(crate) use address_space::{AddressSpace, PAGE};
+pub(crate) use address_space::AddressSpace;
 pub(crate) use copy::Direction;
 pub(crate) use detail::{call_failed, last_text, take_detail};
 pub(crate) use foreign::{calls_are_forbidden, contain, forbid_calls, send_events};

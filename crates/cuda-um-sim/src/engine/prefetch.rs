@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Core;
-use super::managed::{HOST, prefetch_rate};
+use super::managed::{HOST, SYSTEM, prefetch_rate};
 use super::place::Place;
 use super::state::State;
 use super::status::Code;
@@ -43,13 +43,12 @@ impl State {
         if !self.machine.concurrent {
             return Err(Code::INVALID_DEVICE);
         }
-        if let Some((base, pages)) = self.memory.prefetchable(address, bytes)? {
-            let batch = Batch {
-                discard: false,
-                to: Some(to),
-            };
-            self.enqueue_batch(core, stream, vec![(base, pages, batch)]);
-        }
+        let (base, pages) = self.memory.prefetchable(address, bytes)?;
+        let batch = Batch {
+            discard: false,
+            to: Some(to),
+        };
+        self.enqueue_batch(core, stream, vec![(base, pages, batch)]);
         Ok(())
     }
 
@@ -99,6 +98,9 @@ impl State {
                 self.uvm().discard(base, pages.clone());
             }
             let Some(to) = batch.to else { continue };
+            if base == SYSTEM {
+                self.forget_untouched(&pages);
+            }
             let (time, moved) = self.uvm().prefetch(base, pages, to);
             cost += time;
             let (moves, home) = (moved.bytes() > 0, to.processor() == HOST);

@@ -42,7 +42,7 @@ impl State {
         let mut state = State {
             now: Duration::ZERO,
             memory: MemoryMap::new(machine.clone(), handles.clone(), misuse.clone()),
-            managed: ManagedMemory::default(),
+            managed: ManagedMemory::new(machine.profile.pageable_memory_access),
             devices: Devices::new(machine.clone(), devices),
             pools: Pools::new(handles.clone()),
             streams: Streams::new(machine.clone(), handles.clone(), context.clone()),

@@ -90,6 +90,7 @@ entry_points! { Runtime;
 
     fn cudaMemGetInfo(core, free: Out<usize>, total: Out<usize>) {
         with_state(core, |state, device| {
+            state.forget_unmapped();
             let device = &state.devices[device];
             free.put(device.free_bytes() as usize)?;
             total.put(device.total_bytes as usize)

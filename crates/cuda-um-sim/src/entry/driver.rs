@@ -5,7 +5,6 @@ use super::pointer::{Arguments, Array, JitOptions, Out, Text};
 use crate::engine::{Code, Core, Function, LaunchShape, Parameter, take_detail};
 use cuda_um_sys::DeclaredArgument;
 use std::ffi::CStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
@@ -14,6 +13,15 @@ const MAX_DYNAMIC_SHARED: i32 = 8;
 /// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR` and `CU_POINTER_ATTRIBUTE_RANGE_SIZE`.
 const RANGE_START: u32 = 11;
 const RANGE_BYTES: u32 = 12;
+
+/// Reads a file. Names of files are bytes on Linux.
+fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
+    #[cfg(unix)]
+    let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path.to_bytes());
+    #[cfg(not(unix))]
+    let path = path.to_string_lossy().into_owned();
+    std::fs::read(path)
+}
 
 fn load(core: &Arc<Core>, module: Out<usize>, image: &CStr) -> Result<(), Code> {
     // A copy, made while no lock is held: the text may be in managed memory.
@@ -68,8 +76,7 @@ entry_points! { Driver;
     }
 
     fn cuModuleLoad(core, module: Out<usize>, path: Text) {
-        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.get()?.to_bytes()));
-        let image = std::fs::read(path).map_err(|_| Code::FILE_NOT_FOUND)?;
+        let image = read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
         let image = std::ffi::CString::new(image).map_err(|_| Code::INVALID_KERNEL_IMAGE)?;
         load(core, module, &image)
     }

@@ -142,9 +142,8 @@ fn batch(
         }
         let mut ranges = Vec::with_capacity(count);
         for ((pointer, bytes), to) in pointers.into_iter().zip(sizes).zip(targets) {
-            if let Some((base, pages)) = state.memory.prefetchable(pointer, bytes)? {
-                ranges.push((base, pages, Batch { discard, to }));
-            }
+            let (base, pages) = state.memory.prefetchable(pointer, bytes)?;
+            ranges.push((base, pages, Batch { discard, to }));
         }
         state.enqueue_batch(core, stream, ranges);
         Ok(())

@@ -92,6 +92,7 @@ entry_points! { Runtime;
                 Some(Kind::Device(ordinal)) => (DEVICE, ordinal as i32, pointer, 0),
                 Some(Kind::Pinned { .. }) => (HOST, owner, pointer, pointer),
                 None if state.memory.registered.holding(pointer).is_some() => (HOST, owner, pointer, pointer),
+                None if core.machine.profile.pageable_memory_access => (UNREGISTERED, -2, pointer, pointer),
                 None => (UNREGISTERED, -2, 0, pointer),
             }
         };

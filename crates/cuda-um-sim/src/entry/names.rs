@@ -1,10 +1,10 @@
-//! The last error, and names and texts of errors: functions that do not return a status.
+//! The last error, names and texts of errors, and accesses of the host: functions that do not return a status.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::LazyLock;
 
-use crate::engine::{Code, Core, ThreadState, last_text};
+use crate::engine::{Code, Core, ThreadState, contain, last_text};
 use crate::slot;
 
 struct Names {
@@ -118,6 +118,21 @@ unsafe extern "C" fn cudaGetErrorString<const SLOT: usize>(code: u32) -> *const 
     text.unwrap_or(UNRECOGNIZED).as_ptr()
 }
 
+/// `Table::declared_host_access` of cuda-um-sys.
+unsafe extern "C" fn cudaUmSimHostAccess<const SLOT: usize>(
+    pointer: *const c_void,
+    bytes: usize,
+    write: bool,
+) {
+    if let Some(core) = slot::core(SLOT).filter(|core| !core.is_inherited()) {
+        contain(|| {
+            core.state
+                .lock()
+                .host_access(pointer as usize, bytes, write)
+        });
+    }
+}
+
 /// The function of this name, compiled for this slot.
 pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const c_void> {
     Some(match name {
@@ -125,6 +140,7 @@ pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const c_void> {
         "cudaPeekAtLastError" => cudaPeekAtLastError::<SLOT> as *const c_void,
         "cudaGetErrorName" => cudaGetErrorName as *const c_void,
         "cudaGetErrorString" => cudaGetErrorString::<SLOT> as *const c_void,
+        "cudaUmSimHostAccess" => cudaUmSimHostAccess::<SLOT> as *const c_void,
         _ => return None,
     })
 }

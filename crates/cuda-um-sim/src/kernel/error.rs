@@ -1,5 +1,6 @@
 //! The errors of CPU references.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::engine::Code;
@@ -36,7 +37,7 @@ pub enum ReferenceError {
         /// Bytes from there.
         bytes: usize,
         /// The reason.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
     /// The kernel leaves the argument that it was passed, whose size the caller of the launch declared.
     #[error(

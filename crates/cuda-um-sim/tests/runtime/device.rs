@@ -24,6 +24,8 @@ fn each_generation_has_its_abilities() {
     let expected = [
         (Gpu::H200, [9, 0, 1, 1, 0, 0, 0, 1, 0]),
         (Gpu::Gh200, [9, 0, 1, 1, 1, 1, 1, 1, 0]),
+        (Gpu::Hmm, [8, 9, 1, 1, 1, 0, 0, 1, 0]),
+        (Gpu::Gb10, [12, 1, 1, 1, 1, 1, 1, 1, 1]),
         (Gpu::Pascal, [6, 0, 1, 1, 0, 0, 0, 1, 0]),
         (Gpu::Maxwell, [5, 2, 1, 0, 0, 0, 0, 0, 0]),
         (Gpu::NoConcurrentAccess, [8, 7, 1, 0, 0, 0, 0, 1, 1]),
@@ -54,7 +56,7 @@ fn each_generation_has_its_abilities() {
 fn devices_have_names_and_addresses() {
     let cuda = Cuda::new(Sim::builder().devices(2));
     let driver = cuda.table.driver().unwrap();
-    let mut name = [0i8; 64];
+    let mut name = [0 as std::ffi::c_char; 64];
     assert_eq!(
         call!(driver, cuDeviceGetName(name.as_mut_ptr(), 64, 1)).0,
         0
@@ -65,7 +67,7 @@ fn devices_have_names_and_addresses() {
         .take_while(|byte| *byte != 0)
         .collect();
     assert_eq!(name, b"Simulated NVIDIA H200");
-    let mut id = [0i8; 16];
+    let mut id = [0 as std::ffi::c_char; 16];
     ok(call!(
         cuda.table,
         cudaDeviceGetPCIBusId(id.as_mut_ptr(), 16, 1)

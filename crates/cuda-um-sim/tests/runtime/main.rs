@@ -21,5 +21,6 @@ mod prefetch;
 mod references;
 mod streams;
 mod system_calls;
+mod system_memory;
 mod use_after_free;
 mod versions;

@@ -16,6 +16,32 @@ pub struct Headers {
 
 /// Parses the headers into Rust items: the items of `covered` and the types that they need.
 pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
+    bindgen_over(headers, covered, |builder| builder)
+}
+
+/// The same for another target, with a test of the layout of each type. `libc` is a folder with the headers of this target's C library
+/// that CUDA's include; CUDA uses nothing of them, so they may be empty.
+#[allow(dead_code, reason = "used only by xtask")]
+pub fn parse_for(
+    target: &str,
+    libc: &Path,
+    headers: &Headers,
+    covered: &Covered,
+) -> Result<syn::File> {
+    bindgen_over(headers, covered, |builder| {
+        builder
+            .layout_tests(true)
+            .clang_arg(format!("--target={target}"))
+            .clang_args(["-w", "-ffreestanding", "-nostdlibinc", "-idirafter"])
+            .clang_arg(libc.display().to_string())
+    })
+}
+
+fn bindgen_over(
+    headers: &Headers,
+    covered: &Covered,
+    options: impl FnOnce(bindgen::Builder) -> bindgen::Builder,
+) -> Result<syn::File> {
     let runtime = headers
         .includes
         .first()
@@ -66,7 +92,7 @@ pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
     for var in &covered.constants {
         builder = builder.allowlist_var(format!("^{var}$"));
     }
-    let bindings = builder
+    let bindings = options(builder)
         .generate()
         .with_context(|| format!("bindgen failed over the headers in {}", runtime.display()))?;
     syn::parse_file(&bindings.to_string()).context("the output of bindgen is not Rust")

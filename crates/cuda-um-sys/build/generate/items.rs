@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use quote::{ToTokens, format_ident, quote};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A type, an enum's constant, a macro or a function's pointer type.
 #[derive(Clone)]
@@ -59,6 +59,25 @@ impl Items {
                 self.0.entry(name).or_insert(entry);
             }
         }
+    }
+
+    /// The declarations that another target has in another form. Enums are signed on Windows and unsigned on Linux, with the same
+    /// size, and CUDA has no negative values in them: this is no difference.
+    #[allow(dead_code, reason = "used only by xtask")]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let form = |entry: Option<&Entry>| {
+            let text = &entry?.identity;
+            Some(match text.contains("#[repr(transparent)]") {
+                true => text.replace("::c_int)", "::c_uint)"),
+                false => text.clone(),
+            })
+        };
+        let names: BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
+        names
+            .into_iter()
+            .filter(|name| form(self.0.get(*name)) != form(other.0.get(*name)))
+            .cloned()
+            .collect()
     }
 
     fn add(&mut self, item: syn::Item) -> Result<()> {

@@ -12,6 +12,8 @@ mod output;
 mod spec;
 mod split;
 mod table;
+#[allow(dead_code, reason = "used only by xtask")]
+mod target;
 
 use anyhow::Result;
 
@@ -19,6 +21,8 @@ pub use headers::Headers;
 pub use items::Items;
 pub use major::Major;
 pub use output::Generated;
+#[allow(unused_imports, reason = "used only by xtask")]
+pub use target::{TARGETS, layout};
 
 /// Reads the declarations of the covered interface from the headers of one version.
 ///

@@ -2,7 +2,7 @@
 
 use super::{Addresses, Cupti, CuptiError};
 use crate::Attempt;
-use crate::loader::{installed_toolkits, reason};
+use crate::loader::{reason, toolkits};
 use libloading::Library;
 use std::ffi::{CStr, OsString, c_void};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const CUPTI: &str = "CUDA_UM_CUPTI";
 
 /// The folders of a toolkit that may contain it.
-const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", "lib64", "lib"];
+const FOLDERS: [&str; 5] = ["extras/CUPTI/lib64", "lib64", "lib", "bin/x64", "bin"];
 
 impl Cupti {
     /// Opens the libcupti for a runtime of this major version. If `CUDA_UM_CUPTI` (a trusted path) is set, only this path is
@@ -37,21 +37,21 @@ pub fn open_cupti(major: u32) -> Result<Cupti, CuptiError> {
 }
 
 fn open(major: u32) -> Result<Cupti, CuptiError> {
-    let toolkits: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
-        .into_iter()
-        .filter_map(std::env::var_os)
-        .map(PathBuf::from)
-        .chain(installed_toolkits(Path::new("/usr/local")))
-        .collect();
     let mut attempts = Vec::new();
     // The error of a library that was found is more useful than the errors of missing ones.
     let mut unfit = None;
-    for path in candidates(major, std::env::var_os(CUPTI), &toolkits) {
+    for path in candidates(major, std::env::var_os(CUPTI), &toolkits()) {
         match open_at(&path) {
             Ok(cupti) => return Ok(cupti),
             Err(CuptiError::NotFound { attempts: tried }) => attempts.extend(tried),
             Err(error) => unfit = unfit.or(Some(error)),
         }
+    }
+    if attempts.is_empty() {
+        attempts.push(Attempt {
+            library: "cupti64_*.dll".to_owned(),
+            reason: "in no toolkit of CUDA_HOME and CUDA_PATH".to_owned(),
+        });
     }
     Err(unfit.unwrap_or(CuptiError::NotFound { attempts }))
 }
@@ -80,17 +80,37 @@ fn candidates(major: u32, named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         return vec![named.into()];
     }
-    let name = match major {
-        11 => "libcupti.so.11.8".to_owned(),
-        major => format!("libcupti.so.{major}"),
-    };
-    let in_toolkits = toolkits
+    let name = name(major);
+    let folders = toolkits
         .iter()
-        .flat_map(|toolkit| FOLDERS.map(|folder| toolkit.join(folder).join(&name)))
-        .filter(|path| path.is_file());
-    std::iter::once(PathBuf::from(&name))
-        .chain(in_toolkits)
-        .collect()
+        .flat_map(|toolkit| FOLDERS.map(|folder| toolkit.join(folder)));
+    let in_toolkits = folders.flat_map(|folder| match &name {
+        Some(name) => Vec::from_iter(Some(folder.join(name)).filter(|path| path.is_file())),
+        None => dlls(&folder),
+    });
+    let by_name = name.iter().map(PathBuf::from);
+    by_name.chain(in_toolkits).collect()
+}
+
+/// The library's file name; `None` if it does not follow from the major version: on Windows it has the year and number of a release of CUPTI.
+fn name(major: u32) -> Option<String> {
+    match major {
+        _ if cfg!(windows) => None,
+        11 => Some("libcupti.so.11.8".to_owned()),
+        major => Some(format!("libcupti.so.{major}")),
+    }
+}
+
+/// Each `cupti64_2025.3.1.dll` of a folder, newest first.
+fn dlls(folder: &Path) -> Vec<PathBuf> {
+    let is_cupti = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("cupti64_") && name.ends_with(".dll")
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_cupti).collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found
 }
 
 #[cfg(test)]
@@ -107,6 +127,25 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_has_the_releases_for_windows() {
+        let folder = std::env::temp_dir().join(format!("cuda-um-sys-cupti-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in [
+            "cupti64_2022.3.0.dll",
+            "cupti64_2025.3.1.dll",
+            "cupti.lib",
+            "nvperf_host.dll",
+        ] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let newest_first =
+            ["cupti64_2025.3.1.dll", "cupti64_2022.3.0.dll"].map(|name| folder.join(name));
+        assert_eq!(dlls(&folder), newest_first);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(not(windows))]
     fn the_name_goes_with_the_major_version() {
         for (major, name) in [
             (11, "libcupti.so.11.8"),

@@ -161,6 +161,12 @@ pub const RULES: &[Rule] = &[
         why: "the drop of driver pool memory cannot order the free after its uses: the reclaim thread waits for them",
     },
     Rule {
+        about: NO_ERROR,
+        scenarios: &["system_memory"],
+        calls: &["cudaMemAdvise"],
+        why: "advice is undone before system memory goes back; memory that keeps advice goes back as well, because advice changes no contents",
+    },
+    Rule {
         about: NOT_YET_STICKY,
         scenarios: &["from_open_to_end"],
         calls: &[ANY],

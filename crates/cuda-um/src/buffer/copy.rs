@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
 use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
@@ -52,7 +53,7 @@ pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
 }
 
 fn put_on_host(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    let _closed = target.raw.wait_for_host(Access::Write)?;
+    let _closed = target.raw.wait_for_host(&target.bytes(), Access::Write)?;
     let (state, to) = (target.device().state(), target.address());
     // SAFETY: the lengths are equal, no device uses the view now, and `source` does not overlap memory that is borrowed exclusively.
     unsafe { transfer::copy_on_host(state, source.as_ptr(), to, source.len()) };
@@ -113,7 +114,7 @@ fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
 }
 
 fn get_on_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let _closed = source.raw.wait_for_host(Access::Read)?;
+    let _closed = source.raw.wait_for_host(&source.bytes(), Access::Read)?;
     let (to, bytes) = (target.as_mut_ptr(), target.len());
     // SAFETY: the lengths are equal, no device writes the view, and `target`, which is borrowed exclusively, does not overlap it.
     unsafe { transfer::copy_on_host(source.device().state(), source.address(), to, bytes) };
@@ -246,7 +247,8 @@ impl Stream {
     /// # Ordering
     ///
     /// The copy is enqueued on this stream when this returns, after earlier uses of both buffers on any stream. Host guards and later work
-    /// on the buffers wait for it.
+    /// on the buffers wait for it. A copy from system memory first waits for work that writes it, because CUDA may read such memory at the
+    /// call; a copy to system memory may be complete when this returns.
     ///
     /// # Errors
     ///
@@ -295,6 +297,12 @@ impl Stream {
         let bytes = source.size_bytes();
         let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
         let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
+        if source.raw.kind() == MemoryKind::System {
+            // CUDA may read pageable memory at the call, before earlier work of the stream has written it.
+            for used in source.raw.in_flight.before(Access::Read) {
+                used.wait()?;
+            }
+        }
         let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
         started.enqueue(What::Copy, device, self, &parts, || {

@@ -50,6 +50,10 @@ pub(super) fn copy_within(
         to = view.buffer_id(),
         bytes
     );
+    if view.raw.kind() == MemoryKind::System {
+        within_host(view, from, to)?;
+        return Ok(());
+    }
     // CUDA copies only ranges that do not overlap: pieces as long as the distance, or pieces that go through other memory.
     let through = match bytes.div_ceil(distance) {
         ..MANY => None,
@@ -81,6 +85,17 @@ pub(super) fn copy_within(
             copy(to, between, part.len())
         })
     })
+}
+
+/// Copies within system memory by the CPU: CUDA would do the same, and not in the order of the stream.
+fn within_host(mut view: ViewMut<'_, u8>, from: Range<usize>, to: usize) -> Result<()> {
+    let started = Started::now(view.device());
+    let mut host = view.host_mut()?;
+    host.copy_within(from, to);
+    drop(host);
+    let part = view.part(Access::Write);
+    started.done(What::Copy, view.device(), None, [part]);
+    Ok(())
 }
 
 /// Allocates the memory through which pieces are copied.

@@ -174,7 +174,7 @@ impl Exported {
         };
         // Dropped after the lock is released.
         let _ended = raw.in_flight.settle(&self.unknown, (fence, seq), access);
-        if raw.is_managed() {
+        if raw.migrates() {
             raw.cache.touched(By::Unknown);
         }
     }

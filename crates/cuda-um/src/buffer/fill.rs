@@ -7,6 +7,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::{Api, CopyKind};
 use crate::error::{Error, Result};
+use crate::resource::kind::MemoryKind;
 use cuda_um_sys::cudaStream_t;
 
 /// Fills a view with repetitions of `pattern`. The pattern's length divides the view's.
@@ -23,9 +24,12 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
     let _span = crate::telemetry::span!("fill", buffer = id, bytes);
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
+    let is_system = buffer.kind() == MemoryKind::System;
     // Host memory may have no address on the device, or a different one on another device.
     let start = match buffer.is_host_memory() {
         _ if buffer.is_left_to_host() => None,
+        // Copies would make the pattern, and CUDA reads pageable memory before earlier work of the stream has written it.
+        _ if is_system && Word::repeating(pattern, view.as_ptr().addr()).is_none() => None,
         true => view.device_ptr().filter(|_| own_device),
         false => Some(view.as_ptr()),
     };
@@ -72,7 +76,7 @@ fn fill_on_device(
 }
 
 fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
-    let _closed = view.raw.wait_for_host(Access::Write)?;
+    let _closed = view.raw.wait_for_host(&view.bytes(), Access::Write)?;
     // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
     let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
     memory

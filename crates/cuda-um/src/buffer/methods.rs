@@ -335,8 +335,9 @@ macro_rules! write_methods {
             /// # Ordering
             ///
             /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream. While host guards live
-            /// and the device has no concurrent managed access, the host fills managed memory at once. After an error, an element may have a part
-            /// of its old bytes and a part of those of `value`.
+            /// and the device has no concurrent managed access, the host fills managed memory at once. It also fills system memory with a
+            /// value that is no repetition of 1, 2 or 4 bytes. After an error, an element may have a part of its old bytes and a part of
+            /// those of `value`.
             ///
             /// # Errors
             ///
@@ -372,7 +373,8 @@ macro_rules! write_methods {
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on a stream. The two ranges may
             /// overlap.
             ///
-            /// Ranges that overlap by nearly all of their elements are copied through up to 8 MiB of device memory.
+            /// Ranges that overlap by nearly all of their elements are copied through up to 8 MiB of device memory; the host copies within
+            /// system memory.
             ///
             /// # Ordering
             ///

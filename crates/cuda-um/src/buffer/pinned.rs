@@ -123,7 +123,9 @@ impl<T: DeviceCopy> PinnedBuffer<T> {
     /// Waits for work that uses the memory, then writes zeros on the host.
     fn zero_on_host(&mut self) -> Result<()> {
         let _calls = Calls::of("zeroed")?;
-        let _closed = self.raw.wait_for_host(Access::Write)?;
+        let _closed = self
+            .raw
+            .wait_for_host(&(0..self.raw.bytes()), Access::Write)?;
         // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it now.
         unsafe { self.raw.pointer().as_ptr().write_bytes(0, self.raw.bytes()) };
         Ok(())

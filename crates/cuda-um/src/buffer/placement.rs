@@ -40,6 +40,10 @@ impl Chosen {
                     "a device that maps host memory, with unified addressing",
                 ));
             }
+            Placement::System => {
+                device.state().check_pageable_access("system memory")?;
+                Why::AskedSystem
+            }
             Placement::Auto if can_map && device.managed_memory_obstacle().is_some() => Why::Poor,
             Placement::Auto => match cost_of_a_use(device, pattern, bytes) {
                 None => Why::Pattern,
@@ -47,7 +51,11 @@ impl Chosen {
                 Some((managed, mapped)) => Why::Cost { managed, mapped },
             },
         };
-        Ok(Self { pattern, why })
+        Ok(Self {
+            pattern,
+            why,
+            copy_of: None,
+        })
     }
 }
 
@@ -80,7 +88,7 @@ fn cost_of_a_use(
         }
     };
     let (model, transfers) = (device.cost_model(), Transfers::of(device.state()));
-    let managed = transfers.predict_staged(&model, direction, bytes)
+    let managed = transfers.predict(device.capabilities(), &model, direction, bytes)
         + at_rate(bytes as u64, model.kernel_rate);
     let mapped =
         transfers.predict_on_host(&model, bytes) + at_rate(bytes as u64, model.remote_rate);

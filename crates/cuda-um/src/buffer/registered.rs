@@ -11,13 +11,14 @@ use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::owner::Held;
 use crate::resource::registered;
+use crate::resource::system::{Host, Source};
 use crate::sync::assert_no_lock_held;
 use crate::{element, range};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// Host memory of the caller, page-locked ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html))
+/// Host memory of the caller for copies and kernels, page-locked ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html))
 /// and, if the device supports it, mapped for kernels.
 ///
 /// The buffer takes ownership of a vector, and [`into_vec`](Self::into_vec) returns it. A borrowed slice is registered for the time of a
@@ -40,6 +41,10 @@ use std::ptr::NonNull;
 /// assert_eq!(array[0], 1);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
+///
+/// A device that reads memory of the host where it is, at the speed of the link ([`UnifiedMemory::FullHardware`](crate::resource::UnifiedMemory),
+/// and integrated devices with pageable memory access), needs no registration: there the buffer is the memory itself, of
+/// [`MemoryKind::System`](crate::MemoryKind::System), and no call of CUDA makes or ends it.
 ///
 /// A closure is necessary: a value that only borrowed the slice could be forgotten (`mem::forget`), and the device would write to memory
 /// that is then used for something different.
@@ -158,7 +163,13 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<A
     let Some(pointer) = NonNull::new(memory.cast::<u8>()).filter(|_| bytes > 0) else {
         return Ok(Allocation::empty::<T>(device));
     };
-    // SAFETY: guaranteed by the caller.
-    let raw = unsafe { registered::register(device, (pointer, bytes), held) }?;
+    let raw = match device.capabilities().reads_host_memory_in_place() {
+        // SAFETY: guaranteed by the caller; the device has pageable memory access.
+        true => unsafe {
+            Host::new(device, Source::Adopted, held).into_allocation((pointer, bytes))
+        },
+        // SAFETY: guaranteed by the caller.
+        false => unsafe { registered::register(device, (pointer, bytes), held) }?,
+    };
     Ok(raw.labelled(Label::of::<T>("RegisteredBuffer", Location::caller())))
 }

@@ -21,7 +21,8 @@ use std::panic::Location;
 /// Memory with one pointer for the CPU and the device. By default it is managed memory
 /// ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)), which every device of the runtime can
 /// use and whose pages migrate to the processor that uses them. An [`AccessPattern`] or a [`Placement`] can select pinned memory that is
-/// mapped for the buffer's device.
+/// mapped for the buffer's device, or memory of the operating system; a vector or a file can be the buffer itself
+/// ([`from_vec`](Self::from_vec), [`map_file`](Self::map_file)).
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -65,9 +66,9 @@ pub struct UnifiedBuffer<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnifiedOptions {
     oversubscription: Oversubscription,
-    placement: Placement,
-    pattern: AccessPattern,
-    name: Option<&'static str>,
+    pub(super) placement: Placement,
+    pub(super) pattern: AccessPattern,
+    pub(super) name: Option<&'static str>,
 }
 
 impl UnifiedOptions {
@@ -144,10 +145,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
-        let kind = match self.is_managed() {
-            true => MemoryKind::Managed,
-            false => MemoryKind::Pinned,
-        };
+        let kind = self.chosen().kind();
         let resource = Again {
             of: &self.raw,
             kind,
@@ -155,7 +153,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let raw = allocate_in::<T>(&resource, kind, "a UnifiedBuffer", len)?;
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
         let buffer = Self {
-            raw: raw.placed(*self.chosen()).labelled(label),
+            raw: raw.placed(self.chosen().again()).labelled(label),
             _elements: PhantomData,
         };
         buffer.with_zeros()
@@ -169,16 +167,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_with(device, elements, UnifiedOptions::default())
-    }
-
-    /// Allocates a copy of a vector, as [`from_slice`](Self::from_slice) does, and frees the vector.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`zeroed`](Self::zeroed).
-    #[track_caller]
-    pub fn from_vec(device: &Device, elements: Vec<T>) -> Result<Self> {
-        Self::from_slice(device, &elements)
     }
 
     /// Allocates a copy of a slice, with options.
@@ -218,7 +206,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         })
     }
 
-    /// Allocates `len` zeros in managed memory of a resource.
+    /// Allocates `len` zeros in managed memory, or system memory, of a resource.
     ///
     /// # Ordering
     ///
@@ -251,7 +239,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Managed`];
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Managed`] and [`MemoryKind::System`];
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool or of a `LimitedMemory` and for more than the device has free (see
     /// [`Oversubscription`]); [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions.
     #[track_caller]
@@ -263,8 +251,11 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     }
 
     fn with_zeros(mut self) -> Result<Self> {
-        self.populate()?;
-        self.fill(T::zeroed())?;
+        // System memory has zeros, and no page belongs anywhere before its first touch.
+        if self.raw.kind() != MemoryKind::System {
+            self.populate()?;
+            self.fill(T::zeroed())?;
+        }
         self.advise_as_chosen()?;
         Ok(self)
     }
@@ -284,7 +275,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
 
     /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as the
     /// former buffer of a pool's block may have left it, faults on each page.
-    fn advise_as_chosen(&self) -> Result<()> {
+    pub(super) fn advise_as_chosen(&self) -> Result<()> {
         match self.chosen().advice(self.device()) {
             Some(advice) => self.advise(advice)?.require(),
             None => Ok(()),
@@ -306,15 +297,13 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
         let raw = if bytes == 0 {
             Allocation::empty::<T>(device)
-        } else if oversubscription == Oversubscription::Allowed && !chosen.is_mapped() {
+        } else if oversubscription == Oversubscription::Allowed
+            && chosen.kind() == MemoryKind::Managed
+        {
             let memory = ManagedMemory::new(device).oversubscription(oversubscription);
             memory.allocate(bytes)?
         } else {
-            let kind = match chosen.is_mapped() {
-                true => MemoryKind::Pinned,
-                false => MemoryKind::Managed,
-            };
-            DefaultMemory::new(device, kind).allocate(bytes)?
+            DefaultMemory::new(device, chosen.kind()).allocate(bytes)?
         };
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
         let mut raw = raw.placed(chosen).labelled(label);
@@ -344,22 +333,36 @@ impl<T: DeviceCopy> UnifiedBuffer<MaybeUninit<T>> {
 }
 
 impl<T> UnifiedBuffer<T> {
-    pub(crate) fn of_raw(raw: Allocation) -> Self {
+    pub(super) fn of_placed(raw: Allocation, chosen: Chosen) -> Self {
         Self {
-            raw: raw.placed(Chosen::OF_A_RESOURCE),
+            raw: raw.placed(chosen),
             _elements: PhantomData,
         }
     }
 
+    pub(crate) fn of_raw(raw: Allocation) -> Self {
+        let kind = match raw.kind() {
+            MemoryKind::System => MemoryKind::System,
+            // Of a buffer without elements, too.
+            _ => MemoryKind::Managed,
+        };
+        Self::of_placed(raw, Chosen::of_a_resource(kind))
+    }
+
     #[track_caller]
     fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        let raw = allocate_in::<T>(resource, MemoryKind::Managed, "a UnifiedBuffer", len)?;
+        let kind = match resource.kind() {
+            MemoryKind::System => MemoryKind::System,
+            _ => MemoryKind::Managed,
+        };
+        let raw = allocate_in::<T>(resource, kind, "a UnifiedBuffer", len)?;
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
         Ok(Self::of_raw(raw.labelled(label)))
     }
 
-    fn chosen(&self) -> &Chosen {
-        self.raw.chosen().unwrap_or(&Chosen::OF_A_RESOURCE)
+    pub(super) fn chosen(&self) -> Chosen {
+        let of_a_resource = || Chosen::of_a_resource(MemoryKind::Managed);
+        self.raw.chosen().copied().unwrap_or_else(of_a_resource)
     }
 
     /// Returns the kind of memory that the buffer has, and the reason.
@@ -367,9 +370,10 @@ impl<T> UnifiedBuffer<T> {
         self.chosen().in_words(self.device())
     }
 
-    /// Returns true if the buffer has managed memory, whose pages migrate. A pool has only managed memory.
+    /// Returns true if the buffer has managed memory, whose pages migrate. A pool has only managed memory. System memory is not managed by
+    /// CUDA, although its pages migrate as well: [`placement`](Self::placement) tells.
     pub fn is_managed(&self) -> bool {
-        !self.chosen().is_mapped()
+        self.chosen().kind() == MemoryKind::Managed
     }
 
     /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.

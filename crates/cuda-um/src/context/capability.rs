@@ -64,7 +64,62 @@ pub struct Capabilities {
     pub l2_cache_bytes: u32,
 }
 
+/// The levels of support for unified memory, in CUDA's terms
+/// ([CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#unified-memory-programming)):
+/// [`Capabilities::unified_memory`]. `docs/choosing.md` has a table of what each call does on each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnifiedMemory {
+    /// Full support, with hardware coherence (GH200, GB200, GB10): kernels use all memory of the process, through the CPU's page tables. The
+    /// CPU and the device access each other's memory without page faults; access counters may migrate pages. Vectors and mapped files are
+    /// buffers without a copy, registration is not needed, and copies from ordinary memory are not staged.
+    FullHardware,
+    /// Full support, with software coherence (Linux with HMM): kernels use all memory of the process, and page faults of both sides migrate its
+    /// pages. Vectors and mapped files are buffers without a copy; prefetch them. Copies to other memory are staged.
+    FullSoftware,
+    /// Full support for managed memory only (most GPUs since Pascal, under Linux): managed memory migrates on access. Ordinary memory is
+    /// copied or registered.
+    ManagedOnly,
+    /// Limited support (Windows, WSL, most Jetsons, GPUs before Pascal): managed memory exists, the CPU must not access it while kernels run,
+    /// and nothing is prefetched. Ordinary memory is copied or registered.
+    Limited,
+    /// No managed memory: unified buffers are mapped pinned memory.
+    None,
+}
+
 impl Capabilities {
+    /// The device's support for unified memory.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::{UnifiedBuffer, resource::UnifiedMemory};
+    ///
+    /// let data = UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?; // runs on every device
+    /// match device.capabilities().unified_memory() {
+    ///     UnifiedMemory::FullHardware | UnifiedMemory::FullSoftware => println!("the vector itself"),
+    ///     _ => println!("a copy: {}", data.placement()),
+    /// }
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    #[must_use]
+    pub fn unified_memory(&self) -> UnifiedMemory {
+        match self {
+            _ if self.pageable_memory_access && self.pageable_uses_host_page_tables => {
+                UnifiedMemory::FullHardware
+            }
+            _ if self.pageable_memory_access => UnifiedMemory::FullSoftware,
+            _ if !self.managed_memory => UnifiedMemory::None,
+            _ if self.concurrent_managed_access => UnifiedMemory::ManagedOnly,
+            _ => UnifiedMemory::Limited,
+        }
+    }
+
+    /// Returns true if the device reads pageable memory where it is, at the speed of the link: neither staging nor registration makes it
+    /// faster.
+    pub(crate) fn reads_host_memory_in_place(&self) -> bool {
+        self.pageable_memory_access && (self.pageable_uses_host_page_tables || self.integrated)
+    }
+
     pub(crate) fn read(api: &Api, ordinal: u32) -> Result<Self> {
         let number = |attribute| {
             Ok::<_, crate::Error>(u32::try_from(api.attribute(ordinal, attribute)?).unwrap_or(0))

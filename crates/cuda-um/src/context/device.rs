@@ -172,7 +172,7 @@ impl Device {
     pub fn cost_model(&self) -> Arc<CostModel> {
         let state = &self.handle.state;
         match fork::is_inherited() {
-            false => Arc::clone(&state.cost.read()),
+            false => state.cost_model(),
             true => Arc::new(built_in_costs(&state.name, &state.capabilities)),
         }
     }
@@ -263,6 +263,11 @@ impl DeviceState {
         })
     }
 
+    /// The cost model of the device.
+    pub(crate) fn cost_model(&self) -> Arc<CostModel> {
+        Arc::clone(&self.cost.read())
+    }
+
     /// Refuses a device without managed memory.
     pub(crate) fn check_managed_memory(&self) -> Result<()> {
         let has = self.capabilities.managed_memory;
@@ -273,6 +278,19 @@ impl DeviceState {
     pub(crate) fn check_concurrent_access(&self, what: impl FnOnce() -> String) -> Result<()> {
         let has = self.capabilities.concurrent_managed_access;
         self.check_attribute(has, "concurrentManagedAccess", what)
+    }
+
+    /// Refuses a device whose kernels cannot access memory that CUDA did not allocate.
+    pub(crate) fn check_pageable_access(&self, what: &str) -> Result<()> {
+        if self.capabilities.pageable_memory_access {
+            return Ok(());
+        }
+        let Self { ordinal, name, .. } = self;
+        Err(Error::NotSupported {
+            what: what.to_owned(),
+            needs: "a device with cudaDevAttrPageableMemoryAccess (or Placement::Auto, Placement::Mapped, a copy)".to_owned(),
+            have: format!("device {ordinal} ({name}), which does not have it"),
+        })
     }
 
     fn check_attribute(

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::fork;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,6 +51,17 @@ impl Api {
     #[cfg(feature = "profile")]
     pub(crate) fn cupti(&self) -> std::result::Result<Arc<sys::Cupti>, sys::CuptiError> {
         self.table.cupti()
+    }
+
+    /// Declares to the simulator that the host accesses memory of its own, which kernels use, too.
+    pub(crate) fn declare_host_access(&self, range: Range<*mut u8>, writes: bool) {
+        if let Some(declare) = self.table.declared_host_access()
+            && range.start < range.end
+        {
+            let bytes = range.end.addr() - range.start.addr();
+            // SAFETY: the function is the simulator's, which touches no memory.
+            unsafe { declare(range.start.cast_const().cast(), bytes, writes) }
+        }
     }
 
     pub(crate) fn table(&self) -> &Arc<sys::Table> {

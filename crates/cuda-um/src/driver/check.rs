@@ -275,7 +275,11 @@ const STICKY: &[u32] = &[
     721, // TensorMemoryLeak
 ];
 
+#[cfg(all(windows, not(miri)))]
+pub(crate) use crate::windows::memory as host_memory;
+
 /// Available and total bytes of host memory; zeros if the system does not report them.
+#[cfg(any(not(windows), miri))]
 pub(crate) fn host_memory() -> (usize, usize) {
     let Ok(info) = std::fs::read_to_string("/proc/meminfo") else {
         return (0, 0);

@@ -58,7 +58,7 @@ impl<T> View<'_, T> {
                 reason: "it is a processor: the host or a device".to_owned(),
             });
         }
-        if !raw.is_managed() && raw.bytes() > 0 {
+        if !raw.migrates() && raw.bytes() > 0 {
             return Err(Error::NotSupported {
                 what: format!("{advice:?} for {}", raw.title()),
                 needs: "managed memory".to_owned(),

@@ -241,7 +241,7 @@ impl<'a> PrefetchBatch<'a> {
                 unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
             })
         });
-        for Part { raw, bytes } in self.parts.iter().filter(|part| part.raw.is_managed()) {
+        for Part { raw, bytes } in self.parts.iter().filter(|part| part.raw.migrates()) {
             record_move(raw, bytes, location, stream, enqueued.is_ok());
         }
         enqueued?;
@@ -265,7 +265,7 @@ impl<'a> PrefetchBatch<'a> {
         let mut ranges: Vec<_> = self
             .parts
             .iter()
-            .filter(|part| part.raw.is_managed())
+            .filter(|part| part.raw.migrates())
             .map(|Part { raw, bytes }| (allocation(raw), raw.address_range(bytes)))
             .collect();
         ranges.sort_unstable_by_key(|(_, range)| range.start.addr());

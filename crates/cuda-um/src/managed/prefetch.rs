@@ -209,7 +209,7 @@ fn migrate<T>(
     let to = location;
     if missing.is_empty() && stream.runtime().is_same(device.runtime()) {
         // A part in the cache proves that the location exists. Without such a part, check the location.
-        if bytes.is_empty() || !raw.is_managed() {
+        if bytes.is_empty() || !raw.migrates() {
             device.runtime().check_location(location)?;
             check_migrates(view)?;
         }
@@ -245,7 +245,8 @@ fn migrate<T>(
 fn can_discard(raw: &Allocation, stream: &Stream) -> bool {
     let inner = stream.inner();
     let is_legacy = stream.as_raw().addr() <= LEGACY_STREAM;
-    inner.api().has_discard() && !inner.device().is_gated && !raw.can_give() && !is_legacy
+    let has_discard = inner.api().has_discard() && raw.is_managed();
+    has_discard && !inner.device().is_gated && !raw.can_give() && !is_legacy
 }
 
 /// The handle of the legacy default stream, which 0 stands for as well. It takes no batches.
@@ -296,7 +297,7 @@ pub(crate) fn missing(
     bytes: &Range<usize>,
     location: Location,
 ) -> SmallVec<[Range<usize>; 1]> {
-    if !raw.is_managed() || bytes.is_empty() {
+    if !raw.migrates() || bytes.is_empty() {
         return SmallVec::new();
     }
     let extent = raw.extent();
@@ -325,7 +326,7 @@ pub(crate) fn record_move(
 
 /// Refuses a prefetch of memory that does not migrate.
 pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
-    if view.raw.is_managed() || view.raw.bytes() == 0 {
+    if view.raw.migrates() || view.raw.bytes() == 0 {
         return Ok(());
     }
     Err(Error::NotSupported {

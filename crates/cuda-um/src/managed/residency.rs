@@ -78,7 +78,7 @@ impl<T> View<'_, T> {
     #[doc(alias = "cudaMemGetLocationInfo")]
     pub fn residency(&self) -> Result<Vec<Residency>> {
         fork::check("residency")?;
-        if !self.raw.is_managed() {
+        if !self.raw.migrates() {
             let all = 0..self.size_bytes();
             let location = Some(match self.raw.is_device_memory() {
                 true => self.device().into(),
@@ -155,7 +155,7 @@ impl<T> UnifiedBuffer<T> {
     /// Clears the residency cache of the buffer, so that the next prefetch calls the driver. Call it after other code used the buffer by
     /// its address. Does nothing in a child made by `fork`, which cannot prefetch.
     pub fn forget_residency(&self) {
-        if self.raw.is_managed() && !fork::is_inherited() {
+        if self.raw.migrates() && !fork::is_inherited() {
             self.raw.cache.touched(By::Unknown);
         }
     }
@@ -175,7 +175,8 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a buffer without elements, and the errors of `cudaMemRangeGetAttribute`.
+    /// [`Error::InvalidArgument`] for a buffer without elements; [`Error::NotSupported`] for memory that is not managed: CUDA has no attributes of
+    /// system memory; and the errors of `cudaMemRangeGetAttribute`.
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes(&self) -> Result<RangeAttributes> {
         self.range_attributes_of(..)

@@ -160,13 +160,13 @@ fn slots_of_others() -> impl Iterator<Item = &'static Slot> {
 }
 
 /// Returns true if another thread has called CUDA and lives.
-#[cfg(all(unix, not(miri)))]
+#[cfg(not(miri))]
 pub(super) fn are_other_threads() -> bool {
     slots_of_others().any(|slot| slot.is_taken.load(Ordering::SeqCst))
 }
 
 /// Returns true if another thread holds [`Calls`].
-#[cfg(all(unix, not(miri)))]
+#[cfg(not(miri))]
 pub(super) fn are_others_held() -> bool {
     slots_of_others().any(|slot| slot.held.load(Ordering::Acquire) > 0)
 }

@@ -21,6 +21,7 @@ use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 use crate::resource::placement::Chosen;
 use cuda_um_sys::cudaMemoryAdvise;
+use std::any::TypeId;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub struct Allocation {
     is_owned: bool,
     id: u64,
     pub(crate) in_flight: InFlight,
-    /// The residency cache, for managed memory.
+    /// The residency cache, for memory that migrates.
     pub(crate) cache: Cache,
     /// The decision for the memory of a unified buffer.
     chosen: Option<Chosen>,
@@ -69,7 +70,7 @@ impl Allocation {
         let device = owner.device();
         let (kind, home) = (owner.kind(), device.state().identity());
         let cache = Cache::new(Place::Device(device.ordinal()), block.is_away);
-        let is_located = kind == MemoryKind::Managed && extent(&block).tracked_blocks() > 0;
+        let is_located = migrates(kind) && extent(&block).tracked_blocks() > 0;
         Self {
             owner,
             block,
@@ -303,9 +304,14 @@ impl Allocation {
         self.kind() == MemoryKind::Managed
     }
 
-    /// Returns true if the host may use the address when no other work does. It also does for no bytes.
+    /// Returns true if pages migrate: by faults, prefetches and advice.
+    pub(crate) fn migrates(&self) -> bool {
+        migrates(self.kind())
+    }
+
+    /// Returns true if the host may use the address when no other work does, and copies by itself. It also does for no bytes.
     pub(crate) fn is_host_memory(&self) -> bool {
-        self.kind() == MemoryKind::Pinned
+        matches!(self.kind(), MemoryKind::Pinned | MemoryKind::System)
     }
 
     /// Returns true for memory of the buffer's device only.
@@ -318,14 +324,19 @@ impl Allocation {
         self.owner.is_open_to_peers()
     }
 
+    /// Returns true for the memory of an object of this type, which [`close`](Self::close) returns.
+    pub(crate) fn holds<T: 'static>(&self) -> bool {
+        self.owner.holds(TypeId::of::<T>())
+    }
+
     /// Returns true for memory of another library.
     pub(crate) fn is_imported(&self) -> bool {
         self.owner.is_imported()
     }
 
-    /// Returns true if kernels of any device of the runtime may use the memory.
+    /// Returns true if kernels of any device of the runtime may use the memory; system memory, of any device with pageable memory access.
     pub(crate) fn is_for_all_devices(&self) -> bool {
-        self.is_managed() || self.bytes() == 0
+        self.migrates() || self.bytes() == 0
     }
 
     /// The name of the kind of memory, for traces and errors.
@@ -353,6 +364,10 @@ impl Allocation {
             label: self.label,
         }
     }
+}
+
+fn migrates(kind: MemoryKind) -> bool {
+    matches!(kind, MemoryKind::Managed | MemoryKind::System)
 }
 
 fn extent(block: &Block) -> Extent {

@@ -159,7 +159,7 @@ impl Owner for Imported {
         match self.kind {
             MemoryKind::Managed => "imported managed",
             MemoryKind::Device => "imported device",
-            MemoryKind::Pinned => "imported pinned",
+            _ => "imported pinned",
         }
     }
 

@@ -6,18 +6,26 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
+use crate::resource::kind::MemoryKind;
+use std::ops::Range;
 
 /// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
 pub(crate) struct HostAccess<'a> {
-    /// The buffer, if its memory is managed: the host's accesses may migrate its pages.
+    /// The buffer, if its memory migrates: the host's accesses may move its pages.
     held: Option<&'a Allocation>,
     _closed: Option<Closed>,
 }
 
 impl<'a> HostAccess<'a> {
     /// Begins the access, when no work is in its way.
-    fn begin(raw: &'a Allocation, access: Access, closed: Option<Closed>) -> Self {
-        let held = raw.is_managed().then_some(raw);
+    fn begin(
+        raw: &'a Allocation,
+        bytes: &Range<usize>,
+        access: Access,
+        closed: Option<Closed>,
+    ) -> Self {
+        raw.declare_host_access(bytes, access);
+        let held = raw.migrates().then_some(raw);
         if let Some(raw) = held {
             let by = By::of(Place::Host, access).unwrap_or(By::Unknown);
             raw.cache.held(by);
@@ -41,6 +49,16 @@ impl Drop for HostAccess<'_> {
 }
 
 impl Allocation {
+    /// Declares an access of the host to the simulator, which does not see those of system memory.
+    pub(crate) fn declare_host_access(&self, bytes: &Range<usize>, access: Access) {
+        if self.kind() == MemoryKind::System {
+            let addresses = self.address_range(bytes);
+            self.device()
+                .api()
+                .declare_host_access(addresses, access.is_write());
+        }
+    }
+
     fn check_access(&self, access: Access) -> Result<()> {
         match access.is_write() {
             true => self.check_write(),
@@ -48,8 +66,12 @@ impl Allocation {
         }
     }
 
-    /// Waits until the host may access the memory. It may do so while the result is live and no new work is enqueued.
-    pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
+    /// Waits until the host may access a range of the memory. It may do so while the result is live and no new work is enqueued.
+    pub(crate) fn wait_for_host(
+        &self,
+        bytes: &Range<usize>,
+        access: Access,
+    ) -> Result<HostAccess<'_>> {
         fork::check("access by the host")?;
         self.check_access(access)?;
         let span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
@@ -69,13 +91,17 @@ impl Allocation {
             .iter()
             .try_for_each(Use::wait)?;
         self.in_flight.prune();
-        let (buffer, bytes) = (self.id(), self.bytes());
-        crate::telemetry::debug!(buffer, bytes, ?access, "host guard");
-        Ok(HostAccess::begin(self, access, closed))
+        let (buffer, all) = (self.id(), self.bytes());
+        crate::telemetry::debug!(buffer, bytes = all, ?access, "host guard");
+        Ok(HostAccess::begin(self, bytes, access, closed))
     }
 
     /// Like [`wait_for_host`](Self::wait_for_host), without waiting: returns [`Error::Busy`] if a wait is needed.
-    pub(crate) fn try_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
+    pub(crate) fn try_for_host(
+        &self,
+        bytes: &Range<usize>,
+        access: Access,
+    ) -> Result<HostAccess<'_>> {
         fork::check("access by the host")?;
         self.check_access(access)?;
         for used in self.in_flight.before(access) {
@@ -94,8 +120,8 @@ impl Allocation {
             .map(|gate| gate.try_close(self.title()))
             .transpose()?;
         self.in_flight.prune();
-        let (buffer, bytes) = (self.id(), self.bytes());
-        crate::telemetry::debug!(buffer, bytes, ?access, "host guard");
-        Ok(HostAccess::begin(self, access, closed))
+        let (buffer, all) = (self.id(), self.bytes());
+        crate::telemetry::debug!(buffer, bytes = all, ?access, "host guard");
+        Ok(HostAccess::begin(self, bytes, access, closed))
     }
 }

@@ -11,15 +11,19 @@ pub enum MemoryKind {
     Device,
     /// Page-locked memory of the host (`cudaHostAlloc`).
     Pinned,
+    /// Memory of the operating system, not allocated by CUDA (`malloc`, `mmap`), which kernels of devices with pageable memory access use at
+    /// the host's address: [`SystemMemory`](crate::resource::SystemMemory), adopted vectors, mapped files.
+    System,
 }
 
 impl MemoryKind {
-    /// The CUDA function that allocates or registers memory of the kind.
+    /// The function that allocates memory of the kind.
     pub(crate) fn call(self) -> &'static str {
         match self {
             Self::Managed => "cudaMallocManaged",
             Self::Device => "cudaMalloc",
             Self::Pinned => "cudaHostAlloc",
+            Self::System => "mmap",
         }
     }
 
@@ -29,12 +33,13 @@ impl MemoryKind {
             Self::Managed => "managed memory",
             Self::Device => "device memory",
             Self::Pinned => "pinned memory",
+            Self::System => "system memory",
         }
     }
 }
 
 impl std::fmt::Display for MemoryKind {
-    /// `managed memory`, `device memory`, `pinned memory`
+    /// `managed memory`, `device memory`, `pinned memory`, `system memory`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }

@@ -10,11 +10,11 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use cuda_um_sys::cudaMemoryAdvise;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The object that an allocation held, which goes back to the caller of `close`: the vector of registered memory.
+/// The object that an allocation held, which goes back to the caller of `close`: the vector of registered or adopted memory.
 pub(crate) type Held = Option<Box<dyn Any + Send + Sync>>;
 
 /// A memory resource as its allocations hold it.
@@ -34,6 +34,11 @@ pub(crate) trait Owner: Send + Sync {
 
     /// Returns true if the memory belongs to the caller, which may use it as soon as the drop of the allocation returns.
     fn is_borrowed(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the free returns an object of this type, which contains the memory.
+    fn holds(&self, _: TypeId) -> bool {
         false
     }
 

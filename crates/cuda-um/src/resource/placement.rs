@@ -5,6 +5,7 @@ use crate::context::device::Device;
 use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
+use crate::resource::kind::MemoryKind;
 use std::fmt;
 use std::time::Duration;
 
@@ -49,13 +50,17 @@ pub enum Placement {
     Managed,
     /// Pinned host memory, mapped for the device (`cudaHostAlloc`): nothing migrates, and kernels use it over the link.
     Mapped,
+    /// Memory of the operating system ([`SystemMemory`](crate::resource::SystemMemory)), for devices with pageable memory access: no call of
+    /// CUDA allocates or frees it, and a page belongs where it is first touched. [`Auto`](Self::Auto) selects it only for data that exist, as
+    /// vectors and files: an allocation from a pool takes less time than new pages of the operating system.
+    System,
 }
 
 /// The kind of memory that a unified buffer has, and the reason: [`UnifiedBuffer::placement`](crate::UnifiedBuffer::placement).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placed {
-    /// [`Placement::Managed`] or [`Placement::Mapped`].
+    /// [`Placement::Managed`], [`Placement::Mapped`] or [`Placement::System`].
     pub placement: Placement,
     /// The pattern that the options stated.
     pub pattern: AccessPattern,
@@ -69,6 +74,7 @@ impl fmt::Display for Placed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let memory = match self.placement {
             Placement::Mapped => "mapped pinned memory",
+            Placement::System => "system memory",
             _ => "managed memory",
         };
         write!(f, "{memory} ({:?}), {}", self.pattern, self.reason)
@@ -80,15 +86,27 @@ impl fmt::Display for Placed {
 pub(crate) struct Chosen {
     pub(crate) pattern: AccessPattern,
     pub(crate) why: Why,
+    /// The data of the caller that were copied, because the device cannot access them.
+    pub(crate) copy_of: Option<Origin>,
+}
+
+/// Data of the caller that can be a buffer without a copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    Vector,
+    File,
 }
 
 /// The reason of a placement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Why {
-    /// Managed memory of a resource that the caller passed.
-    Resource,
+    /// Memory of a resource that the caller passed.
+    Resource(MemoryKind),
     AskedManaged,
     AskedMapped,
+    AskedSystem,
+    /// System memory, which is data of the caller.
+    Adopted(Origin),
     /// Managed memory, because the pattern requires it.
     Pattern,
     /// Mapped memory, because managed memory is poor: [`Device::managed_memory_obstacle`].
@@ -102,22 +120,40 @@ pub(crate) enum Why {
 
 impl Chosen {
     /// The decision for a buffer in memory of a resource.
-    pub(crate) const OF_A_RESOURCE: Self = Self {
-        pattern: AccessPattern::General,
-        why: Why::Resource,
-    };
+    pub(crate) fn of_a_resource(kind: MemoryKind) -> Self {
+        Self {
+            pattern: AccessPattern::General,
+            why: Why::Resource(kind),
+            copy_of: None,
+        }
+    }
 
-    pub(crate) fn is_mapped(&self) -> bool {
+    /// The decision for further memory like that of a buffer, which is not the caller's data.
+    pub(crate) fn again(self) -> Self {
+        Self {
+            why: match self.why {
+                Why::Adopted(_) => Why::Resource(MemoryKind::System),
+                why => why,
+            },
+            copy_of: None,
+            ..self
+        }
+    }
+
+    pub(crate) fn kind(&self) -> MemoryKind {
         match self.why {
-            Why::AskedMapped | Why::Poor => true,
-            Why::Cost { managed, mapped } => mapped < managed,
-            _ => false,
+            Why::AskedMapped | Why::Poor => MemoryKind::Pinned,
+            Why::Cost { managed, mapped } if mapped < managed => MemoryKind::Pinned,
+            Why::Resource(kind) => kind,
+            Why::AskedSystem | Why::Adopted(_) => MemoryKind::System,
+            _ => MemoryKind::Managed,
         }
     }
 
     /// Returns the advice that the decision implies, if the device accepts advice.
     pub(crate) fn advice(&self, device: &Device) -> Option<Advice> {
-        let takes = !self.is_mapped() && device.capabilities().concurrent_managed_access;
+        let takes =
+            self.kind() != MemoryKind::Pinned && device.capabilities().concurrent_managed_access;
         match self.pattern {
             AccessPattern::ReadMostly => Some(Advice::SetReadMostly),
             AccessPattern::DeviceResident => {
@@ -130,11 +166,14 @@ impl Chosen {
 
     pub(crate) fn in_words(&self, device: &Device) -> Placed {
         let advice = self.advice(device);
-        let reason = match (self.why, advice) {
-            (Why::Resource, _) => {
+        let mut reason = match (self.why, advice) {
+            (Why::Resource(_), _) => {
                 "of the pool, memory resource or other library that it comes from".to_owned()
             }
-            (Why::AskedManaged | Why::AskedMapped, _) => "as asked for".to_owned(),
+            (Why::AskedManaged | Why::AskedMapped | Why::AskedSystem, _) => {
+                "as asked for".to_owned()
+            }
+            (Why::Adopted(origin), _) => format!("the caller's {origin} itself, without a copy"),
             (Why::Poor, _) => match device.managed_memory_obstacle() {
                 Some(obstacle) => format!("since {obstacle}"),
                 None => "since managed memory is poor".to_owned(),
@@ -155,15 +194,31 @@ impl Chosen {
                 device.cost_model().source
             ),
         };
+        if let Some(origin) = self.copy_of {
+            reason += &format!(
+                "; a copy of the caller's {origin}, since {} has no pageable memory access",
+                device.name()
+            );
+        }
         Placed {
-            placement: match self.is_mapped() {
-                true => Placement::Mapped,
-                false => Placement::Managed,
+            placement: match self.kind() {
+                MemoryKind::Pinned => Placement::Mapped,
+                MemoryKind::System => Placement::System,
+                _ => Placement::Managed,
             },
             pattern: self.pattern,
             advice,
             reason,
         }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Vector => "vector",
+            Self::File => "file",
+        })
     }
 }
 

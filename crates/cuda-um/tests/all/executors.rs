@@ -1,8 +1,7 @@
 //! Misbehaving executors and wakers: the library's futures neither end the process nor hang, and a poll never waits.
 
-use cuda_um::{DeviceBuffer, Error, UnifiedBuffer, buffer::TransferOptions};
+use cuda_um::{DeviceBuffer, UnifiedBuffer, buffer::TransferOptions};
 use cuda_um_sim::{Gpu, PauseGuard};
-use cuda_um_testkit::child::in_child;
 use cuda_um_testkit::simulated;
 use cuda_um_testkit::watchdog::watch;
 use std::future::Future;
@@ -193,6 +192,7 @@ fn a_poll_of_a_copy_waits_for_no_work_of_others() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_child_is_refused_what_its_parent_awaited() {
     // It waited for a thread that only its parent has.
@@ -203,8 +203,8 @@ fn a_child_is_refused_what_its_parent_awaited() {
     buffer.fill_on(7, &stream).unwrap();
     let mut future = Box::pin(buffer.host_async());
     assert!(poll(future.as_mut(), Waker::noop()).is_pending());
-    let code = in_child(|| match poll(future.as_mut(), Waker::noop()) {
-        Poll::Ready(Err(Error::Forked { .. })) => 0,
+    let code = cuda_um_testkit::child::in_child(|| match poll(future.as_mut(), Waker::noop()) {
+        Poll::Ready(Err(cuda_um::Error::Forked { .. })) => 0,
         Poll::Ready(_) => 1,
         Poll::Pending => 2,
     });

@@ -24,5 +24,6 @@ mod residency;
 mod resources;
 mod security;
 mod small_copies;
+mod system_memory;
 mod transfer;
 mod views;

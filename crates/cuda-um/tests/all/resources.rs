@@ -6,6 +6,7 @@ use cuda_um::{
     UnifiedBuffer,
     resource::{
         DeviceArena, DeviceMemory, LimitedMemory, ManagedMemory, MemoryResource, PinnedMemory,
+        SystemMemory,
     },
 };
 use cuda_um_sim::{Fail, Gpu};
@@ -40,7 +41,7 @@ elements! { UnifiedBuffer DeviceBuffer PinnedBuffer }
 fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
     let options = PoolOptions::default();
     let pool = || Pool::new(device, MemoryKind::Device, options).unwrap();
-    vec![
+    let mut resources: Vec<(_, Box<dyn MemoryResource>)> = vec![
         (
             "counted managed",
             Box::new(LimitedMemory::new(ManagedMemory::new(device), None)),
@@ -65,12 +66,20 @@ fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
             "pinned pool",
             Box::new(Pool::new(device, MemoryKind::Pinned, options).unwrap()),
         ),
-    ]
+    ];
+    if device.capabilities().pageable_memory_access {
+        let system = SystemMemory::new(device);
+        resources.push(("system", Box::new(system.clone())));
+        resources.push(("headroom", Box::new(system.headroom_bytes(1 << 30))));
+    }
+    resources
 }
 
 fn zeroed(memory: &dyn MemoryResource, len: usize) -> Result<Box<dyn Elements>> {
     Ok(match memory.kind() {
-        MemoryKind::Managed => Box::new(UnifiedBuffer::zeroed_in(memory, len)?),
+        MemoryKind::Managed | MemoryKind::System => {
+            Box::new(UnifiedBuffer::zeroed_in(memory, len)?)
+        }
         MemoryKind::Device => Box::new(DeviceBuffer::zeroed_in(memory, len)?),
         _ => Box::new(PinnedBuffer::zeroed_in(memory, len)?),
     })
@@ -78,7 +87,9 @@ fn zeroed(memory: &dyn MemoryResource, len: usize) -> Result<Box<dyn Elements>> 
 
 fn from_slice(memory: &dyn MemoryResource, elements: &[u32]) -> Result<Box<dyn Elements>> {
     Ok(match memory.kind() {
-        MemoryKind::Managed => Box::new(UnifiedBuffer::from_slice_in(memory, elements)?),
+        MemoryKind::Managed | MemoryKind::System => {
+            Box::new(UnifiedBuffer::from_slice_in(memory, elements)?)
+        }
         MemoryKind::Device => Box::new(DeviceBuffer::from_slice_in(memory, elements)?),
         _ => Box::new(PinnedBuffer::from_slice_in(memory, elements)?),
     })
@@ -86,7 +97,13 @@ fn from_slice(memory: &dyn MemoryResource, elements: &[u32]) -> Result<Box<dyn E
 
 /// Runs a test on each resource of each machine.
 fn on_each(test: impl Fn(&str, &dyn MemoryResource, &Device, &Stream)) {
-    for gpu in [Gpu::H200, Gpu::Gh200, Gpu::Pascal, Gpu::NoConcurrentAccess] {
+    for gpu in [
+        Gpu::H200,
+        Gpu::Gh200,
+        Gpu::Hmm,
+        Gpu::Pascal,
+        Gpu::NoConcurrentAccess,
+    ] {
         let (_sim, device, stream) = simulated(gpu);
         for (name, memory) in resources(&device) {
             assert_eq!(memory.device().ordinal(), device.ordinal());

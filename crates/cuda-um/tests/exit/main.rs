@@ -1,6 +1,7 @@
 //! Processes that end while buffers are alive: they exit normally and do not hang.
 //!
 //! Each test starts this binary again, to run the child's part of the test.
+#![cfg(unix)]
 
 mod stopped;
 

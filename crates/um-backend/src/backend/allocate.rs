@@ -88,12 +88,12 @@ impl CudaBackend {
         }
     }
 
-    /// Allocates a buffer of `len` zeros in plain host memory.
+    /// Allocates a buffer of `len` zeros in plain host memory. On a device with pageable memory access, kernels take it as an argument.
     ///
     /// # Errors
     /// As for [`HostBuffer::zeroed`].
     pub fn create_host<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
-        HostBuffer::zeroed(len)
+        HostBuffer::on(&self.device, HostBuffer::zeroed(len)?.into_vec())
     }
 
     /// Allocates a buffer of `len` zeros of the given kind.
@@ -130,7 +130,8 @@ impl CudaBackend {
         Ok(buffer)
     }
 
-    /// Allocates a buffer of the given kind, with the elements of a vector. A [`HostBuffer`] takes the vector's memory.
+    /// Allocates a buffer of the given kind, with the elements of a vector. A [`HostBuffer`] takes the vector's memory; so does a unified
+    /// buffer on a device with pageable memory access, unless the backend has a pool of its own for unified buffers.
     ///
     /// # Errors
     /// As for [`create_from`](Self::create_from).
@@ -141,9 +142,17 @@ impl CudaBackend {
         elements: Vec<T>,
     ) -> Result<Box<dyn Buffer<T>>> {
         match kind {
-            BufferKind::Host => Ok(Box::new(HostBuffer::from_vec(elements))),
+            BufferKind::Host => Ok(Box::new(HostBuffer::on(&self.device, elements)?)),
+            BufferKind::Unified if self.adopts() => {
+                Ok(Box::new(UnifiedBuffer::from_vec(&self.device, elements)?))
+            }
             other => self.create_from(other, &elements),
         }
+    }
+
+    /// Whether a vector is a unified buffer without a copy.
+    pub(super) fn adopts(&self) -> bool {
+        self.device.capabilities().pageable_memory_access && self.pools.of(MemoryKind::Managed).is_none()
     }
 
     /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
@@ -200,7 +209,8 @@ impl CudaBackend {
         })
     }
 
-    /// Pins a vector, so that kernels access it in place; [`RegisteredBuffer::into_vec`] returns it.
+    /// Pins a vector, so that kernels access it in place; [`RegisteredBuffer::into_vec`] returns it. A device that reads memory of the host
+    /// where it is needs no pinning.
     ///
     /// # Errors
     /// [`NotSupported`](cuda_um::Error::NotSupported) if the device cannot register host memory, and errors of CUDA.

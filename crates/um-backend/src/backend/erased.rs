@@ -1,11 +1,13 @@
 //! The functions that allocate erased buffers.
 
-use cuda_um::{AccessPattern, Error};
+use cuda_um::{AccessPattern, Error, UnifiedBuffer};
 
 use super::{BufferKind, CudaBackend};
-use crate::dtype::DType;
+use crate::buffer::Buffer;
+use crate::dtype::{DType, Element};
 use crate::erased::{ErasedBuffer, size_bytes};
 use crate::error::Result;
+use crate::host_buffer::HostBuffer;
 use crate::host_bytes::HostBytes;
 
 impl CudaBackend {
@@ -23,7 +25,7 @@ impl CudaBackend {
     ) -> Result<ErasedBuffer> {
         let len = size_bytes(dtype, len)?;
         let bytes = match kind {
-            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
+            BufferKind::Host => self.host_bytes(len)?,
             other => self.create(other, len)?,
         };
         Ok(ErasedBuffer::of(bytes, dtype))
@@ -45,6 +47,35 @@ impl CudaBackend {
         Ok(ErasedBuffer::of(Box::new(bytes), dtype))
     }
 
+    /// Makes a buffer of the given kind with the elements of a vector. On a device with pageable memory access, a unified buffer and one of the
+    /// host take the vector's memory, with its alignment, as [`create_from_vec`](Self::create_from_vec) does; otherwise it is a copy.
+    ///
+    /// # Errors
+    /// As for [`create_erased_from`](Self::create_erased_from).
+    #[track_caller]
+    pub fn create_erased_from_vec<T: Element>(
+        &self,
+        kind: BufferKind,
+        elements: Vec<T>,
+    ) -> Result<ErasedBuffer> {
+        let adopt = |elements| UnifiedBuffer::from_vec(&self.device, elements);
+        let bytes: Box<dyn Buffer<u8>> = match kind {
+            BufferKind::Unified if self.adopts() => Box::new(adopt(elements)?.into_bytes()),
+            BufferKind::Host if self.device.capabilities().pageable_memory_access => {
+                Box::new(HostBuffer::adopting(adopt(elements)?.into_bytes()))
+            }
+            _ => return self.create_erased_from(kind, T::DTYPE, bytemuck::cast_slice(&elements)),
+        };
+        Ok(ErasedBuffer::of(bytes, T::DTYPE))
+    }
+
+    fn host_bytes(&self, len: usize) -> Result<Box<dyn Buffer<u8>>> {
+        Ok(match self.device.capabilities().pageable_memory_access {
+            true => Box::new(HostBuffer::aligned_on(&self.device, len)?),
+            false => Box::new(HostBytes::zeroed(len)?),
+        })
+    }
+
     /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: see [`create_uninit`](Self::create_uninit).
     ///
     /// # Safety
@@ -62,7 +93,7 @@ impl CudaBackend {
     ) -> Result<ErasedBuffer> {
         let len = size_bytes(dtype, len)?;
         let bytes = match kind {
-            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
+            BufferKind::Host => self.host_bytes(len)?,
             // SAFETY: guaranteed by the caller.
             other => unsafe { self.create_uninit(other, len)? },
         };

@@ -85,7 +85,7 @@ struct Place<'a> {
 impl Storage {
     pub(super) fn new(bytes: Box<dyn Buffer<u8>>) -> Self {
         Self {
-            device: bytes.device().cloned(),
+            device: crate::memory::device_of(&*bytes).cloned(),
             size_bytes: bytes.len(),
             origin: Origin::here(),
             changed: Condvar::new(),

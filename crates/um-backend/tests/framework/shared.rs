@@ -220,7 +220,9 @@ fn hints_concern_the_part() {
             let part = all.view(1 << 20..2 << 20).unwrap();
             let guard = part.read().unwrap();
             let applied = guard.prefetch_on(Location::Host, stream).unwrap();
-            let migrates = kind == BufferKind::Unified && machine.is_concurrent();
+            let pageable = backend.device().capabilities().pageable_memory_access;
+            let has_pages = kind == BufferKind::Unified || kind == BufferKind::Host && pageable;
+            let migrates = has_pages && machine.is_concurrent();
             assert_eq!(applied.is_applied(), migrates, "{kind}: {applied}");
             let advised = guard.advise(Advice::SetReadMostly).unwrap();
             assert!(advised.is_applied() || !migrates, "{kind}: {advised}");

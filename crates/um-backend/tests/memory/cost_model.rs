@@ -1,6 +1,5 @@
 //! The cost model of a backend's device.
 
-use cuda_um_testkit::{again, is_child};
 use um_backend::cuda_um::cost::CostModel;
 use um_backend::sim::Sim;
 use um_backend::{
@@ -36,6 +35,7 @@ fn a_given_model_selects_the_memory() {
 #[cfg(target_os = "linux")]
 #[test]
 fn this_machines_model_is_measured_and_kept() {
+    use cuda_um_testkit::{again, is_child};
     if is_child() {
         let first = small_result(CostModelSource::ThisMachine).unwrap();
         assert!(

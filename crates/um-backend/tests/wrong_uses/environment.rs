@@ -1,4 +1,5 @@
 //! Settings, in child processes that run these tests again.
+#![cfg(unix)]
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

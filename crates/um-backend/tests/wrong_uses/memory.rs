@@ -64,6 +64,15 @@ fn memory() {
             import.set_name("their weights");
             import.fill(1.0)
         };
+        "`Placement::System` on a device without pageable memory access" => |w| {
+            let options = UnifiedOptions::default().placement(Placement::System);
+            cuda_um::UnifiedBuffer::from_vec_with(w.backend.device(), vec![1f32], options).map(drop)
+        };
+        "`map_file` beyond the end of the file" => |w| {
+            let (file, options) = (tempfile::tempfile()?, UnifiedOptions::default());
+            // SAFETY: nothing else has the file.
+            unsafe { cuda_um::UnifiedBuffer::<f32>::map_file(w.backend.device(), &file, ..4, options) }.map(drop)
+        };
         "`into_raw` of memory that is not of a `DriverPool`" => |w| {
             let buffer = cuda_um::UnifiedBuffer::<f32>::zeroed(w.backend.device(), 10)?;
             buffer.into_raw(w.backend.device().stream()).map_err(|(_, error)| error)

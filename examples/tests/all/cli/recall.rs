@@ -51,6 +51,42 @@ fn all_three_buffers_find_what_numpy_found() {
     }
 }
 
+#[test]
+fn vectors_are_the_buffers_where_the_device_accesses_them() {
+    if runtime() != "sim" {
+        return eprintln!("NOT RUN: plays other machines");
+    }
+    let on = |gpu| {
+        let mut command = batch_recall();
+        let arguments = ["--json", "--runtime", "sim"];
+        let output = command.args(arguments).env("CUDA_UM_SIM_GPU", gpu).output();
+        serde_json::from_slice::<Value>(&output.unwrap().stdout).unwrap()
+    };
+    let expected = on("h200");
+    let memory = |result: &Value, kind| run_of(result, kind)["memory"].as_str().unwrap().to_owned();
+    assert!(memory(&expected, "unified").contains("H200, whose pageable memory access is false"));
+    for gpu in ["gh200", "gb10"] {
+        let found = on(gpu);
+        for kind in ["unified", "host"] {
+            assert_eq!(
+                memory(&found, kind),
+                "the vectors themselves, without a copy"
+            );
+            let cuda = &run_of(&found, kind)["cuda"];
+            assert_eq!(cuda["copied_bytes"], 0, "{gpu}, {kind}");
+            // The workspace of the search, once; none for vectors and results.
+            let most = u64::from(kind == "unified");
+            assert!(
+                cuda["allocations"].as_u64().unwrap() <= most,
+                "{gpu}, {kind}: {cuda}"
+            );
+            // The device computes for the host's buffers, too.
+            let same = run_of(&found, kind)["top"] == run_of(&expected, "unified")["top"];
+            assert!(same, "{gpu}, {kind}");
+        }
+    }
+}
+
 /// Values between -1 and 1, always the same.
 fn values(count: usize) -> Vec<f32> {
     let hash = |index: usize| (index as u32).wrapping_mul(0x9e37_79b9) ^ 0x5bd1;

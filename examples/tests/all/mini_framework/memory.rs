@@ -34,6 +34,45 @@ fn tensors_make_room_for_others() {
     }
 }
 
+#[test]
+fn vectors_are_tensors_without_a_copy_where_the_device_accesses_them() {
+    if is_on_gpu() {
+        return eprintln!("NOT RUN: plays other machines");
+    }
+    for (gpu, in_place) in [(Gpu::Gh200, true), (Gpu::Gb10, true), (Gpu::H200, false)] {
+        let (sim, backend) = simulated(gpu, |builder| builder);
+        let place = Place::new(&backend, BufferKind::Host).unwrap();
+        let unified = Place::new(&backend, BufferKind::Unified).unwrap();
+        sim.clear_trace();
+        for place in [&unified, &place] {
+            let vector = vec![2.0f32; 1 << 16];
+            let at = vector.as_ptr();
+            let tensor = Tensor::from_vec(place, vector, &[1 << 16]).unwrap();
+            let found = tensor.data::<f32>().unwrap();
+            assert_eq!((found.as_ptr() == at, found[7]), (in_place, 2.0), "{gpu:?}");
+        }
+        let other = Tensor::from_vec(&place, vec![2.0f32; 1 << 16], &[256, 256]).unwrap();
+        let double = other.add(&other).unwrap();
+        assert_eq!(double.data::<f32>().unwrap()[7], 4.0);
+        let is_use = |name: &str| {
+            name.starts_with("cudaMalloc")
+                || name == "cudaHostAlloc"
+                || name.starts_with("cudaMemcpy")
+        };
+        let uses = sim.trace().iter().filter(|call| is_use(call.name)).count();
+        assert_eq!(
+            uses == 0,
+            in_place,
+            "{gpu:?}: {uses} allocations and copies"
+        );
+        assert_eq!(
+            sim.counters().kernels > 0,
+            in_place,
+            "the device computes in host memory"
+        );
+    }
+}
+
 fn weights(place: &Place) -> Vec<(String, Tensor)> {
     let named = |name: &str, tensor: um_backend::Result<Tensor>| (name.to_owned(), tensor.unwrap());
     vec![

@@ -6,7 +6,11 @@ use std::ops::Range;
 use rangemap::RangeMap;
 
 use super::advice::Advice;
-use super::page::{Page, common};
+use super::page::{HOST, Page, Processors, common};
+use crate::engine::address_space::PAGE;
+
+/// Where the pages of [`Managed::system`] begin: no managed allocation does.
+pub(crate) const SYSTEM: usize = 0;
 
 /// The work that may touch a managed allocation on devices without concurrent managed access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +38,8 @@ pub(crate) struct Run {
     pub(crate) pages: Range<usize>,
     pub(crate) page: Page,
     pub(crate) advice: Advice,
+    /// They are system memory.
+    pub(crate) system: bool,
 }
 
 /// The pages of a managed allocation, numbered from its start.
@@ -41,6 +47,8 @@ pub(crate) struct Run {
 pub(crate) struct Managed {
     /// Number of its pages.
     pub(crate) count: usize,
+    /// It is the program's memory: see [`Managed::system`].
+    pub(crate) system: bool,
     /// Its bytes are charged to a device for as long as it exists: its pages are neither counted nor evicted.
     pub(crate) charged: bool,
     pub(crate) attach: Attach,
@@ -53,6 +61,22 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
+    /// The pages of 4 KiB of a process's memory: addresses have 48 bits.
+    pub(crate) const SYSTEM_PAGES: usize = (1 << 48) / PAGE;
+
+    /// All memory of the program, from address 0 on: its pages are on the host, and may be touched by every stream.
+    pub(crate) fn system() -> Managed {
+        let mut managed = Managed::new(Self::SYSTEM_PAGES, false, Attach::Global);
+        managed.system = true;
+        let resident = Processors::only(HOST);
+        let page = Page {
+            resident,
+            ..Page::default()
+        };
+        managed.pages.insert(0..Self::SYSTEM_PAGES, page);
+        managed
+    }
+
     pub(crate) fn new(count: usize, charged: bool, attach: Attach) -> Managed {
         let mut pages = RangeMap::new();
         pages.insert(0..count, Page::default());
@@ -60,6 +84,7 @@ impl Managed {
         advice.insert(0..count, Advice::default());
         Managed {
             count,
+            system: false,
             charged,
             attach,
             pages,
@@ -79,6 +104,7 @@ impl Managed {
                     pages: common(part, &pages),
                     page: *page,
                     advice: *advice,
+                    system: self.system,
                 });
             }
         }

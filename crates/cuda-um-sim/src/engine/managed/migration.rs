@@ -162,7 +162,7 @@ impl UvmDriver<'_> {
         for (run, old) in managed.pages.overlapping(&pages) {
             let run = common(run, &pages);
             let bytes = (run.len() * PAGE) as u64;
-            if old.host_access() != access {
+            if old.host_access() != access && !managed.system {
                 let addresses = base + run.start * PAGE..base + run.end * PAGE;
                 self.machine.space.protect(addresses, access);
             }
@@ -177,6 +177,17 @@ impl UvmDriver<'_> {
         }
         managed.left.remove(pages.clone());
         managed.pages.insert(pages, page);
+    }
+
+    /// Pages hold nothing from now on: their first user populates them.
+    pub(crate) fn forget(&mut self, base: usize, pages: Range<usize>) {
+        // In one memory the host reaches them as before.
+        let resident = match self.machine.one_memory() {
+            true => Processors::only(HOST),
+            false => Processors::NONE,
+        };
+        let mapped = Processors::NONE;
+        self.place(base, pages, Page { resident, mapped });
     }
 
     /// Populates the pages of a range that were never touched.
@@ -202,6 +213,7 @@ impl UvmDriver<'_> {
             pages,
             page,
             advice,
+            ..
         } in managed.runs(pages)
         {
             if page.resident.len() > 1 {

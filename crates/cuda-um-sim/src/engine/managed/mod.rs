@@ -13,7 +13,7 @@ mod reach;
 mod table;
 
 pub(crate) use advice::{AdviceChange, Attribute, AttributeValue};
-pub(crate) use allocation::{Attach, Left, Managed};
+pub(crate) use allocation::{Attach, Left, Managed, SYSTEM};
 pub(crate) use driver::UvmDriver;
 pub(crate) use migration::HOST_CACHE_BYTES;
 pub(crate) use page::{HOST, LEAF_PAGES, Processor, Processors};

@@ -5,7 +5,7 @@ mod block;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::allocation::{Managed, Run};
+use super::allocation::{Managed, Run, SYSTEM};
 use super::driver::UvmDriver;
 use super::fault_plan::{
     CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, mask, plan_faults,
@@ -285,7 +285,14 @@ impl Touch<'_, '_> {
     fn bring(&mut self, block: &Block, leaves: u32) -> Moved {
         let mut moved = Moved::default();
         for leaf in (0..block.leaves()).filter(|leaf| leaves & (1 << leaf) != 0) {
-            self.bring_leaf(block.leaf_pages(leaf), &block.touched, &mut moved);
+            let pages = match self.base {
+                // Beside the touched pages may be any other memory of the program.
+                SYSTEM => common(&block.leaf_pages(leaf), &block.touched),
+                _ => block.leaf_pages(leaf),
+            };
+            if !pages.is_empty() {
+                self.bring_leaf(pages, &block.touched, &mut moved);
+            }
         }
         moved
     }

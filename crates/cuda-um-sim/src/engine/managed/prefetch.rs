@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::allocation::{Left, Run};
 use super::driver::UvmDriver;
 use super::migration::Moved;
-use super::page::{HOST, Page, Processor, blocks};
+use super::page::{HOST, Processor, blocks};
 use crate::engine::activity::Cause;
 use crate::engine::address_space::PAGE;
 use crate::engine::machine::Machine;
@@ -32,7 +32,7 @@ impl UvmDriver<'_> {
                 break;
             };
             for run in managed.runs(&part) {
-                if run.page.resident.contains(target) {
+                if run.page.resident.contains(target) || self.machine.one_memory() {
                     continue;
                 }
                 let (pages, fresh) = (run.pages.clone(), run.page.resident.is_empty());
@@ -80,9 +80,14 @@ impl UvmDriver<'_> {
         };
         let runs = managed.runs(&pages).into_iter();
         let runs: Vec<_> = runs.filter(on_device).collect();
-        self.place(base, pages.clone(), Page::default());
+        let is_system = managed.system;
+        self.forget(base, pages.clone());
         for run in runs {
             self.leave(base, run.pages, Left::Discarded);
+        }
+        if is_system {
+            // The program's own memory keeps its contents: to read them is not defined.
+            return;
         }
         let range = base + pages.start * PAGE..base + pages.end * PAGE;
         self.machine.space.discard(range.clone());

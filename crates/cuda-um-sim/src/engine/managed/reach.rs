@@ -23,6 +23,9 @@ impl UvmDriver<'_> {
     /// How `processor` reaches pages in this state and with this advice.
     pub(super) fn reach(&self, processor: Processor, run: &Run, write: bool) -> Reach {
         let Run { page, advice, .. } = run;
+        if self.machine.one_memory() {
+            return Reach::Local;
+        }
         if page.resident.contains(processor) {
             return if write && page.resident.len() > 1 {
                 Reach::Collapse
@@ -45,7 +48,9 @@ impl UvmDriver<'_> {
         if duplicates || !self.reachable(processor, holder) {
             return Reach::Fault;
         }
-        if advice.accessed_by.contains(processor) || page.mapped.contains(processor) {
+        // One page table serves the host and the devices.
+        let shared = run.system && self.machine.coherent;
+        if shared || advice.accessed_by.contains(processor) || page.mapped.contains(processor) {
             return Reach::Remote;
         }
         if self.machine.coherent || preferred == Some(holder) {

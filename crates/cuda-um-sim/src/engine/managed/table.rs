@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::advice::{Advice, Attribute, AttributeValue};
-use super::allocation::Managed;
+use super::allocation::{Managed, SYSTEM};
 use super::page::{HOST, Processor, Processors, common};
 use crate::engine::address_space::PAGE;
 use crate::engine::place::Place;
 
 /// The pages of every managed allocation, by its first address.
-#[derive(Default)]
 pub(crate) struct ManagedMemory {
     allocations: BTreeMap<usize, Managed>,
     /// Counts the uses of blocks.
@@ -25,6 +24,25 @@ pub(crate) struct Spread {
 }
 
 impl ManagedMemory {
+    /// With `system`, devices access system memory.
+    pub(crate) fn new(system: bool) -> ManagedMemory {
+        let system = system.then(|| (SYSTEM, Managed::system()));
+        ManagedMemory {
+            allocations: system.into_iter().collect(),
+            uses: 0,
+        }
+    }
+
+    /// Pages of system memory that are on a device.
+    pub(crate) fn system_on_devices(&self) -> Vec<Range<usize>> {
+        let pages = self
+            .get(SYSTEM)
+            .into_iter()
+            .flat_map(|system| system.pages.iter());
+        let on_device = pages.filter(|(_, page)| page.resident.device_first() != Some(HOST));
+        on_device.map(|(pages, _)| pages.clone()).collect()
+    }
+
     pub(crate) fn insert(&mut self, base: usize, managed: Managed) {
         self.allocations.insert(base, managed);
     }

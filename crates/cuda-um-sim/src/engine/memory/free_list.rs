@@ -1,25 +1,25 @@
 //! Free addresses. Allocations take them in rotation, so that a freed address is reused as late as possible.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// Free ranges by start, as offsets into the address space.
-#[derive(Debug)]
+/// Free ranges by start.
+#[derive(Debug, Default)]
 pub(crate) struct FreeList {
     free: BTreeMap<usize, usize>,
     cursor: usize,
 }
 
 impl FreeList {
-    /// All of `0..len` is free.
-    pub(crate) fn new(len: usize) -> FreeList {
-        FreeList {
-            free: BTreeMap::from([(0, len)]),
-            cursor: 0,
-        }
+    /// Adds addresses that were never taken, which the next allocations take.
+    pub(crate) fn add(&mut self, range: Range<usize>) {
+        self.cursor = range.start;
+        self.free.insert(range.start, range.end);
     }
 
-    /// Takes `len` bytes at a multiple of `align`: the first that fit after the range that was taken last.
-    pub(crate) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
+    /// Takes `len` bytes at a multiple of `align`: the first that fit after the range that was taken last, or otherwise, with `again`, the
+    /// first that fit.
+    pub(crate) fn take(&mut self, len: usize, align: usize, again: bool) -> Option<usize> {
         let fits = |(&start, &end): (&usize, &usize), from: usize| {
             let at = start.max(from).next_multiple_of(align);
             (at.checked_add(len)? <= end).then_some((start, end, at))
@@ -33,7 +33,12 @@ impl FreeList {
             .and_then(|piece| fits(piece, cursor));
         let found = inside
             .or_else(|| self.free.range(cursor..).find_map(|piece| fits(piece, 0)))
-            .or_else(|| self.free.iter().find_map(|piece| fits(piece, 0)));
+            .or_else(|| {
+                self.free
+                    .iter()
+                    .filter(|_| again)
+                    .find_map(|piece| fits(piece, 0))
+            });
         let (start, end, at) = found?;
         self.free.remove(&start);
         if start < at {
@@ -67,34 +72,41 @@ impl FreeList {
 mod tests {
     use super::*;
 
+    fn list_of(len: usize) -> FreeList {
+        let mut list = FreeList::default();
+        list.add(0..len);
+        list
+    }
+
     #[test]
     fn a_freed_range_is_reused_only_after_the_rest() {
-        let mut list = FreeList::new(4096);
-        let first = list.take(1024, 1024).unwrap();
+        let mut list = list_of(4096);
+        let first = list.take(1024, 1024, true).unwrap();
         list.give(first, 1024);
-        assert_eq!(list.take(1024, 1024), Some(1024));
-        assert_eq!(list.take(1024, 1024), Some(2048));
-        assert_eq!(list.take(1024, 1024), Some(3072));
-        assert_eq!(list.take(1024, 1024), Some(0));
-        assert_eq!(list.take(1024, 1024), None);
+        assert_eq!(list.take(1024, 1024, true), Some(1024));
+        assert_eq!(list.take(1024, 1024, true), Some(2048));
+        assert_eq!(list.take(1024, 1024, true), Some(3072));
+        assert_eq!(list.take(1024, 1024, false), None);
+        assert_eq!(list.take(1024, 1024, true), Some(0));
+        assert_eq!(list.take(1024, 1024, true), None);
     }
 
     #[test]
     fn freed_neighbours_join() {
-        let mut list = FreeList::new(4096);
+        let mut list = list_of(4096);
         for _ in 0..4 {
-            list.take(1024, 1024).unwrap();
+            list.take(1024, 1024, true).unwrap();
         }
         list.give(0, 1024);
         list.give(2048, 1024);
         list.give(1024, 1024);
-        assert_eq!(list.take(3072, 1024), Some(0));
+        assert_eq!(list.take(3072, 1024, true), Some(0));
     }
 
     #[test]
     fn alignment_is_kept() {
-        let mut list = FreeList::new(1 << 20);
-        list.take(100, 1).unwrap();
-        assert_eq!(list.take(100, 4096), Some(4096));
+        let mut list = list_of(1 << 20);
+        list.take(100, 1, true).unwrap();
+        assert_eq!(list.take(100, 4096, true), Some(4096));
     }
 }

@@ -9,15 +9,20 @@ use super::free_list::FreeList;
 use super::registration::Registrations;
 use super::span::{Memory, Span};
 use crate::engine::address_space::HostAccess;
+use crate::engine::detail::detailed;
 use crate::engine::handle::Handles;
 use crate::engine::machine::Machine;
+use crate::engine::managed::SYSTEM;
 use crate::engine::misuse_log::MisuseLog;
 use crate::engine::status::Code;
+use crate::engine::system_memory;
 use crate::misuse::Misuse;
 
 /// Allocations of this size and above take whole 2 MiB blocks of address space; smaller ones share blocks by 64 KiB granules.
 const BLOCK: usize = 2 << 20;
 const GRANULE: usize = 64 << 10;
+/// Bytes of addresses from which on freed ones are used again.
+const REUSED_FROM: usize = 16 << 30;
 /// The most freed ranges that are remembered for reports.
 const REMEMBERED: usize = 4096;
 
@@ -66,7 +71,7 @@ impl Request {
 impl MemoryMap {
     pub(crate) fn new(machine: Arc<Machine>, handles: Handles, misuse: MisuseLog) -> MemoryMap {
         MemoryMap {
-            free: FreeList::new(machine.space.len()),
+            free: FreeList::default(),
             registered: Registrations::new(machine.clone()),
             machine,
             handles,
@@ -81,8 +86,7 @@ impl MemoryMap {
     /// Adds an allocation; returns its first address.
     pub(crate) fn add(&mut self, request: Request) -> Result<usize, Code> {
         let reserved = request.reserved().ok_or(Code::MEMORY_ALLOCATION)?;
-        let taken = self.free.take(reserved, request.granule());
-        let base = self.machine.space.base() + taken.ok_or(Code::MEMORY_ALLOCATION)?;
+        let base = self.addresses(reserved, request.granule())?;
         let Request {
             bytes,
             kind,
@@ -112,6 +116,22 @@ impl MemoryMap {
         Ok(base)
     }
 
+    /// Takes addresses that were not used before, or are the longest out of use if the views are large.
+    fn addresses(&mut self, bytes: usize, align: usize) -> Result<usize, Code> {
+        let again = self.machine.space.len() >= REUSED_FROM;
+        if let Some(base) = self.free.take(bytes, align, again) {
+            return Ok(base);
+        }
+        // A free piece between the segments would let an allocation lie in both.
+        let grown = self.machine.space.grow(bytes.saturating_add(GRANULE));
+        match grown {
+            Ok(segment) => self.free.add(segment.start..segment.end - GRANULE),
+            Err(error) => drop(detailed(Code::MEMORY_ALLOCATION, error.to_string())),
+        }
+        let taken = self.free.take(bytes, align, true);
+        taken.ok_or(Code::MEMORY_ALLOCATION)
+    }
+
     /// Removes an allocation: its memory is released, and its addresses fault from now on.
     pub(crate) fn remove(&mut self, base: usize) -> Option<Allocation> {
         let allocation = self.allocations.remove(&base)?;
@@ -122,7 +142,7 @@ impl MemoryMap {
             space.protect(pages.clone(), HostAccess::None);
         }
         space.discard(pages);
-        self.free.give(base - space.base(), allocation.reserved);
+        self.free.give(base, allocation.reserved);
         self.freed.push_back(base..base + allocation.reserved);
         if self.freed.len() > REMEMBERED {
             self.freed.pop_front();
@@ -217,19 +237,30 @@ impl MemoryMap {
         Ok((base, self.pages_of(base, &span)))
     }
 
-    /// The managed pages of a range; `None` if it is system memory that this device can move by itself.
+    /// The pages of a range that prefetch and advice accept: managed memory, and system memory that is mapped, if the devices access it.
     pub(crate) fn prefetchable(
         &self,
         address: usize,
         bytes: usize,
-    ) -> Result<Option<(usize, Range<usize>)>, Code> {
-        if bytes > 0
-            && self.machine.profile.pageable_memory_access
-            && self.find(address, bytes)?.memory == Memory::Pageable
-        {
-            return Ok(None);
+    ) -> Result<(usize, Range<usize>), Code> {
+        if bytes == 0 || self.find(address, bytes)?.memory != Memory::Pageable {
+            return self.managed_range(address, bytes);
         }
-        self.managed_range(address, bytes).map(Some)
+        if !self.machine.profile.pageable_memory_access {
+            return Err(self.inaccessible(address));
+        }
+        let pages = system_memory::pages_of(address, bytes);
+        if !system_memory::is_mapped(&pages) {
+            let text = format!("some of the {bytes} bytes at {address:#x} are not mapped");
+            return Err(detailed(Code::INVALID_VALUE, text));
+        }
+        Ok((SYSTEM, pages))
+    }
+
+    /// The error for system memory that the devices do not access.
+    pub(crate) fn inaccessible(&self, address: usize) -> Code {
+        let text = format!("{address:#x}: {}", self.machine.no_pageable_access(None));
+        detailed(Code::INVALID_VALUE, text)
     }
 
     /// Whether the allocation at `base` is of a pool.
@@ -240,6 +271,9 @@ impl MemoryMap {
 
     /// The pages that hold a span of the allocation at `base`.
     pub(crate) fn pages_of(&self, base: usize, span: &Span) -> Range<usize> {
+        if base == SYSTEM {
+            return system_memory::pages_of(span.address, span.bytes);
+        }
         match self.allocations.get(&base) {
             Some(allocation) if span.bytes > 0 => {
                 allocation.pages(&(span.address..span.address + span.bytes))

@@ -3,21 +3,46 @@
 use crate::buffer::transfer::on_host::threads_on_host;
 use crate::buffer::transfer::plan::{copy_threads, is_for_driver, piece_bytes};
 use crate::buffer::transfer::{Direction, Transfers};
+use crate::context::capability::Capabilities;
 use cuda_um_cost::{CostModel, at_rate};
 use std::time::Duration;
 
+/// Whether copies between pageable memory and the device are left to the driver: it copies without staging, as fast as the link, and each
+/// byte once. Only copies that fit into a piece are staged even so, because they then return without a wait.
+pub(super) fn is_direct(capabilities: &Capabilities, model: &CostModel, to: Direction) -> bool {
+    capabilities.reads_host_memory_in_place() && model.pageable_rate >= staged_rate(model, to)
+}
+
+fn staged_rate(model: &CostModel, direction: Direction) -> f64 {
+    match direction {
+        Direction::ToDevice => model.staged_to_device_rate,
+        Direction::ToHost => model.staged_to_host_rate,
+    }
+}
+
 impl Transfers {
-    /// Predicts a staged copy between pageable memory and managed memory on the device.
-    pub(crate) fn predict_staged(
+    /// Predicts a copy between pageable memory and managed memory on the device.
+    pub(crate) fn predict(
+        &self,
+        capabilities: &Capabilities,
+        model: &CostModel,
+        direction: Direction,
+        bytes: usize,
+    ) -> Duration {
+        match is_direct(capabilities, model, direction) {
+            true => model.copy + model.copy_managed + at_rate(bytes as u64, model.pageable_rate),
+            false => self.predict_staged(model, direction, bytes),
+        }
+    }
+
+    /// Predicts a staged copy.
+    pub(super) fn predict_staged(
         &self,
         model: &CostModel,
         direction: Direction,
         bytes: usize,
     ) -> Duration {
-        let whole = match direction {
-            Direction::ToDevice => model.staged_to_device_rate,
-            Direction::ToHost => model.staged_to_host_rate,
-        };
+        let whole = staged_rate(model, direction);
         let once = model.copy + model.copy_managed;
         if is_for_driver(direction, bytes) {
             return once + model.staging + at_rate(bytes as u64, model.pageable_rate);

@@ -36,3 +36,28 @@ fn the_largest_copies_have_a_prediction() {
     let time = transfers.predict_staged(&CostModel::h200(), Direction::ToHost, usize::MAX);
     assert!(time > transfers.predict_staged(&CostModel::h200(), Direction::ToHost, MIB << 20));
 }
+
+#[test]
+fn only_devices_that_read_host_memory_in_place_copy_without_staging() {
+    use cuda_um_sim::{Gpu, Sim};
+    let (to_device, to_host) = (Direction::ToDevice, Direction::ToHost);
+    for (gpu, direct) in [
+        (Gpu::Gh200, true),
+        (Gpu::Gb10, true),
+        (Gpu::Hmm, false),
+        (Gpu::H200, false),
+        (Gpu::NoConcurrentAccess, false),
+    ] {
+        let sim = Sim::builder().gpu(gpu).build().unwrap();
+        let runtime = crate::context::runtime::Runtime::from_table(sim.table()).unwrap();
+        let device = runtime.device(0).unwrap();
+        let (capabilities, mut model) = (device.capabilities(), (*device.cost_model()).clone());
+        for direction in [to_device, to_host] {
+            let found = super::predict::is_direct(capabilities, &model, direction);
+            assert_eq!(found, direct, "{gpu:?} {direction:?}");
+        }
+        // A machine whose driver is slower than staging, by its calibration.
+        model.pageable_rate = model.staged_to_device_rate / 2.0;
+        assert!(!super::predict::is_direct(capabilities, &model, to_device));
+    }
+}

@@ -3,6 +3,7 @@
 
 use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
 use crate::buffer::transfer::plan::{Plan, is_for_driver};
+use crate::buffer::transfer::predict;
 use crate::buffer::transfer::request::{Direction, Host, Staged};
 use crate::buffer::transfer::ring::Ring;
 use crate::buffer::transfer::streaming;
@@ -15,8 +16,8 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Copies through the ring. Returns `None`, and does nothing, if the copy is too small, the memory is not pageable, or another copy has the
-/// ring. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
+/// Copies through the ring. Returns `None`, and does nothing, if the copy is too small, the memory is not pageable, the driver copies it
+/// as fast without staging, or another copy has the ring. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
 ///
 /// All copies of a device use the same stream: the chunks rely on its order.
 ///
@@ -43,7 +44,10 @@ pub(crate) unsafe fn copy(
         // On a busy stream the driver would wait for the earlier work, and for that of other streams, which only a query tells.
         let is_for_driver =
             is_for_driver(staged.direction, staged.bytes) && matches!(stream.is_idle(), Ok(true));
-        if is_for_driver || !crate::buffer::transfer::is_pageable(device, address) {
+        if is_for_driver
+            || is_direct(device, staged.direction)
+            || !crate::buffer::transfer::is_pageable(device, address)
+        {
             return None;
         }
     }
@@ -80,6 +84,12 @@ pub(crate) unsafe fn copy(
     drop(on_panic);
     ring.enqueued(stream);
     Some(job.outcome())
+}
+
+fn is_direct(device: &DeviceState, to: Direction) -> bool {
+    // The model has a lock, which most devices do not need.
+    device.capabilities.reads_host_memory_in_place()
+        && predict::is_direct(&device.capabilities, &device.cost_model(), to)
 }
 
 /// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the

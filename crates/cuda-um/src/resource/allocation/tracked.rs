@@ -7,6 +7,7 @@ use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
+use crate::resource::kind::MemoryKind;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -39,6 +40,11 @@ impl Tracked for Allocation {
                 have: format!("device {} ({})", device.ordinal(), device.name()),
             });
         }
+        if self.kind() == MemoryKind::System {
+            device
+                .state()
+                .check_pageable_access("a kernel's use of system memory")?;
+        }
         let (expected, found) = (device.ordinal(), self.device().ordinal());
         if !self.is_for_all_devices() && expected != found {
             return Err(Error::DeviceMismatch {
@@ -61,7 +67,7 @@ impl Tracked for Allocation {
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
         // A prefetch records the destination of the pages itself.
         if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
-            && self.is_managed()
+            && self.migrates()
             // For most small buffers there is nothing to track.
             && (self.is_located || stream.ordinal() != self.device().ordinal())
         {

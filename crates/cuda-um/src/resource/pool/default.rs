@@ -11,6 +11,7 @@ use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::class::CHUNK;
 use crate::resource::pool::{Pool, PoolOptions, PoolStats};
+use crate::resource::system::SystemMemory;
 use std::sync::OnceLock;
 
 /// The default pools of a device, in the slot of its handles.
@@ -32,17 +33,21 @@ const PINNED_SLAB: usize = CHUNK;
 const PINNED_KEEP: usize = 256 << 20;
 
 impl DefaultPools {
-    fn choice(&self, kind: MemoryKind) -> &Choice {
+    /// `None` for system memory, which has no pool.
+    fn choice(&self, kind: MemoryKind) -> Option<&Choice> {
         match kind {
-            MemoryKind::Managed => &self.managed,
-            MemoryKind::Device => &self.device,
-            MemoryKind::Pinned => &self.pinned,
+            MemoryKind::Managed => Some(&self.managed),
+            MemoryKind::Device => Some(&self.device),
+            MemoryKind::Pinned => Some(&self.pinned),
+            MemoryKind::System => None,
         }
     }
 
     /// The pool of a kind, made at the first call.
     fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Pool>> {
-        let choice = self.choice(kind);
+        let Some(choice) = self.choice(kind) else {
+            return Ok(None);
+        };
         if let Some(chosen) = choice.get() {
             return Ok(chosen.as_ref());
         }
@@ -90,6 +95,7 @@ fn allocate_alone(device: &Device, kind: MemoryKind, bytes: usize) -> Result<All
         MemoryKind::Managed => ManagedMemory::new(device).allocate(bytes),
         MemoryKind::Device => DeviceMemory::new(device).allocate(bytes),
         MemoryKind::Pinned => PinnedMemory::new(device).allocate(bytes),
+        MemoryKind::System => SystemMemory::new(device).allocate(bytes),
     }
 }
 
@@ -180,7 +186,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the pool was used before (call this before the first buffer of the kind is made), if no handle of the
+    /// [`Error::NotSupported`] for options of system memory, which has no pool; [`Error::InvalidArgument`] if the pool was used before (call this before the first buffer of the kind is made), if no handle of the
     /// runtime is left that holds the pools, or if the slab size is 0 or not a multiple of 2 MiB.
     pub fn set_pool_options(
         &self,
@@ -191,7 +197,11 @@ impl Device {
         let options = options.into();
         let made = options.map(|options| Pool::new(self, kind, options));
         let made = made.transpose()?;
-        let set = self.default_pools(|pools| pools.choice(kind).set(made).is_ok());
+        // Without options, system memory needs no change.
+        let set = self.default_pools(|pools| match pools.choice(kind) {
+            Some(choice) => choice.set(made).is_ok(),
+            None => true,
+        });
         match set {
             Some(true) => Ok(()),
             _ => Err(Error::InvalidArgument {
@@ -208,7 +218,7 @@ impl Device {
 
     /// The statistics of the default pool of a kind of memory; `None` if there is no pool, or it was not used.
     pub fn pool_stats(&self, kind: MemoryKind) -> Option<PoolStats> {
-        let stats = |pools: &DefaultPools| Some(pools.choice(kind).get()?.as_ref()?.stats());
+        let stats = |pools: &DefaultPools| Some(pools.choice(kind)?.get()?.as_ref()?.stats());
         self.default_pools(stats).flatten()
     }
 

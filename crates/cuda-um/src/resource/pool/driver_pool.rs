@@ -75,7 +75,7 @@ impl DriverPool {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`], with the reason, for pinned memory; if the device has no memory pools; and for managed memory before CUDA
+    /// [`Error::NotSupported`], with the reason, for pinned and system memory; if the device has no memory pools; and for managed memory before CUDA
     /// 13.0, or if a device of the runtime has no concurrent managed access. [`Error::InvalidArgument`] as for
     /// [`Pool::new`](crate::Pool::new); and errors of the CUDA functions.
     #[doc(alias = "cudaMemPoolCreate")]
@@ -103,7 +103,7 @@ fn check(device: &Device, kind: MemoryKind) -> Result<()> {
         state.check_managed_memory()?;
         state.check_concurrent_access(what)?;
     }
-    let (mut needs, have) = if kind == MemoryKind::Pinned {
+    let (mut needs, have) = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
         ("managed memory or device memory", kind.to_string())
     } else if is_managed && device.api().version() < SINCE {
         ("memory pools", device.api().version_text())

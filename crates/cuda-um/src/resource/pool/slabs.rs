@@ -4,9 +4,7 @@
 use crate::context::device::Device;
 use crate::context::tracker::InFlight;
 use crate::driver::location::Location;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::device::DeviceMemory;
@@ -102,7 +100,7 @@ impl Owner for Home {
         match self.kind() {
             MemoryKind::Managed => "pooled managed",
             MemoryKind::Pinned => "pooled pinned",
-            MemoryKind::Device => "pooled device",
+            _ => "pooled device",
         }
     }
 
@@ -167,7 +165,7 @@ impl Pool {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] if the slab size is 0 or not a multiple of 2 MiB; [`Error::NotSupported`] for managed memory on a device
-    /// without it.
+    /// without it, and for system memory.
     pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
         let upstream: Box<dyn Upstream> = match kind {
             MemoryKind::Managed => {
@@ -176,6 +174,13 @@ impl Pool {
             }
             MemoryKind::Device => Box::new(DeviceMemory::new(device)),
             MemoryKind::Pinned => Box::new(PinnedMemory::new(device)),
+            MemoryKind::System => {
+                return Err(Error::NotSupported {
+                    what: "a pool of system memory".to_owned(),
+                    needs: "managed, device or pinned memory".to_owned(),
+                    have: "system memory, which the operating system keeps".to_owned(),
+                });
+            }
         };
         options.check()?;
         let pool = Arc::new(Shared::new(upstream, options));

@@ -1,10 +1,10 @@
 //! Memory of every kind: written, read and freed.
 
-use super::{COUNT, MANY, copies::small_ring};
+use super::{COUNT, LARGE, MANY, copies::small_ring};
 use crate::world::World;
 use cuda_um::{
     Advice, DeviceBuffer, Location, Module, PinnedBuffer, Placement, RegisteredBuffer, Result,
-    UnifiedBuffer, UnifiedOptions,
+    UnifiedBuffer, UnifiedOptions, resource::SystemMemory,
 };
 use cuda_um_testkit::{ADD_PTX, Add};
 
@@ -62,6 +62,34 @@ pub fn overwritten(world: &World) -> Result<()> {
     unified.host_overwrite(100..200, |_, slots| slots.fill_with(|_| 7))?;
     assert_eq!(unified.host()?[99..101], [0, 7]);
     Ok(())
+}
+
+pub fn system_memory(world: &World) -> Result<()> {
+    let (device, stream, add) = (
+        &world.here().device,
+        &world.here().stream,
+        &world.here().add,
+    );
+    let count = COUNT as u32;
+    let mut adopted = UnifiedBuffer::from_vec(device, vec![1u32; COUNT])?;
+    adopted.advise(Advice::SetPreferredLocation(Location::from(device)))?;
+    adopted.prefetch_on(device, stream)?;
+    add.launch(stream, COUNT, (&mut adopted, count, 1u32))?;
+    let resource = SystemMemory::new(device).headroom_bytes(1 << 30);
+    let mut own = UnifiedBuffer::<u32>::zeroed_in(&resource, LARGE)?;
+    stream.copy_range(&adopted, .., &mut own, 0)?;
+    add.launch(stream, COUNT, (&mut own, count, 1u32))?;
+    assert_eq!(adopted.into_vec()?, [2; COUNT]);
+    assert_eq!(own.read_one(COUNT - 1)?, 3);
+    let mut dropped = UnifiedBuffer::from_vec(device, vec![1u32; LARGE])?;
+    add.launch(stream, LARGE, (&mut dropped, LARGE as u32, 1u32))?;
+    drop(dropped);
+    let mut slice = vec![1u32; COUNT];
+    RegisteredBuffer::scope(device, &mut slice, |slice| {
+        add.launch(stream, COUNT, (slice, count, 1u32))
+    })??;
+    assert_eq!(slice, [2; COUNT]);
+    own.close()
 }
 
 pub fn registered_memory(world: &World) -> Result<()> {

@@ -11,7 +11,7 @@ mod work;
 
 use crate::world::{Machine, World};
 use cuda_um_sim::CudaVersion::{self, V11_8, V12_9, V13_0, V13_4};
-use cuda_um_sim::Gpu::{self, H200, Maxwell, NoConcurrentAccess};
+use cuda_um_sim::Gpu::{self, Gh200, H200, Hmm, Maxwell, NoConcurrentAccess};
 use cuda_um_testkit::faults::check;
 
 pub type Scenario = check::Scenario<World>;
@@ -64,6 +64,7 @@ const TWO_AND_FOUR: &[Machine] = &[
     machine(2, Maxwell, V11_8),
 ];
 const FOUR_FAULTING: &[Machine] = &[machine(4, H200, V13_4), machine(2, H200, V12_9)];
+const PAGEABLE: &[Machine] = &[machine(1, Gh200, V13_0), machine(2, Hmm, V12_9)];
 const SHARED: &[Machine] = &[
     machine(1, H200, V13_0),
     machine(2, H200, V13_0),
@@ -98,6 +99,7 @@ scenarios! {
     placing::advice_and_residency on FAULTING;
     memory::dropped_in_flight on ALL_AND_SECOND;
     memory::registered_memory on ALL;
+    memory::system_memory on PAGEABLE;
     memory::mapped_memory on ALL;
     work::events_and_streams on ALL;
     work::modules on ALL_AND_SECOND;

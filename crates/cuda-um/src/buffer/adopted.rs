@@ -1,0 +1,337 @@
+//! Unified buffers of memory that exists: vectors, and mapped files.
+#![allow(unsafe_code, reason = "adopts memory of the caller")]
+
+use crate::DeviceCopy;
+use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
+use crate::context::device::Device;
+use crate::context::drain::drain_or_abort;
+use crate::context::tracker::{Access, InFlight};
+use crate::error::{Error, Result};
+use crate::fork;
+use crate::label::{Label, Name};
+use crate::resource::allocation::Allocation;
+use crate::resource::cache::{By, Place};
+use crate::resource::placement::{Chosen, Origin, Placement, Why};
+use crate::resource::system::{Host, Source};
+use crate::{element, range};
+use memmap2::MmapOptions;
+use std::fs::File;
+use std::ops::RangeBounds;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+impl<T: DeviceCopy> UnifiedBuffer<T> {
+    /// Makes a buffer of a vector. On a device with pageable memory access it is the vector's own memory, without a copy and without a call of
+    /// CUDA; on other devices a copy, as that of [`from_slice`](Self::from_slice), and the vector is freed.
+    /// [`placement`](Self::placement) tells which.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// let mut data = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?;
+    /// data.fill(2.0)?; // by the device
+    /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// That of any buffer: the vector's memory is freed, or given back, after all tracked work.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
+    #[track_caller]
+    pub fn from_vec(device: &Device, elements: Vec<T>) -> Result<Self> {
+        Self::from_vec_with(device, elements, UnifiedOptions::default())
+    }
+
+    /// Does the same as [`from_vec`](Self::from_vec), for a boxed slice.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`from_vec`](Self::from_vec).
+    #[track_caller]
+    pub fn from_boxed(device: &Device, elements: Box<[T]>) -> Result<Self> {
+        Self::from_vec(device, elements.into_vec())
+    }
+
+    /// Does the same as [`from_vec`](Self::from_vec), with options. [`Placement::System`] adopts the vector or fails; with
+    /// [`Placement::Managed`] and [`Placement::Mapped`] the buffer is a copy in such memory on every device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] for [`Placement::System`] on a device without pageable memory access, and the errors of
+    /// [`from_vec`](Self::from_vec).
+    #[track_caller]
+    pub fn from_vec_with(
+        device: &Device,
+        mut elements: Vec<T>,
+        options: UnifiedOptions,
+    ) -> Result<Self> {
+        const { element::assert_element::<T>() };
+        if !adopts(device, options, Origin::Vector)? {
+            return Self::copied(device, &elements, options, Origin::Vector);
+        }
+        let bytes = range::size_bytes::<T>(elements.len())?;
+        if bytes == 0 {
+            let chosen = chosen(options, Origin::Vector);
+            return Ok(Self::of_placed(Allocation::empty::<T>(device), chosen));
+        }
+        let memory = (NonNull::from(&mut elements[..]).cast(), bytes);
+        let owner = Host::new(device, Source::Adopted, Some(Box::new(elements)));
+        // SAFETY: the vector's heap memory does not move while the owner has it, and the device was checked.
+        unsafe { Self::of_host(owner, memory, options, Origin::Vector) }
+    }
+
+    /// Returns the elements as a vector: the adopted vector itself, or a copy of other memory. Waits for all work that uses the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of that work, and of [`to_vec`](Self::to_vec). An adopted vector is then leaked, because a device may still use it.
+    ///
+    /// # Panics
+    ///
+    /// Never: the type of the vector was checked.
+    pub fn into_vec(self) -> Result<Vec<T>> {
+        if !self.raw.holds::<Vec<T>>() {
+            let copy = self.to_vec()?;
+            return self.close().map(|()| copy);
+        }
+        let vector = self.raw.close()?.and_then(|held| held.downcast().ok());
+        Ok(*vector.expect("the owner holds the vector of from_vec"))
+    }
+
+    /// Returns the same memory as bytes, for a buffer whose element type is a value.
+    pub fn into_bytes(self) -> UnifiedBuffer<u8> {
+        let chosen = self.chosen();
+        UnifiedBuffer::of_placed(self.raw, chosen)
+    }
+
+    /// Makes a buffer to read of a range of bytes of a file, which is mapped into memory. On a device with pageable memory access, kernels read
+    /// the mapping itself: no copy, and no memory beside the page cache. On other devices the buffer is a copy, unless the options ask for
+    /// [`Placement::System`]. Writes are refused on every device, as those to a read-only import.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// # let path = std::env::temp_dir().join(format!("cuda-um-map-file-{}", std::process::id()));
+    /// # std::fs::write(&path, [7u8; 64])?;
+    /// use cuda_um::{UnifiedBuffer, UnifiedOptions};
+    ///
+    /// let file = std::fs::File::open(&path)?;
+    /// // SAFETY: no process changes or truncates the file while the buffer lives.
+    /// let weights = unsafe { UnifiedBuffer::<f32>::map_file(&device, &file, 16.., UnifiedOptions::default())? };
+    /// assert_eq!(weights.len(), 12);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// Until the memory is freed, no process writes to the mapped part of the file, or truncates it. An access beyond the end of a truncated
+    /// file is no error that a call could return: the CPU gets the signal SIGBUS, and a kernel fails with a sticky error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a range beyond the end of the file, one that is no multiple of the size of an element, or one whose start
+    /// is not aligned for it; [`Error::NotSupported`] for [`Placement::System`] on a device without pageable memory access; [`Error::Io`]; and
+    /// for a copy the errors of [`zeroed`](Self::zeroed).
+    #[doc(alias = "mmap")]
+    #[track_caller]
+    pub unsafe fn map_file(
+        device: &Device,
+        file: &File,
+        bytes: impl RangeBounds<u64>,
+        options: UnifiedOptions,
+    ) -> Result<Self> {
+        const { element::assert_element::<T>() };
+        let is_mapped = adopts(device, options, Origin::File)?;
+        let failed = |source| Error::Io {
+            call: "map_file",
+            done_bytes: 0,
+            total_bytes: 0,
+            source,
+        };
+        let size = file.metadata().map_err(failed)?.len();
+        let part = part_of_file::<T>(&bytes, size)?;
+        let length = (part.end - part.start) as usize;
+        if length == 0 {
+            let chosen = chosen(options, Origin::File);
+            return Ok(Self::of_placed(
+                Allocation::empty::<T>(device).read_only(),
+                chosen,
+            ));
+        }
+        let mut mapping = MmapOptions::new();
+        mapping.offset(part.start).len(length);
+        // SAFETY: the range is within the file, and the caller promises that it stays there, unchanged.
+        let mapping = unsafe { mapping.map(file) }.map_err(failed)?;
+        if !is_mapped {
+            let elements = bytemuck::cast_slice(&mapping);
+            let mut copy = Self::copied(device, elements, options, Origin::File)?;
+            copy.raw = copy.raw.read_only();
+            return Ok(copy);
+        }
+        let memory = (NonNull::from(&mapping[..]).cast(), length);
+        let owner = Host::new(device, Source::Mapped, Some(Box::new(mapping)));
+        // SAFETY: the mapping does not move while the owner has it, and the device was checked. It is never written.
+        let mut buffer = unsafe { Self::of_host(owner, memory, options, Origin::File) }?;
+        buffer.raw = buffer.raw.read_only();
+        Ok(buffer)
+    }
+
+    /// A copy of data of the caller. Its placement says so if the device would have adopted them otherwise.
+    #[track_caller]
+    fn copied(
+        device: &Device,
+        elements: &[T],
+        options: UnifiedOptions,
+        origin: Origin,
+    ) -> Result<Self> {
+        let buffer = Self::from_slice_with(device, elements, options)?;
+        let adopts = device.capabilities().pageable_memory_access;
+        let chosen = Chosen {
+            copy_of: Some(origin).filter(|_| !adopts),
+            ..buffer.chosen()
+        };
+        Ok(Self::of_placed(buffer.raw, chosen))
+    }
+
+    /// A buffer of host memory.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Host::into_allocation`].
+    #[track_caller]
+    unsafe fn of_host(
+        owner: Host,
+        memory: (NonNull<u8>, usize),
+        options: UnifiedOptions,
+        origin: Origin,
+    ) -> Result<Self> {
+        // SAFETY: guaranteed by the caller.
+        let raw = unsafe { owner.into_allocation(memory) };
+        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
+        let mut raw = raw.labelled(label);
+        if let Some(name) = options.name {
+            raw.set_name(Name::Static(name));
+        }
+        let buffer = Self::of_placed(raw, chosen(options, origin));
+        buffer.advise_as_chosen()?;
+        Ok(buffer)
+    }
+
+    /// Waits for work that writes, and returns the elements of system memory. A failure of that work is only logged: the elements then have
+    /// unspecified values. In a child made by `fork`, which has a copy of the memory, there is no such work.
+    ///
+    /// For buffers of the CPU in um-backend, whose slices are no guards.
+    #[doc(hidden)]
+    pub fn system_slice(&self) -> &[T] {
+        assert!(
+            self.raw.is_host_memory(),
+            "other memory may be on the device"
+        );
+        self.settle(Access::Read);
+        // SAFETY: the memory is of the host and initialised, no device writes it now, and a new write needs an exclusive borrow.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
+    }
+
+    /// Does the same as [`system_slice`](Self::system_slice), after all work.
+    #[doc(hidden)]
+    pub fn system_slice_mut(&mut self) -> &mut [T] {
+        assert!(
+            self.raw.is_host_memory(),
+            "other memory may be on the device"
+        );
+        self.settle(Access::Write);
+        // SAFETY: as above; no device uses the memory now, and it is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr(), self.len()) }
+    }
+
+    /// Does the same as [`into_vec`](Self::into_vec), after a failure of the work, too.
+    #[doc(hidden)]
+    pub fn into_system_vec(mut self) -> Vec<T> {
+        let elements = self.system_slice_mut();
+        if fork::is_inherited() {
+            return elements.to_vec();
+        }
+        // The work is over, also if a wait for it fails once more.
+        self.raw.in_flight = InFlight::default();
+        self.into_vec().unwrap_or_default()
+    }
+
+    fn settle(&self, access: Access) {
+        if fork::is_inherited() {
+            return;
+        }
+        if let Err(error) = drain_or_abort(&self.raw.in_flight.before(access)) {
+            let buffer = self.id();
+            crate::telemetry::warn!(buffer, %error, "work on a buffer of the CPU failed");
+        }
+        self.raw.in_flight.prune();
+        self.raw.declare_host_access(&(0..self.raw.bytes()), access);
+        if let Some(by) = By::of(Place::Host, access) {
+            self.raw.cache.touched(by);
+        }
+    }
+}
+
+/// Whether data of the caller are adopted.
+fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -> Result<bool> {
+    fork::check("allocation")?;
+    match options.placement {
+        Placement::System => {
+            let what = format!("a {origin} as a buffer, without a copy");
+            device.state().check_pageable_access(&what).map(|()| true)
+        }
+        Placement::Auto => Ok(device.capabilities().pageable_memory_access),
+        Placement::Managed | Placement::Mapped => Ok(false),
+    }
+}
+
+fn chosen(options: UnifiedOptions, origin: Origin) -> Chosen {
+    Chosen {
+        pattern: options.pattern,
+        why: Why::Adopted(origin),
+        copy_of: None,
+    }
+}
+
+/// The range of bytes of a file of this size, which elements fill.
+fn part_of_file<T>(bytes: &impl RangeBounds<u64>, size: u64) -> Result<std::ops::Range<u64>> {
+    use std::ops::Bound;
+    let start = match bytes.start_bound() {
+        Bound::Included(&start) => Some(start),
+        Bound::Excluded(&before) => before.checked_add(1),
+        Bound::Unbounded => Some(0),
+    };
+    let end = match bytes.end_bound() {
+        Bound::Included(&last) => last.checked_add(1),
+        Bound::Excluded(&end) => Some(end),
+        Bound::Unbounded => Some(size),
+    };
+    let refused = |reason| Error::InvalidArgument {
+        what: "the range of a file",
+        value: match (start, end) {
+            (Some(start), Some(end)) => format!("{start}..{end} bytes"),
+            _ => "beyond all numbers".to_owned(),
+        },
+        reason,
+    };
+    let (width, alignment) = (size_of::<T>() as u64, align_of::<T>() as u64);
+    match (start, end) {
+        (Some(start), Some(end)) if start <= end && end <= size => {
+            if !(end - start).is_multiple_of(width) {
+                Err(refused(format!("elements have {width} bytes")))
+            } else if !start.is_multiple_of(alignment) {
+                Err(refused(format!(
+                    "it begins at a multiple of {alignment}, the alignment of the elements"
+                )))
+            } else if usize::try_from(end - start).is_err() {
+                Err(refused("it is more than can be addressed".to_owned()))
+            } else {
+                Ok(start..end)
+            }
+        }
+        _ => Err(refused(format!("the file has {size} bytes"))),
+    }
+}

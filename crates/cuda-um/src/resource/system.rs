@@ -1,0 +1,328 @@
+//! System memory: memory of the operating system that kernels use where it is. No call of CUDA allocates or frees it.
+#![allow(
+    unsafe_code,
+    reason = "passes memory that CUDA did not allocate to CUDA"
+)]
+
+use crate::context::device::Device;
+use crate::driver::host_memory;
+use crate::driver::location::Location;
+use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::owner::{Held, Owner};
+use crate::sync::Mutex;
+use cuda_um_sys::cudaMemoryAdvise;
+use memmap2::MmapOptions;
+use std::any::{Any, TypeId};
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Memory of the operating system, for devices with pageable memory access
+/// ([`Capabilities::pageable_memory_access`](crate::Capabilities::pageable_memory_access)): kernels use it at the host's address. It is zeroed,
+/// and a page belongs where it is first touched. No call of CUDA allocates or frees it.
+///
+/// ```
+/// # let sim = cuda_um_sim::Sim::builder().gpu(cuda_um_sim::Gpu::Gh200).build().unwrap();
+/// # let device = cuda_um::Runtime::from_table(sim.table())?.device(0)?;
+/// use cuda_um::{Location, UnifiedBuffer, resource::SystemMemory};
+///
+/// let memory = SystemMemory::new(&device).headroom_bytes(1 << 30); // 1 GiB of the device stays free for others
+/// let data = UnifiedBuffer::<f32>::zeroed_in(&memory, 1 << 20)?;
+/// data.prefetch(Location::Host)?;
+/// assert_eq!(data.host()?[0], 0.0);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// Allocations of 64 KiB and more have pages of their own; from 2 MiB on they are aligned to 2 MiB, and the system is asked for huge pages.
+/// Smaller ones come from the heap of the process, aligned to 256 bytes. Each allocation is separate: there are no pools of system memory.
+///
+/// The memory is freed after all tracked work, as any other. Advice that was given for a buffer is undone before that.
+#[derive(Clone, Debug)]
+#[doc(alias = "system_memory_resource")]
+#[doc(alias = "sam_headroom_memory_resource")]
+pub struct SystemMemory {
+    device: Device,
+    headroom_bytes: Option<usize>,
+}
+
+impl SystemMemory {
+    /// Makes the resource for a device. A device without pageable memory access refuses each allocation.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.for_memory(),
+            headroom_bytes: None,
+        }
+    }
+
+    /// Sets how many bytes of the device's memory stay free for others. Without it, system memory that the device uses can fill the device, and
+    /// `cudaMalloc` fails.
+    ///
+    /// Each allocation queries the free memory of the device. The part that leaves the headroom free prefers the device, the rest the host
+    /// (`cudaMemAdvise`, `SetPreferredLocation`): kernels use it over the link. A headroom beyond the memory of the device leaves all memory on
+    /// the host. Memory that exists is not moved when the free memory changes.
+    #[must_use]
+    pub fn headroom_bytes(mut self, bytes: usize) -> Self {
+        self.headroom_bytes = Some(bytes);
+        self
+    }
+
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
+        let (pointer, held) = zeros(bytes, self.headroom_bytes.is_some())?;
+        // SAFETY: the memory is valid for its bytes, and used by nothing else, while it is held.
+        let allocation = unsafe {
+            let owner = Host::new(&self.device, Source::Allocated(self.clone()), Some(held));
+            owner.into_allocation((pointer, bytes))
+        };
+        // An error frees the memory.
+        self.leave_headroom(&allocation)?;
+        Ok(allocation)
+    }
+
+    fn leave_headroom(&self, memory: &Allocation) -> Result<()> {
+        let Some(headroom) = self.headroom_bytes else {
+            return Ok(());
+        };
+        let allocatable = self
+            .device
+            .memory_info()?
+            .free_bytes
+            .saturating_sub(headroom);
+        let bytes = memory.bytes();
+        // Whole pages of any size that hosts have.
+        let near = match allocatable < bytes {
+            true => allocatable / OWN_PAGES_FROM * OWN_PAGES_FROM,
+            false => bytes,
+        };
+        let parts = [
+            (0..near, Location::from(&self.device)),
+            (near..bytes, Location::Host),
+        ];
+        for (part, location) in parts.into_iter().filter(|(part, _)| !part.is_empty()) {
+            let set = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
+            let addresses = memory.address_range(&part);
+            let (api, ordinal) = (self.device.api(), self.device.ordinal());
+            // SAFETY: the range is a part of this live memory, on pages of its own.
+            unsafe { api.advise(ordinal, addresses, set, location) }?;
+        }
+        Ok(())
+    }
+}
+
+impl MemoryResource for SystemMemory {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::System
+    }
+}
+
+impl Allocate for SystemMemory {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+        self.device.state().check_pageable_access("system memory")?;
+        match self.try_allocate(bytes) {
+            Err(Error::OutOfMemory { .. }) => {
+                self.device.reclaim().flush();
+                self.try_allocate(bytes)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// Memory that begins with this size has pages of its own: the largest base page of a host.
+const OWN_PAGES_FROM: usize = 64 << 10;
+/// The size of a huge page.
+const HUGE: usize = 2 << 20;
+
+/// The alignment of small memory: that of `cudaMalloc`.
+#[derive(Clone, Copy, bytemuck::Zeroable)]
+#[repr(align(256))]
+struct Line(#[allow(dead_code, reason = "only memory")] [u8; 256]);
+
+/// Allocates zeros, which no processor has touched if they have pages of their own. Returns them with the object that holds them.
+fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Send + Sync>)> {
+    let refused = || {
+        let (free_bytes, total_bytes) = host_memory();
+        Error::OutOfMemory {
+            call: MemoryKind::System.call(),
+            subject: "system memory".to_owned(),
+            requested_bytes: bytes,
+            free_bytes,
+            total_bytes,
+        }
+    };
+    if bytes < OWN_PAGES_FROM && !own_pages {
+        let lines = bytes.div_ceil(size_of::<Line>());
+        let lines = bytemuck::allocation::try_zeroed_vec::<Line>(lines);
+        let mut lines = lines.map_err(|()| refused())?;
+        let start = NonNull::from(&mut lines[..]).cast();
+        return Ok((start, Box::new(lines)));
+    }
+    let (is_huge, spare) = match bytes >= HUGE {
+        true => (true, HUGE),
+        false => (false, 0),
+    };
+    let length = bytes.checked_add(spare).ok_or_else(refused)?;
+    let mapped = MmapOptions::new().len(length).map_anon();
+    let mut mapped = mapped.map_err(|_| refused())?;
+    #[cfg(target_os = "linux")]
+    if is_huge {
+        // The kernel may have no huge pages: only time changes.
+        let _ = mapped.advise(memmap2::Advice::HugePage);
+    }
+    let start = mapped.as_mut_ptr();
+    let start = match is_huge {
+        true => start.wrapping_add(start.align_offset(HUGE)),
+        false => start,
+    };
+    let start = NonNull::new(start).expect("a mapping is not at address 0");
+    Ok((start, Box::new(mapped)))
+}
+
+/// The owner of one range of host memory that CUDA did not allocate.
+pub(crate) struct Host {
+    device: Device,
+    source: Source,
+    /// The object that contains the memory; `None` if the memory is borrowed. It is leaked unless the memory is freed.
+    held: Mutex<Option<ManuallyDrop<Box<dyn Any + Send + Sync>>>>,
+    is_borrowed: bool,
+    /// Advice that was set, which is undone before the memory is anything else.
+    advised: Mutex<Vec<(Range<usize>, cudaMemoryAdvise, Location)>>,
+}
+
+/// The origin of host memory.
+pub(crate) enum Source {
+    /// This resource.
+    Allocated(SystemMemory),
+    /// A vector, or a slice, of the caller.
+    Adopted,
+    /// A file of the caller.
+    Mapped,
+}
+
+impl Host {
+    /// The owner of memory that `held` contains, or that is borrowed.
+    pub(crate) fn new(device: &Device, source: Source, held: Held) -> Self {
+        Self {
+            device: device.for_memory(),
+            source,
+            is_borrowed: held.is_none(),
+            held: Mutex::new(held.map(ManuallyDrop::new)),
+            advised: Mutex::default(),
+        }
+    }
+
+    /// Makes an allocation of the memory.
+    ///
+    /// # Safety
+    ///
+    /// The memory is valid for `bytes`, and nothing else uses it, until the allocation is closed or dropped. The device has pageable memory
+    /// access.
+    pub(crate) unsafe fn into_allocation(self, (at, bytes): (NonNull<u8>, usize)) -> Allocation {
+        Allocation::new(Arc::new(self), Address::shared(at), bytes)
+    }
+
+    /// Undoes the advice. The memory is freed whether it succeeds or not: advice changes no contents.
+    fn undo_advice(&self, start: NonNull<u8>) {
+        let advised = std::mem::take(&mut *self.advised.lock());
+        for (range, set, location) in advised {
+            let start = start.as_ptr();
+            let range = start.with_addr(range.start)..start.with_addr(range.end);
+            // The number that unsets advice is always one more.
+            let unset = cudaMemoryAdvise(set.0 + 1);
+            let (api, ordinal) = (self.device.api(), self.device.ordinal());
+            // SAFETY: the range is a part of this owner's live memory.
+            if let Err(error) = unsafe { api.advise(ordinal, range, unset, location) } {
+                crate::telemetry::warn!(%error, "advice for system memory was not undone");
+            }
+        }
+    }
+}
+
+impl Owner for Host {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::System
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.source {
+            Source::Allocated(_) => "system",
+            Source::Adopted => "adopted",
+            Source::Mapped => "mapped file",
+        }
+    }
+
+    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+        match &self.source {
+            Source::Allocated(resource) => Some(resource.allocate(bytes)),
+            Source::Adopted | Source::Mapped => None,
+        }
+    }
+
+    fn is_borrowed(&self) -> bool {
+        self.is_borrowed
+    }
+
+    fn holds(&self, this: TypeId) -> bool {
+        let held = self.held.lock();
+        held.as_ref()
+            .is_some_and(|held| (***held).type_id() == this)
+    }
+
+    fn free_waits(&self) -> bool {
+        false
+    }
+
+    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
+        // Odd numbers set advice. Undoing twice is harmless, so advice that the program unsets stays in the list.
+        let entry = (range, advice, location);
+        let mut advised = self.advised.lock();
+        if !advice.0.is_multiple_of(2) && !advised.contains(&entry) {
+            advised.push(entry);
+        }
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        self.undo_advice(block.address.host);
+        let held = self.held.lock().take();
+        Ok(held.map(ManuallyDrop::into_inner))
+    }
+}
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use super::*;
+
+    /// Also under Miri: the memory is valid for all of its bytes, aligned and zero, and is freed by what holds it.
+    #[test]
+    fn memory_has_zeros_that_can_be_written() {
+        for (bytes, own_pages, align) in [
+            (1, false, 256),
+            (1000, false, 256),
+            (1000, true, 4096),
+            (OWN_PAGES_FROM, false, 4096),
+            (HUGE + 1, false, HUGE),
+        ] {
+            let (start, held) = zeros(bytes, own_pages).unwrap();
+            assert!(start.addr().get().is_multiple_of(align), "{bytes}");
+            // SAFETY: the memory is valid for its bytes, initialised, and used by nothing else.
+            let memory = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
+            assert_eq!((memory[0], memory[bytes - 1]), (0, 0));
+            (memory[0], memory[bytes - 1]) = (1, 2);
+            drop(held);
+        }
+        let too_large = zeros(usize::MAX / 2, false).err();
+        assert!(too_large.is_some_and(|error| error.is_out_of_memory()));
+    }
+}
