@@ -1,5 +1,6 @@
 //! `cargo xtask <task>`: tasks of the workspace beyond `cargo build` and `cargo test`.
 
+mod aarch64;
 mod bench_peers;
 mod bindgen;
 mod build_kernels;
@@ -37,6 +38,8 @@ enum Task {
     Sanitize(sanitize::Args),
     /// Run the tests; with --gpu the conformance cases on the GPU of this machine, compared with the simulator.
     Test(test::Args),
+    /// Run the tests and the main job, compiled for aarch64 Linux, on the simulator under qemu.
+    Aarch64(aarch64::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
@@ -81,6 +84,7 @@ fn main() -> anyhow::Result<()> {
         Task::RealCudart => real_cudart::run(),
         Task::Sanitize(args) => sanitize::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Aarch64(args) => aarch64::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => args.run("um_bench"),
         Task::Calibrate(args) => args.run("um_calibrate"),

@@ -68,13 +68,21 @@ const CUPTIS: [(&str, &str, &str, &str, usize); 4] = [
 /// Names of the rows of [`bindgen::HEADERS`].
 const HEADERS: [&str; 4] = ["11.8", "12.9", "13.0", "13.5"];
 
-/// The library of each version.
+/// The options of pip for wheels for aarch64 (servers: SBSA).
+const AARCH64: &[&str] = &["--platform", "manylinux2014_aarch64"];
+/// The versions that have no wheel for aarch64.
+const NOT_FOR_AARCH64: [&str; 1] = ["12.2"];
+
+/// The library of each version, for this machine and for aarch64.
 fn cudarts() -> Result<String> {
-    let one = |(version, wheel, library): (&str, &str, &str)| -> Result<String> {
-        let library = wheels::install(&[wheel])?.join(library);
+    let here = RUNTIMES.map(|runtime| (&[] as &[&str], runtime));
+    let arm = RUNTIMES.map(|runtime| (AARCH64, runtime)).into_iter();
+    let arm = arm.filter(|(_, (version, ..))| !NOT_FOR_AARCH64.contains(version));
+    let one = |(platform, (version, wheel, library)): (&[&str], (&str, &str, &str))| {
+        let library = wheels::install_for(platform, &[wheel])?.join(library);
         Ok(format!("{version}={}", library.display()))
     };
-    let all: Result<Vec<String>> = RUNTIMES.into_iter().map(one).collect();
+    let all: Result<Vec<String>> = here.into_iter().chain(arm).map(one).collect();
     Ok(all?.join(","))
 }
 

@@ -11,8 +11,13 @@ use std::process::Command;
 ///
 /// Wheels that contain the same paths (for example the runtimes of CUDA 11 and 12) need separate calls.
 pub fn install(requirements: &[&str]) -> Result<PathBuf> {
+    install_for(&[], requirements)
+}
+
+/// [`install`] with options that choose the machine of the wheels: `["--platform", "manylinux2014_aarch64"]`; none for this one.
+pub fn install_for(platform: &[&str], requirements: &[&str]) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
-    requirements.hash(&mut hasher);
+    (requirements, platform).hash(&mut hasher);
     let name = requirements[0].replace("==", "-");
     let folder = workspace::target()
         .join("wheels")
@@ -45,6 +50,7 @@ pub fn install(requirements: &[&str]) -> Result<PathBuf> {
         "--target",
     ])
     .arg(&partial)
+    .args(platform)
     .args(requirements);
     workspace::run(&mut pip).context(
         "pinned wheels are installed with `python3 -m pip` (set PYTHON to use another interpreter)",

@@ -1,9 +1,14 @@
-//! Opens NVIDIA's own libraries and checks the result of the loader. No GPU and no driver are needed.
+//! Opens NVIDIA's own libraries and checks the result of the loader. No GPU and no driver are needed. Of libraries for another architecture
+//! it reads the symbols, and opens nothing.
 //!
 //! `CUDA_UM_TEST_CUDARTS` lists them: `version=path`, separated by commas. `cargo xtask real-cudart` fetches them and sets it.
 #![allow(unsafe_code, reason = "calls CUDA")]
 
 use cuda_um_sys::{LoadError, RuntimeVersion, Table, cudaError, load_from};
+use object::{Architecture, Object, ObjectSymbol};
+use std::collections::HashSet;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::Arc;
 
 fn main() {
     let Ok(libraries) = std::env::var("CUDA_UM_TEST_CUDARTS") else {
@@ -24,8 +29,19 @@ fn main() {
 }
 
 fn check(version: RuntimeVersion, path: &str) {
-    // SAFETY: NVIDIA's own library; the caller of the test passes the path.
-    let table = unsafe { load_from(path) }.unwrap_or_else(|error| panic!("{path}: {error}"));
+    let data = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let file = object::File::parse(&*data).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let here = match std::env::consts::ARCH {
+        "aarch64" => Architecture::Aarch64,
+        _ => Architecture::X86_64,
+    };
+    let is_foreign = file.architecture() != here;
+    let table = match is_foreign {
+        true => by_symbols(&file, version.major).map(Arc::new),
+        // SAFETY: NVIDIA's own library; the caller of the test passes the path.
+        false => unsafe { load_from(path) },
+    };
+    let table = table.unwrap_or_else(|error| panic!("{path}: {error}"));
     let has = |minimum: (u32, u32)| version >= RuntimeVersion::new(minimum.0, minimum.1);
     let optional = [
         (
@@ -107,11 +123,37 @@ fn check(version: RuntimeVersion, path: &str) {
         table.version()
     );
 
-    no_driver_is_an_error(&table, path);
+    if !is_foreign {
+        no_driver_is_an_error(&table, path);
+    }
     println!(
-        "CUDA {version}: every symbol as expected, taken for {} ({path})",
+        "CUDA {version} for {:?}: every symbol as expected, taken for {} ({path})",
+        file.architecture(),
         table.version()
     );
+}
+
+/// The table of a library that cannot be opened here. Only its version may be asked for, as of a library without a driver.
+fn by_symbols(file: &object::File<'_>, major: u32) -> Result<Table, LoadError> {
+    extern "C" fn get_version(_: *mut c_int) -> cudaError {
+        cudaError::cudaErrorInsufficientDriver
+    }
+    extern "C" fn other() -> cudaError {
+        cudaError::cudaErrorInsufficientDriver
+    }
+    let exported = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition());
+    let names: HashSet<&[u8]> = exported
+        .map(|symbol| symbol.name_bytes().unwrap())
+        .collect();
+    let mut resolve = |name: &CStr| match name {
+        _ if !names.contains(name.to_bytes()) => std::ptr::null(),
+        name if name == c"cudaRuntimeGetVersion" => get_version as *const c_void,
+        _ => other as *const c_void,
+    };
+    // SAFETY: the table calls only `cudaRuntimeGetVersion` and `cudaGetLastError`, which have the signatures of these functions.
+    unsafe { Table::from_symbols(Arc::new(()), Some(major), &mut resolve) }
 }
 
 fn no_driver_is_an_error(table: &Table, path: &str) {

@@ -63,6 +63,7 @@ pub fn with<R>(plan: Plan, work: impl FnOnce() -> R) -> (R, u64) {
 }
 
 /// Number of its panics in this process.
+// Relaxed: a count, which orders nothing else; the test joins the threads that it counts.
 pub fn panics() -> usize {
     PANICS.load(Ordering::Relaxed)
 }

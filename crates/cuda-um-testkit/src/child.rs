@@ -43,6 +43,7 @@ pub struct Over<'a>(pub &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
+        // Relaxed: the threads only stop; a join orders their work.
         self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -27,7 +27,7 @@ mod sim_lib;
 pub mod watchdog;
 
 pub use add::{ADD_PTX, Add};
-pub use again::{again, is_child};
+pub use again::{again, is_child, this_program};
 pub use at_exit::wait_for_frees;
 pub use checked::Checked;
 #[cfg(unix)]

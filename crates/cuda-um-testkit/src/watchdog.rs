@@ -57,6 +57,7 @@ pub fn watch_named(
         let thread = thread::Builder::new().name("watchdog".to_owned());
         thread.spawn(look).expect("a thread to watch");
     });
+    // Relaxed: the numbers need only differ.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     watched().push(Watched {
         number,

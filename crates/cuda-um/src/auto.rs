@@ -103,6 +103,7 @@ impl AutoPrefetch {
     ) -> Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         fork::check("AutoPrefetch::start")?;
+        // Relaxed: the numbers need only differ.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         planner::enter(&Plans);
         let mut session = Session::new(number, device.clone(), Clock::new(clock));

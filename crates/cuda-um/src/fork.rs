@@ -24,6 +24,8 @@ mod per_process;
 pub use per_process::PerProcess;
 
 /// 0 while this process may call CUDA; otherwise [`ENDING`] or [`INHERITED`]. One comparison detects both.
+// Its load is relaxed: a child stores its state before it has a second thread, and the end of the process makes all threads pass a fence after
+// its store (`process_end`), so that a thread that still reads 0 is one of the calls that it waits for.
 static STATE: AtomicU32 = AtomicU32::new(0);
 /// The process ends.
 const ENDING: u32 = 1;
@@ -33,6 +35,7 @@ const INHERITED: u32 = 2;
 /// True if this process used CUDA.
 static USED: AtomicBool = AtomicBool::new(false);
 /// The number of forks between the first process that asked and this one.
+// Relaxed: it changes only in a child that has one thread; its later threads begin after that.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Must be called before each call of CUDA, and before the locks that are held during one. If the process ends, only the thread that

@@ -35,6 +35,7 @@ const OWN: [&str; 10] = [
 /// is no subscriber.
 pub(crate) fn warn_of_unknown() {
     static WARNED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: only one call finds false, and nothing else depends on it.
     if WARNED.swap(true, Ordering::Relaxed) {
         return;
     }

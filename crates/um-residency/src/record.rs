@@ -110,6 +110,8 @@ pub(crate) struct Active<'a> {
 impl<'a> Active<'a> {
     pub(crate) fn enter(shared: &'a Shared, call: &'static str) -> Result<Self> {
         shared.check_process(call)?;
+        // Relaxed: the end of a pass stores `false` under the lock of the pass, so who reads it locks later. A thread in a pass sees its own store, and
+        // the working sets of other threads are not of the pass.
         if shared.has_pass.swap(true, Ordering::Relaxed) {
             return Err(Error::PassActive { call });
         }

@@ -63,6 +63,8 @@ const MOST: usize = 1 << 40;
 const SEGMENTS: usize = 32;
 
 /// The host views of all simulators that there were are in this range.
+// Relaxed: the range only grows, and it does before an address of the new segment is given to the program; what brings the address to another thread
+// (or to a child) orders the change before that thread's load.
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 

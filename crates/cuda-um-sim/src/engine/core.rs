@@ -36,6 +36,7 @@ impl Core {
         let (machine, context) = (Arc::new(machine), Arc::<Context>::default());
         let state = State::new(machine.clone(), context.clone(), devices);
         Arc::new(Core {
+            // Relaxed: the numbers need only differ.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             slot: AtomicUsize::new(usize::MAX),
             process: std::process::id(),
@@ -97,6 +98,7 @@ impl Core {
 
     /// The slot whose entry points lead here.
     pub(crate) fn slot(&self) -> usize {
+        // Relaxed: set once, before the table is made through which other threads call.
         self.slot.load(Ordering::Relaxed)
     }
 

@@ -15,6 +15,7 @@ impl Handles {
     /// A new handle, greater than every earlier one. It is never 0, 1 or 2, which name the default streams.
     pub(crate) fn fresh(&self) -> usize {
         const STEP: usize = 16;
+        // Relaxed: the numbers need only differ.
         self.0.fetch_add(STEP, Ordering::Relaxed) + STEP
     }
 }

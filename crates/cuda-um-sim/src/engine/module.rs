@@ -56,6 +56,7 @@ impl Function {
 
     /// Counts a launch until the result is dropped.
     pub(super) fn pending(&self) -> Pending {
+        // Relaxed: the stream's queue orders it before the drop, and `unload` only reports what it finds.
         self.module.launches.fetch_add(1, Ordering::Relaxed);
         Pending(self.module.clone())
     }

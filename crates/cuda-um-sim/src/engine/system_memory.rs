@@ -130,8 +130,10 @@ impl State {
             .filter(|pages| !is_mapped(pages))
             .collect::<Vec<_>>()
         {
-            for page in pages.filter(|page| !is_mapped(&(*page..*page + 1))) {
-                self.uvm().forget(SYSTEM, page..page + 1);
+            let unit = system_page() / PAGE;
+            let each = pages.step_by(unit).map(|page| page..page + unit);
+            for page in each.filter(|page| !is_mapped(page)) {
+                self.uvm().forget(SYSTEM, page);
             }
         }
     }

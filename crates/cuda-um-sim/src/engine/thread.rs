@@ -19,6 +19,7 @@ static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static STATES: RefCell<HashMap<u64, ThreadState>> = RefCell::default();
+    // Relaxed: the numbers need only differ.
     static ID: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
     static CALL: Cell<&'static str> = const { Cell::new("") };
 }

@@ -1,7 +1,7 @@
 //! Touches that end the process, in children; and faults at addresses that are not the simulator's.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use cuda_um_sim::{Gpu, Sim};
 
@@ -11,8 +11,7 @@ const CHILD: &str = "CUDA_UM_SIM_CRASH";
 
 /// Runs one misuse in a child.
 fn child(misuse: &str) -> Output {
-    let this = std::env::current_exe().unwrap();
-    Command::new(this)
+    cuda_um_testkit::this_program()
         .args(["--exact", "misuse::in_a_child", "--nocapture"])
         .env(CHILD, misuse)
         .output()

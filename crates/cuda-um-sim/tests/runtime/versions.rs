@@ -48,9 +48,8 @@ fn pointer_attributes_grow_with_13() {
 fn the_environment_chooses_machine_and_version() {
     // Each call reads the variables once; only this test sets them, in a process of its own.
     let run = |name: &str, value: &str| {
-        let this = std::env::current_exe().unwrap();
         let arguments = ["--exact", "versions::from_env_in_a_child", "--nocapture"];
-        let output = std::process::Command::new(this)
+        let output = cuda_um_testkit::this_program()
             .args(arguments)
             .env("CUDA_UM_SIM_CHILD", "1")
             .env(name, value)

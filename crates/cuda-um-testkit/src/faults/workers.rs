@@ -19,6 +19,7 @@ pub fn each<T: Display + Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sy
     std::thread::scope(|scope| {
         let workers = [(); WORKERS].map(|()| {
             scope.spawn(|| {
+                // Relaxed: the numbers need only differ; a lock publishes the results.
                 while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let _watchdog = watch_named(item.to_string(), HANGS, String::new);
                     let result = work(item);

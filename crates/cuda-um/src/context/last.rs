@@ -89,6 +89,8 @@ impl AtomicLast {
     /// Records the use if it repeats the last one. Returns false otherwise.
     #[inline]
     pub(crate) fn repeat(&self, stream: &StreamInner, repeat: Repeat, seq: u64) -> bool {
+        // Relaxed, as for a failed exchange: the word only selects the exchange, which fails if it is old. A use that is recorded is released and
+        // acquired by the exchange.
         let mut last = self.0.load(Ordering::Relaxed);
         while last >> ACCESS_AT == stream.id() << (ID_AT - ACCESS_AT) | repeat as u64 && seq <= SEQ
         {

@@ -35,6 +35,7 @@ pub enum NonConcurrentAccess {
 }
 
 /// The choice of a device, for all its handles.
+// Relaxed: each call takes one choice or the other, and both are safe.
 #[derive(Default)]
 pub(crate) struct Choice(AtomicU8);
 

@@ -5,6 +5,7 @@ use crate::sync::time_limit;
 use std::time::Duration;
 
 /// The time that the program set for a device, in nanoseconds.
+// Relaxed: a wait that does not see the change polls for the earlier time.
 pub(crate) struct Spin(AtomicU64);
 
 const NOT_SET: u64 = u64::MAX;

@@ -161,6 +161,7 @@ impl StreamInner {
     pub(crate) fn of(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let stream = Arc::new_cyclic(|stream| Self {
+            // Relaxed: the numbers need only differ.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: Arc::clone(device),
             handle: Arc::new(handle),

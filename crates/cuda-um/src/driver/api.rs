@@ -39,6 +39,7 @@ impl Api {
     }
 
     /// Stores the number of devices, which does not change while the process lives.
+    // Relaxed: a thread that does not see it asks the driver for the current device once more.
     pub(super) fn has_devices(&self, count: usize) {
         self.has_one_device.store(count == 1, Ordering::Relaxed);
     }

@@ -15,10 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_f
 /// The calls of one thread. A slot is never freed: when its thread ends, a later one takes it.
 struct Slot {
     /// The number of [`Calls`] that the thread holds. Only the thread writes it.
+    // The thread's own loads are relaxed. So is the store of a greater number, which `membarrier` publishes; that of a smaller one releases what the
+    // call has done.
     held: AtomicUsize,
     is_taken: AtomicBool,
     /// True if the destructors of the thread's thread-locals run.
+    // Relaxed: only the thread uses it; `is_taken` passes the slot on.
     is_late: AtomicBool,
+    // Relaxed: written before the exchange that publishes the slot, and not after it. A later slot's exchange continues the release sequence.
     next: AtomicPtr<Slot>,
 }
 
@@ -171,7 +175,8 @@ pub(super) fn are_others_held() -> bool {
     slots_of_others().any(|slot| slot.held.load(Ordering::Acquire) > 0)
 }
 
-/// A child made by `fork` has only the thread that called `fork`. Runs in the child before any other code, so it only writes atomics.
+/// A child made by `fork` has only the thread that called `fork`. Runs in the child before any other code, so it only writes atomics,
+/// which may be relaxed.
 #[cfg(all(unix, not(miri)))]
 pub(crate) fn in_child() {
     for slot in slots_of_others() {

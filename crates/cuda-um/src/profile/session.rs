@@ -41,6 +41,7 @@ const OPEN: u64 = u64::MAX;
 /// Starts a session.
 pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the numbers need only differ.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
     *SESSION.lock() = Some(Session {
         number,

@@ -11,6 +11,7 @@ pub(super) fn next() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // The next number of this thread. At a multiple of `AT_ONCE`, the thread takes new numbers.
     thread_local!(static OWN: Cell<u64> = const { Cell::new(0) });
+    // Relaxed: the numbers need only differ.
     let block = || NEXT.fetch_add(1, Ordering::Relaxed) * AT_ONCE;
     let own = OWN.try_with(|own| {
         let id = match own.get() {

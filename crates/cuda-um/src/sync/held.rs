@@ -138,6 +138,7 @@ pub(crate) fn this_thread() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     THREAD.with(|thread| {
         if thread.get() == 0 {
+            // Relaxed: the numbers need only differ.
             thread.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
         }
         thread.get()

@@ -40,6 +40,7 @@ pub(crate) unsafe fn copy_on_host(
     ring.run(threads, |_| {
         let SendMemory(from, to) = { &memory };
         loop {
+            // Relaxed: the numbers need only differ; the lock of the workers orders the copies before the end of `run`.
             let start = next.fetch_add(HOST_PIECE, Ordering::Relaxed);
             if start >= bytes {
                 return;

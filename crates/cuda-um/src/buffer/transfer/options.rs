@@ -89,7 +89,7 @@ impl TransferOptions {
     }
 }
 
-/// Chunks begin and end at page boundaries.
+/// The sizes of chunks and of pieces are multiples of this. The host's pages may be larger: each chunk is an allocation of its own.
 pub(super) const PAGE: usize = if cfg!(cuda_um_loom) { 256 } else { 4096 };
 
 #[cfg(all(test, not(cuda_um_loom)))]

@@ -36,6 +36,7 @@ const LISTS: usize = shard::SHARDS;
 pub(super) struct Pieces {
     lists: [List; LISTS],
     /// The smallest copy that is staged, in bytes; `usize::MAX` for none.
+    // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
     from_bytes: AtomicUsize,
     /// The number of times that the pieces were freed.
     generation: AtomicU64,
@@ -219,6 +220,8 @@ impl PieceTurn<'_> {
         piece.flag = value;
         // SAFETY: aligned memory of the piece; the stream writes it as one value.
         let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(address) };
+        // The driver writes the flag after a fence of the whole system (CUDA driver API, `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, which is not
+        // set), and the CPU reads the copied bytes after the acquiring load.
         let has_arrived = || flag.load(Ordering::Acquire) == value;
         spin_until(stream.device().spin.time(), has_arrived);
         let has_arrived = has_arrived();

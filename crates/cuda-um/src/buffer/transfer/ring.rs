@@ -17,6 +17,7 @@ use std::ops::{Deref, DerefMut};
 pub(super) struct Ring {
     options: TransferOptions,
     /// The number of the stream's work after which no copy uses the chunks.
+    // Relaxed: only the thread that has taken the ring uses it, and the lock of `Transfers` passes the ring on.
     until: AtomicU64,
     lanes: Vec<Mutex<Lane>>,
     /// The helper threads; the calling thread is not one of them.

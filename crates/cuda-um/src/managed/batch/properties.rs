@@ -5,13 +5,13 @@ use crate::context::runtime::Runtime;
 use crate::driver::location::Location;
 use crate::managed::batch::PrefetchBatch;
 use crate::resource::kind::MemoryKind;
+use crate::resource::pool::advised::pages;
 use crate::resource::pool::{Pool, PoolOptions};
 use cuda_um_sim::Sim;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-const PAGE: usize = 4096;
 const SLAB: usize = 2 << 20;
 /// Sizes in pools: buffers that share a page, adjacent ones, and distant ones. The two large ones have a slab each.
 const POOLED: [usize; 10] = [
@@ -36,7 +36,7 @@ struct Buffers {
 
 fn range() -> impl Strategy<Value = (usize, usize, usize)> {
     let end = prop_oneof![
-        2 => Just(0), 2 => Just(usize::MAX), 3 => any::<usize>(), 2 => 0..3 * PAGE,
+        2 => Just(0), 2 => Just(usize::MAX), 3 => any::<usize>(), 2 => 0..3 * 4096usize,
     ];
     (0..POOLED.len() + OWN.len(), end.clone(), end)
 }
@@ -54,6 +54,12 @@ fn within(len: usize, one: usize, other: usize) -> Range<usize> {
     one.min(other)..one.max(other)
 }
 
+/// The numbers of the host's pages that hold a range.
+fn pages_of(range: Range<usize>) -> Range<usize> {
+    let page = pages(&(0..1)).end;
+    range.start / page..range.end.div_ceil(page)
+}
+
 impl Buffers {
     fn address(&self, buffer: usize) -> usize {
         self.buffers[buffer].as_ptr().addr()
@@ -66,7 +72,7 @@ impl Buffers {
             .filter(|(_, range)| !range.is_empty())
             .flat_map(|(buffer, range)| {
                 let at = self.address(*buffer);
-                let pages = (at + range.start) / PAGE..(at + range.end).div_ceil(PAGE);
+                let pages = pages_of(at + range.start..at + range.end);
                 pages.map(|page| (self.allocations[*buffer], page))
             });
         pages.collect()
@@ -101,7 +107,7 @@ impl Buffers {
             };
             let allocation = self.allocations[*first];
             prop_assert_eq!(allocation, self.allocations[*last]);
-            for page in range.start / PAGE..range.end.div_ceil(PAGE) {
+            for page in pages_of(range.clone()) {
                 prop_assert!(
                     found.insert((allocation, page)),
                     "page {} is moved twice",

@@ -1,7 +1,7 @@
 //! Tracks advice for blocks of pools, so that the next owner does not inherit it.
 
 use crate::driver::location::Location;
-use crate::resource::pool::class::PAGE;
+use crate::resource::pool::class::host_page;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::collections::BTreeMap;
@@ -45,9 +45,10 @@ impl Advised {
     }
 }
 
-/// The range extended to whole pages, on which prefetch and advice operate.
+/// The range extended to whole pages of the host, on which prefetch and advice operate.
 pub(crate) fn pages(range: &Range<usize>) -> Range<usize> {
-    range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
+    let page = host_page();
+    range.start / page * page..range.end.next_multiple_of(page)
 }
 
 impl AdvisedRanges {

@@ -5,8 +5,21 @@ const MIB: usize = 1 << 20;
 
 /// Slabs and blocks of this size or more are multiples of it: the driver's unit of migration, in bytes.
 pub(super) const CHUNK: usize = if IS_MODEL { 4 * KIB } else { 2 * MIB };
-/// The size of a host page, in bytes.
-pub(crate) const PAGE: usize = if IS_MODEL { KIB } else { 4 * KIB };
+/// Blocks up to this size share it, and larger ones are multiples of it, in bytes. The host's pages may be larger ([`host_page`]).
+const PAGE: usize = if IS_MODEL { KIB } else { 4 * KIB };
+/// The size of a host page, in bytes: 4 KiB, on Arm also 16 or 64 KiB.
+pub(super) fn host_page() -> usize {
+    #[cfg(all(unix, not(cuda_um_loom)))]
+    {
+        #[allow(unsafe_code, reason = "asks the system")]
+        // SAFETY: no preconditions.
+        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(bytes).unwrap_or(PAGE)
+    }
+    #[cfg(any(not(unix), cuda_um_loom))]
+    PAGE
+}
+
 /// The smallest block, and the alignment of every address, in bytes.
 const SMALLEST: usize = if IS_MODEL { KIB } else { 256 };
 /// The runs of blocks up to a page, and of larger blocks that are smaller than the first run.

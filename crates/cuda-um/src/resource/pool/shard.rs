@@ -88,6 +88,7 @@ pub(crate) fn own() -> usize {
     // A thread that is exiting has no thread-local storage.
     let own = OWN.try_with(|own| {
         if own.get() == usize::MAX {
+            // Relaxed: any number will do.
             own.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
         }
         own.get()

@@ -28,10 +28,13 @@ pub(super) struct Shared {
     growing: Mutex<()>,
     pub(super) advised: AdvisedRanges,
     /// Live bytes, and the spare bytes of the shards.
+    // Relaxed, as the peak: counts for statistics, on which no access of memory depends.
     charged_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
     /// Counts how often pages of small blocks may have left the device. They share pages of 2 MiB with others, which the driver may have moved
     /// as well.
+    // Relaxed: the block passes through a lock from the buffer that left to the next owner. A departure of a neighbour at the same time has no
+    // order with a prefetch of this block anyway, and a wrong guess costs a page fault.
     departures: AtomicU64,
 }
 

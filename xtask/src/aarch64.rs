@@ -1,0 +1,142 @@
+//! `cargo xtask aarch64`: the tests on the simulator and the main job, compiled for aarch64 Linux and run by `qemu-aarch64`.
+
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+const LINKER: &str = "aarch64-linux-gnu-gcc";
+/// The C library of the target, where Debian has it.
+const SYSROOT: &str = "/usr/aarch64-linux-gnu";
+const PACKAGES: [&str; 6] = [
+    "cuda-um-sys",
+    "cuda-um-sim",
+    "cuda-um",
+    "um-backend",
+    "um-dlpack",
+    "um-residency",
+];
+
+/// Tests that have no useful result under qemu, each with the reason.
+const SKIPPED: &[(&str, &str)] = &[];
+
+/// Options of `cargo xtask aarch64`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Bytes of a page that qemu tells the program: 4096, 16384 or 65536.
+    #[arg(long, default_value_t = 4096)]
+    page_bytes: u32,
+    /// The packages to test [default: cuda-um-sys, cuda-um-sim, cuda-um, um-backend, um-dlpack, um-residency, and the main job].
+    #[arg(last = true)]
+    packages: Vec<String>,
+}
+
+/// The numbers of tests that passed, that failed, and that were ignored or left out.
+type Counts = [usize; 3];
+
+/// Builds and runs everything, and prints the numbers of tests.
+pub fn run(args: &Args) -> Result<()> {
+    let starts = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let has_libc = Path::new(SYSROOT).join("lib/crt1.o").is_file();
+    ensure!(
+        starts("qemu-aarch64") && starts(LINKER) && has_libc,
+        "this needs qemu and a cross compiler: apt-get install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    );
+    let runner = format!("qemu-aarch64 -p {} -L {SYSROOT}", args.page_bytes);
+    let next = Mutex::new(programs(&args.packages, &runner)?.into_iter());
+    let all = Mutex::new(BTreeMap::<PathBuf, Counts>::new());
+    let work = || -> Result<()> {
+        let take = || next.lock().ok()?.next();
+        while let Some((folder, program)) = take() {
+            let counts = test(&runner, &folder, &program)?;
+            let mut all = all.lock().ok().context("the other worker goes on")?;
+            let sums = all.entry(folder).or_default();
+            *sums = std::array::from_fn(|index| sums[index] + counts[index]);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        work().and(other.join().expect("no panic"))
+    })?;
+    let all = all.into_inner()?;
+    if args.packages.is_empty() {
+        workspace::run(cargo(&runner).args(["run", "--release", "--target", TARGET]))?;
+    }
+    for (test, why) in SKIPPED {
+        println!("left out: {test} ({why})");
+    }
+    for (folder, [passed, failed, left_out]) in &all {
+        let package = folder.file_name().unwrap_or_default().display();
+        println!("{package}: {passed} passed, {failed} failed, {left_out} left out");
+    }
+    ensure!(all.values().all(|counts| counts[1] == 0), "tests failed");
+    Ok(())
+}
+
+fn cargo(runner: &str) -> Command {
+    let mut cargo = workspace::cargo();
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    cargo
+}
+
+/// Builds all test programs together, so that no crate is built twice. Returns each with the folder of its package.
+fn programs(packages: &[String], runner: &str) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut cargo = cargo(runner);
+    cargo.args(["test", "--no-run", "--lib", "--tests", "--target", TARGET]);
+    cargo.arg("--message-format=json-render-diagnostics");
+    let all = || PACKAGES.map(str::to_owned).to_vec();
+    let packages = Some(packages.to_vec()).filter(|packages| !packages.is_empty());
+    for package in packages.unwrap_or_else(all) {
+        cargo.args(["-p", &package]);
+    }
+    let output = cargo.stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{cargo:?}: {}", output.status);
+    let mut programs = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let message: serde_json::Value = serde_json::from_str(line)?;
+        let path = |name: &str| message[name].as_str().map(PathBuf::from);
+        if let (Some(program), Some(mut folder)) = (path("executable"), path("manifest_path")) {
+            folder.pop();
+            programs.push((folder, program));
+        }
+    }
+    Ok(programs)
+}
+
+/// Runs a test program, as Cargo would, and counts its tests.
+fn test(runner: &str, folder: &Path, program: &Path) -> Result<Counts> {
+    let mut words = runner.split(' ');
+    let mut command = Command::new(words.next().context("a runner")?);
+    command.args(words).arg(program).current_dir(folder);
+    command.args(SKIPPED.iter().flat_map(|(test, _)| ["--skip", test]));
+    command.env("CARGO_MANIFEST_DIR", folder);
+    // qemu does not run the children of its program.
+    command.env("CUDA_UM_TEST_RUNNER", runner);
+    // A child made by `fork` waits for locks of qemu that other threads hold: https://gitlab.com/qemu-project/qemu/-/issues/285.
+    command.env("RUST_TEST_THREADS", "1");
+    let output = command.output()?;
+    let (text, errors) = (&output.stdout, &output.stderr);
+    let text = String::from_utf8_lossy(text).into_owned() + &String::from_utf8_lossy(errors);
+    println!("--- {}\n{text}", program.display());
+    // The last line: children of tests print theirs before.
+    let results = |line: &str| Some(line.split_once("test result: ")?.1.to_owned());
+    let numbers = text.lines().rev().find_map(results).unwrap_or_default();
+    let words: Vec<&str> = numbers.split([' ', ';']).collect();
+    let mut counts = Counts::default();
+    for pair in words.windows(2) {
+        let kinds: [&[&str]; 3] = [&["passed"], &["failed"], &["ignored", "filtered"]];
+        if let Some(kind) = kinds.iter().position(|names| names.contains(&pair[1])) {
+            counts[kind] += pair[0].parse::<usize>().unwrap_or(0);
+        }
+    }
+    // A program that a signal ends prints no numbers.
+    if !output.status.success() && counts[1] == 0 {
+        counts[1] = 1;
+    }
+    Ok(counts)
+}
