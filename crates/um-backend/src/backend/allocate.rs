@@ -152,7 +152,8 @@ impl CudaBackend {
 
     /// Whether a vector is a unified buffer without a copy.
     pub(super) fn adopts(&self) -> bool {
-        self.device.capabilities().pageable_memory_access && self.pools.of(MemoryKind::Managed).is_none()
+        self.device.capabilities().pageable_memory_access
+            && self.pools.of(MemoryKind::Managed).is_none()
     }
 
     /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
