@@ -252,10 +252,13 @@ impl Work {
     }
 
     fn prefetch(&self, to: Location, stream: &Stream) -> Result<(), Failure> {
-        // A pattern chooses the kind of memory; managed memory still needs prefetches.
+        // A pattern chooses the kind of memory; only managed memory needs prefetches.
         if matches!(self.hint, Hint::Prefetch | Hint::Patterns) {
-            self.weights.prefetch_on(to, stream)?.require()?;
-            self.activations.prefetch_on(to, stream)?.require()?;
+            for buffer in [&self.weights, &self.activations] {
+                if buffer.is_managed() {
+                    buffer.prefetch_on(to, stream)?.require()?;
+                }
+            }
         }
         Ok(())
     }
