@@ -84,8 +84,8 @@ mod misuse;
 mod preset;
 mod sim;
 mod slot;
-// The sanitizer of threads defines the same functions, to see the order that they make.
-#[cfg(all(target_os = "linux", not(thread_sanitizer)))]
+// The sanitizer of threads and Miri define the same functions.
+#[cfg(all(target_os = "linux", not(thread_sanitizer), not(miri)))]
 mod system_call;
 
 pub use builder::Builder;
