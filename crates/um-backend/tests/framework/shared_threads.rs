@@ -42,11 +42,9 @@ fn a_thread_never_waits_for_its_own_guard() {
             assert!(is_refusal, "{error:?}");
             error.to_string()
         };
-        let advice = "drop it first, split one write guard into parts (`view_mut`, then `ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks with `read_async` and `write_async`";
+        let advice = "drop it first, split one write guard (`ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks (`read_async`, `write_async`)";
         let refused = |call: &str, held: &str| {
-            format!(
-                "SharedBuffer::{call}: the caller could wait for its own guard, since the storage is in use by {held} of this thread: {advice}"
-            )
+            format!("SharedBuffer::{call} could wait for ever for {held} of this thread: {advice}")
         };
 
         let (read, again) = (all.read().unwrap(), other.read().unwrap());

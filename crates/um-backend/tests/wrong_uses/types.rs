@@ -17,7 +17,7 @@ fn types() {
         };
         "`\"float33\".parse::<DType>()`" => |_w| "float33".parse::<DType>();
         "`DType::Opaque(0)`" => |w| w.backend.create_erased(BufferKind::Host, DType::Opaque(0), 1);
-        "a launcher for `f32` with such a buffer" => |w| {
+        "a launcher for `f32` with an erased buffer of `i32`" => |w| {
             let scale = kernels::Scale::load(w.backend.device())?;
             let input = w.backend.create_erased(BufferKind::Cuda, DType::I32, 10)?;
             scale.launch(w.backend.device().stream(), &input, &mut w.on_device(), 2.0).map_err(CudaError::from)
