@@ -172,7 +172,8 @@ fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Se
     let length = bytes.checked_add(spare).ok_or_else(refused)?;
     let mapped = MmapOptions::new().len(length).map_anon();
     let mut mapped = mapped.map_err(|_| refused())?;
-    #[cfg(target_os = "linux")]
+    // Miri has no `madvise`.
+    #[cfg(all(target_os = "linux", not(miri)))]
     if is_huge {
         // The kernel may have no huge pages: only time changes.
         let _ = mapped.advise(memmap2::Advice::HugePage);
