@@ -34,7 +34,8 @@ pub(crate) struct Engine {
     /// The events by their handles, and where they were recorded last.
     events: BTreeMap<usize, Option<Position>>,
     /// Vectors, because a move of a box would invalidate the addresses that copies have.
-    pinned: BTreeMap<usize, Vec<u8>>,
+    /// By address, aligned as words: the library writes flags there.
+    pinned: BTreeMap<usize, Vec<u64>>,
     /// Device memory: addresses that no code reads or writes.
     free_bytes: usize,
     slabs: BTreeMap<usize, usize>,
@@ -328,15 +329,15 @@ impl Engine {
 
     pub(super) fn allocate_pinned(&mut self, bytes: usize) -> Result<*mut u8, cudaError> {
         self.check(Call::Allocate)?;
-        let mut memory = vec![0; bytes];
-        let address = memory.as_mut_ptr();
+        let mut memory = vec![0; bytes.div_ceil(size_of::<u64>())];
+        let address = memory.as_mut_ptr().cast::<u8>();
         self.pinned.insert(address.addr(), memory);
         Ok(address)
     }
 
     pub(super) fn free_pinned(&mut self, start: usize) {
         let memory = self.pinned.get(&start);
-        let range = start..start + memory.map_or(0, Vec::len);
+        let range = start..start + memory.map_or(0, |memory| size_of_val(&memory[..]));
         self.misused(range.is_empty(), "pinned memory is freed twice");
         let is_used = self.has_copy_of(&range);
         self.misused(is_used, "pinned memory is freed under a copy");
