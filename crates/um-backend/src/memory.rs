@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
 use crate::error::{CudaError, Result};
 
-/// The memory of a [`Buffer`](crate::Buffer), to be read.
+/// The memory of a [`Buffer`], to be read.
 ///
 /// A kernel takes [`device_view`](Self::device_view) as its argument for every implementation of the trait.
 // Covariant in `'a` and `T`, as `&'a [T]`.
@@ -24,7 +24,7 @@ pub enum BufferMemory<'a, T> {
     Opaque,
 }
 
-/// The memory of a [`Buffer`](crate::Buffer), to be read and written.
+/// The memory of a [`Buffer`], to be read and written.
 // Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
 #[derive(Debug)]
 #[non_exhaustive]
