@@ -1,8 +1,8 @@
 //! System memory: memory of the program that was not allocated with CUDA, on devices that access pageable memory.
 //!
 //! All of it is one sparse [`Managed`], numbered from address 0, whose pages are on the host until a device touches them. The simulator
-//! gives the host's pages no protection, so it sees only the host accesses that it is told of. The kernel is asked which pages exist: a
-//! page that was never touched is populated by its first user, and one that was unmapped is forgotten.
+//! does not protect these pages, so it sees only the host accesses that the library declares. It asks the kernel which pages exist: the
+//! first user populates an untouched page, and an unmapped page is forgotten.
 // Asks the kernel about pages.
 #![allow(unsafe_code)]
 

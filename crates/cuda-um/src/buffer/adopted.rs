@@ -250,8 +250,9 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Does the same as [`into_vec`](Self::into_vec), after a failure of the work, too.
     #[doc(hidden)]
     pub fn into_system_vec(mut self) -> Vec<T> {
+        let is_held = self.raw.holds::<Vec<T>>();
         let elements = self.system_slice_mut();
-        if fork::is_inherited() {
+        if fork::is_inherited() || !is_held {
             return elements.to_vec();
         }
         // The work is over, also if a wait for it fails once more.

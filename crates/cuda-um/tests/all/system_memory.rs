@@ -24,7 +24,7 @@ fn on_each(test: impl Fn(&Checked, &Device, &Stream)) {
     }
 }
 
-/// A file with these bytes, which has no name any more.
+/// Makes a temporary file with these bytes; its path is removed.
 fn file_of(bytes: &[u8]) -> File {
     let mut file = tempfile();
     file.write_all(bytes).unwrap();
