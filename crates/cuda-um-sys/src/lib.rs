@@ -76,6 +76,7 @@ mod constants;
 mod cupti;
 mod declared;
 mod error;
+mod graph;
 mod handle;
 mod loader;
 mod pointer_attributes;

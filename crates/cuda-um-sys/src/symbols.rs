@@ -59,18 +59,18 @@ impl<'a> Symbols<'a> {
         added.any(|&(_, major, minor)| self.version < RuntimeVersion::new(major, minor))
     }
 
-    /// A name that has this signature only in libraries before 13.
-    pub(crate) fn before_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
-        if self.version.major < 13 {
+    /// A name that has this signature only in libraries before this major version.
+    pub(crate) fn before<F: Copy>(&mut self, major: u32, name: &CStr) -> Option<F> {
+        if self.version.major < major {
             self.late(name)
         } else {
             None
         }
     }
 
-    /// A name that has this signature only in libraries from 13 on.
-    pub(crate) fn since_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
-        if self.version.major >= 13 {
+    /// A name that has this signature only in libraries from this major version on.
+    pub(crate) fn since<F: Copy>(&mut self, major: u32, name: &CStr) -> Option<F> {
+        if self.version.major >= major {
             self.late(name)
         } else {
             None

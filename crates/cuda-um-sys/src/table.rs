@@ -153,6 +153,40 @@ pub struct Functions {
     pub cudaMemSetMemPool: Option<common::PFN_cudaMemSetMemPool>,
     /// `cudaMemGetLocationInfo`, from CUDA 13.4 on
     pub cudaMemGetLocationInfo: Option<common::PFN_cudaMemGetLocationInfo>,
+    /// `cudaStreamBeginCapture`, from CUDA 11.8 on
+    pub cudaStreamBeginCapture: Option<common::PFN_cudaStreamBeginCapture>,
+    /// `cudaStreamEndCapture`, from CUDA 11.8 on
+    pub cudaStreamEndCapture: Option<common::PFN_cudaStreamEndCapture>,
+    /// `cudaStreamIsCapturing`, from CUDA 11.8 on
+    pub cudaStreamIsCapturing: Option<common::PFN_cudaStreamIsCapturing>,
+    /// `cudaStreamGetCaptureInfo_v2`, from CUDA 11.8 on
+    pub cudaStreamGetCaptureInfo_v2: Option<common::PFN_cudaStreamGetCaptureInfo_v2>,
+    /// `cudaThreadExchangeStreamCaptureMode`, from CUDA 11.8 on
+    pub cudaThreadExchangeStreamCaptureMode: Option<
+        common::PFN_cudaThreadExchangeStreamCaptureMode,
+    >,
+    /// `cudaEventRecordWithFlags`, from CUDA 11.8 on
+    pub cudaEventRecordWithFlags: Option<common::PFN_cudaEventRecordWithFlags>,
+    /// `cudaGraphDestroy`, from CUDA 11.8 on
+    pub cudaGraphDestroy: Option<common::PFN_cudaGraphDestroy>,
+    /// `cudaGraphGetNodes`, from CUDA 11.8 on
+    pub cudaGraphGetNodes: Option<common::PFN_cudaGraphGetNodes>,
+    /// `cudaGraphNodeGetType`, from CUDA 11.8 on
+    pub cudaGraphNodeGetType: Option<common::PFN_cudaGraphNodeGetType>,
+    /// `cudaGraphInstantiateWithFlags`, from CUDA 11.8 on
+    pub cudaGraphInstantiateWithFlags: Option<common::PFN_cudaGraphInstantiateWithFlags>,
+    /// `cudaGraphLaunch`, from CUDA 11.8 on
+    pub cudaGraphLaunch: Option<common::PFN_cudaGraphLaunch>,
+    /// `cudaGraphExecDestroy`, from CUDA 11.8 on
+    pub cudaGraphExecDestroy: Option<common::PFN_cudaGraphExecDestroy>,
+    /// `cudaGraphExecMemcpyNodeSetParams1D`, from CUDA 11.8 on
+    pub cudaGraphExecMemcpyNodeSetParams1D: Option<
+        common::PFN_cudaGraphExecMemcpyNodeSetParams1D,
+    >,
+    /// `cudaGraphExecMemsetNodeSetParams`, from CUDA 11.8 on
+    pub cudaGraphExecMemsetNodeSetParams: Option<
+        common::PFN_cudaGraphExecMemsetNodeSetParams,
+    >,
     /// `cudaMemPrefetchAsync`, before CUDA 13: the destination is a device ordinal
     pub cudaMemPrefetchAsync_v11: Option<v11::PFN_cudaMemPrefetchAsync>,
     /// `cudaMemPrefetchAsync`, from CUDA 12.2 on (`cudaMemPrefetchAsync_v2` before 13): the destination is a `cudaMemLocation`
@@ -165,6 +199,12 @@ pub struct Functions {
     pub cudaMemcpyBatchAsync_v12: Option<v12::PFN_cudaMemcpyBatchAsync>,
     /// `cudaMemcpyBatchAsync`, from CUDA 13.0 on: without the index of the failing copy
     pub cudaMemcpyBatchAsync_v13: Option<v13::PFN_cudaMemcpyBatchAsync>,
+    /// `cudaStreamGetCaptureInfo`, from CUDA 12.3 on (`cudaStreamGetCaptureInfo_v3` before 13): with the data of edges
+    pub cudaStreamGetCaptureInfo_v3: Option<v13::PFN_cudaStreamGetCaptureInfo>,
+    /// `cudaGraphExecUpdate`, before CUDA 12: the node and the result are separate arguments
+    pub cudaGraphExecUpdate_v11: Option<v11::PFN_cudaGraphExecUpdate>,
+    /// `cudaGraphExecUpdate`, from CUDA 12.0 on: the nodes and the result are a `cudaGraphExecUpdateResultInfo`
+    pub cudaGraphExecUpdate_v13: Option<v13::PFN_cudaGraphExecUpdate>,
 }
 impl Functions {
     pub(crate) fn find(symbols: &mut Symbols<'_>) -> Result<Self, LoadError> {
@@ -244,16 +284,39 @@ impl Functions {
             cudaMemGetMemPool: symbols.late(c"cudaMemGetMemPool"),
             cudaMemSetMemPool: symbols.late(c"cudaMemSetMemPool"),
             cudaMemGetLocationInfo: symbols.late(c"cudaMemGetLocationInfo"),
-            cudaMemPrefetchAsync_v11: symbols.before_13(c"cudaMemPrefetchAsync"),
+            cudaStreamBeginCapture: symbols.late(c"cudaStreamBeginCapture"),
+            cudaStreamEndCapture: symbols.late(c"cudaStreamEndCapture"),
+            cudaStreamIsCapturing: symbols.late(c"cudaStreamIsCapturing"),
+            cudaStreamGetCaptureInfo_v2: symbols.late(c"cudaStreamGetCaptureInfo_v2"),
+            cudaThreadExchangeStreamCaptureMode: symbols
+                .late(c"cudaThreadExchangeStreamCaptureMode"),
+            cudaEventRecordWithFlags: symbols.late(c"cudaEventRecordWithFlags"),
+            cudaGraphDestroy: symbols.late(c"cudaGraphDestroy"),
+            cudaGraphGetNodes: symbols.late(c"cudaGraphGetNodes"),
+            cudaGraphNodeGetType: symbols.late(c"cudaGraphNodeGetType"),
+            cudaGraphInstantiateWithFlags: symbols
+                .late(c"cudaGraphInstantiateWithFlags"),
+            cudaGraphLaunch: symbols.late(c"cudaGraphLaunch"),
+            cudaGraphExecDestroy: symbols.late(c"cudaGraphExecDestroy"),
+            cudaGraphExecMemcpyNodeSetParams1D: symbols
+                .late(c"cudaGraphExecMemcpyNodeSetParams1D"),
+            cudaGraphExecMemsetNodeSetParams: symbols
+                .late(c"cudaGraphExecMemsetNodeSetParams"),
+            cudaMemPrefetchAsync_v11: symbols.before(13, c"cudaMemPrefetchAsync"),
             cudaMemPrefetchAsync_v13: symbols
-                .before_13(c"cudaMemPrefetchAsync_v2")
-                .or_else(|| symbols.since_13(c"cudaMemPrefetchAsync")),
-            cudaMemAdvise_v11: symbols.before_13(c"cudaMemAdvise"),
+                .before(13, c"cudaMemPrefetchAsync_v2")
+                .or_else(|| symbols.since(13, c"cudaMemPrefetchAsync")),
+            cudaMemAdvise_v11: symbols.before(13, c"cudaMemAdvise"),
             cudaMemAdvise_v13: symbols
-                .before_13(c"cudaMemAdvise_v2")
-                .or_else(|| symbols.since_13(c"cudaMemAdvise")),
-            cudaMemcpyBatchAsync_v12: symbols.before_13(c"cudaMemcpyBatchAsync"),
-            cudaMemcpyBatchAsync_v13: symbols.since_13(c"cudaMemcpyBatchAsync"),
+                .before(13, c"cudaMemAdvise_v2")
+                .or_else(|| symbols.since(13, c"cudaMemAdvise")),
+            cudaMemcpyBatchAsync_v12: symbols.before(13, c"cudaMemcpyBatchAsync"),
+            cudaMemcpyBatchAsync_v13: symbols.since(13, c"cudaMemcpyBatchAsync"),
+            cudaStreamGetCaptureInfo_v3: symbols
+                .before(13, c"cudaStreamGetCaptureInfo_v3")
+                .or_else(|| symbols.since(13, c"cudaStreamGetCaptureInfo")),
+            cudaGraphExecUpdate_v11: symbols.before(12, c"cudaGraphExecUpdate"),
+            cudaGraphExecUpdate_v13: symbols.since(12, c"cudaGraphExecUpdate"),
         })
     }
 }
@@ -297,6 +360,10 @@ pub struct DriverTable {
     pub cuPointerGetAttribute: common::PFN_cuPointerGetAttribute,
     /// `cuStreamWriteValue32`, from CUDA 12.0 on
     pub cuStreamWriteValue32: Option<common::PFN_cuStreamWriteValue32>,
+    /// `cuGraphExecKernelNodeSetParams`, from CUDA 11.8 on
+    pub cuGraphExecKernelNodeSetParams: Option<
+        common::PFN_cuGraphExecKernelNodeSetParams,
+    >,
 }
 impl DriverTable {
     pub(crate) fn find(symbols: &DriverSymbols) -> Result<Self, LoadError> {
@@ -320,6 +387,8 @@ impl DriverTable {
             cuMemsetD32Async: symbols.required(c"cuMemsetD32Async")?,
             cuPointerGetAttribute: symbols.required(c"cuPointerGetAttribute")?,
             cuStreamWriteValue32: symbols.late(c"cuStreamWriteValue32"),
+            cuGraphExecKernelNodeSetParams: symbols
+                .late(c"cuGraphExecKernelNodeSetParams"),
         })
     }
 }
@@ -333,12 +402,30 @@ pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaMemGetMemPool", 13, 0),
     ("cudaMemSetMemPool", 13, 0),
     ("cudaMemGetLocationInfo", 13, 4),
+    ("cudaStreamBeginCapture", 11, 8),
+    ("cudaStreamEndCapture", 11, 8),
+    ("cudaStreamIsCapturing", 11, 8),
+    ("cudaStreamGetCaptureInfo_v2", 11, 8),
+    ("cudaThreadExchangeStreamCaptureMode", 11, 8),
+    ("cudaEventRecordWithFlags", 11, 8),
+    ("cudaGraphDestroy", 11, 8),
+    ("cudaGraphGetNodes", 11, 8),
+    ("cudaGraphNodeGetType", 11, 8),
+    ("cudaGraphInstantiateWithFlags", 11, 8),
+    ("cudaGraphLaunch", 11, 8),
+    ("cudaGraphExecDestroy", 11, 8),
+    ("cudaGraphExecMemcpyNodeSetParams1D", 11, 8),
+    ("cudaGraphExecMemsetNodeSetParams", 11, 8),
     ("cudaMemPrefetchAsync_v11", 11, 0),
     ("cudaMemPrefetchAsync_v13", 12, 2),
     ("cudaMemAdvise_v11", 11, 0),
     ("cudaMemAdvise_v13", 12, 2),
     ("cudaMemcpyBatchAsync_v12", 12, 8),
     ("cudaMemcpyBatchAsync_v13", 13, 0),
+    ("cudaStreamGetCaptureInfo_v3", 12, 3),
+    ("cudaGraphExecUpdate_v11", 11, 0),
+    ("cudaGraphExecUpdate_v13", 12, 0),
     ("cuFuncGetParamInfo", 12, 4),
     ("cuStreamWriteValue32", 12, 0),
+    ("cuGraphExecKernelNodeSetParams", 11, 8),
 ];

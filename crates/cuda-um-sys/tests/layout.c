@@ -38,6 +38,28 @@ int main(void) {
     FIELD(cudaMemcpyAttributes, dstLocHint);
     FIELD(cudaMemcpyAttributes, flags);
 #endif
+    STRUCT(cudaMemsetParams);
+    FIELD(cudaMemsetParams, dst);
+    FIELD(cudaMemsetParams, pitch);
+    FIELD(cudaMemsetParams, value);
+    FIELD(cudaMemsetParams, elementSize);
+    FIELD(cudaMemsetParams, width);
+    FIELD(cudaMemsetParams, height);
+#if CUDART_VERSION >= 12000
+    SIZE(cudaGraphExecUpdateResultInfo);
+    VALUE("cudaGraphExecUpdateResultInfo.result", offsetof(cudaGraphExecUpdateResultInfo, result));
+    VALUE("cudaGraphExecUpdateResultInfo.errorNode", offsetof(cudaGraphExecUpdateResultInfo, errorNode));
+    VALUE("cudaGraphExecUpdateResultInfo.errorFromNode", offsetof(cudaGraphExecUpdateResultInfo, errorFromNode));
+    SIZE(CUDA_KERNEL_NODE_PARAMS);
+    VALUE("CUDA_KERNEL_NODE_PARAMS.kern", offsetof(CUDA_KERNEL_NODE_PARAMS, kern));
+    VALUE("CUDA_KERNEL_NODE_PARAMS.ctx", offsetof(CUDA_KERNEL_NODE_PARAMS, ctx));
+#endif
+    VALUE("CUDA_KERNEL_NODE_PARAMS.func", offsetof(CUDA_KERNEL_NODE_PARAMS, func));
+    VALUE("CUDA_KERNEL_NODE_PARAMS.gridDimX", offsetof(CUDA_KERNEL_NODE_PARAMS, gridDimX));
+    VALUE("CUDA_KERNEL_NODE_PARAMS.blockDimX", offsetof(CUDA_KERNEL_NODE_PARAMS, blockDimX));
+    VALUE("CUDA_KERNEL_NODE_PARAMS.sharedMemBytes", offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes));
+    VALUE("CUDA_KERNEL_NODE_PARAMS.kernelParams", offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams));
+    VALUE("CUDA_KERNEL_NODE_PARAMS.extra", offsetof(CUDA_KERNEL_NODE_PARAMS, extra));
     SIZE(cudaError_t);
     SIZE(CUresult);
     SIZE(CUdeviceptr);

@@ -178,6 +178,14 @@ fn ours() -> BTreeMap<String, i64> {
         cudaMemcpyAttributes {
             srcAccessOrder as "srcAccessOrder", srcLocHint as "srcLocHint", dstLocHint as "dstLocHint", flags as "flags"
         }
+        cudaMemsetParams {
+            dst as "dst", pitch as "pitch", value as "value", elementSize as "elementSize", width as "width", height as "height"
+        }
+        cudaGraphExecUpdateResultInfo { result as "result", errorNode as "errorNode", errorFromNode as "errorFromNode" }
+        CUDA_KERNEL_NODE_PARAMS {
+            func as "func", gridDimX as "gridDimX", blockDimX as "blockDimX", sharedMemBytes as "sharedMemBytes",
+            kernelParams as "kernelParams", extra as "extra", kern as "kern", ctx as "ctx"
+        }
         cudaError_t {}
         CUresult {}
         CUdeviceptr {}

@@ -99,8 +99,46 @@ fn check(version: RuntimeVersion, path: &str) {
             table.cudaMemGetLocationInfo.is_some(),
             has((13, 4)),
         ),
+        (
+            "cudaStreamGetCaptureInfo_v2",
+            table.cudaStreamGetCaptureInfo_v2.is_some(),
+            version.major < 13,
+        ),
+        (
+            "cudaStreamGetCaptureInfo_v3",
+            table.cudaStreamGetCaptureInfo_v3.is_some(),
+            has((12, 3)),
+        ),
+        (
+            "cudaGraphExecUpdate_v11",
+            table.cudaGraphExecUpdate_v11.is_some(),
+            version.major < 12,
+        ),
+        (
+            "cudaGraphExecUpdate_v13",
+            table.cudaGraphExecUpdate_v13.is_some(),
+            has((12, 0)),
+        ),
     ];
-    for (field, found, expected) in optional {
+    macro_rules! always {
+        ($($name:ident),*) => { [$((stringify!($name), table.$name.is_some(), true)),*] };
+    }
+    let graphs = always![
+        cudaStreamBeginCapture,
+        cudaStreamEndCapture,
+        cudaStreamIsCapturing,
+        cudaThreadExchangeStreamCaptureMode,
+        cudaEventRecordWithFlags,
+        cudaGraphDestroy,
+        cudaGraphGetNodes,
+        cudaGraphNodeGetType,
+        cudaGraphInstantiateWithFlags,
+        cudaGraphLaunch,
+        cudaGraphExecDestroy,
+        cudaGraphExecMemcpyNodeSetParams1D,
+        cudaGraphExecMemsetNodeSetParams
+    ];
+    for (field, found, expected) in optional.into_iter().chain(graphs) {
         assert_eq!(found, expected, "{field} in {version} ({path})");
         let since = Table::available_since(field).unwrap_or_else(|| panic!("{field} is optional"));
         assert!(

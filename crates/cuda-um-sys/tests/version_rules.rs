@@ -20,11 +20,15 @@ const SYMBOLS_11_8: &[&str] = &[
     "cudaMemPrefetchAsync",
     "cudaMemAdvise",
     "cudaLaunchKernelExC",
+    "cudaStreamGetCaptureInfo_v2",
+    "cudaGraphExecUpdate",
 ];
 const SYMBOLS_12_0: &[&str] = &[
     "cudaMemPrefetchAsync",
     "cudaMemAdvise",
     "cudaGraphInstantiateWithParams",
+    "cudaStreamGetCaptureInfo_v2",
+    "cudaGraphExecUpdate",
 ];
 const SYMBOLS_12_2: &[&str] = &[
     "cudaMemPrefetchAsync",
@@ -32,6 +36,8 @@ const SYMBOLS_12_2: &[&str] = &[
     "cudaMemPrefetchAsync_v2",
     "cudaMemAdvise_v2",
     "cudaGraphInstantiateWithParams",
+    "cudaStreamGetCaptureInfo_v2",
+    "cudaGraphExecUpdate",
 ];
 const SYMBOLS_12_9: &[&str] = &[
     "cudaMemPrefetchAsync",
@@ -40,6 +46,10 @@ const SYMBOLS_12_9: &[&str] = &[
     "cudaMemAdvise_v2",
     "cudaMemcpyBatchAsync",
     "cudaStreamGetDevice",
+    "cudaStreamGetCaptureInfo",
+    "cudaStreamGetCaptureInfo_v2",
+    "cudaStreamGetCaptureInfo_v3",
+    "cudaGraphExecUpdate",
 ];
 const SYMBOLS_13_0: &[&str] = &[
     "cudaMemPrefetchAsync",
@@ -52,6 +62,8 @@ const SYMBOLS_13_0: &[&str] = &[
     "cudaMemGetDefaultMemPool",
     "cudaMemGetMemPool",
     "cudaMemSetMemPool",
+    "cudaStreamGetCaptureInfo",
+    "cudaGraphExecUpdate",
 ];
 
 macro_rules! tells {
@@ -114,6 +126,8 @@ impl Library {
                 && !SYMBOLS_11_8.contains(&name)
                 && ![
                     "cudaMemcpyBatchAsync",
+                    "cudaStreamGetCaptureInfo",
+                    "cudaStreamGetCaptureInfo_v3",
                     "cudaGraphInstantiateWithParams",
                     "cudaGetDriverEntryPointByVersion",
                 ]
@@ -133,8 +147,8 @@ impl Library {
 }
 
 /// True for each that is present: prefetch v11, prefetch v13, advise v11, advise v13, batch copy v12, batch copy v13, batch
-/// prefetch.
-fn chosen(table: &Table) -> [bool; 7] {
+/// prefetch, information of a capture v2 and v3, update of a graph v11 and v13.
+fn chosen(table: &Table) -> [bool; 11] {
     [
         table.cudaMemPrefetchAsync_v11.is_some(),
         table.cudaMemPrefetchAsync_v13.is_some(),
@@ -143,19 +157,35 @@ fn chosen(table: &Table) -> [bool; 7] {
         table.cudaMemcpyBatchAsync_v12.is_some(),
         table.cudaMemcpyBatchAsync_v13.is_some(),
         table.cudaMemPrefetchBatchAsync.is_some(),
+        table.cudaStreamGetCaptureInfo_v2.is_some(),
+        table.cudaStreamGetCaptureInfo_v3.is_some(),
+        table.cudaGraphExecUpdate_v11.is_some(),
+        table.cudaGraphExecUpdate_v13.is_some(),
     ]
 }
 
-const OLD: [bool; 7] = [true, false, true, false, false, false, false];
-const BOTH: [bool; 7] = [true, true, true, true, false, false, false];
-const BOTH_AND_BATCH: [bool; 7] = [true, true, true, true, true, false, false];
-const NEW: [bool; 7] = [false, true, false, true, false, true, true];
+/// The elements of [`chosen`]: `+` for a function that is present.
+const fn present(marks: &[u8; 11]) -> [bool; 11] {
+    let mut present = [false; 11];
+    let mut index = 0;
+    while index < marks.len() {
+        present[index] = marks[index] == b'+';
+        index += 1;
+    }
+    present
+}
+
+const OLDEST: [bool; 11] = present(b"+-+----+-+-");
+const OLD: [bool; 11] = present(b"+-+----+--+");
+const BOTH: [bool; 11] = present(b"++++---+--+");
+const BOTH_AND_BATCH: [bool; 11] = present(b"+++++--++-+");
+const NEW: [bool; 11] = present(b"-+-+-++-+-+");
 
 #[test]
 fn the_version_told_decides() {
     type Tells = unsafe extern "C" fn(*mut c_int) -> cudaError;
     let cases: [(Tells, _, _, _); 5] = [
-        (tells_11080, SYMBOLS_11_8, (11, 8), OLD),
+        (tells_11080, SYMBOLS_11_8, (11, 8), OLDEST),
         (tells_12000, SYMBOLS_12_0, (12, 0), OLD),
         (tells_12020, SYMBOLS_12_2, (12, 2), BOTH),
         (tells_12090, SYMBOLS_12_9, (12, 9), BOTH_AND_BATCH),
@@ -182,7 +212,7 @@ fn the_version_told_decides() {
 fn without_a_driver_the_name_and_the_symbols_decide() {
     type Tells = unsafe extern "C" fn(*mut c_int) -> cudaError;
     let cases: [(Tells, _, _, _, _); 5] = [
-        (fails, SYMBOLS_11_8, 11, (11, 8), OLD),
+        (fails, SYMBOLS_11_8, 11, (11, 8), OLDEST),
         (tells_nothing, SYMBOLS_12_0, 12, (12, 0), OLD),
         (tells_nothing, SYMBOLS_12_2, 12, (12, 2), BOTH),
         (tells_nothing, SYMBOLS_12_9, 12, (12, 8), BOTH_AND_BATCH),
@@ -216,10 +246,7 @@ fn thirteen_without_its_batch_functions_is_still_new() {
     }
     .table()
     .unwrap();
-    assert_eq!(
-        chosen(&table),
-        [false, true, false, true, false, false, false]
-    );
+    assert_eq!(chosen(&table), present(b"-+-+-------"));
 }
 
 #[test]

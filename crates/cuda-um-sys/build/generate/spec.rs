@@ -85,6 +85,21 @@ pub const RUNTIME: &[(&str, Since)] = &[
     ("cudaMemGetMemPool", Version(13, 0)),
     ("cudaMemSetMemPool", Version(13, 0)),
     ("cudaMemGetLocationInfo", Version(13, 4)),
+    // Graphs. Every supported version has them; a table that is filled by other code may lack them.
+    ("cudaStreamBeginCapture", Version(11, 8)),
+    ("cudaStreamEndCapture", Version(11, 8)),
+    ("cudaStreamIsCapturing", Version(11, 8)),
+    ("cudaStreamGetCaptureInfo_v2", Version(11, 8)),
+    ("cudaThreadExchangeStreamCaptureMode", Version(11, 8)),
+    ("cudaEventRecordWithFlags", Version(11, 8)),
+    ("cudaGraphDestroy", Version(11, 8)),
+    ("cudaGraphGetNodes", Version(11, 8)),
+    ("cudaGraphNodeGetType", Version(11, 8)),
+    ("cudaGraphInstantiateWithFlags", Version(11, 8)),
+    ("cudaGraphLaunch", Version(11, 8)),
+    ("cudaGraphExecDestroy", Version(11, 8)),
+    ("cudaGraphExecMemcpyNodeSetParams1D", Version(11, 8)),
+    ("cudaGraphExecMemsetNodeSetParams", Version(11, 8)),
 ];
 
 /// One of several signatures of a function: a separate field, always an `Option`.
@@ -94,10 +109,12 @@ pub struct Variant {
     pub major: Major,
     /// The C name in these headers.
     pub function: &'static str,
-    /// The symbol with this signature in libraries before 13.
-    pub before_13: Option<&'static str>,
-    /// The symbol with this signature from 13 on.
-    pub from_13: Option<&'static str>,
+    /// The major version that changed the signature of the plain name.
+    pub changed: u32,
+    /// The symbol with this signature in libraries before that version.
+    pub before: Option<&'static str>,
+    /// The symbol with this signature from that version on.
+    pub from: Option<&'static str>,
     /// The versions that have it, as text.
     pub versions: &'static str,
     pub since: (u32, u32),
@@ -109,8 +126,9 @@ pub const VARIANTS: &[Variant] = &[
         field: "cudaMemPrefetchAsync_v11",
         major: Major::V11,
         function: "cudaMemPrefetchAsync",
-        before_13: Some("cudaMemPrefetchAsync"),
-        from_13: None,
+        changed: 13,
+        before: Some("cudaMemPrefetchAsync"),
+        from: None,
         versions: "before CUDA 13: the destination is a device ordinal",
         since: (11, 0),
     },
@@ -118,8 +136,9 @@ pub const VARIANTS: &[Variant] = &[
         field: "cudaMemPrefetchAsync_v13",
         major: Major::V13,
         function: "cudaMemPrefetchAsync",
-        before_13: Some("cudaMemPrefetchAsync_v2"),
-        from_13: Some("cudaMemPrefetchAsync"),
+        changed: 13,
+        before: Some("cudaMemPrefetchAsync_v2"),
+        from: Some("cudaMemPrefetchAsync"),
         versions: "from CUDA 12.2 on (`cudaMemPrefetchAsync_v2` before 13): the destination is a `cudaMemLocation`",
         since: (12, 2),
     },
@@ -127,8 +146,9 @@ pub const VARIANTS: &[Variant] = &[
         field: "cudaMemAdvise_v11",
         major: Major::V11,
         function: "cudaMemAdvise",
-        before_13: Some("cudaMemAdvise"),
-        from_13: None,
+        changed: 13,
+        before: Some("cudaMemAdvise"),
+        from: None,
         versions: "before CUDA 13: the location is a device ordinal",
         since: (11, 0),
     },
@@ -136,8 +156,9 @@ pub const VARIANTS: &[Variant] = &[
         field: "cudaMemAdvise_v13",
         major: Major::V13,
         function: "cudaMemAdvise",
-        before_13: Some("cudaMemAdvise_v2"),
-        from_13: Some("cudaMemAdvise"),
+        changed: 13,
+        before: Some("cudaMemAdvise_v2"),
+        from: Some("cudaMemAdvise"),
         versions: "from CUDA 12.2 on (`cudaMemAdvise_v2` before 13): the location is a `cudaMemLocation`",
         since: (12, 2),
     },
@@ -145,8 +166,9 @@ pub const VARIANTS: &[Variant] = &[
         field: "cudaMemcpyBatchAsync_v12",
         major: Major::V12,
         function: "cudaMemcpyBatchAsync",
-        before_13: Some("cudaMemcpyBatchAsync"),
-        from_13: None,
+        changed: 13,
+        before: Some("cudaMemcpyBatchAsync"),
+        from: None,
         versions: "CUDA 12.8 and 12.9: with the index of the failing copy",
         since: (12, 8),
     },
@@ -154,10 +176,41 @@ pub const VARIANTS: &[Variant] = &[
         field: "cudaMemcpyBatchAsync_v13",
         major: Major::V13,
         function: "cudaMemcpyBatchAsync",
-        before_13: None,
-        from_13: Some("cudaMemcpyBatchAsync"),
+        changed: 13,
+        before: None,
+        from: Some("cudaMemcpyBatchAsync"),
         versions: "from CUDA 13.0 on: without the index of the failing copy",
         since: (13, 0),
+    },
+    Variant {
+        field: "cudaStreamGetCaptureInfo_v3",
+        major: Major::V13,
+        function: "cudaStreamGetCaptureInfo",
+        changed: 13,
+        before: Some("cudaStreamGetCaptureInfo_v3"),
+        from: Some("cudaStreamGetCaptureInfo"),
+        versions: "from CUDA 12.3 on (`cudaStreamGetCaptureInfo_v3` before 13): with the data of edges",
+        since: (12, 3),
+    },
+    Variant {
+        field: "cudaGraphExecUpdate_v11",
+        major: Major::V11,
+        function: "cudaGraphExecUpdate",
+        changed: 12,
+        before: Some("cudaGraphExecUpdate"),
+        from: None,
+        versions: "before CUDA 12: the node and the result are separate arguments",
+        since: (11, 0),
+    },
+    Variant {
+        field: "cudaGraphExecUpdate_v13",
+        major: Major::V13,
+        function: "cudaGraphExecUpdate",
+        changed: 12,
+        before: None,
+        from: Some("cudaGraphExecUpdate"),
+        versions: "from CUDA 12.0 on: the nodes and the result are a `cudaGraphExecUpdateResultInfo`",
+        since: (12, 0),
     },
 ];
 
@@ -181,6 +234,8 @@ pub const DRIVER: &[(&str, Since)] = &[
     ("cuMemsetD32Async", Since::Always),
     ("cuPointerGetAttribute", Since::Always),
     ("cuStreamWriteValue32", Since::Version(12, 0)),
+    // From 12.0 on this is `cuGraphExecKernelNodeSetParams_v2`; see `NEWEST_SERVES`.
+    ("cuGraphExecKernelNodeSetParams", Since::Version(11, 8)),
 ];
 
 /// Types that no covered function names, because the function takes `void *` or an integer.
@@ -189,6 +244,7 @@ const TYPES: &[&str] = &[
     "cudaMemLocationType",
     "cudaMemPoolAttr",
     "cudaMemAllocationType",
+    "CUDA_KERNEL_NODE_PARAMS",
 ];
 
 /// Macros that are flags.
@@ -213,6 +269,8 @@ pub const NEWEST_SERVES: &[&str] = &[
     "cudaMemPoolProps",
     // It has three arguments in 11.8: a fourth one is ignored.
     "PFN_cudaGetDriverEntryPoint",
+    // The older form is a prefix of it; the fields that were added are not read if `func` is set.
+    "CUDA_KERNEL_NODE_PARAMS",
 ];
 
 /// Items that differ between versions; the oldest form is used for all.
@@ -226,6 +284,7 @@ pub const END_MARKERS: &[&str] = &[
     "cudaDeviceAttr::cudaDevAttrMax",
     "CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX",
     "CUjit_option_enum::CU_JIT_NUM_OPTIONS",
+    "cudaGraphNodeType::cudaGraphNodeTypeCount",
 ];
 
 /// The request to bindgen.
@@ -239,7 +298,7 @@ pub struct Covered {
 pub fn covered() -> Covered {
     let mut functions: Vec<_> = RUNTIME.iter().map(|(name, _)| *name).collect();
     functions.extend(VARIANTS.iter().map(|variant| variant.function));
-    functions.extend(VARIANTS.iter().filter_map(|variant| variant.before_13));
+    functions.extend(VARIANTS.iter().filter_map(|variant| variant.before));
     functions.extend(DRIVER.iter().map(|(name, _)| *name));
     functions.sort_unstable();
     functions.dedup();

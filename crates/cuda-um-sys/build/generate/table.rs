@@ -66,13 +66,14 @@ impl Table {
             );
         }
         check_renamed(split, variant)?;
-        let before = variant.before_13.map(c_string);
-        let since = variant.from_13.map(c_string);
+        let changed = Literal::u32_unsuffixed(variant.changed);
+        let before = variant.before.map(c_string);
+        let since = variant.from.map(c_string);
         let found = match (before, since) {
-            (Some(before), None) => quote!(symbols.before_13(#before)),
-            (None, Some(since)) => quote!(symbols.since_13(#since)),
+            (Some(before), None) => quote!(symbols.before(#changed, #before)),
+            (None, Some(since)) => quote!(symbols.since(#changed, #since)),
             (Some(before), Some(since)) => {
-                quote!(symbols.before_13(#before).or_else(|| symbols.since_13(#since)))
+                quote!(symbols.before(#changed, #before).or_else(|| symbols.since(#changed, #since)))
             }
             (None, None) => bail!("{}: no symbol given", variant.field),
         };
@@ -144,9 +145,9 @@ pub fn table(split: &Split) -> Result<syn::File> {
     .context("the table is not Rust")
 }
 
-/// Checks that a `_v2` name of 12 has exactly the signature of the plain name in 13.
+/// Checks that a `_v2` or `_v3` name of 12 has exactly the signature of the plain name in 13.
 fn check_renamed(split: &Split, variant: &Variant) -> Result<()> {
-    let (Some(old), Some(new)) = (variant.before_13, variant.from_13) else {
+    let (Some(old), Some(new)) = (variant.before, variant.from) else {
         return Ok(());
     };
     let find =

@@ -3,6 +3,31 @@
 
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
+    ["Size of cudaMemsetParams"][::core::mem::size_of::<cudaMemsetParams>() - 40usize];
+    [
+        "Alignment of cudaMemsetParams",
+    ][::core::mem::align_of::<cudaMemsetParams>() - 8usize];
+    [
+        "Offset of field: cudaMemsetParams::dst",
+    ][::core::mem::offset_of!(cudaMemsetParams, dst) - 0usize];
+    [
+        "Offset of field: cudaMemsetParams::pitch",
+    ][::core::mem::offset_of!(cudaMemsetParams, pitch) - 8usize];
+    [
+        "Offset of field: cudaMemsetParams::value",
+    ][::core::mem::offset_of!(cudaMemsetParams, value) - 16usize];
+    [
+        "Offset of field: cudaMemsetParams::elementSize",
+    ][::core::mem::offset_of!(cudaMemsetParams, elementSize) - 20usize];
+    [
+        "Offset of field: cudaMemsetParams::width",
+    ][::core::mem::offset_of!(cudaMemsetParams, width) - 24usize];
+    [
+        "Offset of field: cudaMemsetParams::height",
+    ][::core::mem::offset_of!(cudaMemsetParams, height) - 32usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
     [
         "Size of cudaPointerAttributes",
     ][::core::mem::size_of::<cudaPointerAttributes>() - 56usize];
@@ -99,4 +124,89 @@ const _: () = {
     [
         "Offset of field: cudaMemcpyAttributes::flags",
     ][::core::mem::offset_of!(cudaMemcpyAttributes, flags) - 20usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cudaGraphEdgeData_st",
+    ][::core::mem::size_of::<cudaGraphEdgeData_st>() - 8usize];
+    [
+        "Alignment of cudaGraphEdgeData_st",
+    ][::core::mem::align_of::<cudaGraphEdgeData_st>() - 1usize];
+    [
+        "Offset of field: cudaGraphEdgeData_st::from_port",
+    ][::core::mem::offset_of!(cudaGraphEdgeData_st, from_port) - 0usize];
+    [
+        "Offset of field: cudaGraphEdgeData_st::to_port",
+    ][::core::mem::offset_of!(cudaGraphEdgeData_st, to_port) - 1usize];
+    [
+        "Offset of field: cudaGraphEdgeData_st::type_",
+    ][::core::mem::offset_of!(cudaGraphEdgeData_st, type_) - 2usize];
+    [
+        "Offset of field: cudaGraphEdgeData_st::reserved",
+    ][::core::mem::offset_of!(cudaGraphEdgeData_st, reserved) - 3usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cudaGraphExecUpdateResultInfo_st",
+    ][::core::mem::size_of::<cudaGraphExecUpdateResultInfo_st>() - 24usize];
+    [
+        "Alignment of cudaGraphExecUpdateResultInfo_st",
+    ][::core::mem::align_of::<cudaGraphExecUpdateResultInfo_st>() - 8usize];
+    [
+        "Offset of field: cudaGraphExecUpdateResultInfo_st::result",
+    ][::core::mem::offset_of!(cudaGraphExecUpdateResultInfo_st, result) - 0usize];
+    [
+        "Offset of field: cudaGraphExecUpdateResultInfo_st::errorNode",
+    ][::core::mem::offset_of!(cudaGraphExecUpdateResultInfo_st, errorNode) - 8usize];
+    [
+        "Offset of field: cudaGraphExecUpdateResultInfo_st::errorFromNode",
+    ][::core::mem::offset_of!(cudaGraphExecUpdateResultInfo_st, errorFromNode)
+        - 16usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of CUDA_KERNEL_NODE_PARAMS_v2_st",
+    ][::core::mem::size_of::<CUDA_KERNEL_NODE_PARAMS_v2_st>() - 72usize];
+    [
+        "Alignment of CUDA_KERNEL_NODE_PARAMS_v2_st",
+    ][::core::mem::align_of::<CUDA_KERNEL_NODE_PARAMS_v2_st>() - 8usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::func",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, func) - 0usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::gridDimX",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, gridDimX) - 8usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::gridDimY",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, gridDimY) - 12usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::gridDimZ",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, gridDimZ) - 16usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::blockDimX",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, blockDimX) - 20usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::blockDimY",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, blockDimY) - 24usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::blockDimZ",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, blockDimZ) - 28usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::sharedMemBytes",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, sharedMemBytes) - 32usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::kernelParams",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, kernelParams) - 40usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::extra",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, extra) - 48usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::kern",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, kern) - 56usize];
+    [
+        "Offset of field: CUDA_KERNEL_NODE_PARAMS_v2_st::ctx",
+    ][::core::mem::offset_of!(CUDA_KERNEL_NODE_PARAMS_v2_st, ctx) - 64usize];
 };

@@ -2,6 +2,12 @@
 // Do not edit: change build/generate/ and run it again.
 
 use super::common::*;
+pub type PFN_cudaGraphExecUpdate = unsafe extern "C" fn(
+    hGraphExec: cudaGraphExec_t,
+    hGraph: cudaGraph_t,
+    hErrorNode_out: *mut cudaGraphNode_t,
+    updateResult_out: *mut cudaGraphExecUpdateResult,
+) -> cudaError_t;
 pub type PFN_cudaMemAdvise = unsafe extern "C" fn(
     devPtr: *const ::core::ffi::c_void,
     count: usize,
@@ -13,4 +19,9 @@ pub type PFN_cudaMemPrefetchAsync = unsafe extern "C" fn(
     count: usize,
     dstDevice: ::core::ffi::c_int,
     stream: cudaStream_t,
+) -> cudaError_t;
+pub type PFN_cudaStreamGetCaptureInfo = unsafe extern "C" fn(
+    stream: cudaStream_t,
+    pCaptureStatus: *mut cudaStreamCaptureStatus,
+    pId: *mut ::core::ffi::c_ulonglong,
 ) -> cudaError_t;

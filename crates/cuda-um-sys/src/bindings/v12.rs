@@ -2,6 +2,11 @@
 // Do not edit: change build/generate/ and run it again.
 
 use super::common::*;
+pub type PFN_cudaGraphExecUpdate = unsafe extern "C" fn(
+    hGraphExec: cudaGraphExec_t,
+    hGraph: cudaGraph_t,
+    resultInfo: *mut cudaGraphExecUpdateResultInfo,
+) -> cudaError_t;
 pub type PFN_cudaMemAdvise = unsafe extern "C" fn(
     devPtr: *const ::core::ffi::c_void,
     count: usize,

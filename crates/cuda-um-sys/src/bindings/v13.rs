@@ -2,6 +2,11 @@
 // Do not edit: change build/generate/ and run it again.
 
 use super::common::*;
+pub type PFN_cudaGraphExecUpdate = unsafe extern "C" fn(
+    hGraphExec: cudaGraphExec_t,
+    hGraph: cudaGraph_t,
+    resultInfo: *mut cudaGraphExecUpdateResultInfo,
+) -> cudaError_t;
 pub type PFN_cudaMemAdvise = unsafe extern "C" fn(
     devPtr: *const ::core::ffi::c_void,
     count: usize,
@@ -24,4 +29,13 @@ pub type PFN_cudaMemcpyBatchAsync = unsafe extern "C" fn(
     attrsIdxs: *mut usize,
     numAttrs: usize,
     stream: cudaStream_t,
+) -> cudaError_t;
+pub type PFN_cudaStreamGetCaptureInfo = unsafe extern "C" fn(
+    stream: cudaStream_t,
+    captureStatus_out: *mut cudaStreamCaptureStatus,
+    id_out: *mut ::core::ffi::c_ulonglong,
+    graph_out: *mut cudaGraph_t,
+    dependencies_out: *mut *const cudaGraphNode_t,
+    edgeData_out: *mut *const cudaGraphEdgeData,
+    numDependencies_out: *mut usize,
 ) -> cudaError_t;
