@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of cuda-um's root, lowest floor first. A file imports only from its own module and from lower floors.
-const FLOORS: [&[&str]; 8] = [
+const FLOORS: [&[&str]; 9] = [
     &[
         "element",
         "error",
@@ -29,6 +29,7 @@ const FLOORS: [&[&str]; 8] = [
     &["buffer"],
     &["kernel"],
     &["managed"],
+    &["graph"],
     &["auto", "profile"],
 ];
 

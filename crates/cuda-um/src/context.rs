@@ -3,6 +3,7 @@
 mod adopt;
 mod attached;
 pub(crate) mod capability;
+pub(crate) mod capture;
 pub(crate) mod device;
 pub(crate) mod drain;
 pub(crate) mod driver_state;

@@ -11,6 +11,7 @@ mod check;
 mod current;
 mod device;
 pub(crate) mod foreign;
+pub(crate) mod graph;
 pub(crate) mod location;
 mod managed;
 mod memory;

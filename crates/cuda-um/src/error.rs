@@ -217,6 +217,14 @@ pub enum Error {
         /// The current use.
         by: String,
     },
+    /// The call cannot be part of the graph that this thread captures. The capture goes on.
+    #[error("{call} is not possible in the capture of a graph: {reason}")]
+    Capture {
+        /// The call, or the operation.
+        call: String,
+        /// The reason, and what to do.
+        reason: String,
+    },
     /// A call would wait for a guard that may be the caller's own.
     #[error(
         "{call} could wait for ever for {held}: drop it first, split one write guard (`ViewMut::split_at`), copy one part on write (`make_unique`), or wait in tasks (`read_async`, `write_async`)"
@@ -300,6 +308,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The object is in use.
     Busy,
+    /// The call cannot be captured into a graph.
+    Capture,
     /// The device is unusable until the process ends.
     Sticky,
     /// This process is a child made by `fork`.
@@ -341,6 +351,7 @@ impl Error {
             | Self::ReadOnly { .. } => ErrorKind::InvalidArgument,
             Self::Incomplete { cause, .. } => cause.kind(),
             Self::Busy { .. } | Self::WouldDeadlock { .. } => ErrorKind::Busy,
+            Self::Capture { .. } => ErrorKind::Capture,
             Self::Sticky { .. } => ErrorKind::Sticky,
             Self::Forked { .. } => ErrorKind::Forked,
             Self::Io { .. } | Self::Other(_) => ErrorKind::Other,

@@ -78,6 +78,7 @@ pub mod auto;
 pub mod buffer;
 mod context;
 mod driver;
+pub mod graph;
 pub mod kernel;
 pub mod managed;
 #[cfg(all(test, cuda_um_loom))]
@@ -112,6 +113,7 @@ pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::DeviceCopy;
 pub use error::{Error, ErrorKind, Result};
+pub use graph::{Graph, GraphExec, GraphParameter, Recording};
 pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, Module};

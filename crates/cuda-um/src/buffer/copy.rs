@@ -6,6 +6,7 @@ use crate::buffer::host_vec;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::{View, ViewMut};
+use crate::context::capture::{self, BY_HOST};
 use crate::context::enqueue::enqueue;
 use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
@@ -297,7 +298,11 @@ impl Stream {
         let bytes = source.size_bytes();
         let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
         let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
-        if source.raw.kind() == MemoryKind::System {
+        let is_system = |raw: &Allocation| raw.kind() == MemoryKind::System;
+        if capture::is_active() && (is_system(source.raw) || is_system(target.raw)) {
+            capture::refuse("a copy of system memory", BY_HOST, self.inner(), &[])?;
+        }
+        if is_system(source.raw) {
             // CUDA may read pageable memory at the call, before earlier work of the stream has written it.
             for used in source.raw.in_flight.before(Access::Read) {
                 used.wait()?;
@@ -305,9 +310,9 @@ impl Stream {
         }
         let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
-        started.enqueue(What::Copy, device, self, &parts, || {
+        started.enqueue(What::Copy, device, self, &parts, |stream| {
             let (to, from) = (target.address(), source.address());
-            let (api, stream) = (self.inner().api(), self.as_raw());
+            let api = self.inner().api();
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
             // they are neither freed nor used by the host before it is complete.
             unsafe {

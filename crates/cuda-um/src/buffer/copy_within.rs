@@ -3,6 +3,7 @@
 
 use crate::buffer::copy::check_reach;
 use crate::buffer::view::ViewMut;
+use crate::context::capture::{self, BY_HOST};
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
@@ -51,6 +52,9 @@ pub(super) fn copy_within(
         bytes
     );
     if view.raw.kind() == MemoryKind::System {
+        if capture::is_active() {
+            capture::refuse("a copy by the host", BY_HOST, stream.inner(), &[])?;
+        }
         within_host(view, from, to)?;
         return Ok(());
     }
@@ -68,8 +72,8 @@ pub(super) fn copy_within(
     let (low, high) = (used.address(), used.address().wrapping_add(distance));
     let is_up = from.start < to;
     let (source, target) = if is_up { (low, high) } else { (high, low) };
-    started.enqueue(What::Copy, (device, None), stream, &parts, || {
-        let (api, raw, kind) = (stream.inner().api(), stream.as_raw(), CopyKind::ByAddress);
+    started.enqueue(What::Copy, (device, None), stream, &parts, |raw| {
+        let (api, kind) = (stream.inner().api(), CopyKind::ByAddress);
         let copy = |to: *mut u8, from: *mut u8, bytes| {
             // SAFETY: both ranges are within memory that is borrowed exclusively, and do not overlap; their buffers track this use, so they
             // are neither freed nor used by the host before it is complete.

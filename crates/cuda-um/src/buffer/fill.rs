@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::view::ViewMut;
+use crate::context::capture::{self, BY_HOST};
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
@@ -34,6 +35,9 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
         false => Some(view.as_ptr()),
     };
     let Some(start) = start else {
+        if capture::is_active() {
+            capture::refuse("a fill by the host", BY_HOST, stream.inner(), &[])?;
+        }
         fill_on_host(&mut view, pattern)?;
         let part = view.part(Access::Write);
         started.done(What::Fill, buffer.device(), None, [part]);
@@ -62,12 +66,12 @@ fn fill_on_device(
 ) -> Result<()> {
     let (buffer, bytes) = (view.raw, view.len());
     let part = [view.part(Access::Write)];
-    started.enqueue(What::Fill, (buffer.device(), None), stream, &part, || {
+    started.enqueue(What::Fill, (buffer.device(), None), stream, &part, |raw| {
         let api = stream.inner().api();
         let fill = Fill {
             api,
             ordinal: stream.inner().ordinal(),
-            stream: stream.as_raw(),
+            stream: raw,
         };
         // SAFETY: the view is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
         // complete.

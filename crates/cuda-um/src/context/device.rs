@@ -1,6 +1,7 @@
 //! A device and its shared state.
 
 use crate::context::capability::Capabilities;
+use crate::context::capture;
 use crate::context::driver_state::DriverState;
 use crate::context::held_pools::Ref;
 use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
@@ -137,6 +138,9 @@ impl Device {
     /// Errors of `cudaDeviceSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
+        if capture::is_active() {
+            capture::refuse_device("Device::synchronize", self.state())?;
+        }
         self.handle.state.streams.synchronize()
     }
 

@@ -1,5 +1,6 @@
 //! Enqueues work on a stream: checks, gate, order, work, record, observer.
 
+use crate::context::capture::{self, Kind, NO_WAIT};
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
@@ -7,6 +8,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished, InFlight};
 use crate::error::Result;
 use crate::fork;
+use cuda_um_sys::cudaStream_t;
 use std::sync::Arc;
 
 /// Enqueues `work`, which uses parts of memory, on the stream. The work runs after all work that it must not overlap, and each memory
@@ -20,12 +22,20 @@ pub(crate) fn enqueue(
     parts: &[Part<'_>],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
+    if capture::is_active() {
+        capture::refuse(
+            "a copy from or to the host, or an export",
+            NO_WAIT,
+            stream.inner(),
+            parts,
+        )?;
+    }
     enqueue_of(Work::Own, stream, parts, work)
 }
 
 impl Started {
     /// Like [`enqueue`], and notifies the observer if it succeeds. The work of a kernel is also a use of its module, which stays loaded
-    /// until the kernel is done.
+    /// until the kernel is done. `work` gets CUDA's stream, which is another one if this thread captures the stream.
     #[inline]
     pub(crate) fn enqueue(
         self,
@@ -33,11 +43,17 @@ impl Started {
         (device, module): (&Device, Option<&InFlight>),
         stream: &Stream,
         parts: &[Part<'_>],
-        work: impl FnOnce() -> Result<()>,
+        work: impl FnOnce(cudaStream_t) -> Result<()>,
     ) -> Result<()> {
+        if capture::is_active()
+            && let Some(place) = capture::of(stream.inner(), parts)?
+        {
+            check_each(stream, parts)?;
+            return place.record(parts, |_| Kind::from(what), work);
+        }
         let kind = module.map_or(Work::Own, Work::Kernel);
         self.before(what, stream, parts);
-        enqueue_of(kind, stream, parts, work)?;
+        enqueue_of(kind, stream, parts, || work(stream.as_raw()))?;
         self.after(parts);
         self.done(what, device, Some(stream.inner()), parts.iter().cloned());
         Ok(())
@@ -93,7 +109,7 @@ pub(crate) fn enqueue_of<R>(
 
 /// Refuses memory of another runtime, and a write to a read-only import.
 #[cold]
-fn check_each(stream: &Stream, parts: &[Part<'_>]) -> Result<()> {
+pub(crate) fn check_each(stream: &Stream, parts: &[Part<'_>]) -> Result<()> {
     parts.iter().try_for_each(|part| {
         stream.check_runtime(part.memory.device(), "the buffer")?;
         part.check_write()

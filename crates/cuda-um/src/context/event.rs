@@ -1,6 +1,7 @@
 //! Events: points on a stream.
 #![allow(unsafe_code, reason = "passes event handles to CUDA")]
 
+use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::runtime::Runtime;
 use crate::context::stream::{Stream, StreamInner};
@@ -31,6 +32,8 @@ pub struct Event {
     runtime: Runtime,
     raw: Arc<RawEvent>,
     timed: bool,
+    /// The capture that the event belongs to, if any: then it is a node of a graph, and no record.
+    captured_in: Option<u64>,
 }
 
 /// CUDA's event. It is recorded before other code can see it.
@@ -48,6 +51,14 @@ impl Event {
     #[doc(alias = "cudaEventRecord")]
     pub fn timed(stream: &Stream) -> Result<Self> {
         let inner = stream.inner();
+        if capture::is_active() {
+            capture::refuse(
+                "Event::timed",
+                "a captured event has no time: record it before or after a launch of the graph",
+                inner,
+                &[],
+            )?;
+        }
         let raw = RawEvent::create(inner.device(), true)?.record(inner)?;
         Ok(Self::of(stream, Arc::new(raw), true))
     }
@@ -57,6 +68,30 @@ impl Event {
             runtime: stream.runtime().clone(),
             raw,
             timed,
+            captured_in: None,
+        }
+    }
+
+    /// An event that a thread captured.
+    pub(crate) fn captured(stream: &Stream, raw: RawEvent, captured_in: u64) -> Self {
+        Self {
+            captured_in: Some(captured_in),
+            ..Self::of(stream, Arc::new(raw), false)
+        }
+    }
+
+    pub(crate) fn captured_in(&self) -> Option<u64> {
+        self.captured_in
+    }
+
+    /// Refuses an event of a capture, which is recorded nowhere.
+    pub(crate) fn check_recorded(&self, call: &'static str) -> Result<()> {
+        match self.captured_in {
+            None => Ok(()),
+            Some(_) => Err(capture::refused(
+                format_args!("{call} with an event of a capture"),
+                "the event is a point in the graph, and only streams of the same capture wait for it: record an event after a launch of the graph",
+            )),
         }
     }
 
@@ -67,6 +102,7 @@ impl Event {
     /// Errors of `cudaEventSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaEventSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
+        self.check_recorded("Event::synchronize")?;
         self.raw.synchronize()
     }
 
@@ -77,6 +113,7 @@ impl Event {
     /// Errors of `cudaEventQuery`, which include failures of earlier work.
     #[doc(alias = "cudaEventQuery")]
     pub fn is_complete(&self) -> Result<bool> {
+        self.check_recorded("Event::is_complete")?;
         self.raw.is_complete()
     }
 

@@ -2,6 +2,7 @@
 
 mod order;
 
+use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
 use crate::context::runtime::Runtime;
@@ -9,13 +10,14 @@ use crate::context::stream::order::Tails;
 use crate::context::stream_handle::StreamHandle;
 use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
+use crate::driver::graph::Nodes;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::{self, Used};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
-use cuda_um_sys::cudaStream_t;
+use cuda_um_sys::{cudaGraph_t, cudaStream_t};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -75,6 +77,7 @@ impl Stream {
     /// Errors of `cudaStreamSynchronize`, which include failures of the work itself.
     #[doc(alias = "cudaStreamSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
+        self.check_capture("Stream::synchronize")?;
         self.inner.synchronize()
     }
 
@@ -85,6 +88,7 @@ impl Stream {
     /// Errors of `cudaStreamQuery`, which include failures of the work itself.
     #[doc(alias = "cudaStreamQuery")]
     pub fn is_idle(&self) -> Result<bool> {
+        self.check_capture("Stream::is_idle")?;
         self.inner.is_idle()
     }
 
@@ -102,7 +106,22 @@ impl Stream {
         if !self.runtime.is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
+        if capture::is_active()
+            && let Some(place) = capture::of(&self.inner, &[])?
+        {
+            return place.wait(event.raw(), event.captured_in());
+        }
+        event.check_recorded("Stream::wait")?;
         self.inner.enqueue_wait(event.raw())
+    }
+
+    /// Refuses a wait for a stream that this thread captures.
+    #[inline]
+    fn check_capture(&self, call: &'static str) -> Result<()> {
+        match capture::is_active() {
+            true => capture::refuse(call, NO_WAIT, &self.inner, &[]),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a device of another runtime, whose ordinals have another meaning.
@@ -124,6 +143,12 @@ impl Stream {
     /// [`Error::Forked`], and errors of `cudaEventCreateWithFlags`, `cudaEventRecord` and, for earlier events, `cudaEventQuery`.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event> {
+        if capture::is_active()
+            && let Some(place) = capture::of(&self.inner, &[])?
+        {
+            let (event, captured_in) = place.event()?;
+            return Ok(Event::captured(self, event, captured_in));
+        }
         Ok(Event::of(self, self.inner.mark()?, false))
     }
 
@@ -157,8 +182,22 @@ impl StreamInner {
         Ok(Self::of(device, StreamHandle::own(raw)))
     }
 
+    /// Creates a stream that is in no list, because the others would query it: CUDA captures it.
+    pub(crate) fn create_private(device: &Arc<DeviceState>) -> Result<Arc<Self>> {
+        let raw = device.api.stream_create(device.ordinal)?;
+        // SAFETY: as for `create`.
+        let raw = unsafe { Owned::new(&device.api, device.ordinal, raw) };
+        Ok(Self::unlisted(device, StreamHandle::own(raw)))
+    }
+
     /// Makes the stream of a handle.
     pub(crate) fn of(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
+        let stream = Self::unlisted(device, handle);
+        device.streams.add(stream.listed());
+        stream
+    }
+
+    fn unlisted(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let stream = Arc::new_cyclic(|stream| Self {
             // Relaxed: the numbers need only differ.
@@ -171,7 +210,6 @@ impl StreamInner {
             waited: Mutex::default(),
             listed: Arc::new(Listed::new(&device.api, device.ordinal, stream.clone())),
         });
-        device.streams.add(stream.listed());
         // Before there is work that a thread could wait for.
         process_end::watch(Used::Context);
         stream
@@ -264,6 +302,27 @@ impl StreamInner {
 
     pub(crate) fn is_known_idle(&self) -> bool {
         self.is_known_done(self.submitted())
+    }
+
+    /// Begins to capture this stream, which is a private one.
+    pub(crate) fn begin_capture(&self) -> Result<()> {
+        // SAFETY: the stream is live as long as `self`.
+        unsafe { self.api().begin_capture(self.ordinal(), self.raw()) }
+    }
+
+    /// Ends the capture of this stream, which this thread began.
+    pub(crate) fn end_capture(&self) -> Result<Owned<cudaGraph_t>> {
+        let (api, ordinal) = (self.api(), self.ordinal());
+        // SAFETY: this thread began the capture.
+        let graph = unsafe { api.end_capture(ordinal, self.raw()) }?;
+        // SAFETY: the graph is new.
+        Ok(unsafe { Owned::new(api, ordinal, graph) })
+    }
+
+    /// CUDA's nodes that the next work of this captured stream runs after.
+    pub(crate) fn captured_nodes(&self) -> Result<Nodes> {
+        // SAFETY: the stream is live as long as `self`.
+        unsafe { self.api().captured_nodes(self.ordinal(), self.raw()) }
     }
 
     /// Waits for all work of the stream; for the whole device, if this thread cannot wait for just the stream.

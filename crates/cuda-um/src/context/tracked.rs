@@ -12,6 +12,12 @@ use std::sync::Arc;
 
 /// Memory that work on streams uses. The buffers implement it.
 pub(crate) trait Tracked: Sync {
+    /// The number of the memory.
+    fn id(&self) -> u64;
+
+    /// The memory in words.
+    fn title(&self) -> String;
+
     fn device(&self) -> &Device;
 
     /// The memory as its own type, for the planner.

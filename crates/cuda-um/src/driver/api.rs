@@ -65,6 +65,11 @@ impl Api {
         }
     }
 
+    /// A function that not every table has.
+    pub(super) fn late<F>(&self, name: &str, function: Option<F>) -> Result<F> {
+        function.ok_or_else(|| self.missing_function(name))
+    }
+
     pub(crate) fn table(&self) -> &Arc<sys::Table> {
         &self.table
     }

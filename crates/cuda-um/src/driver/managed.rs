@@ -17,7 +17,7 @@ impl Api {
         }
     }
 
-    fn missing_function(&self, what: &str) -> Error {
+    pub(super) fn missing_function(&self, what: &str) -> Error {
         Error::NotSupported {
             what: what.to_owned(),
             needs: "a runtime that exports it".to_owned(),

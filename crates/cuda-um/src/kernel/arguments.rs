@@ -1,9 +1,11 @@
 //! The list of a launch's arguments.
 
+use crate::context::capture::{KernelNode, Shape};
 use crate::context::device::Device;
 use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
+use crate::kernel::module::Kernel;
 use crate::resource::allocation::Allocation;
 use cuda_um_sys::DeclaredArgument;
 use smallvec::SmallVec;
@@ -11,6 +13,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The arguments of a launch, in order, as a list: for kernels whose parameters are known only at run time.
 ///
@@ -38,10 +41,21 @@ pub struct Arguments<'a> {
     addresses: u64,
     /// The parts of buffers that the kernel gets.
     parts: SmallVec<[Part<'a>; 16]>,
+    /// The values that are parameters of a graph. Boxed, because few launches have any.
+    #[allow(clippy::box_collection, reason = "one word in each launch")]
+    parameters: Option<Box<Vec<Parameter>>>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
     /// As an [`InPlace`](crate::buffer::InPlace) that is in the list.
     _on_this_thread: PhantomData<*const ()>,
+}
+
+/// A value of a launch that is a parameter of a graph.
+struct Parameter {
+    /// The first word.
+    word: usize,
+    bytes: u32,
+    index: u32,
 }
 
 impl<'a> Arguments<'a> {
@@ -70,6 +84,42 @@ impl<'a> Arguments<'a> {
                 self.sizes.push(bytes.len() as u32);
             }
             false => self.push_words(bytes),
+        }
+    }
+
+    /// Adds a value that is a parameter of a graph.
+    pub(crate) fn push_parameter(&mut self, bytes: &[u8], index: u32) {
+        let parameter = Parameter {
+            word: self.words.len(),
+            bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            index,
+        };
+        self.parameters.get_or_insert_default().push(parameter);
+        self.push_value(bytes);
+    }
+
+    /// The arguments of a captured launch, given the slots of its parts.
+    pub(super) fn captured(&self, kernel: &Kernel, shape: Shape, slots: &[usize]) -> KernelNode {
+        let (mut word, mut slots, mut addresses) = (0, slots.iter(), Vec::new());
+        for (index, bytes) in self.sizes.iter().enumerate() {
+            if self.addresses.checked_shr(index as u32).unwrap_or(0) & 1 == 1 {
+                addresses.extend(slots.next().map(|slot| (word, *slot)));
+            }
+            word += words(*bytes as usize);
+        }
+        let parameters = self.parameters.iter().flat_map(|all| all.iter());
+        KernelNode {
+            name: Arc::clone(&kernel.name),
+            function: kernel.function.0,
+            module: Arc::clone(&kernel.module) as Arc<_>,
+            shape,
+            words: self.words.to_vec(),
+            sizes: self.sizes.to_vec(),
+            addresses,
+            has_other_addresses: slots.next().is_some(),
+            parameters: parameters
+                .map(|each| (each.word, each.bytes, each.index))
+                .collect(),
         }
     }
 
@@ -120,7 +170,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns the parts of buffers that the kernel gets.
-    pub(super) fn parts(&self) -> &[Part<'a>] {
+    pub(crate) fn parts(&self) -> &[Part<'a>] {
         &self.parts
     }
 
@@ -164,7 +214,7 @@ impl<'a> Arguments<'a> {
 
     /// Refuses buffers that a kernel on the device cannot reach.
     #[inline]
-    pub(super) fn check(&self, device: &Device) -> Result<()> {
+    pub(crate) fn check(&self, device: &Device) -> Result<()> {
         let home = device.state().identity();
         let is_odd = |part: &&Part<'_>| part.home != home || part.is_special;
         self.parts.iter().filter(is_odd).try_for_each(|part| {
@@ -175,7 +225,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// The number of words of a value: at least one, so that each has an address.
-fn words(bytes: usize) -> usize {
+pub(crate) fn words(bytes: usize) -> usize {
     bytes.div_ceil(size_of::<u64>()).max(1)
 }
 

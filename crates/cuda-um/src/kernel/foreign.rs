@@ -1,6 +1,7 @@
 //! Work of other libraries on buffers.
 
-use crate::context::enqueue::{Work, enqueue_of};
+use crate::context::capture::{self, Kind};
+use crate::context::enqueue::{Work, check_each, enqueue_of};
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
@@ -104,6 +105,7 @@ impl Stream {
     /// - The work stays within the buffers, and writes only those that are passed by `&mut`.
     /// - It is enqueued on this stream, or on streams that are ordered with it: after it, and before its end when `work` returns. No work
     ///   uses the addresses afterwards.
+    /// - In a capture ([`Stream::capture`]) all of this holds for each launch of the graph.
     /// - The work can reach the memory from its device: the current device is the caller's.
     #[allow(unsafe_code, reason = "the caller's promise is required")]
     pub unsafe fn enqueue_foreign<R>(
@@ -120,6 +122,20 @@ impl Stream {
                     &owned
                 }
             };
+            if capture::is_active()
+                && let Some(place) = capture::of(self.inner(), uses.parts())?
+            {
+                check_each(self, uses.parts())?;
+                return place.record(
+                    uses.parts(),
+                    |_| Kind::Foreign,
+                    |stream| {
+                        let _calls = Calls::of(NAME)?;
+                        let parts = uses.parts();
+                        Ok(work(&ForeignWork { stream, parts }))
+                    },
+                );
+            }
             let started = Started::now(device);
             let result = enqueue_of(Work::Foreign, self, uses.parts(), || {
                 let _calls = Calls::of(NAME)?;

@@ -1,6 +1,7 @@
 //! Launches, with typed arguments that borrow the buffers.
 #![allow(unsafe_code, reason = "passes the arguments of kernels to the driver")]
 
+use crate::context::capture::{self, Kind, Place, Shape};
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
@@ -76,6 +77,7 @@ impl Kernel {
     /// - The number, types and order of the arguments are those of the kernel's parameters; a buffer is the address of its first element.
     /// - With these arguments and this configuration the kernel stays within the buffers, and writes only those that are passed by `&mut`.
     /// - The kernel does not use the buffers after it ends: it stores no address for later.
+    /// - In a capture ([`Stream::capture`]) all of this holds for each launch of the graph.
     /// - All copies of an [`InPlace`](crate::buffer::InPlace) are arguments of one launch, and each thread of the kernel uses only elements of it that no
     ///   other thread writes.
     ///
@@ -119,6 +121,12 @@ impl Kernel {
         }
         let shape = (config.grid, config.block, config.shared_bytes);
         device.capabilities().check_launch(shape)?;
+        if capture::is_active()
+            && let Some(place) = capture::of(inner, arguments.parts())?
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.capture(&place, shape, arguments) };
+        }
         let started = Started::now(device);
         let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
         if let Some(parameters) = &self.parameters {
@@ -133,7 +141,7 @@ impl Kernel {
             used,
             stream,
             arguments.parts(),
-            || {
+            |raw| {
                 // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
                 // in conflict with it before it is complete; the module tracks it as well, so it stays loaded.
                 unsafe {
@@ -142,7 +150,7 @@ impl Kernel {
                         self.function.0,
                         &self.name,
                         shape,
-                        stream.as_raw(),
+                        raw,
                         &mut addresses,
                         || arguments.declared(),
                     )
@@ -158,9 +166,47 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// Captures the launch into a graph.
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch`](Self::launch), for each launch of the graph.
+    #[cold]
+    unsafe fn capture(
+        &self,
+        place: &Place,
+        shape: Shape,
+        arguments: &mut Arguments<'_>,
+    ) -> Result<()> {
+        let device = self.device();
+        if let Some(parameters) = &self.parameters {
+            arguments.check_sizes(&self.name, parameters)?;
+        }
+        arguments.check(device)?;
+        let mut addresses = SmallVec::new();
+        arguments.push_addresses(&mut addresses);
+        let node = |slots: &[usize]| Kind::Kernel(Box::new(arguments.captured(self, shape, slots)));
+        place.record(arguments.parts(), node, |raw| {
+            // SAFETY: nothing runs now. Each launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
+            unsafe {
+                device.api().launch(
+                    device.ordinal(),
+                    self.function.0,
+                    &self.name,
+                    shape,
+                    raw,
+                    &mut addresses,
+                    || arguments.declared(),
+                )
+            }
+        })
+    }
+}
+
 /// The error for a stream of another device than the kernel's.
 #[cold]
-fn elsewhere(stream: &Stream, device: &Device) -> Error {
+pub(crate) fn elsewhere(stream: &Stream, device: &Device) -> Error {
     match stream.check_runtime(device, "the stream") {
         Err(error) => error,
         Ok(()) => Error::DeviceMismatch {

@@ -3,6 +3,7 @@
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
+use crate::context::capture;
 use crate::context::observer::{self, Started, What};
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
@@ -68,6 +69,9 @@ impl<T> View<'_, T> {
         let (number, location) = advice.to_sys();
         device.runtime().check_migration_to(location, "advice")?;
         if bytes.is_empty() {
+            return Ok(());
+        }
+        if capture::is_active() && capture::advise(&self.part(Access::Move), advice) {
             return Ok(());
         }
         let started = Started::now(device);

@@ -5,6 +5,7 @@
 mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;
+use crate::context::capture;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
@@ -206,7 +207,7 @@ impl<'a> PrefetchBatch<'a> {
             stream.runtime().check_location(location)?;
             return Ok(0);
         };
-        let device = first.raw.device();
+        let (device, inner) = (first.raw.device(), stream.inner());
         let started = Started::now(device);
         let _span = crate::telemetry::span!("prefetch", ranges = self.len(), %location);
         let parts = self.parts.iter();
@@ -215,6 +216,17 @@ impl<'a> PrefetchBatch<'a> {
             to: location,
             elided,
         };
+        if capture::is_active() {
+            let parts: SmallVec<[_; 16]> = parts.clone().collect();
+            // Either all parts are captured or none: they are on one stream.
+            let mut captured = false;
+            for part in &parts {
+                captured |= capture::prefetch(inner, part, location)?;
+            }
+            if captured {
+                return Ok(0);
+            }
+        }
         if self.is_there(location, stream) {
             started.done(what(true), device, Some(stream.inner()), parts);
             let ranges = self.len();
@@ -222,12 +234,11 @@ impl<'a> PrefetchBatch<'a> {
             return Ok(0);
         }
         let ranges = self.merged();
-        let (inner, raw_stream) = (stream.inner(), stream.as_raw());
         let (api, ordinal) = (inner.api(), inner.ordinal());
         // The driver accepts batches only if every device has concurrent managed access.
         let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
         let parts: SmallVec<[_; 16]> = parts.collect();
-        let enqueued = started.enqueue(what(false), (device, None), stream, &parts, || {
+        let enqueued = started.enqueue(what(false), (device, None), stream, &parts, |raw_stream| {
             if one_call {
                 // SAFETY: as below, for each range.
                 return unsafe {

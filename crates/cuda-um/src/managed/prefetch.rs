@@ -4,6 +4,7 @@
 use crate::DeviceCopy;
 use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
+use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
@@ -200,6 +201,9 @@ fn migrate<T>(
     let started = Started::now(device);
     let _span =
         crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);
+    if capture::is_active() && is_captured(view, location, stream)? {
+        return Ok(());
+    }
     let missing = missing(raw, &bytes, location);
     let access = match how {
         Migration::Shared => Access::Move,
@@ -228,7 +232,7 @@ fn migrate<T>(
         true => What::Discard { to },
         false => What::Prefetch { to, elided: false },
     };
-    let enqueued = started.enqueue(what, (device, None), stream, &[part], || {
+    let enqueued = started.enqueue(what, (device, None), stream, &[part], |_| {
         missing.iter().try_for_each(|part| match discards {
             true => discard_part(raw, part, location, stream),
             false => prefetch_part(raw, part, location, stream),
@@ -239,6 +243,17 @@ fn migrate<T>(
     let (buffer, range, parts) = (raw.id(), view.elements(), missing.len());
     crate::telemetry::debug!(buffer, ?range, parts, %location, discards, "prefetch");
     Ok(())
+}
+
+/// Returns true if this thread captures the stream: the prefetch becomes a step before each launch of the graph.
+#[cold]
+fn is_captured<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<bool> {
+    let part = view.part(Access::Move);
+    if !capture::prefetch(stream.inner(), &part, location)? {
+        return Ok(false);
+    }
+    check_migrates(view)?;
+    check_places(view.raw.device(), location, stream, "the stream").map(|()| true)
 }
 
 /// Whether CUDA discards such memory on the stream. Without it, the contents migrate.

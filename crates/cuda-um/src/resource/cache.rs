@@ -192,6 +192,12 @@ impl Cache {
         state.touched(by);
     }
 
+    /// Returns true if nothing but the program may move the pages: it has given advice for a part of the buffer, or a host guard lives.
+    pub(crate) fn is_left_to_program(&self) -> bool {
+        let state = self.state.lock();
+        state.guards > 0 || !state.advice.is_empty()
+    }
+
     /// Returns true while host guards live.
     #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
     pub(crate) fn is_held(&self) -> bool {

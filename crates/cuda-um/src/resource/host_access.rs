@@ -1,5 +1,6 @@
 //! The state that the host keeps while it may access a buffer's memory.
 
+use crate::context::capture;
 use crate::context::exclusion::Closed;
 use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
@@ -66,6 +67,15 @@ impl Allocation {
         }
     }
 
+    /// Refuses memory that captured work of this thread uses.
+    #[inline]
+    fn check_capture(&self, bytes: &Range<usize>, access: Access) -> Result<()> {
+        match capture::is_active() {
+            true => capture::refuse_host(&self.part_of(bytes.clone(), access)),
+            false => Ok(()),
+        }
+    }
+
     /// Waits until the host may access a range of the memory. It may do so while the result is live and no new work is enqueued.
     pub(crate) fn wait_for_host(
         &self,
@@ -74,6 +84,7 @@ impl Allocation {
     ) -> Result<HostAccess<'_>> {
         fork::check("access by the host")?;
         self.check_access(access)?;
+        self.check_capture(bytes, access)?;
         let span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
         let (_span, closed) = match self.gate() {
             None => (Some(span), None),
@@ -104,6 +115,7 @@ impl Allocation {
     ) -> Result<HostAccess<'_>> {
         fork::check("access by the host")?;
         self.check_access(access)?;
+        self.check_capture(bytes, access)?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {

@@ -1,6 +1,7 @@
 //! The end of an allocation: its memory goes back to its owner, or to another one.
 #![allow(unsafe_code, reason = "frees memory by its address")]
 
+use crate::context::capture;
 use crate::context::drain::{drain, drain_or_abort};
 use crate::context::observer;
 use crate::context::reclaim::Deferred;
@@ -72,6 +73,9 @@ impl Drop for Allocation {
         if fork::is_inherited() {
             return;
         }
+        if capture::is_active() && self.is_owned && !self.owner.is_borrowed() {
+            self.keep_captured();
+        }
         // From here on the memory is leaked, unless `release` is reached, even if a panic unwinds.
         if !std::mem::replace(&mut self.is_owned, false) {
             return;
@@ -96,6 +100,16 @@ impl Drop for Allocation {
 }
 
 impl Allocation {
+    /// Gives the memory to the graph that this thread captures, if its work uses the memory. What is left is empty.
+    #[cold]
+    fn keep_captured(&mut self) {
+        if capture::uses(self.id) {
+            let empty = Self::empty::<u8>(self.device());
+            let kept = std::mem::replace(self, empty);
+            capture::keep(kept.id, || Box::new(kept));
+        }
+    }
+
     /// The block as it goes back.
     fn block_now(&self) -> Block {
         Block {

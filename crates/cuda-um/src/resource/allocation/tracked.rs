@@ -12,6 +12,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 impl Tracked for Allocation {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn title(&self) -> String {
+        self.title().to_string()
+    }
+
     fn device(&self) -> &Device {
         self.device()
     }

@@ -3,7 +3,7 @@
 
 use crate::context::device::Device;
 use crate::context::driver_state::{Used, would_oversubscribe};
-use crate::context::enqueue::enqueue;
+use crate::context::enqueue::{Work, enqueue_of};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
 use crate::driver::mempool::MemPool;
@@ -140,7 +140,7 @@ impl Driver {
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
         let mut pointer = NonNull::dangling();
-        enqueue(&self.stream, &[], || {
+        enqueue_of(Work::Own, &self.stream, &[], || {
             let (api, ordinal) = (self.device.api(), self.device.ordinal());
             // SAFETY: the pool and the stream are live.
             pointer = unsafe {
@@ -310,7 +310,8 @@ impl Owner for Driver {
     unsafe fn release(&self, released: Released<'_>) {
         let (buffer, bytes) = (released.buffer, released.block.bytes);
         let mut is_ordered = false;
-        let enqueued = enqueue(&self.stream, &[], || {
+        // Not captured: the memory has an address outside of the graph.
+        let enqueued = enqueue_of(Work::Own, &self.stream, &[], || {
             for used in &released.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }

@@ -1,0 +1,419 @@
+//! Captures: a thread records its work on streams into a CUDA graph, and nothing runs.
+//!
+//! CUDA captures private streams, which only this module has. Work that the thread enqueues on a stream of the capture goes to the private
+//! stream in its place ([`of`]), so work of other threads on the same streams runs as always. The capture mode is "relaxed": it restricts no
+//! other call of CUDA, on any thread.
+
+mod node;
+mod slot;
+
+pub(crate) use node::{KernelNode, Kind, Node, Shape};
+pub(crate) use slot::{Slot, SlotUse};
+
+use crate::context::device::DeviceState;
+use crate::context::event::RawEvent;
+use crate::context::listeners::What;
+use crate::context::stream::StreamInner;
+use crate::context::tracked::Part;
+use crate::context::tracker::Finished;
+use crate::driver::advice::Advice;
+use crate::driver::location::Location;
+use crate::driver::owned::Owned;
+use crate::error::{Error, Result};
+use cuda_um_sys::{cudaGraph_t, cudaStream_t};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The captures of all threads.
+static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Capture>>> = const { RefCell::new(None) };
+}
+
+/// More streams would make the tracked uses query events, which a capture does not allow.
+const MOST_STREAMS: usize = 8;
+
+/// A capture of this thread.
+pub(crate) struct Capture {
+    id: u64,
+    device: Arc<DeviceState>,
+    streams: RefCell<SmallVec<[Captured; 2]>>,
+    /// The memory that the work uses, in the order of first use.
+    slots: RefCell<Vec<Rc<Slot>>>,
+    nodes: RefCell<Vec<Node>>,
+    /// The recorded values of the parameters.
+    parameters: RefCell<Vec<Vec<u8>>>,
+}
+
+/// A stream of the capture, and the private stream that stands for it.
+#[derive(Clone)]
+struct Captured {
+    stream: Arc<StreamInner>,
+    private: Arc<StreamInner>,
+}
+
+/// What a capture has recorded.
+pub(crate) struct Recorded {
+    pub(crate) graph: Owned<cudaGraph_t>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// Returns true if any thread captures. While none does, this is the whole cost of captures for other work.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    // Relaxed: a thread always sees the count of its own capture, and the captures of other threads do not concern it.
+    ACTIVE.load(Ordering::Relaxed) != 0
+}
+
+/// The capture of this thread.
+#[cold]
+pub(crate) fn current() -> Option<Rc<Capture>> {
+    // A thread that ends has no capture any more.
+    let current = CURRENT.try_with(|current| current.borrow().clone());
+    current.ok().flatten()
+}
+
+/// The place of work on a stream in the capture of this thread; `None` if the work is not captured.
+///
+/// # Errors
+///
+/// The stream is not captured, and the work uses memory of the capture: it would run before the captured work, at once.
+#[cold]
+pub(crate) fn of(stream: &Arc<StreamInner>, parts: &[Part<'_>]) -> Result<Option<Place>> {
+    let Some(capture) = current() else {
+        return Ok(None);
+    };
+    if let Some(private) = capture.private(stream) {
+        return Ok(Some(Place { capture, private }));
+    }
+    match parts.iter().find(|part| capture.has(part.memory.id())) {
+        None => Ok(None),
+        Some(part) => Err(refused(
+            format_args!("work on another stream, with {}", part.memory.title()),
+            "the captured work uses that memory, and this work would run before it: add the stream to the capture (`Recording::fork`)",
+        )),
+    }
+}
+
+/// Refuses work that cannot be captured: on a stream of this thread's capture, or with memory of it.
+#[cold]
+pub(crate) fn refuse(
+    call: &'static str,
+    reason: &'static str,
+    stream: &Arc<StreamInner>,
+    parts: &[Part<'_>],
+) -> Result<()> {
+    let Some(capture) = current() else {
+        return Ok(());
+    };
+    if capture.private(stream).is_none() && !parts.iter().any(|part| capture.has(part.memory.id()))
+    {
+        return Ok(());
+    }
+    Err(refused(call, reason))
+}
+
+/// Why the host cannot wait.
+pub(crate) const NO_WAIT: &str = "captured work does not run, so the host cannot wait for it: do this before the capture, or after a launch of the graph";
+/// Why the host cannot do work itself.
+pub(crate) const BY_HOST: &str = "the host would do this at once, and not in each launch: do it before the capture, or between launches of the graph";
+
+/// Refuses a wait for the device of this thread's capture.
+#[cold]
+pub(crate) fn refuse_device(call: &'static str, device: &Arc<DeviceState>) -> Result<()> {
+    match current().filter(|capture| Arc::ptr_eq(&capture.device, device)) {
+        None => Ok(()),
+        Some(_) => Err(refused(call, NO_WAIT)),
+    }
+}
+
+/// Refuses an access of the host to memory of this thread's capture.
+#[cold]
+pub(crate) fn refuse_host(part: &Part<'_>) -> Result<()> {
+    match current().filter(|capture| capture.has(part.memory.id())) {
+        None => Ok(()),
+        Some(_) => Err(refused(
+            format_args!("access of the host to {}", part.memory.title()),
+            NO_WAIT,
+        )),
+    }
+}
+
+#[cold]
+pub(crate) fn refused(call: impl ToString, reason: impl ToString) -> Error {
+    Error::Capture {
+        call: call.to_string(),
+        reason: reason.to_string(),
+    }
+}
+
+/// Keeps memory that captured work of this thread uses, and that is about to be dropped: it lives as long as the graph. Gives it back if no
+/// captured work uses it.
+#[cold]
+pub(crate) fn keep(id: u64, memory: impl FnOnce() -> Box<dyn Any + Send + Sync>) {
+    let slot = current().and_then(|capture| capture.slot(id));
+    if let Some(slot) = slot {
+        slot.kept.set(Some(memory()));
+    }
+}
+
+/// Returns true if captured work of this thread uses the memory.
+#[cold]
+pub(crate) fn uses(id: u64) -> bool {
+    current().is_some_and(|capture| capture.has(id))
+}
+
+/// A prefetch on a stream of this thread's capture becomes a step before the launch. Returns true if it did.
+#[cold]
+pub(crate) fn prefetch(
+    stream: &Arc<StreamInner>,
+    part: &Part<'_>,
+    location: Location,
+) -> Result<bool> {
+    let Some(Place { capture, .. }) = of(stream, std::slice::from_ref(part))? else {
+        return Ok(false);
+    };
+    let (_, slot) = capture.slot_of(part);
+    slot.prefetch(location, &part.bytes);
+    Ok(true)
+}
+
+/// Advice of this thread becomes a step before the first launch, if it captures. Returns true if it does.
+///
+/// CUDA refuses advice during a capture.
+#[cold]
+pub(crate) fn advise(part: &Part<'_>, advice: Advice) -> bool {
+    let capture = current().filter(|capture| capture.is_of(part));
+    capture
+        .map(|capture| capture.slot_of(part).1.advise(advice, &part.bytes))
+        .is_some()
+}
+
+/// Where captured work goes.
+pub(crate) struct Place {
+    capture: Rc<Capture>,
+    private: Arc<StreamInner>,
+}
+
+impl Place {
+    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture, and notes its nodes. `kind` gets
+    /// the index of each part's slot.
+    pub(crate) fn record<R>(
+        &self,
+        parts: &[Part<'_>],
+        kind: impl FnOnce(&[usize]) -> Kind,
+        work: impl FnOnce(cudaStream_t) -> Result<R>,
+    ) -> Result<R> {
+        let Self { capture, private } = self;
+        let slots: SmallVec<[_; 16]> = parts.iter().map(|part| capture.slot_of(part)).collect();
+        for ((_, slot), part) in slots.iter().zip(parts) {
+            slot.uses.order(private, part.access)?;
+        }
+        let after = private.captured_nodes()?;
+        let done = work(private.raw());
+        // Also after an error: a part of the work may be captured.
+        let (seq, mut finished) = (private.number(), Finished::new());
+        for ((_, slot), part) in slots.iter().zip(parts) {
+            slot.uses.record(private, seq, part.access, &mut finished);
+            slot.used(part);
+        }
+        let result = done?;
+        let indices: SmallVec<[_; 16]> = slots.iter().map(|(index, _)| *index).collect();
+        let uses = indices.iter().zip(parts);
+        let node = Node {
+            kind: kind(&indices),
+            uses: uses.map(|(slot, part)| (*slot, part.access)).collect(),
+            after,
+            nodes: private.captured_nodes()?,
+        };
+        capture.nodes.borrow_mut().push(node);
+        Ok(result)
+    }
+
+    /// Captures an event.
+    pub(crate) fn event(&self) -> Result<(RawEvent, u64)> {
+        let event = RawEvent::create(&self.capture.device, false)?.record(&self.private)?;
+        Ok((event, self.capture.id))
+    }
+
+    /// Orders later work after an event of this capture.
+    pub(crate) fn wait(&self, event: &RawEvent, captured_in: Option<u64>) -> Result<()> {
+        match captured_in == Some(self.capture.id) {
+            true => self.private.enqueue_wait(event),
+            false => Err(refused(
+                "a wait for an event that was recorded outside of the capture",
+                "each launch of the graph would wait for that one record: let the stream of the launch wait for it",
+            )),
+        }
+    }
+}
+
+impl From<What<'_>> for Kind {
+    fn from(what: What<'_>) -> Self {
+        match what {
+            What::Fill => Self::Fill,
+            What::Copy => Self::Copy,
+            What::Launch(_) | What::Prefetch { .. } | What::Discard { .. } | What::Advise(..) => {
+                Self::Foreign
+            }
+        }
+    }
+}
+
+impl Capture {
+    /// Begins a capture of this thread's work on the stream.
+    pub(crate) fn begin(stream: &Arc<StreamInner>) -> Result<Rc<Self>> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if current().is_some() {
+            return Err(refused(
+                "a second capture",
+                "a thread captures one graph at a time: end the first one, or add the stream to it (`Recording::fork`)",
+            ));
+        }
+        stream.check_here()?;
+        let device = Arc::clone(stream.device());
+        let private = StreamInner::create_private(&device)?;
+        private.begin_capture()?;
+        let stream = Arc::clone(stream);
+        let capture = Rc::new(Self {
+            // Relaxed: the numbers need only differ.
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            device,
+            streams: RefCell::new(smallvec::smallvec![Captured { stream, private }]),
+            slots: RefCell::default(),
+            nodes: RefCell::default(),
+            parameters: RefCell::default(),
+        });
+        ACTIVE.fetch_add(1, Ordering::Relaxed);
+        CURRENT.set(Some(Rc::clone(&capture)));
+        Ok(capture)
+    }
+
+    /// Adds a stream to the capture: its captured work runs after the work that is captured by now on the first stream.
+    pub(crate) fn fork(&self, stream: &Arc<StreamInner>) -> Result<()> {
+        if self.private(stream).is_some() {
+            return Ok(());
+        }
+        let (device, of) = (stream.ordinal(), self.device.ordinal);
+        if device != of {
+            return Err(Error::DeviceMismatch {
+                what: "a stream of the capture",
+                expected: of,
+                found: device,
+            });
+        }
+        stream.check_here()?;
+        if self.streams.borrow().len() == MOST_STREAMS {
+            return Err(Error::LimitExceeded {
+                what: "the number of streams of a capture",
+                value: MOST_STREAMS as u64 + 1,
+                limit: MOST_STREAMS as u64,
+            });
+        }
+        let private = StreamInner::create_private(&self.device)?;
+        let event = RawEvent::create(&self.device, false)?.record(&self.first())?;
+        private.enqueue_wait(&event)?;
+        let stream = Arc::clone(stream);
+        self.streams.borrow_mut().push(Captured { stream, private });
+        Ok(())
+    }
+
+    /// Ends the capture, and orders the end of the graph after all its work. In any case nothing is captured afterwards.
+    pub(crate) fn end(&self) -> Result<Recorded> {
+        let first = self.first();
+        let others: SmallVec<[_; MOST_STREAMS]> = {
+            let streams = self.streams.borrow();
+            let others = streams.iter().skip(1);
+            others.map(|other| Arc::clone(&other.private)).collect()
+        };
+        let joined = others.iter().try_for_each(|other| {
+            let event = RawEvent::create(&self.device, false)?.record(other)?;
+            first.enqueue_wait(&event)
+        });
+        Self::forget();
+        let graph = first.end_capture();
+        joined?;
+        let slots = self.slots.take().into_iter();
+        Ok(Recorded {
+            graph: graph?,
+            // No other code holds a slot any more.
+            slots: slots.filter_map(Rc::into_inner).collect(),
+            nodes: self.nodes.take(),
+        })
+    }
+
+    /// Ends the capture without a graph, if it has not ended.
+    pub(crate) fn abandon(&self) {
+        if current().is_some_and(|current| current.id == self.id)
+            && let Err(error) = self.end()
+        {
+            crate::telemetry::debug!(%error, "a capture was abandoned");
+        }
+    }
+
+    /// The thread captures nothing from now on.
+    fn forget() {
+        if CURRENT.take().is_some() {
+            ACTIVE.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn first(&self) -> Arc<StreamInner> {
+        Arc::clone(&self.streams.borrow()[0].private)
+    }
+
+    /// The private stream that stands for a stream of the capture.
+    fn private(&self, stream: &Arc<StreamInner>) -> Option<Arc<StreamInner>> {
+        let streams = self.streams.borrow();
+        let found = streams
+            .iter()
+            .find(|captured| Arc::ptr_eq(&captured.stream, stream))?;
+        Some(Arc::clone(&found.private))
+    }
+
+    /// Returns true for memory of the capture's runtime.
+    fn is_of(&self, part: &Part<'_>) -> bool {
+        Arc::ptr_eq(part.memory.device().api(), &self.device.api)
+    }
+
+    fn has(&self, id: u64) -> bool {
+        self.slot(id).is_some()
+    }
+
+    fn slot(&self, id: u64) -> Option<Rc<Slot>> {
+        let slots = self.slots.borrow();
+        slots.iter().find(|slot| slot.id == id).cloned()
+    }
+
+    /// The slot of the part's memory, and its index; a new one for new memory.
+    pub(crate) fn slot_of(&self, part: &Part<'_>) -> (usize, Rc<Slot>) {
+        let (mut slots, id) = (self.slots.borrow_mut(), part.memory.id());
+        let index = slots.iter().position(|slot| slot.id == id);
+        let index = index.unwrap_or_else(|| {
+            slots.push(Rc::new(Slot::new(part)));
+            slots.len() - 1
+        });
+        (index, Rc::clone(&slots[index]))
+    }
+
+    /// The number of a new parameter with this value.
+    pub(crate) fn parameter(&self, value: &[u8]) -> u32 {
+        let mut parameters = self.parameters.borrow_mut();
+        parameters.push(value.to_vec());
+        parameters.len() as u32 - 1
+    }
+
+    pub(crate) fn with_parameter(&self, index: u32, use_value: impl FnOnce(&[u8])) {
+        use_value(&self.parameters.borrow()[index as usize]);
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+}

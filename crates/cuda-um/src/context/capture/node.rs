@@ -1,0 +1,70 @@
+//! The captured work, piece by piece.
+
+use crate::context::tracker::Access;
+use cuda_um_sys::{CUfunction, cudaGraphNode_t};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::sync::Arc;
+
+/// One piece of captured work: a launch, a fill, a copy, work of another library.
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    /// The index of each slot that it uses.
+    pub(crate) uses: SmallVec<[(usize, Access); 4]>,
+    /// CUDA's nodes that it runs after.
+    pub(crate) after: SmallVec<[cudaGraphNode_t; 2]>,
+    /// The last of CUDA's nodes that it has.
+    pub(crate) nodes: SmallVec<[cudaGraphNode_t; 2]>,
+}
+
+// SAFETY: the nodes are handles, which are only passed to CUDA, under the rules of the graph's owner.
+#[allow(unsafe_code, reason = "handles of nodes")]
+unsafe impl Send for Node {}
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "handles of nodes")]
+unsafe impl Sync for Node {}
+
+/// The kind of captured work.
+pub(crate) enum Kind {
+    Kernel(Box<KernelNode>),
+    Fill,
+    Copy,
+    Foreign,
+}
+
+/// Grid, block, and bytes of shared memory.
+pub(crate) type Shape = ([u32; 3], [u32; 3], u32);
+
+/// A captured launch, with all that another launch of the node needs.
+#[derive(Clone)]
+pub(crate) struct KernelNode {
+    pub(crate) name: Arc<str>,
+    pub(crate) function: CUfunction,
+    /// Keeps the kernel loaded.
+    #[expect(dead_code, reason = "is only kept")]
+    pub(crate) module: Arc<dyn Any + Send + Sync>,
+    /// Grid, block, and bytes of shared memory.
+    pub(crate) shape: Shape,
+    /// The values and addresses; each begins a word.
+    pub(crate) words: Vec<u64>,
+    /// The size of each value in bytes.
+    pub(crate) sizes: Vec<u32>,
+    /// The arguments that are addresses: the word, and the slot of the memory.
+    pub(crate) addresses: Vec<(usize, usize)>,
+    /// True if the places of more addresses are not known.
+    pub(crate) has_other_addresses: bool,
+    /// The arguments that are parameters of the graph: the first word, the size in bytes, and the number of the parameter.
+    pub(crate) parameters: Vec<(usize, u32, u32)>,
+}
+
+impl Kind {
+    /// The work in words.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Kernel(kernel) => &kernel.name,
+            Self::Fill => "fill",
+            Self::Copy => "copy",
+            Self::Foreign => "work of another library",
+        }
+    }
+}

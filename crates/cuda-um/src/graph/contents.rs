@@ -1,0 +1,150 @@
+//! What a graph and its executable graphs share.
+#![allow(unsafe_code, reason = "passes the handle of the graph to CUDA")]
+
+use crate::context::capture::{Node, Recorded, SlotUse};
+use crate::context::device::Device;
+use crate::context::tracked::Part;
+use crate::context::tracker::Access;
+use crate::driver::owned::Owned;
+use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::sync::Mutex;
+use cuda_um_sys::{cudaGraph_t, cudaGraphNode_t};
+
+/// The recorded work.
+pub(super) struct Contents {
+    // Before the memory and the modules that it refers to. Only one thread may use it at a time.
+    pub(super) graph: Mutex<Owned<cudaGraph_t>>,
+    pub(super) device: Device,
+    /// The number of the capture.
+    pub(super) capture: u64,
+    pub(super) slots: Vec<Slot>,
+    pub(super) nodes: Vec<Node>,
+}
+
+/// One piece of memory that the work uses.
+pub(super) struct Slot {
+    pub(super) memory: Required,
+    pub(super) used: SlotUse,
+    /// The memory, if it belongs to the graph.
+    pub(super) kept: Option<Box<Allocation>>,
+}
+
+/// The memory that a launch must get.
+#[derive(Clone)]
+pub(super) struct Required {
+    pub(super) id: u64,
+    pub(super) title: String,
+    /// The address for kernels of the memory's first byte.
+    pub(super) address: usize,
+}
+
+impl Contents {
+    pub(super) fn of(device: Device, capture: u64, recorded: Recorded) -> Result<Self> {
+        let Recorded {
+            graph,
+            slots,
+            nodes,
+        } = recorded;
+        let slots = slots.into_iter().map(|slot| {
+            let (memory, used, kept) = slot.into_parts();
+            let kept = kept.and_then(|kept| kept.downcast::<Allocation>().ok());
+            let (id, title, address) = memory;
+            let memory = Required { id, title, address };
+            Slot { memory, used, kept }
+        });
+        Ok(Self {
+            graph: Mutex::new(graph),
+            device,
+            capture,
+            slots: slots.collect(),
+            nodes,
+        })
+    }
+
+    pub(super) fn node_count(&self) -> Result<usize> {
+        let graph = self.graph.lock();
+        // SAFETY: the graph is live as long as `self`, and the lock keeps other threads off.
+        unsafe {
+            self.device
+                .api()
+                .graph_nodes(self.device.ordinal(), graph.raw())
+        }
+    }
+
+    /// The recorded work that a node of CUDA belongs to, in words.
+    pub(super) fn name_of(&self, node: cudaGraphNode_t) -> Option<String> {
+        let found = self
+            .nodes
+            .iter()
+            .position(|work| work.nodes.contains(&node))?;
+        Some(format!("work {found} ({})", self.nodes[found].kind.name()))
+    }
+}
+
+impl Slot {
+    /// The memory as a part of a launch, if it belongs to the graph.
+    pub(super) fn kept_part(&self) -> Option<Part<'_>> {
+        let access = if self.used.writes {
+            Access::Write
+        } else {
+            Access::Read
+        };
+        let kept = self.kept.as_ref()?;
+        Some(kept.part_of(self.used.bytes.clone(), access))
+    }
+}
+
+impl Required {
+    /// Selects what a launch got for this memory, and says what is wrong with it.
+    pub(super) fn check<'p>(&self, used: &SlotUse, part: &Part<'p>) -> Result<Part<'p>> {
+        let (given, needed) = (&part.bytes, &used.bytes);
+        let reason = match given.start <= needed.start && needed.end <= given.end {
+            false => format!(
+                "the graph uses the bytes {}..{} of it: pass a view that has them, or the whole buffer",
+                needed.start, needed.end
+            ),
+            true if used.writes && !part.access.is_write() => {
+                "the graph writes it: pass `&mut buffer` or a `ViewMut`".to_owned()
+            }
+            true => {
+                let access = if used.writes {
+                    part.access
+                } else {
+                    Access::Read
+                };
+                return Ok(Part {
+                    access,
+                    ..part.clone()
+                });
+            }
+        };
+        let access = if part.access.is_write() {
+            "to write"
+        } else {
+            "to read"
+        };
+        Err(Error::InvalidArgument {
+            what: "an argument of a graph's launch",
+            value: format!(
+                "{}, bytes {}..{}, {access}",
+                self.title, given.start, given.end
+            ),
+            reason,
+        })
+    }
+
+    /// The error of a launch without the memory.
+    #[cold]
+    pub(super) fn missing(&self, used: &SlotUse, given: usize) -> Error {
+        let (how, bytes) = (if used.writes { "&mut" } else { "&" }, &used.bytes);
+        Error::InvalidArgument {
+            what: "the arguments of a graph's launch",
+            value: format!("{given} buffers without {}", self.title),
+            reason: format!(
+                "the graph uses its bytes {}..{}: pass `{how} buffer`",
+                bytes.start, bytes.end
+            ),
+        }
+    }
+}

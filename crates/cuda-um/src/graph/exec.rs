@@ -1,0 +1,480 @@
+//! Executable graphs: launches, parameters, updates.
+#![allow(unsafe_code, reason = "passes handles and addresses to CUDA")]
+
+mod residency;
+
+use crate::buffer::any::Memory;
+use crate::context::capture::{self, KernelNode, Kind, SlotUse};
+use crate::context::observer::{Started, What};
+use crate::context::reclaim::Deferred;
+use crate::context::stream::Stream;
+use crate::context::tracked::Part;
+use crate::context::tracker::{Access, InFlight};
+use crate::driver::graph::KernelParameters;
+use crate::driver::owned::Owned;
+use crate::error::{Error, Result};
+use crate::fork;
+use crate::graph::contents::{Contents, Required};
+use crate::graph::{Graph, GraphParameter};
+use crate::kernel::argument::KernelArgs;
+use crate::kernel::arguments::{Arguments, words};
+use crate::kernel::launch::elsewhere;
+use bytemuck::NoUninit;
+use cuda_um_sys::cudaGraphExec_t;
+use smallvec::SmallVec;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// An executable graph, from [`Graph::instantiate`].
+///
+/// It keeps the kernels, and the memory that belongs to the graph, until its last launch is complete. A drop does not wait.
+#[doc(alias = "cudaGraphExec_t")]
+pub struct GraphExec {
+    contents: Arc<Contents>,
+    raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
+    /// What each launch must get, in the order of the slots.
+    required: Vec<(Required, SlotUse)>,
+    /// The index of each slot's argument in the last launch.
+    order: Vec<usize>,
+    /// The values of kernels whose parameters were set.
+    changed: Vec<(usize, KernelNode)>,
+    /// The name of the launch in traces.
+    name: String,
+    in_flight: InFlight,
+    /// True once the recorded advice is given.
+    is_advised: bool,
+}
+
+impl GraphExec {
+    pub(super) fn of(contents: &Arc<Contents>) -> Result<Self> {
+        let (device, ordinal) = (&contents.device, contents.device.ordinal());
+        let raw = {
+            let graph = contents.graph.lock();
+            // SAFETY: the graph is live, and the lock keeps other threads off.
+            unsafe { device.api().graph_instantiate(ordinal, graph.raw()) }?
+        };
+        // SAFETY: the object is new.
+        let raw = unsafe { Owned::new(device.api(), ordinal, raw) };
+        let mut exec = Self {
+            contents: Arc::clone(contents),
+            raw: ManuallyDrop::new(raw),
+            required: Vec::new(),
+            order: Vec::new(),
+            changed: Vec::new(),
+            name: String::new(),
+            in_flight: InFlight::default(),
+            is_advised: false,
+        };
+        exec.follow();
+        Ok(exec)
+    }
+
+    /// Takes what the graph requires of each launch.
+    fn follow(&mut self) {
+        let slots = self.contents.slots.iter();
+        self.required = slots
+            .map(|slot| (slot.memory.clone(), slot.used.clone()))
+            .collect();
+        self.order = (0..self.required.len()).collect();
+        self.changed.clear();
+        self.is_advised = false;
+        let kernels = |kind: &Kind| matches!(kind, Kind::Kernel(_));
+        let all = self.contents.nodes.len();
+        let kernels = self
+            .contents
+            .nodes
+            .iter()
+            .filter(|node| kernels(&node.kind))
+            .count();
+        self.name = format!(
+            "graph of {kernels} kernels and {} other operations",
+            all - kernels
+        );
+    }
+
+    /// Enqueues all work of the graph on a stream, with one call
+    /// ([`cudaGraphLaunch`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html)).
+    ///
+    /// `buffers` are the buffers that the recorded work uses, as for [`Kernel::launch`](crate::Kernel::launch): `&buffer` (or a
+    /// [`View`](crate::View)) for those that it only reads, `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for those that it writes. Each must have
+    /// the memory that was recorded, all bytes that the work uses; their order is free (that of the first uses is the fastest). Other buffers, and
+    /// values, are ignored. [`Arguments`](crate::kernel::Arguments) is for more than 16.
+    ///
+    /// # Ordering
+    ///
+    /// The work is enqueued on the stream when this returns, after earlier uses of the buffers on any stream that it must not overlap, and after
+    /// earlier launches of the same executable graph. Host guards, later work and the drops of the buffers are ordered after it.
+    ///
+    /// Before it, on the same stream: recorded advice, at the first launch; then one prefetch for the managed memory that may have left the
+    /// graph's device since the last launch (after an access of the host, for example), because a graph that faults is slow. It is left out for
+    /// buffers with advice of the program, and while host guards of the buffer live. A prefetch that was recorded names another place.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::InvalidArgument`] if a buffer is missing, is borrowed to read though the work writes it, or is a view without bytes that the
+    ///   work uses.
+    /// - [`Error::DeviceMismatch`], [`Error::RuntimeMismatch`], [`Error::Busy`] as for a launch of a kernel.
+    /// - [`Error::Capture`] on a stream that this thread captures.
+    /// - The errors of `cudaMemAdvise`, `cudaMemPrefetchAsync` and `cudaGraphLaunch`.
+    #[doc(alias = "cudaGraphLaunch")]
+    pub fn launch(&mut self, stream: &Stream, buffers: impl KernelArgs) -> Result<()> {
+        buffers.collect(|arguments| self.launch_list(stream, arguments))
+    }
+
+    fn launch_list(&mut self, stream: &Stream, arguments: &Arguments<'_>) -> Result<()> {
+        fork::check("cudaGraphLaunch")?;
+        let contents = Arc::clone(&self.contents);
+        let (device, inner) = (&contents.device, stream.inner());
+        if inner.device().identity() != device.state().identity() {
+            return Err(elsewhere(stream, device));
+        }
+        if capture::is_active() {
+            capture::refuse("a launch of a graph", NESTED, inner, arguments.parts())?;
+        }
+        arguments.check(device)?;
+        let started = Started::now(device);
+        let parts = self.parts(&contents, arguments.parts())?;
+        if !self.is_advised {
+            residency::advise(&self.required, &parts)?;
+            self.is_advised = true;
+        }
+        residency::bring_in(&self.required, &parts, stream)?;
+        let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());
+        let used = (device, Some(&self.in_flight));
+        started.enqueue(What::Launch(&self.name), used, stream, &parts, |stream| {
+            // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
+            // before the executable graph is destroyed.
+            unsafe {
+                device
+                    .api()
+                    .graph_launch(device.ordinal(), self.raw.raw(), stream)
+            }
+        })
+    }
+
+    /// The memory of each slot with bytes, from the arguments and from the graph.
+    fn parts<'p>(
+        &mut self,
+        contents: &'p Contents,
+        given: &[Part<'p>],
+    ) -> Result<SmallVec<[Part<'p>; 16]>> {
+        let mut parts = SmallVec::new();
+        for (index, (required, used)) in self.required.iter().enumerate() {
+            if used.bytes.is_empty() {
+                continue;
+            }
+            if let Some(kept) = contents.slots[index].kept_part() {
+                parts.push(kept);
+                continue;
+            }
+            let is_it = |part: &Part<'p>| part.memory.id() == required.id;
+            let expected = given.get(self.order[index]).filter(|part| is_it(part));
+            let part = match expected {
+                Some(part) => part,
+                None => {
+                    let at = given.iter().position(is_it);
+                    let at = at.ok_or_else(|| required.missing(used, given.len()))?;
+                    self.order[index] = at;
+                    &given[at]
+                }
+            };
+            parts.push(required.check(used, part)?);
+        }
+        Ok(parts)
+    }
+
+    /// Sets a parameter of recorded launches, for later launches of this executable graph.
+    ///
+    /// # Ordering
+    ///
+    /// Launches that are enqueued keep the earlier value. The call uses no stream.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a parameter of another graph, and the errors of `cuGraphExecKernelNodeSetParams`; then no launch has
+    /// changed.
+    #[doc(alias = "cuGraphExecKernelNodeSetParams")]
+    pub fn set<T: NoUninit>(&mut self, parameter: GraphParameter<T>, value: T) -> Result<()> {
+        parameter.check(self.contents.capture)?;
+        let value = bytemuck::bytes_of(&value);
+        let takes = |kernel: &KernelNode| {
+            let mut all = kernel.parameters.iter();
+            all.any(|(.., index)| *index == parameter.index)
+        };
+        self.change(takes, |kernel| {
+            for (word, bytes, index) in kernel.parameters.clone() {
+                if index == parameter.index {
+                    let target = &mut kernel.words[word..word + words(bytes as usize)];
+                    bytemuck::cast_slice_mut::<u64, u8>(target)[..value.len()]
+                        .copy_from_slice(value);
+                }
+            }
+        })
+    }
+
+    /// Replaces a buffer in all recorded launches, for later launches of this executable graph, which then take the new one.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`set`](Self::set).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LengthMismatch`] and [`Error::InvalidArgument`] for a buffer of another size or another kind of memory, for a parameter of another
+    /// graph, and if recorded work other than launches uses the buffer; [`Error::DeviceMismatch`]; and the errors of
+    /// `cuGraphExecKernelNodeSetParams`. Then nothing has changed.
+    #[doc(alias = "cuGraphExecKernelNodeSetParams")]
+    pub fn set_buffer<T>(
+        &mut self,
+        parameter: GraphParameter<[T]>,
+        buffer: &impl Memory<T>,
+    ) -> Result<()> {
+        parameter.check(self.contents.capture)?;
+        let (index, view) = (parameter.index as usize, buffer.to_view());
+        let part = view.raw.part_of(view.bytes(), Access::Read);
+        crate::range::same_length(
+            "the buffer of a graph",
+            parameter.bytes / size_of::<T>(),
+            view.len(),
+        )?;
+        part.memory.check_kernel_of(&self.contents.device)?;
+        self.check_replaceable(index, parameter, &part)?;
+        let (required, used) = &self.required[index];
+        // From the old address of the first byte of the parameter to the new one.
+        let by = (part.kernel_address().addr()).wrapping_sub(required.address + parameter.start);
+        let shift = |at: usize| at - parameter.start + view.bytes().start;
+        let bytes = shift(used.bytes.start)..shift(used.bytes.end);
+        let memory = Required {
+            id: part.memory.id(),
+            title: part.memory.title(),
+            address: part.memory.kernel_address().addr(),
+        };
+        let takes = |kernel: &KernelNode| kernel.addresses.iter().any(|(_, slot)| *slot == index);
+        self.change(takes, |kernel| {
+            for (word, _) in kernel.addresses.iter().filter(|(_, slot)| *slot == index) {
+                kernel.words[*word] = kernel.words[*word].wrapping_add(by as u64);
+            }
+        })?;
+        let (required, used) = &mut self.required[index];
+        (*required, used.bytes) = (memory, bytes);
+        Ok(())
+    }
+
+    /// Refuses a buffer that cannot take the place of the one in the slot.
+    fn check_replaceable<T>(
+        &self,
+        index: usize,
+        parameter: GraphParameter<[T]>,
+        part: &Part<'_>,
+    ) -> Result<()> {
+        let refuse = |value: String, reason: &str| {
+            Err(Error::InvalidArgument {
+                what: "the new buffer of a graph",
+                value,
+                reason: reason.to_owned(),
+            })
+        };
+        let used = &self.required[index].1;
+        let end = parameter.start + parameter.bytes;
+        if used.bytes.start < parameter.start || used.bytes.end > end {
+            let outside = format!(
+                "for the bytes {}..{end} of the recorded one",
+                parameter.start
+            );
+            return refuse(
+                outside,
+                "recorded work uses other bytes of it, too: make the parameter of the whole buffer",
+            );
+        }
+        if used.writes {
+            part.memory.check_write()?;
+        }
+        if self.contents.slots[index].kept.is_some() {
+            return refuse(
+                part.memory.title(),
+                "the recorded one was dropped in the capture, and belongs to the graph",
+            );
+        }
+        let is_replaceable = |kind: &Kind| match kind {
+            Kind::Kernel(kernel) => !kernel.has_other_addresses,
+            Kind::Fill | Kind::Copy | Kind::Foreign => false,
+        };
+        let mut nodes = self.contents.nodes.iter();
+        let uses = |uses: &[(usize, Access)]| uses.iter().any(|(slot, _)| *slot == index);
+        match nodes.find(|node| uses(&node.uses) && !is_replaceable(&node.kind)) {
+            None => Ok(()),
+            Some(node) => refuse(
+                part.memory.title(),
+                &format!(
+                    "recorded work uses the buffer in a {}, and only launches of kernels with up to 64 arguments can take another one",
+                    node.kind.name()
+                ),
+            ),
+        }
+    }
+
+    /// Changes the recorded launches that `takes` selects, all or none.
+    fn change(
+        &mut self,
+        takes: impl Fn(&KernelNode) -> bool,
+        change: impl Fn(&mut KernelNode),
+    ) -> Result<()> {
+        let contents = Arc::clone(&self.contents);
+        let mut done: Vec<(usize, KernelNode, KernelNode)> = Vec::new();
+        for (index, node) in contents.nodes.iter().enumerate() {
+            let Kind::Kernel(recorded) = &node.kind else {
+                continue;
+            };
+            if !takes(recorded) {
+                continue;
+            }
+            let changed = self.changed.iter().find(|(of, _)| *of == index);
+            let before = changed.map_or_else(|| (**recorded).clone(), |(_, kernel)| kernel.clone());
+            let mut after = before.clone();
+            change(&mut after);
+            if let Err(error) = self.set_kernel(index, &mut after) {
+                for (index, mut before, _) in done {
+                    // The driver took these values before. If it refuses them now, the graph has the new ones, which are as valid.
+                    let _ = self.set_kernel(index, &mut before);
+                }
+                return Err(error);
+            }
+            done.push((index, before, after));
+        }
+        for (index, _, after) in done {
+            self.changed.retain(|(of, _)| *of != index);
+            self.changed.push((index, after));
+        }
+        Ok(())
+    }
+
+    fn set_kernel(&mut self, index: usize, kernel: &mut KernelNode) -> Result<()> {
+        let device = &self.contents.device;
+        let Some(node) = self.contents.nodes[index].nodes.first().copied() else {
+            return Ok(());
+        };
+        let (mut next, mut values) = (kernel.words.as_mut_ptr(), Vec::new());
+        for bytes in &kernel.sizes {
+            values.push(next.cast());
+            next = next.wrapping_add(words(*bytes as usize));
+        }
+        let parameters = KernelParameters {
+            function: kernel.function,
+            shape: kernel.shape,
+            values: &mut values,
+        };
+        // SAFETY: `self` is borrowed exclusively; the node is that of this launch, whose module the graph keeps, and the values are those of the
+        // launch but for one of the same size.
+        unsafe {
+            device
+                .api()
+                .graph_set_kernel(device.ordinal(), self.raw.raw(), node, parameters)
+        }
+    }
+
+    /// Takes the work of a new capture of the same shape, for later launches: the same kinds of work in the same order.
+    ///
+    /// It is faster than a new executable graph. Launches take the buffers of the new graph from now on, and parameters are those of the new one.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`set`](Self::set).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the shape differs: it names the work that differs, and nothing has changed. [`Error::DeviceMismatch`] and
+    /// [`Error::RuntimeMismatch`] for a graph of another device, and the errors of `cudaGraphExecUpdate`.
+    #[doc(alias = "cudaGraphExecUpdate")]
+    pub fn update(&mut self, graph: &Graph) -> Result<()> {
+        let (device, new) = (&self.contents.device, &graph.contents);
+        if device.state().identity() != new.device.state().identity() {
+            return Err(match device.runtime().is_same(new.device.runtime()) {
+                false => Error::RuntimeMismatch { what: "the graph" },
+                true => Error::DeviceMismatch {
+                    what: "the graph",
+                    expected: device.ordinal(),
+                    found: new.device.ordinal(),
+                },
+            });
+        }
+        let updated = {
+            let raw = new.graph.lock();
+            // SAFETY: both are live; `self` is borrowed exclusively, and the lock keeps other threads off the graph.
+            unsafe {
+                device
+                    .api()
+                    .graph_update(device.ordinal(), self.raw.raw(), raw.raw())
+            }?
+        };
+        if let Err(refused) = updated {
+            let named = [new, &self.contents].into_iter();
+            let mut named = named.filter_map(|contents| contents.name_of(refused.node));
+            return Err(Error::InvalidArgument {
+                what: "the graph of an update",
+                value: named
+                    .next()
+                    .unwrap_or_else(|| "a graph of another shape".to_owned()),
+                reason: format!(
+                    "CUDA refuses it (cudaGraphExecUpdateResult {}): the executable graph was made from other work; instantiate the new graph",
+                    refused.result.0
+                ),
+            });
+        }
+        let old = std::mem::replace(&mut self.contents, Arc::clone(new));
+        // Launches of the old work may still run.
+        keep_until_done(self.in_flight.before(Access::Write), &old, None);
+        self.follow();
+        Ok(())
+    }
+}
+
+/// Why a graph cannot be launched in a capture.
+const NESTED: &str = "a graph does not contain other graphs: launch both, one after the other, when the capture has ended";
+
+/// Keeps the kernels and the memory of launches until they are done; then destroys the executable graph.
+fn keep_until_done(
+    uses: SmallVec<[crate::context::tracker::Use; 2]>,
+    contents: &Arc<Contents>,
+    exec: Option<Owned<cudaGraphExec_t>>,
+) {
+    // If a wait fails or panics, the objects are leaked.
+    let objects = ManuallyDrop::new((exec.map(Owned::kept), Arc::clone(contents)));
+    let release = move || {
+        let (exec, _contents) = ManuallyDrop::into_inner(objects);
+        exec.map_or(Ok(()), Owned::destroy)
+    };
+    if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
+        if let Err(error) = release() {
+            crate::telemetry::warn!(%error, "an executable graph could not be destroyed");
+        }
+        return;
+    }
+    contents.device.reclaim().defer(Deferred {
+        uses,
+        what: format!("a graph on device {}", contents.device.ordinal()),
+        release: Box::new(release),
+    });
+}
+
+impl Drop for GraphExec {
+    fn drop(&mut self) {
+        // SAFETY: the handle is not used again.
+        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
+        // Otherwise the drop of the handle does nothing, either.
+        if !fork::is_over() {
+            let uses = self.in_flight.before(Access::Write);
+            keep_until_done(uses, &self.contents, Some(raw));
+        }
+    }
+}
+
+impl fmt::Debug for GraphExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GraphExec")
+            .field("device", &self.contents.device.ordinal())
+            .field("what", &self.name)
+            .field("buffers", &self.required.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+//! The memory of a graph is where the graph uses it: advice and prefetches before a launch, which CUDA cannot capture.
+
+use crate::buffer::view::View;
+use crate::context::capture::SlotUse;
+use crate::context::stream::Stream;
+use crate::context::tracked::Part;
+use crate::driver::location::Location;
+use crate::error::Result;
+use crate::graph::contents::Required;
+use crate::managed::batch::PrefetchBatch;
+use crate::managed::prefetch::missing;
+use crate::resource::allocation::Allocation;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The memory of the slots with bytes.
+fn memory<'p>(
+    required: &'p [(Required, SlotUse)],
+    parts: &'p [Part<'p>],
+) -> impl Iterator<Item = (&'p SlotUse, &'p Allocation)> {
+    let used = required.iter().map(|(_, used)| used);
+    let used = used.filter(|used| !used.bytes.is_empty());
+    let pairs = used.zip(parts);
+    pairs.filter_map(|(used, part)| Some((used, part.memory.as_any().downcast_ref()?)))
+}
+
+/// Gives the recorded advice.
+pub(super) fn advise(required: &[(Required, SlotUse)], parts: &[Part<'_>]) -> Result<()> {
+    memory(required, parts).try_for_each(|(used, raw)| {
+        used.advice.iter().try_for_each(|(advice, bytes)| {
+            let outcome = View::<u8>::new(raw, bytes.clone())?.advise(*advice);
+            outcome.map(drop)
+        })
+    })
+}
+
+/// Prefetches what may have left its place, in one batch for each place.
+pub(super) fn bring_in(
+    required: &[(Required, SlotUse)],
+    parts: &[Part<'_>],
+    stream: &Stream,
+) -> Result<()> {
+    let device = stream.inner().device();
+    if !device.capabilities.concurrent_managed_access {
+        return Ok(());
+    }
+    let own = Location::Device(device.ordinal);
+    let mut batches = SmallVec::<[(Location, PrefetchBatch<'_>); 1]>::new();
+    for (used, raw) in memory(required, parts) {
+        let Some((location, bytes)) = leaves(used, raw, own) else {
+            continue;
+        };
+        match batches.iter_mut().find(|(to, _)| *to == location) {
+            Some((_, batch)) => batch.push_part(raw, bytes),
+            None => {
+                let mut batch = PrefetchBatch::new();
+                batch.push_part(raw, bytes);
+                batches.push((location, batch));
+            }
+        }
+    }
+    batches
+        .iter()
+        .try_for_each(|(location, batch)| batch.enqueue(*location, stream).map(drop))
+}
+
+/// The bytes to prefetch, and to which place; `None` if they are there as far as the library knows.
+fn leaves(used: &SlotUse, raw: &Allocation, own: Location) -> Option<(Location, Range<usize>)> {
+    if !raw.migrates() {
+        return None;
+    }
+    let (location, bytes) = match &used.prefetch {
+        Some(prefetch) => prefetch.clone(),
+        None if raw.cache.is_left_to_program() => return None,
+        None => (own, used.bytes.clone()),
+    };
+    // The residency cache does not know the blocks that the buffer shares with others. But it knows if the buffer as a whole may have left.
+    let is_whole = bytes.len() == raw.bytes() && location == Location::from(raw.device());
+    let is_there = match is_whole {
+        true => !raw.cache.is_away(),
+        false => missing(raw, &bytes, location).is_empty(),
+    };
+    (!is_there).then_some((location, bytes))
+}
