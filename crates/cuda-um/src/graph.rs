@@ -32,7 +32,7 @@ pub use exec::GraphExec;
 pub use parameter::GraphParameter;
 
 use crate::buffer::any::Memory;
-use crate::context::capture::{Capture, Kind};
+use crate::context::capture::{self, Capture, Kind};
 use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
@@ -56,13 +56,15 @@ pub struct Recording<'a> {
 }
 
 impl Stream {
-    /// Records the work that `record` enqueues on this stream, on this thread, into a graph. Nothing of it runs.
+    /// Records the work that `record` enqueues on this stream, on this thread, into a graph. Nothing of it runs. Operations that name no stream
+    /// are recorded, too.
     ///
     /// Recorded are launches of kernels, fills, copies between buffers ([`Stream::copy`]), events, and work of other libraries
     /// ([`Stream::enqueue_foreign`]); on further streams after [`Recording::fork`]. Work that shares memory is ordered as always, also between
     /// streams. Prefetches and advice become steps before the launches of the graph, because CUDA cannot capture them.
     ///
-    /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. A buffer that the closure makes and
+    /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. What the host does at once (an allocation,
+    /// zeros of a [`PinnedBuffer`](crate::PinnedBuffer)) is done once, and not in each launch. A buffer that the closure makes and
     /// drops belongs to the graph from then on, with its address.
     ///
     /// # Ordering
@@ -80,7 +82,7 @@ impl Stream {
     #[doc(alias = "cudaStreamEndCapture")]
     pub fn capture(&self, record: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<Graph> {
         let recording = Recording {
-            capture: Capture::begin(self.inner())?,
+            capture: Capture::begin(self)?,
             stream: self,
         };
         let recorded = record(&recording);
@@ -135,7 +137,24 @@ impl Recording<'_> {
     }
 }
 
+/// Returns true if this thread captures. Not part of the public interface: crates of this workspace use it.
+#[doc(hidden)]
+#[inline]
+#[must_use]
+pub fn is_capturing() -> bool {
+    capture::is_active() && capture::current().is_some()
+}
+
 impl Graph {
+    /// The numbers of the buffers that the launches must get, and whether they are written. Not part of the public interface: crates of this
+    /// workspace use it.
+    #[doc(hidden)]
+    pub fn required(&self) -> impl Iterator<Item = (u64, bool)> {
+        let slots = self.contents.slots.iter();
+        let given = slots.filter(|slot| slot.kept.is_none() && !slot.used.bytes.is_empty());
+        given.map(|slot| (slot.memory.id, slot.used.writes))
+    }
+
     /// Makes an executable graph. Each one can be launched again and again; one graph may have many.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 mod backend;
 mod buffer;
+mod captured;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -26,6 +27,7 @@ mod typed;
 
 pub use backend::{BufferKind, CudaBackend};
 pub use buffer::Buffer;
+pub use captured::{CapturedStep, StepGraph};
 pub use config::CudaBackendConfig;
 pub use device::CudaDevice;
 pub use dtype::{DType, Element};

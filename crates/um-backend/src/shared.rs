@@ -2,12 +2,14 @@
 
 mod caller;
 mod guard;
+mod of_graph;
 mod part;
 mod storage;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cuda_um::{
     Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, managed::Residency, range,
@@ -20,6 +22,7 @@ use crate::erased::{ErasedBuffer, size_bytes};
 use crate::error::{CudaError, Result};
 pub use caller::{OfTask, OfThread};
 pub use guard::{SharedRead, SharedWrite};
+pub(crate) use of_graph::{HeldByGraph, Holding};
 use part::Part;
 use storage::{Access, Held, Storage};
 
@@ -343,10 +346,11 @@ impl SharedBuffer {
         self.reading("SharedBuffer::residency", true)?.residency()
     }
 
-    /// Whether no other handle or guard has the storage.
+    /// Whether no other handle or guard has the storage. A [`CapturedStep`](crate::CapturedStep) does not count.
     #[must_use]
     pub fn is_unique(&self) -> bool {
-        Arc::strong_count(&self.storage) == 1
+        let graphs = self.storage.graphs.load(Ordering::Acquire);
+        Arc::strong_count(&self.storage) == 1 + graphs
     }
 
     /// Copies on write: if another handle or a guard has the storage, the part moves to new storage of the same kind. Only the part is copied.
@@ -375,7 +379,14 @@ impl SharedBuffer {
     }
 
     fn part(&self, held: Held) -> ErasedBuffer {
+        of_graph::used(&self.storage);
         Part::erased(held, self.bytes.clone(), self.dtype)
+    }
+
+    /// The address of the storage, the range, and the dtype.
+    pub(crate) fn key(&self) -> (usize, Range<usize>, DType) {
+        let address = Arc::as_ptr(&self.storage).addr();
+        (address, self.bytes.clone(), self.dtype)
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {

@@ -13,7 +13,7 @@ pub(crate) use slot::{Slot, SlotUse};
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
 use crate::context::listeners::What;
-use crate::context::stream::StreamInner;
+use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::Finished;
 use crate::driver::advice::Advice;
@@ -42,6 +42,8 @@ const MOST_STREAMS: usize = 8;
 pub(crate) struct Capture {
     id: u64,
     device: Arc<DeviceState>,
+    /// The library's stream of the device.
+    own: Arc<StreamInner>,
     streams: RefCell<SmallVec<[Captured; 2]>>,
     /// The memory that the work uses, in the order of first use.
     slots: RefCell<Vec<Rc<Slot>>>,
@@ -89,7 +91,7 @@ pub(crate) fn of(stream: &Arc<StreamInner>, parts: &[Part<'_>]) -> Result<Option
     let Some(capture) = current() else {
         return Ok(None);
     };
-    if let Some(private) = capture.private(stream) {
+    if let Some(private) = capture.private(stream)? {
         return Ok(Some(Place { capture, private }));
     }
     match parts.iter().find(|part| capture.has(part.memory.id())) {
@@ -112,7 +114,7 @@ pub(crate) fn refuse(
     let Some(capture) = current() else {
         return Ok(());
     };
-    if capture.private(stream).is_none() && !parts.iter().any(|part| capture.has(part.memory.id()))
+    if capture.private(stream)?.is_none() && !parts.iter().any(|part| capture.has(part.memory.id()))
     {
         return Ok(());
     }
@@ -267,8 +269,9 @@ impl From<What<'_>> for Kind {
 }
 
 impl Capture {
-    /// Begins a capture of this thread's work on the stream.
-    pub(crate) fn begin(stream: &Arc<StreamInner>) -> Result<Rc<Self>> {
+    /// Begins a capture of this thread's work on the stream, and on the library's stream of the device, on which operations run that name no
+    /// stream.
+    pub(crate) fn begin(stream: &Stream) -> Result<Rc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         if current().is_some() {
             return Err(refused(
@@ -276,15 +279,18 @@ impl Capture {
                 "a thread captures one graph at a time: end the first one, or add the stream to it (`Recording::fork`)",
             ));
         }
-        stream.check_here()?;
-        let device = Arc::clone(stream.device());
+        let inner = stream.inner();
+        inner.check_here()?;
+        let device = Arc::clone(inner.device());
+        let own = stream.runtime().own_stream(&device)?;
         let private = StreamInner::create_private(&device)?;
         private.begin_capture()?;
-        let stream = Arc::clone(stream);
+        let stream = Arc::clone(inner);
         let capture = Rc::new(Self {
             // Relaxed: the numbers need only differ.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device,
+            own,
             streams: RefCell::new(smallvec::smallvec![Captured { stream, private }]),
             slots: RefCell::default(),
             nodes: RefCell::default(),
@@ -297,7 +303,7 @@ impl Capture {
 
     /// Adds a stream to the capture: its captured work runs after the work that is captured by now on the first stream.
     pub(crate) fn fork(&self, stream: &Arc<StreamInner>) -> Result<()> {
-        if self.private(stream).is_some() {
+        if self.known(stream).is_some() {
             return Ok(());
         }
         let (device, of) = (stream.ordinal(), self.device.ordinal);
@@ -368,8 +374,15 @@ impl Capture {
         Arc::clone(&self.streams.borrow()[0].private)
     }
 
-    /// The private stream that stands for a stream of the capture.
-    fn private(&self, stream: &Arc<StreamInner>) -> Option<Arc<StreamInner>> {
+    /// The private stream that stands for a stream of the capture. The library's stream joins the capture with its first work.
+    fn private(&self, stream: &Arc<StreamInner>) -> Result<Option<Arc<StreamInner>>> {
+        if Arc::ptr_eq(stream, &self.own) {
+            self.fork(stream)?;
+        }
+        Ok(self.known(stream))
+    }
+
+    fn known(&self, stream: &Arc<StreamInner>) -> Option<Arc<StreamInner>> {
         let streams = self.streams.borrow();
         let found = streams
             .iter()

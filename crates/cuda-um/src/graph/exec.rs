@@ -119,10 +119,33 @@ impl GraphExec {
     /// - The errors of `cudaMemAdvise`, `cudaMemPrefetchAsync` and `cudaGraphLaunch`.
     #[doc(alias = "cudaGraphLaunch")]
     pub fn launch(&mut self, stream: &Stream, buffers: impl KernelArgs) -> Result<()> {
-        buffers.collect(|arguments| self.launch_list(stream, arguments))
+        buffers.collect(|arguments| self.launch_list(stream, arguments, arguments.parts()))
     }
 
-    fn launch_list(&mut self, stream: &Stream, arguments: &Arguments<'_>) -> Result<()> {
+    /// Does the same as [`launch`](Self::launch), with two lists. Not part of the public interface: crates of this workspace use it.
+    #[doc(hidden)]
+    pub fn launch_with(
+        &mut self,
+        stream: &Stream,
+        buffers: impl KernelArgs,
+        others: impl KernelArgs,
+    ) -> Result<()> {
+        buffers.collect(|buffers| {
+            others.collect(|others| {
+                others.check(&self.contents.device)?;
+                let parts = buffers.parts().iter().chain(others.parts());
+                let parts: SmallVec<[Part<'_>; 16]> = parts.cloned().collect();
+                self.launch_list(stream, buffers, &parts)
+            })
+        })
+    }
+
+    fn launch_list(
+        &mut self,
+        stream: &Stream,
+        arguments: &Arguments<'_>,
+        given: &[Part<'_>],
+    ) -> Result<()> {
         fork::check("cudaGraphLaunch")?;
         let contents = Arc::clone(&self.contents);
         let (device, inner) = (&contents.device, stream.inner());
@@ -130,11 +153,11 @@ impl GraphExec {
             return Err(elsewhere(stream, device));
         }
         if capture::is_active() {
-            capture::refuse("a launch of a graph", NESTED, inner, arguments.parts())?;
+            capture::refuse("a launch of a graph", NESTED, inner, given)?;
         }
         arguments.check(device)?;
         let started = Started::now(device);
-        let parts = self.parts(&contents, arguments.parts())?;
+        let parts = self.parts(&contents, given)?;
         if !self.is_advised {
             residency::advise(&self.required, &parts)?;
             self.is_advised = true;

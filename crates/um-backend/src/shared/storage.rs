@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(super) struct Storage {
     device: Option<Device>,
     size_bytes: usize,
     origin: Origin,
+    /// The captured steps that hold the storage.
+    pub(super) graphs: AtomicUsize,
 }
 
 struct State {
@@ -88,6 +91,7 @@ impl Storage {
             device: crate::memory::device_of(&*bytes).cloned(),
             size_bytes: bytes.len(),
             origin: Origin::here(),
+            graphs: AtomicUsize::new(0),
             changed: Condvar::new(),
             state: Mutex::new(State {
                 bytes: Some(Arc::from(bytes)),
