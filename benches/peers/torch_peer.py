@@ -2,6 +2,7 @@
 from peer import operations, refuse, serve, time_copies, time_each, time_steps
 
 import importlib.util
+import time
 
 try:
     import numpy as np
@@ -138,6 +139,32 @@ def step(request):
         torch.cuda.set_stream(torch.cuda.default_stream())
 
 
+def graph(request):
+    """Kernels in a CUDAGraph; the time of one launch, alone or with its end."""
+    key = ("graph", request["kernels"])
+    if kept.get("key") != key:
+        kept.clear()
+        source, out = torch.empty(request["elements"], device="cuda"), torch.empty(request["elements"], device="cuda")
+        torch.mul(source, 2.0, out=out)
+        finish()
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured):
+            for _ in range(request["kernels"]):
+                torch.mul(source, 2.0, out=out)
+        kept.update(key=key, graph=captured, source=source, out=out)
+    kept["source"].copy_(base(request["elements"]))
+    seconds = 0.0
+    for _ in range(request["launches"]):
+        finish()
+        start = time.perf_counter()
+        kept["graph"].replay()
+        if request["done"]:
+            finish()
+        seconds += time.perf_counter() - start
+    finish()
+    return {"seconds": seconds / request["launches"], "verified": torch.equal(kept["out"], kept["source"] * 2)}
+
+
 def recall_load(request):
     kept.clear()
     torch.cuda.empty_cache()
@@ -203,6 +230,7 @@ serve(
         "round_trip": round_trip,
         "allocate": allocate,
         "step": step,
+        "graph": graph,
         "recall_load": recall_load,
         "recall": recall,
         "recall_free": recall_free,

@@ -7,6 +7,7 @@ mod copy_from_host;
 mod copy_to_host;
 mod foreign;
 mod from_slice;
+mod graph;
 mod launch;
 mod main_job;
 mod measurement;
@@ -22,7 +23,7 @@ mod way;
 pub use measurement::Measurement;
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 18] = [
+pub const ALL: [Measurement; 21] = [
     copy_from_host::RETURNED,
     copy_from_host::ARRIVED,
     copy_to_host::MEASUREMENT,
@@ -35,6 +36,9 @@ pub const ALL: [Measurement; 18] = [
     alternating::MEASUREMENT,
     launch::MEASUREMENT,
     foreign::MEASUREMENT,
+    graph::HOST,
+    graph::DONE,
+    graph::TOUCHED,
     auto_prefetch::MEASUREMENT,
     allocate::MEASUREMENT,
     pool_growth::MEASUREMENT,

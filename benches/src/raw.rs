@@ -17,6 +17,7 @@ macro_rules! cuda {
 
 mod calls;
 mod foreign;
+mod graph;
 mod in_order;
 mod memory;
 mod operations;
@@ -34,6 +35,7 @@ use sys::{Table, cudaError};
 
 pub use calls::Mark;
 pub use foreign::Imported;
+pub use graph::Graph;
 pub use in_order::{Held, ManagedPool};
 pub use memory::{Kind, Memory};
 pub use temporaries::{SCALE_IN_PLACE, Temporaries};

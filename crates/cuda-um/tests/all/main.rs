@@ -13,6 +13,7 @@ mod errors;
 mod executors;
 mod foreign;
 mod gate;
+mod graph;
 mod guards;
 mod in_flight;
 mod kernel_errors;

@@ -1,0 +1,132 @@
+//! What a capture records.
+
+use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
+use cuda_um_testkit::{Add, device, message};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[test]
+fn recorded_work_runs_at_each_launch_and_not_before() {
+    let (_sim, device, stream) = device();
+    let add = Add::load(&device);
+    let source = PinnedBuffer::from_slice(&device, &[10u32; 100]).unwrap();
+    let mut sum = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut copy = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let graph = stream
+        .capture(|recording| {
+            let stream = recording.stream();
+            stream.copy_range(&source, ..50, &mut sum, 50)?;
+            add.launch(stream, 100, (&mut sum, 100u32, 3u32))?;
+            copy.fill_on(7, stream)?;
+            stream.copy_range(&sum, .., &mut copy, 0)
+        })
+        .unwrap();
+    assert_eq!(*sum.host().unwrap(), [0; 100]);
+    let mut exec = graph.instantiate().unwrap();
+    for round in 1..=3 {
+        exec.launch(&stream, (&source, &mut sum, &mut copy))
+            .unwrap();
+        let expected = [[3 * round; 50], [13; 50]].concat();
+        assert_eq!(*sum.host().unwrap(), expected);
+        assert_eq!(copy.to_vec().unwrap(), expected);
+    }
+    assert_eq!(graph.kernels().collect::<Vec<_>>(), ["add"]);
+    assert_eq!(graph.node_count().unwrap(), 4);
+    let dot = graph.to_dot();
+    assert!(
+        dot.contains("0 -> 1") && dot.contains("label=\"add\\nwrites"),
+        "{dot}"
+    );
+}
+
+#[test]
+fn operations_without_a_stream_and_new_buffers_are_recorded() {
+    let (_sim, device, stream) = device();
+    let add = Add::load(&device);
+    let mut out = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let graph = stream
+        .capture(|_| {
+            // Its zeros are written on the library's stream, in each launch.
+            let mut local = UnifiedBuffer::<u32>::zeroed(&device, 64)?;
+            add.launch(&stream, 64, (&mut local, 64u32, 5u32))?;
+            stream.copy(&local, &mut out)
+        })
+        .unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    drop(graph);
+    // Other buffers do not get the memory of the graph.
+    let others: Vec<_> = (0..8)
+        .map(|_| UnifiedBuffer::from_slice(&device, &[9u32; 64]).unwrap())
+        .collect();
+    for _ in 0..2 {
+        exec.launch(&stream, (&mut out,)).unwrap();
+        assert_eq!(out.to_vec().unwrap(), [5; 64]);
+    }
+    others
+        .iter()
+        .for_each(|other| assert_eq!(*other.host().unwrap(), [9; 64]));
+}
+
+#[test]
+fn work_on_forked_streams_is_ordered_by_memory() {
+    let (_sim, device, stream) = device();
+    let add = Add::load(&device);
+    let [left, right] = [(); 2].map(|()| device.create_stream().unwrap());
+    let [mut a, mut b] = [(); 2].map(|()| UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap());
+    let graph = stream
+        .capture(|recording| {
+            a.fill_on(1, &stream)?;
+            recording.fork(&left)?;
+            recording.fork(&right)?;
+            add.launch(&left, 1000, (&mut a, 1000u32, 1u32))?;
+            b.fill_on(5, &right)?;
+            let written = right.record()?;
+            left.wait(&written)?;
+            // After the launch on `left`.
+            right.copy_range(&a, .., &mut b, 0)?;
+            add.launch(&stream, 1000, (&mut b, 1000u32, 1u32))
+        })
+        .unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    exec.launch(&stream, (&mut b, &mut a)).unwrap();
+    assert_eq!((a.host().unwrap()[999], b.host().unwrap()[999]), (2, 3));
+}
+
+#[test]
+fn other_threads_work_on_the_stream_meanwhile() {
+    let (_sim, device, stream) = device();
+    let mut recorded = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let graph = stream
+        .capture(|_| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut direct = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+                    direct.fill_on(3, &stream).unwrap();
+                    stream.synchronize().unwrap();
+                    assert_eq!(direct.host().unwrap()[9], 3);
+                });
+            });
+            recorded.fill_on(1, &stream)
+        })
+        .unwrap();
+    assert_eq!(graph.node_count().unwrap(), 1);
+}
+
+#[test]
+fn a_closure_that_fails_or_panics_ends_the_capture() {
+    let (_sim, device, stream) = device();
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let failed = stream.capture(|_| {
+        data.fill_on(1, &stream)?;
+        data.prefetch(cuda_um::Location::Device(9)).map(drop)
+    });
+    assert!(failed.unwrap_err().to_string().contains("no device 9"));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        stream.capture(|_| {
+            data.fill_on(2, &stream)?;
+            panic!("in a closure")
+        })
+    }));
+    assert_eq!(message(&*panicked.unwrap_err()), "in a closure");
+    data.fill_on(3, &stream).unwrap();
+    assert_eq!(data.host().unwrap()[0], 3);
+}

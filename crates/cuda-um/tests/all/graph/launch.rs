@@ -1,0 +1,84 @@
+//! Launches: one use of each buffer, ordered with all others.
+
+use cuda_um::{DeviceBuffer, Error, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use cuda_um_testkit::{Add, device, simulated, unwatched};
+
+/// Work that takes long.
+const LONG: u32 = 100_000;
+
+#[test]
+fn a_launch_is_a_use_of_each_buffer() {
+    let (_sim, device, stream) = device();
+    let (add, other) = (Add::load(&device), device.create_stream().unwrap());
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let mut copy = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let graph = stream
+        .capture(|_| {
+            add.launch(&stream, 1000, (&mut data, 1000u32, LONG))?;
+            add.launch(&stream, 1000, (&mut data, 1000u32, LONG))
+        })
+        .unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    // After earlier work on another stream, before later work on another stream, and before the host.
+    data.fill_on(1, &other).unwrap();
+    exec.launch(&stream, (&mut data,)).unwrap();
+    other.copy(&data, &mut copy).unwrap();
+    exec.launch(&stream, (&mut data,)).unwrap();
+    assert_eq!(copy.to_vec().unwrap()[999], 2 * LONG + 1);
+    assert_eq!(data.host().unwrap()[999], 4 * LONG + 1);
+}
+
+#[test]
+fn buffers_and_graphs_may_be_dropped_while_a_launch_runs() {
+    let (sim, device, stream) = device();
+    let add = Add::load(&device);
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let graph = stream
+        .capture(|_| add.launch(&stream, 1000, (&mut data, 1000u32, LONG)))
+        .unwrap();
+    drop(add);
+    let mut exec = graph.instantiate().unwrap();
+    drop(graph);
+    exec.launch(&stream, (&mut data,)).unwrap();
+    drop(data);
+    drop(exec);
+    stream.synchronize().unwrap();
+    device.runtime().reclaim().unwrap();
+    drop(sim);
+}
+
+#[test]
+fn host_guards_hold_launches_off_without_concurrent_access() {
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let guarded = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let graph = stream.capture(|_| data.fill_on(4, &stream)).unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    let guard = guarded.host().unwrap();
+    let busy = exec.launch(&stream, (&mut data,)).unwrap_err();
+    assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+    drop(guard);
+    exec.launch(&stream, (&mut data,)).unwrap();
+    assert_eq!(data.to_vec().unwrap(), [4; 10]);
+}
+
+#[test]
+fn other_devices_and_runtimes_are_refused() {
+    let (_sim, device, stream) = device();
+    let graph = stream.capture(|_| Ok(())).unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    let (_other, runtime) = unwatched();
+    let stranger = runtime.device(0).unwrap().create_stream().unwrap();
+    let refused = exec.launch(&stranger, ());
+    match std::env::var_os("CUDA_UM_TEST_RUNTIME").is_some() {
+        // Two runtimes over one driver.
+        true => drop(refused),
+        false => assert!(
+            matches!(refused, Err(Error::RuntimeMismatch { .. })),
+            "{refused:?}"
+        ),
+    }
+    exec.launch(&stream, ()).unwrap();
+    drop(device);
+}

@@ -1,0 +1,101 @@
+//! Calls that a capture refuses. Each is refused before CUDA is called, and the capture goes on.
+
+use cuda_um::{DeviceBuffer, Error, Event, PinnedBuffer, Result, UnifiedBuffer};
+use cuda_um_testkit::device;
+
+/// The call that an error of a capture names.
+fn refused<T>(result: Result<T>) -> String {
+    match result.err() {
+        Some(Error::Capture { call, .. }) => call,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn calls_that_wait_or_run_at_once() {
+    let (_sim, device, stream) = device();
+    let other = device.create_stream().unwrap();
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut on_device = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let pinned = PinnedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let outside = other.record().unwrap();
+    let mut event = None;
+    let graph = stream
+        .capture(|recording| {
+            stream.copy(&pinned, &mut data)?;
+            on_device.fill_on(1, &stream)?;
+            event = Some(stream.record()?);
+            assert!(refused(data.host().map(drop)).contains("access of the host to"));
+            assert!(refused(data.try_host_mut().map(drop)).contains("access of the host to"));
+            assert!(refused(pinned.host().map(drop)).contains("access of the host to"));
+            let copies = "a copy from or to the host, or an export";
+            assert_eq!(refused(on_device.copy_from_host(&[1; 10])), copies);
+            assert_eq!(refused(on_device.copy_to_host(&mut [1; 10])), copies);
+            assert_eq!(refused(stream.synchronize()), "Stream::synchronize");
+            assert_eq!(refused(stream.is_idle()), "Stream::is_idle");
+            assert_eq!(refused(device.synchronize()), "Device::synchronize");
+            assert_eq!(refused(Event::timed(&stream)), "Event::timed");
+            let of_outside = "a wait for an event that was recorded outside of the capture";
+            assert_eq!(refused(stream.wait(&outside)), of_outside);
+            assert!(
+                refused(data.fill_on(1, &other)).starts_with("work on another stream, with buffer")
+            );
+            assert_eq!(refused(other.capture(|_| Ok(()))), "a second capture");
+            recording.fork(&stream)?;
+            data.fill_on(2, &stream)
+        })
+        .unwrap();
+    // The event is a point in the graph.
+    let event = event.unwrap();
+    assert_eq!(
+        refused(event.synchronize()),
+        "Event::synchronize with an event of a capture"
+    );
+    assert_eq!(
+        refused(event.is_complete()),
+        "Event::is_complete with an event of a capture"
+    );
+    assert_eq!(
+        refused(other.wait(&event)),
+        "Stream::wait with an event of a capture"
+    );
+    let mut exec = graph.instantiate().unwrap();
+    let nested = stream.capture(|_| exec.launch(&stream, (&pinned, &mut data, &mut on_device)));
+    assert_eq!(refused(nested), "a launch of a graph");
+    exec.launch(&stream, (&pinned, &mut data, &mut on_device))
+        .unwrap();
+    assert_eq!(
+        (data.host().unwrap()[0], on_device.to_vec().unwrap()[0]),
+        (2, 1)
+    );
+}
+
+#[test]
+fn launches_without_the_recorded_memory() {
+    let (_sim, device, stream) = device();
+    let source = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut target = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    target.set_name("target");
+    let graph = stream
+        .capture(|_| stream.copy(&source, &mut target))
+        .unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    let told = |result: Result<()>| result.unwrap_err().to_string();
+    let missing = told(exec.launch(&stream, (&source,)));
+    assert!(
+        missing.contains("1 buffers without \"target\"") && missing.ends_with("pass `&mut buffer`"),
+        "{missing}"
+    );
+    let read = told(exec.launch(&stream, (&source, &target)));
+    assert!(read.contains("the graph writes it"), "{read}");
+    let short = told(exec.launch(&stream, (&source, target.view_mut(1..).unwrap())));
+    assert!(
+        short.contains("bytes 4..40") && short.contains("the bytes 0..40 of it"),
+        "{short}"
+    );
+    let mut like = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    assert!(told(exec.launch(&stream, (&source, &mut like))).contains("without \"target\""));
+    // More buffers, values and another order are allowed.
+    exec.launch(&stream, (&mut like, 5u32, &mut target, &source))
+        .unwrap();
+}

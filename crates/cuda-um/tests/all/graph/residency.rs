@@ -1,0 +1,73 @@
+//! The memory of a graph is brought in before a launch.
+
+use cuda_um::{Advice, DeviceBuffer, Location, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use cuda_um_testkit::{Add, calls, simulated};
+
+#[test]
+fn a_launch_prefetches_what_the_host_has_touched() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let mut buffers: Vec<_> = (0..20)
+        .map(|_| UnifiedBuffer::<u32>::zeroed(&device, 1 << 10).unwrap())
+        .collect();
+    let graph = stream
+        .capture(|_| {
+            let mut all = buffers.iter_mut();
+            all.try_for_each(|data| add.launch(&stream, 1 << 10, (data, 1u32 << 10, 1u32)))
+        })
+        .unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    let mut launch = |buffers: &mut Vec<UnifiedBuffer<u32>>| {
+        let (batches, single) = (
+            calls(&sim, "cudaMemPrefetchBatchAsync"),
+            calls(&sim, "cudaMemPrefetchAsync"),
+        );
+        let faults = sim.counters().gpu_faults;
+        let mut arguments = cuda_um::kernel::Arguments::new();
+        buffers.iter_mut().for_each(|data| arguments.push(data));
+        exec.launch(&stream, arguments).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(sim.counters().gpu_faults, faults, "the graph faults");
+        calls(&sim, "cudaMemPrefetchBatchAsync") + calls(&sim, "cudaMemPrefetchAsync")
+            - batches
+            - single
+    };
+    launch(&mut buffers);
+    assert_eq!(launch(&mut buffers), 0, "everything is in place");
+    buffers[7].host_mut().unwrap()[0] = 5;
+    assert_eq!(launch(&mut buffers), 1);
+    assert_eq!(launch(&mut buffers), 0);
+    assert_eq!(buffers[7].host().unwrap()[0], 7);
+}
+
+#[test]
+fn recorded_prefetches_and_advice_are_steps_before_a_launch() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    let mut copy = DeviceBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    let advised = calls(&sim, "cudaMemAdvise");
+    let graph = stream
+        .capture(|_| {
+            data.advise(Advice::SetPreferredLocation(Location::Host))?;
+            data.prefetch_on(Location::Host, &stream)?;
+            stream.copy(&data, &mut copy)
+        })
+        .unwrap();
+    assert_eq!(calls(&sim, "cudaMemAdvise"), advised);
+    assert_eq!(graph.node_count().unwrap(), 1);
+    let mut exec = graph.instantiate().unwrap();
+    for _ in 0..2 {
+        exec.launch(&stream, (&data, &mut copy)).unwrap();
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(calls(&sim, "cudaMemAdvise"), advised + 1);
+    let places = data.residency().unwrap();
+    assert!(
+        places
+            .iter()
+            .all(|part| part.location == Some(Location::Host)),
+        "{places:?}"
+    );
+    data.fill(1).unwrap();
+}
