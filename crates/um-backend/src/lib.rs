@@ -66,6 +66,9 @@ struct WithoutAGpu;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/choosing.md")]
 struct Choosing;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/graphs.md")]
+struct Graphs;
 
 /// The safe layer below, for kernels, streams and memory resources.
 pub use cuda_um;

@@ -6,6 +6,7 @@ mod support;
 
 mod erased;
 mod files;
+mod graphs;
 mod host;
 mod launch;
 mod ranges;

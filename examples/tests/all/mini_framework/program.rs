@@ -14,6 +14,11 @@ fn the_program_descends_in_every_kind_of_memory() {
             "{table}"
         );
     }
+    // The steps of a place whose kernels run on the GPU are recorded.
+    let recorded = table
+        .matches("as a graph: 50 of 50 steps, the same bits")
+        .count();
+    assert_eq!(recorded, 3, "{table}");
 }
 
 /// What the library needs before its first operation: at most 45 lines of code on `um-backend`.
