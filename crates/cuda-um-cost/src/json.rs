@@ -26,6 +26,14 @@ const ADDED: &[&str] = &[
     "device_alloc_block_us",
     "pinned_alloc_us",
     "host_write_bytes_per_s",
+    "graph_capture_us",
+    "graph_capture_node_us",
+    "graph_instantiate_us",
+    "graph_instantiate_node_us",
+    "graph_launch_us",
+    "graph_start_us",
+    "graph_kernel_us",
+    "graph_params_us",
 ];
 
 impl CostModel {

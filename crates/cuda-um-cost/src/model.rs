@@ -98,6 +98,22 @@ cost_model! {
         stream_wait,
         /// Enqueuing any other work.
         enqueue,
+        /// Beginning and ending a stream capture.
+        graph_capture,
+        /// Capturing one operation.
+        graph_capture_node,
+        /// Instantiating a graph.
+        graph_instantiate,
+        /// Each node of such a graph.
+        graph_instantiate_node,
+        /// The host's part of the launch of a graph.
+        graph_launch,
+        /// From then on, the time until the first node of the graph begins.
+        graph_start,
+        /// A kernel of a graph that accesses no memory.
+        graph_kernel,
+        /// Setting the parameters of a node.
+        graph_params,
     }
     rates {
         /// A kernel that reads or writes resident memory.

@@ -107,6 +107,15 @@ impl CostModel {
             query: ns(1_300),
             stream_wait: ns(160),
             enqueue: ns(500),
+            // "CUDA graphs": 1 to 1000 kernels of 1024 elements (`graph_times.csv`).
+            graph_capture: ns(7_000),
+            graph_capture_node: ns(750),
+            graph_instantiate: ns(20_000),
+            graph_instantiate_node: ns(1_600),
+            graph_launch: ns(1_800),
+            graph_start: ns(4_200),
+            graph_kernel: ns(920),
+            graph_params: ns(500),
         }
     }
 

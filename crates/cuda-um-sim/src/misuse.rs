@@ -81,6 +81,10 @@ pub enum Leak {
     Pool,
     /// A module.
     Module,
+    /// A graph.
+    Graph,
+    /// An executable graph.
+    GraphExec,
     /// Registered host memory.
     Registration {
         /// Its address.

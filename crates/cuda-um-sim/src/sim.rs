@@ -203,6 +203,7 @@ impl Sim {
                 (Kind::Pinned { .. }, _) => "cudaHostAlloc",
             },
         });
+        let (graphs, execs) = state.graphs.len();
         let registered = state.memory.registered.iter();
         let registered = registered.map(|(address, registered)| Leak::Registration {
             address,
@@ -214,6 +215,8 @@ impl Sim {
             .chain((0..state.events.len()).map(|_| Leak::Event))
             .chain((0..state.pools.created()).map(|_| Leak::Pool))
             .chain((0..state.modules.len()).map(|_| Leak::Module))
+            .chain((0..graphs).map(|_| Leak::Graph))
+            .chain((0..execs).map(|_| Leak::GraphExec))
             .collect()
     }
 

@@ -109,7 +109,10 @@ exports! {
     cudaDeviceSetMemPool cudaMallocAsync cudaMallocFromPoolAsync cudaFreeAsync cudaStreamGetDevice cudaMemPrefetchBatchAsync
     cudaMemDiscardBatchAsync cudaMemDiscardAndPrefetchBatchAsync cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemSetMemPool
     cudaMemGetLocationInfo cudaMemPrefetchAsync cudaMemAdvise cudaMemcpyBatchAsync cudaMemPrefetchAsync_v2 cudaMemAdvise_v2
-    cudaGetDriverEntryPointByVersion
+    cudaGetDriverEntryPointByVersion cudaStreamBeginCapture cudaStreamEndCapture cudaStreamIsCapturing cudaStreamGetCaptureInfo
+    cudaStreamGetCaptureInfo_v2 cudaStreamGetCaptureInfo_v3 cudaThreadExchangeStreamCaptureMode cudaEventRecordWithFlags cudaGraphDestroy
+    cudaGraphGetNodes cudaGraphNodeGetType cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphExecDestroy cudaGraphExecUpdate
+    cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemsetNodeSetParams
 
     cuDeviceGet cuDeviceGetName cuModuleLoadData cuModuleLoadDataEx cuModuleLoad cuModuleUnload cuModuleGetFunction
     cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor
@@ -127,7 +130,8 @@ exports! {
     cuMemFreeHost cuMemFreeAsync cuMemHostRegister_v2 cuMemHostUnregister cuMemHostGetDevicePointer_v2 cuMemHostGetFlags
     cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo cuMemPoolSetAttribute cuMemPoolGetAttribute cuMemPoolSetAccess
     cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemPrefetchAsync cuMemPrefetchAsync_v2 cuMemAdvise
-    cuMemAdvise_v2 cuMemRangeGetAttribute
+    cuMemAdvise_v2 cuMemRangeGetAttribute cuStreamBeginCapture_v2 cuStreamEndCapture cuThreadExchangeStreamCaptureMode
+    cuGraphInstantiateWithFlags cuGraphLaunch cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
 
     cuptiGetVersion cuptiActivityRegisterCallbacks cuptiActivityConfigureUnifiedMemoryCounter cuptiActivityEnable
     cuptiActivityDisable cuptiActivityFlushAll cuptiGetTimestamp cuptiActivityGetNumDroppedRecords cuptiActivityGetNextRecord
@@ -135,6 +139,5 @@ exports! {
 
     cuCtxCreate_v4 cuCtxDestroy_v2 cuCtxGetLimit cuCtxSetLimit cuModuleGetGlobal_v2 cuOccupancyAvailableDynamicSMemPerBlock
     cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags
-    cuOccupancyMaxPotentialClusterSize cuStreamBeginCapture_v2 cuStreamEndCapture cuGraphInstantiateWithFlags cuGraphLaunch
-    cuGraphUpload cuGraphDestroy cuGraphExecDestroy cuImportExternalMemory cuDestroyExternalMemory cuExternalMemoryGetMappedBuffer
+    cuOccupancyMaxPotentialClusterSize cuGraphUpload cuImportExternalMemory cuDestroyExternalMemory cuExternalMemoryGetMappedBuffer
 }

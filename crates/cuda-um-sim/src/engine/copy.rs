@@ -10,6 +10,7 @@ use super::bytes;
 use super::core::Core;
 use super::managed::{HOST, Processor, SYSTEM};
 use super::memory::{Memory, Span};
+use super::operation::Operation;
 use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream};
@@ -62,10 +63,11 @@ enum End {
 }
 
 /// A copy that was checked.
+#[derive(Clone)]
 pub(crate) struct Copy {
-    from: Span,
-    to: Span,
-    direction: Direction,
+    pub(super) from: Span,
+    pub(super) to: Span,
+    pub(super) direction: Direction,
     /// The bytes, if they were taken when the copy was called.
     staged: Option<Vec<u8>>,
 }
@@ -84,7 +86,13 @@ impl Copy {
     }
 
     /// Runs the copy on a stream of `device`; returns its end.
-    fn run(self, core: &Core, device: usize, number: usize, start: Duration) -> Duration {
+    pub(super) fn run(
+        self,
+        core: &Core,
+        device: usize,
+        number: usize,
+        start: Duration,
+    ) -> Duration {
         let Copy {
             from,
             to,
@@ -123,22 +131,30 @@ impl Copy {
 
 /// A memset that was checked.
 #[derive(Clone, Copy)]
-struct Set {
-    to: Span,
+pub(super) struct Set {
+    pub(super) to: Span,
     value: u32,
     width: usize,
 }
 
 impl Set {
     /// Runs the memset on a stream of `device`; returns its end.
-    fn run(self, core: &Core, device: usize, number: usize, start: Duration) -> Duration {
+    /// `least` is the time of a memset of nothing.
+    pub(super) fn run(
+        self,
+        core: &Core,
+        device: usize,
+        number: usize,
+        start: Duration,
+        least: Duration,
+    ) -> Duration {
         let Set { to, value, width } = self;
         let cost = {
             let mut state = core.state.lock();
             if !state.begin_work(number, &[to]) {
                 return start;
             }
-            state.price_set(device, &to, start)
+            least + state.price_set(device, &to, start)
         };
         device_touches(to.address, to.bytes, true);
         let end = to.address + to.bytes;
@@ -159,11 +175,23 @@ impl Set {
     }
 }
 
-/// A copy or a memset that was checked and enqueued.
-pub(crate) struct Enqueued {
-    pub(crate) done: Arc<Completion>,
-    /// It writes host memory, so a synchronous call waits for it.
-    pub(crate) blocks: bool,
+impl Set {
+    /// Runs the write of one value that the host polls, as the host does with an atomic.
+    pub(super) fn publish(self, core: &Core, number: usize, start: Duration) -> Duration {
+        let Set { to, value, .. } = self;
+        if !core.state.lock().begin_work(number, &[to]) {
+            return start;
+        }
+        device_touches(to.address, to.bytes, true);
+        // The host polls: it goes on when the value arrives.
+        let mut state = core.state.lock();
+        state.now = state.now.max(start);
+        state.memory.end_use(number);
+        drop(state);
+        // SAFETY: aligned and checked against its allocation, as for a memset; the host reads it as an atomic.
+        unsafe { AtomicU32::from_ptr(to.view as *mut u32) }.store(value, Ordering::Release);
+        start
+    }
 }
 
 impl State {
@@ -203,15 +231,18 @@ impl State {
         }
     }
 
-    /// Enqueues a copy that was checked. The caller waits if the destination is pageable.
-    pub(crate) fn copy(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, copy: Copy) -> Enqueued {
-        self.memory.check_enqueued(&copy.from);
-        self.memory.check_enqueued(&copy.to);
-        self.now += self.machine.cost.enqueue;
-        let blocks = copy.to.memory == Memory::Pageable;
-        let (core, device, number) = (core.clone(), stream.device, self.handles.fresh());
-        let done = self.enqueue(stream, move |start| copy.run(&core, device, number, start));
-        Enqueued { done, blocks }
+    /// Enqueues or captures a copy that was checked. Returns its end if a synchronous call must wait for it, or `waits` for pageable memory.
+    pub(crate) fn copy(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        copy: Copy,
+        waits: bool,
+    ) -> Result<Option<Arc<Completion>>, Code> {
+        let waits = waits || copy.to.memory == Memory::Pageable;
+        let operation = Operation::Copy(copy);
+        let done = self.submit(core, stream, operation, self.machine.cost.enqueue)?;
+        Ok(done.filter(|_| waits))
     }
 
     /// Work begins and uses `spans`. Returns false if one of them was freed: the context is then poisoned.
@@ -290,7 +321,8 @@ impl State {
         }
     }
 
-    /// Checks and enqueues a memset of `count` elements of `width` bytes.
+    /// Checks a memset of `count` elements of `width` bytes, and enqueues or captures it. Returns its end if a synchronous call waits for
+    /// it, because it writes memory that the host sees.
     pub(crate) fn set(
         &mut self,
         core: &Arc<Core>,
@@ -299,17 +331,15 @@ impl State {
         value: u32,
         width: usize,
         count: usize,
-    ) -> Result<Enqueued, Code> {
+    ) -> Result<Option<Arc<Completion>>, Code> {
         let set = self.check_set(to, value, width, count)?;
-        self.memory.check_enqueued(&set.to);
-        self.now += self.machine.cost.enqueue;
-        let (core, device, number) = (core.clone(), stream.device, self.handles.fresh());
-        let done = self.enqueue(stream, move |start| set.run(&core, device, number, start));
-        let blocks = !matches!(set.to.memory, Memory::Device(_));
-        Ok(Enqueued { done, blocks })
+        let waits = !matches!(set.to.memory, Memory::Device(_));
+        let operation = Operation::Set(set);
+        let done = self.submit(core, stream, operation, self.machine.cost.enqueue)?;
+        Ok(done.filter(|_| waits))
     }
 
-    /// Checks and enqueues the write of a value that the host polls.
+    /// Checks the write of a value that the host polls, and enqueues or captures it.
     pub(crate) fn write_value(
         &mut self,
         core: &Arc<Core>,
@@ -317,28 +347,19 @@ impl State {
         to: usize,
         value: u32,
     ) -> Result<(), Code> {
-        let Set { to, .. } = self.check_set(to, value, size_of::<u32>(), 1)?;
-        self.memory.check_enqueued(&to);
-        self.now += self.machine.cost.enqueue;
-        let (core, number) = (core.clone(), self.handles.fresh());
-        self.enqueue(stream, move |start| {
-            if !core.state.lock().begin_work(number, &[to]) {
-                return start;
-            }
-            device_touches(to.address, to.bytes, true);
-            // The host polls: it goes on when the value arrives.
-            let mut state = core.state.lock();
-            state.now = state.now.max(start);
-            state.memory.end_use(number);
-            drop(state);
-            // SAFETY: aligned and checked against its allocation, as for a memset; the host reads it as an atomic.
-            unsafe { AtomicU32::from_ptr(to.view as *mut u32) }.store(value, Ordering::Release);
-            start
-        });
-        Ok(())
+        let set = self.check_set(to, value, size_of::<u32>(), 1)?;
+        let operation = Operation::Write(set);
+        self.submit(core, stream, operation, self.machine.cost.enqueue)
+            .map(drop)
     }
 
-    fn check_set(&self, to: usize, value: u32, width: usize, count: usize) -> Result<Set, Code> {
+    pub(super) fn check_set(
+        &self,
+        to: usize,
+        value: u32,
+        width: usize,
+        count: usize,
+    ) -> Result<Set, Code> {
         let bytes = count.checked_mul(width).ok_or(Code::INVALID_VALUE)?;
         let to = self.memory.find(to, bytes)?;
         let pageable = to.memory == Memory::Pageable && bytes > 0;
@@ -353,7 +374,7 @@ impl State {
 
     fn price_set(&mut self, device: usize, to: &Span, start: Duration) -> Duration {
         let cost = &self.machine.cost;
-        let mut time = cost.kernel + at_rate(to.bytes as u64, cost.device_rate);
+        let mut time = at_rate(to.bytes as u64, cost.device_rate);
         if let Some((base, pages)) = self.pages_in(to) {
             // A memset runs on the device: it faults like a kernel that writes.
             self.records.activity.now = start;

@@ -118,5 +118,6 @@ impl Core {
         let mut state = self.state.lock();
         state.streams.clear();
         state.events.clear();
+        state.graphs.clear();
     }
 }

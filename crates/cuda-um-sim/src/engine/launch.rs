@@ -8,21 +8,32 @@ use super::foreign::{contain_with_text, event, forbid_calls};
 use super::kernel_memory::{Launch, LaunchShape, Parameter};
 use super::managed::{Attach, Managed, Processor};
 use super::module::{Function, Pending};
+use super::operation::Operation;
 use super::state::State;
 use super::status::Code;
-use super::stream::{Completion, Stream};
+use super::stream::Stream;
 use crate::kernel::{LaunchContext, ReferenceError, end_child};
 use crate::misuse::Misuse;
 use cuda_um_cost::at_rate;
 
 /// A launch that was checked.
-struct Kernel {
-    function: Arc<Function>,
+#[derive(Clone)]
+pub(super) struct Kernel {
+    pub(super) function: Arc<Function>,
+    pub(super) shape: LaunchShape,
+    pub(super) parameters: Vec<Parameter>,
+    /// Address and id of the allocations that the caller declared.
+    pub(super) memory: Vec<(usize, usize)>,
+}
+
+/// A launch that was enqueued.
+pub(super) struct Enqueued {
+    kernel: Kernel,
     launch: Launch,
-    shape: LaunchShape,
-    parameters: Vec<Parameter>,
     /// The launch's number for CUPTI.
     number: u32,
+    /// The time of a kernel that accesses no memory.
+    least: Duration,
     _pending: Pending,
 }
 
@@ -32,21 +43,27 @@ struct Failure {
     text: String,
 }
 
-impl Kernel {
+impl Enqueued {
     /// Runs the kernel's reference; returns the end of the kernel.
-    fn run(self, core: &Core, start: Duration) -> Duration {
+    pub(super) fn run(self, core: &Core, start: Duration) -> Duration {
         let launch = Launch {
             now: start,
             ..self.launch
         };
-        let name = &self.function.entry.name;
-        let mut context = LaunchContext::new(name, core, launch, self.shape, self.parameters);
-        let result = contain_with_text(|| forbid_calls(|| (self.function.reference)(&mut context)));
+        let Kernel {
+            function,
+            shape,
+            parameters,
+            ..
+        } = self.kernel;
+        let name = &function.entry.name;
+        let mut context = LaunchContext::new(name, core, launch, shape, parameters);
+        let result = contain_with_text(|| forbid_calls(|| (function.reference)(&mut context)));
         if core.is_inherited() {
             end_child();
         }
         let cost = &core.machine.cost;
-        let memory = cost.kernel
+        let memory = self.least
             + at_rate(context.local_bytes(), cost.kernel_rate)
             + core.machine.over_link(context.remote_bytes());
         let end = start + context.fault_time() + memory.max(context.least());
@@ -94,7 +111,32 @@ impl Failure {
 }
 
 impl State {
-    /// Checks and enqueues a launch.
+    /// Checks a launch.
+    pub(super) fn check_launch(
+        &self,
+        device: usize,
+        function: &Arc<Function>,
+        shape: LaunchShape,
+        parameters: Vec<Parameter>,
+    ) -> Result<Kernel, Code> {
+        if function.device() != device {
+            return Err(Code::INVALID_RESOURCE_HANDLE);
+        }
+        check_shape(function, shape)?;
+        let memory = parameters.iter().filter_map(|parameter| {
+            parameter.memory.filter(|declared| declared.bytes > 0)?;
+            let address = usize::from_ne_bytes(parameter.bytes.as_slice().try_into().ok()?);
+            Some((address, self.memory.holding(address)?.id))
+        });
+        Ok(Kernel {
+            memory: memory.collect(),
+            function: function.clone(),
+            shape,
+            parameters,
+        })
+    }
+
+    /// Checks a launch, and enqueues or captures it.
     pub(crate) fn launch(
         &mut self,
         core: &Arc<Core>,
@@ -102,38 +144,43 @@ impl State {
         function: &Arc<Function>,
         shape: LaunchShape,
         parameters: Vec<Parameter>,
-    ) -> Result<Arc<Completion>, Code> {
-        if function.device() != stream.device {
-            return Err(Code::INVALID_RESOURCE_HANDLE);
-        }
-        check_shape(function, shape)?;
-        self.now += self.machine.cost.launch;
+    ) -> Result<(), Code> {
+        let kernel = self.check_launch(stream.device, function, shape, parameters)?;
+        let operation = Operation::Kernel(kernel);
+        self.submit(core, stream, operation, self.machine.cost.launch)
+            .map(drop)
+    }
+
+    /// The launch on a device, on the stream with this handle. The kernel lasts at least `least`.
+    pub(super) fn enqueued_kernel(
+        &mut self,
+        (device, stream): (usize, usize),
+        kernel: Kernel,
+        number: u32,
+        least: Duration,
+    ) -> Enqueued {
         if !self.machine.concurrent {
-            self.claim_managed(stream);
+            self.claim_managed(device, stream);
         }
-        let kernel = Kernel {
+        Enqueued {
             launch: Launch {
-                device: stream.device,
-                stream: stream.handle,
+                device,
+                stream,
                 number: self.handles.fresh(),
                 now: Duration::ZERO,
             },
-            shape,
-            parameters,
-            number: self.records.activity.launched(),
-            _pending: function.pending(),
-            function: function.clone(),
-        };
-        let core = core.clone();
-        let work = Box::new(move |start| kernel.run(&core, start));
-        Ok(self.streams.enqueue_kernel(self.now, stream, work))
+            number,
+            least,
+            _pending: kernel.function.pending(),
+            kernel,
+        }
     }
 
     /// Without page faults, a launch moves every managed allocation that its stream may use to the device, whole.
-    fn claim_managed(&mut self, stream: &Stream) {
+    fn claim_managed(&mut self, device: usize, stream: usize) {
         let visible = |managed: &Managed| match managed.attach {
             Attach::Global => true,
-            Attach::Single(only) => only == stream.handle,
+            Attach::Single(only) => only == stream,
             Attach::Host => false,
         };
         let claimed: Vec<_> = self
@@ -145,7 +192,7 @@ impl State {
         let before = self.records.counters.bytes_to_device;
         self.records.activity.now = self.now;
         for (base, count) in claimed {
-            let processor = Processor::device(stream.device);
+            let processor = Processor::device(device);
             self.uvm().touch(processor, base, 0..count, true);
         }
         let moved = self.records.counters.bytes_to_device - before;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cuda_um_locks::Mutex;
 
@@ -26,6 +26,7 @@ struct Module {
     functions: Mutex<Vec<usize>>,
     /// Launches of its kernels that have not ended.
     launches: AtomicUsize,
+    is_unloaded: AtomicBool,
 }
 
 /// A launch that has not ended: counted from when it is enqueued until its kernel has run or was skipped.
@@ -52,6 +53,12 @@ impl Function {
     /// The device of its module: it runs only on streams of this device.
     pub(crate) fn device(&self) -> usize {
         self.module.device
+    }
+
+    /// Whether its module was unloaded; a graph may still have the kernel.
+    pub(super) fn is_unloaded(&self) -> bool {
+        // Relaxed: the state's lock orders it.
+        self.module.is_unloaded.load(Ordering::Relaxed)
     }
 
     /// Counts a launch until the result is dropped.
@@ -106,6 +113,7 @@ impl Modules {
             ptx,
             functions: Mutex::default(),
             launches: AtomicUsize::new(0),
+            is_unloaded: AtomicBool::new(false),
         };
         self.modules.insert(handle, Arc::new(module));
         Ok(handle)
@@ -138,6 +146,7 @@ impl Modules {
             .modules
             .remove(&handle)
             .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        module.is_unloaded.store(true, Ordering::Relaxed);
         let launches = module.launches.load(Ordering::Acquire);
         if launches > 0 {
             self.misuse.report(Misuse::ModuleUnloadedInUse { launches });

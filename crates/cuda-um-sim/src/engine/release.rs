@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::state::State;
 use super::status::Code;
-use super::stream::{Completion, Stream};
+use super::stream::Stream;
 
 impl State {
     /// Ends an allocation, and returns its bytes to its device and its pool.
@@ -21,21 +21,25 @@ impl State {
         }
     }
 
-    /// Enqueues the free of an allocation.
+    /// Enqueues the free of an allocation, or captures it.
     pub(crate) fn free_async(
         &mut self,
         core: &Arc<Core>,
         stream: &Arc<Stream>,
         base: usize,
-    ) -> Result<Arc<Completion>, Code> {
+    ) -> Result<(), Code> {
+        if self.graphs.is_capturing(stream)? {
+            return self.capture_free(stream, base);
+        }
         let number = self.handles.fresh();
         self.memory.freeable(base)?.freeing = Some(number);
         self.now += self.machine.cost.pool_alloc;
         let core = core.clone();
-        Ok(self.enqueue(stream, move |start| {
+        self.enqueue(stream, move |start| {
             core.state.lock().free(base);
             start
-        }))
+        });
+        Ok(())
     }
 
     /// A poisoned context frees nothing: `address` is only checked.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::device::Devices;
+use super::graph::Graphs;
 use super::handle::Handles;
 use super::machine::Machine;
 use super::managed::{ManagedMemory, UvmDriver};
@@ -29,6 +30,7 @@ pub(crate) struct State {
     pub(crate) pools: Pools,
     pub(crate) streams: Streams,
     pub(crate) events: Events,
+    pub(crate) graphs: Graphs,
     pub(crate) modules: Modules,
     pub(crate) records: Records,
     pub(crate) calls: CallLog,
@@ -47,6 +49,7 @@ impl State {
             pools: Pools::new(handles.clone()),
             streams: Streams::new(machine.clone(), handles.clone(), context.clone()),
             events: Events::new(handles.clone()),
+            graphs: Graphs::new(handles.clone()),
             modules: Modules::new(machine.clone(), handles.clone(), misuse.clone()),
             records: Records::default(),
             calls: CallLog::default(),

@@ -48,6 +48,7 @@ codes! {
     INVALID_SOURCE = 300, "device kernel image is invalid";
     FILE_NOT_FOUND = 301, "file not found";
     INVALID_RESOURCE_HANDLE = 400, "invalid resource handle";
+    ILLEGAL_STATE = 401, "the operation cannot be performed in the present state";
     SYMBOL_NOT_FOUND = 500, "named symbol not found";
     NOT_READY = 600, "device not ready";
     ILLEGAL_ADDRESS = 700, "an illegal memory access was encountered";
@@ -66,6 +67,16 @@ codes! {
     LAUNCH_FAILURE = 719, "unspecified launch failure";
     NOT_PERMITTED = 800, "operation not permitted";
     NOT_SUPPORTED = 801, "operation not supported";
+    STREAM_CAPTURE_UNSUPPORTED = 900, "operation not permitted when stream is capturing";
+    STREAM_CAPTURE_INVALIDATED = 901, "operation failed due to a previous error during capture";
+    STREAM_CAPTURE_MERGE = 902, "operation would result in a merge of separate capture sequences";
+    STREAM_CAPTURE_UNMATCHED = 903, "capture was not ended in the same stream as it began";
+    STREAM_CAPTURE_UNJOINED = 904, "capturing stream has unjoined work";
+    STREAM_CAPTURE_ISOLATION = 905, "dependency created on uncaptured work in another stream";
+    STREAM_CAPTURE_IMPLICIT = 906, "operation would make the legacy stream depend on a capturing blocking stream";
+    CAPTURED_EVENT = 907, "operation not permitted on an event last recorded in a capturing stream";
+    STREAM_CAPTURE_WRONG_THREAD = 908, "attempt to terminate a thread-local capture sequence from another thread";
+    GRAPH_EXEC_UPDATE_FAILURE = 910, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
     UNKNOWN = 999, "unknown error";
 }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::graph::CaptureMode;
 use super::status::Code;
 
 /// The state of a thread in one simulator.
@@ -13,6 +14,8 @@ pub(crate) struct ThreadState {
     /// Whether the thread has a current context: the primary one of its device.
     pub(crate) has_context: bool,
     pub(crate) last_error: Code,
+    /// Which captures forbid it unsafe calls.
+    pub(crate) capture_mode: CaptureMode,
 }
 
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
@@ -47,6 +50,7 @@ impl ThreadState {
             device: 0,
             has_context: false,
             last_error: Code::SUCCESS,
+            capture_mode: CaptureMode::Global,
         };
         let mut use_it = Some(use_it);
         let done = STATES.try_with(|states| {

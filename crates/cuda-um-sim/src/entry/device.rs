@@ -62,6 +62,7 @@ entry_points! { Runtime;
 
     fn cudaDeviceSynchronize(core) {
         let device = ThreadState::with(core.id, |thread| thread.device);
+        core.state.lock().graphs.use_device(device)?;
         core.wait_device(Some(device))
     }
 

@@ -1,9 +1,10 @@
 //! Functions of the driver: modules, launches, memset of wider elements.
 
-use super::guard::{entry_points, with_state, with_stream};
+use super::graph::set_kernel_node;
+use super::guard::{entry_points, with_state, with_work_stream};
 use super::pointer::{Arguments, Array, JitOptions, Out, Text};
 use crate::engine::{Code, Core, Function, LaunchShape, Parameter, take_detail};
-use cuda_um_sys::DeclaredArgument;
+use cuda_um_sys::{CUDA_KERNEL_NODE_PARAMS_v1, DeclaredArgument};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
 }
 
 fn load(core: &Arc<Core>, module: Out<usize>, image: &CStr) -> Result<(), Code> {
+    core.call_unsafe()?;
     // A copy, made while no lock is held: the text may be in managed memory.
     let text = image.to_str();
     let text = text.map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
@@ -43,14 +45,12 @@ fn launch(
     stream: usize,
     parameters: impl FnOnce(&Function) -> Result<Vec<Parameter>, Code>,
 ) -> Result<(), Code> {
-    let (stream, function) = with_stream(core, stream, |state, stream| {
+    let (stream, function) = with_work_stream(core, stream, |state, stream| {
         Ok((stream.clone(), state.modules.function(function)?.clone()))
     })?;
     let parameters = parameters(&function)?;
     let mut state = core.state.lock();
-    state
-        .launch(core, &stream, &function, shape, parameters)
-        .map(drop)
+    state.launch(core, &stream, &function, shape, parameters)
 }
 
 entry_points! { Driver;
@@ -81,7 +81,10 @@ entry_points! { Driver;
         load(core, module, &image)
     }
 
-    fn cuModuleUnload(core, module: usize) { core.state.lock().modules.unload(module) }
+    fn cuModuleUnload(core, module: usize) {
+        core.call_unsafe()?;
+        core.state.lock().modules.unload(module)
+    }
 
     fn cuModuleGetFunction(core, function: Out<usize>, module: usize, name: Text) {
         let name = name.get()?.to_str().map_err(|_| Code::SYMBOL_NOT_FOUND)?;
@@ -180,6 +183,11 @@ entry_points! { Driver;
         })
     }
 
+    // The struct of `_v2` begins with that of the first version.
+    fn cuGraphExecKernelNodeSetParams(core, exec: usize, node: usize, params: Out<CUDA_KERNEL_NODE_PARAMS_v1>) {
+        set_kernel_node(core, exec, node, params)
+    }
+
     fn cuLaunchCooperativeKernel(
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments,
@@ -195,15 +203,15 @@ entry_points! { Driver;
     }
 
     fn cuMemsetD8Async(core, to: u64, value: u8, count: usize, stream: usize) {
-        with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value.into(), 1, count)).map(drop)
+        with_work_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value.into(), 1, count)).map(drop)
     }
 
     fn cuMemsetD16Async(core, to: u64, value: u16, count: usize, stream: usize) {
-        with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value.into(), 2, count)).map(drop)
+        with_work_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value.into(), 2, count)).map(drop)
     }
 
     fn cuMemsetD32Async(core, to: u64, value: u32, count: usize, stream: usize) {
-        with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value, 4, count)).map(drop)
+        with_work_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value, 4, count)).map(drop)
     }
 
     fn cuPointerGetAttribute(core, value: Out<usize>, attribute: u32, pointer: u64) {
@@ -221,6 +229,6 @@ entry_points! { Driver;
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
         }
-        with_stream(core, stream, |state, stream| state.write_value(core, stream, to as usize, value))
+        with_work_stream(core, stream, |state, stream| state.write_value(core, stream, to as usize, value))
     }
 }

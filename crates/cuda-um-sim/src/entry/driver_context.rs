@@ -2,7 +2,7 @@
 //!
 //! Each device has one context, its primary one, which is never destroyed. A thread without a current context uses that of device 0.
 
-use super::guard::{entry_points, with_stream};
+use super::guard::{entry_points, with_any_stream};
 use super::pointer::Out;
 use crate::engine::{Code, Core, ThreadState};
 
@@ -115,10 +115,8 @@ entry_points! { Inquiry;
     }
 
     fn cuStreamGetCtx(core, stream: usize, context: Out<usize>) {
-        with_stream(core, stream, |_, stream| context.put(context_of(stream.device)))
+        with_any_stream(core, stream, |_, stream| context.put(context_of(stream.device)))
     }
-
-    fn cuStreamIsCapturing(core, stream: usize, status: Out<u32>) { with_stream(core, stream, |_, _| status.put(0)) }
 
     fn cuProfilerStart(core) {
         let _ = core;

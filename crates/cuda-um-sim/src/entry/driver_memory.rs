@@ -1,7 +1,7 @@
 //! Functions of the driver for memory that differ from the runtime's: no allocation of 0 bytes, and a function for each direction of a copy.
 
 use super::driver_context::device_of;
-use super::guard::{Outcome, entry_points, with_stream};
+use super::guard::{Outcome, entry_points};
 use super::pointer::Out;
 use super::{memory, pool, transfer};
 use crate::engine::Code;
@@ -97,7 +97,6 @@ entry_points! { Driver;
     }
 
     fn cuMemsetD32_v2(core, to: usize, value: u32, count: usize) {
-        let enqueued = with_stream(core, 0, |state, stream| state.set(core, stream, to, value, 4, count))?;
-        if enqueued.blocks { core.wait(&[enqueued.done]) } else { Ok(()) }
+        transfer::set_now(core, to, value, 4, count)
     }
 }

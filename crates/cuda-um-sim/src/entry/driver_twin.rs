@@ -21,6 +21,14 @@ driver_twins! {
     fn cuStreamSynchronize(stream: usize) = stream::cudaStreamSynchronize;
     fn cuStreamQuery(stream: usize) = stream::cudaStreamQuery;
     fn cuStreamWaitEvent(stream: usize, event: usize, flags: u32) = stream::cudaStreamWaitEvent;
+    fn cuStreamBeginCapture_v2(stream: usize, mode: u32) = graph::cudaStreamBeginCapture;
+    fn cuStreamEndCapture(stream: usize, graph: Out<usize>) = graph::cudaStreamEndCapture;
+    fn cuStreamIsCapturing(stream: usize, status: Out<u32>) = graph::cudaStreamIsCapturing;
+    fn cuThreadExchangeStreamCaptureMode(mode: Out<u32>) = graph::cudaThreadExchangeStreamCaptureMode;
+    fn cuGraphDestroy(graph: usize) = graph::cudaGraphDestroy;
+    fn cuGraphInstantiateWithFlags(exec: Out<usize>, graph: usize, flags: u64) = graph::cudaGraphInstantiateWithFlags;
+    fn cuGraphLaunch(exec: usize, stream: usize) = graph::cudaGraphLaunch;
+    fn cuGraphExecDestroy(exec: usize) = graph::cudaGraphExecDestroy;
     fn cuLaunchHostFunc(stream: usize, function: HostFunction, data: UserData) = stream::cudaLaunchHostFunc;
     fn cuStreamAttachMemAsync(stream: usize, pointer: usize, bytes: usize, flags: u32) = memory::cudaStreamAttachMemAsync;
 

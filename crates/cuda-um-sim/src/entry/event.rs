@@ -1,7 +1,8 @@
 //! Events.
 
-use super::guard::{entry_points, with_state, with_stream};
+use super::guard::{entry_points, with_state, with_work_stream};
 use super::pointer::Out;
+use super::stream::EXTERNAL;
 use crate::engine::Code;
 
 /// `cudaEventDisableTiming`.
@@ -24,10 +25,21 @@ entry_points! { Runtime;
     }
 
     fn cudaEventRecord(core, event: usize, stream: usize) {
-        with_stream(core, stream, |state, stream| state.record_event(event, stream))
+        bodies::cudaEventRecordWithFlags(core, event, stream, 0)
+    }
+
+    fn cudaEventRecordWithFlags(core, event: usize, stream: usize, flags: u32) {
+        with_work_stream(core, stream, |state, stream| {
+            if flags > EXTERNAL {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.record_event(event, stream, flags == EXTERNAL)
+        })
     }
 
     fn cudaEventQuery(core, event: usize) {
+        core.state.lock().use_event(event)?;
+        core.call_unsafe()?;
         let recorded = with_state(core, |state, _| {
             state.now += core.machine.cost.query;
             Ok(state.events.get(event)?.recorded.clone())
@@ -37,6 +49,8 @@ entry_points! { Runtime;
     }
 
     fn cudaEventSynchronize(core, event: usize) {
+        core.state.lock().use_event(event)?;
+        core.call_unsafe()?;
         let recorded = core.state.lock().events.get(event)?.recorded.clone();
         core.wait(recorded.as_slice())
     }

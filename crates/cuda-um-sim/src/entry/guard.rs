@@ -130,8 +130,8 @@ pub(crate) fn with_state<R>(
     use_it(&mut core.state.lock(), device)
 }
 
-/// Passes the state and a stream of the thread's current device to `use_it`.
-pub(crate) fn with_stream<R>(
+/// Passes the state and a stream of the thread's current device to `use_it`, for a call that asks for a property of the stream.
+pub(crate) fn with_any_stream<R>(
     core: &Arc<Core>,
     stream: usize,
     use_it: impl FnOnce(&mut State, &Arc<Stream>) -> Result<R, Code>,
@@ -139,6 +139,30 @@ pub(crate) fn with_stream<R>(
     with_state(core, |state, device| {
         let stream = state.streams.get(stream, device)?;
         use_it(state, &stream)
+    })
+}
+
+/// The same for a call that can be captured.
+pub(crate) fn with_work_stream<R>(
+    core: &Arc<Core>,
+    stream: usize,
+    use_it: impl FnOnce(&mut State, &Arc<Stream>) -> Result<R, Code>,
+) -> Result<R, Code> {
+    with_any_stream(core, stream, |state, stream| {
+        state.graphs.use_stream(stream)?;
+        use_it(state, stream)
+    })
+}
+
+/// The same for all other calls, which invalidate a capture of the stream.
+pub(crate) fn with_stream<R>(
+    core: &Arc<Core>,
+    stream: usize,
+    use_it: impl FnOnce(&mut State, &Arc<Stream>) -> Result<R, Code>,
+) -> Result<R, Code> {
+    with_any_stream(core, stream, |state, stream| {
+        state.graphs.use_uncaptured(stream)?;
+        use_it(state, stream)
     })
 }
 

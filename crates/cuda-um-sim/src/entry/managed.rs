@@ -63,6 +63,7 @@ fn advise(
     advice: u32,
     location: cudaMemLocation,
 ) -> Outcome {
+    core.call_unsafe()?;
     let mut state = core.state.lock();
     let change = change(advice, || {
         match place(core, &state, location, Code::INVALID_VALUE)? {
@@ -224,6 +225,7 @@ entry_points! { Runtime;
     }
 
     fn cudaMemAdvise(core, pointer: usize, bytes: usize, advice: u32, device: i32) {
+        core.call_unsafe()?;
         let mut state = core.state.lock();
         let change = change(advice, || old_place(&state, device).map_err(|_| Code::INVALID_DEVICE))?;
         state.advise(pointer, bytes, change)

@@ -14,6 +14,7 @@ const HOST_ALLOC_FLAGS: u32 = 7;
 
 entry_points! { Runtime;
     fn cudaMallocManaged(core, pointer: Out<usize>, bytes: usize, flags: u32) {
+        core.call_unsafe()?;
         with_state(core, |state, device| {
             let attach = match flags {
                 ATTACH_GLOBAL => Attach::Global,
@@ -29,6 +30,7 @@ entry_points! { Runtime;
     }
 
     fn cudaMalloc(core, pointer: Out<usize>, bytes: usize) {
+        core.call_unsafe()?;
         with_state(core, |state, device| {
             if pointer.is_null() {
                 return Err(Code::INVALID_VALUE);
@@ -39,6 +41,7 @@ entry_points! { Runtime;
     }
 
     fn cudaHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {
+        core.call_unsafe()?;
         with_state(core, |state, device| {
             if pointer.is_null() || flags & !HOST_ALLOC_FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
@@ -49,10 +52,12 @@ entry_points! { Runtime;
     }
 
     fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) {
+        core.call_unsafe()?;
         core.state.lock().memory.registered.register(pointer, bytes, flags)
     }
 
     fn cudaHostUnregister(core, pointer: usize) {
+        core.call_unsafe()?;
         core.wait_device(None)?;
         core.state.lock().memory.registered.unregister(pointer)
     }

@@ -13,6 +13,7 @@ mod driver_symbol;
 mod driver_twin;
 mod error;
 mod event;
+mod graph;
 mod guard;
 mod in_call;
 mod managed;
@@ -47,6 +48,7 @@ pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
         managed::CALLS,
         stream::CALLS,
         event::CALLS,
+        graph::CALLS,
         pool::CALLS,
         driver::CALLS,
         driver_error::CALLS,
@@ -69,6 +71,7 @@ fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
         .or_else(|| managed::lookup::<SLOT>(name))
         .or_else(|| stream::lookup::<SLOT>(name))
         .or_else(|| event::lookup::<SLOT>(name))
+        .or_else(|| graph::lookup::<SLOT>(name))
         .or_else(|| pool::lookup::<SLOT>(name))
 }
 
@@ -94,6 +97,8 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => {
             from(V12_9)
         }
+        "cudaStreamGetCaptureInfo_v2" => !from(V13_0),
+        "cudaStreamGetCaptureInfo_v3" => from(V12_9) && !from(V13_0),
         "cudaMemPrefetchBatchAsync"
         | "cudaMemDiscardBatchAsync"
         | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
@@ -107,6 +112,8 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaMemAdvise" if from(V13_0) => "cudaMemAdvise_13",
         "cudaMemcpyBatchAsync" if from(V13_0) => "cudaMemcpyBatchAsync_13",
         "cudaGetDriverEntryPoint" if from(V12_2) => "cudaGetDriverEntryPoint_12",
+        "cudaGraphExecUpdate" if from(V12_2) => "cudaGraphExecUpdate_12",
+        "cudaStreamGetCaptureInfo" if from(V13_0) => "cudaStreamGetCaptureInfo_13",
         name => name,
     };
     if present && !name.ends_with("_12") {

@@ -105,6 +105,11 @@ impl Text {
 pub(crate) struct Arguments(*const *const u8);
 
 impl Arguments {
+    /// The arguments at the address that a struct of the caller has.
+    pub(crate) fn of(pointers: *mut *mut c_void) -> Arguments {
+        Arguments(pointers.cast_const().cast())
+    }
+
     /// Copies the arguments, whose sizes the module declares, with the memory that the caller declares for each, if it does.
     pub(crate) fn copy(
         &self,
@@ -168,6 +173,8 @@ pub(crate) struct UserData(*mut c_void);
 // SAFETY: the pointer is passed only to the caller's function, on another thread. The caller that enqueues a host function vouches for
 // that, as CUDA documents.
 unsafe impl Send for UserData {}
+// SAFETY: a reference gives only a copy of the pointer, which is as above.
+unsafe impl Sync for UserData {}
 
 impl HostFunction {
     pub(crate) fn is_null(self) -> bool {

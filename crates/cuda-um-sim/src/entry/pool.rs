@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cuda_um_sys::cudaMemLocation;
 
-use super::guard::{Outcome, entry_points, with_state, with_stream};
+use super::guard::{Outcome, entry_points, with_state, with_work_stream};
 use super::pointer::{Array, Out};
 use crate::engine::{Code, Core, Pool, PoolAttribute};
 use crate::preset::CudaVersion;
@@ -54,10 +54,12 @@ fn allocate(
         return Err(Code::INVALID_VALUE);
     }
     let try_it = || {
-        with_stream(core, stream, |state, stream| {
+        with_work_stream(core, stream, |state, stream| {
             let pool = pool.unwrap_or(state.devices[stream.device].pool);
             if bytes == 0 {
                 Ok(0)
+            } else if state.graphs.is_capturing(stream)? {
+                state.capture_allocation(stream, pool, bytes)
             } else {
                 state.allocate_from_pool(pool, bytes)
             }

@@ -1,11 +1,12 @@
 //! Release of memory.
 
-use super::guard::{entry_points, with_stream};
+use super::guard::{entry_points, with_work_stream};
 use crate::engine::{Code, Kind};
 
 entry_points! { Release;
     fn cudaFree(core, pointer: usize) {
         core.state.lock().refuse_if_poisoned(pointer)?;
+        core.call_unsafe()?;
         if pointer == 0 {
             return Ok(());
         }
@@ -25,6 +26,7 @@ entry_points! { Release;
 
     fn cudaFreeHost(core, pointer: usize) {
         core.state.lock().refuse_if_poisoned(pointer)?;
+        core.call_unsafe()?;
         if pointer == 0 {
             return Ok(());
         }
@@ -40,14 +42,14 @@ entry_points! { Release;
 
     fn cudaFreeAsync(core, pointer: usize, stream: usize) {
         core.state.lock().refuse_if_poisoned(pointer)?;
-        with_stream(core, stream, |state, stream| {
+        with_work_stream(core, stream, |state, stream| {
             if pointer == 0 {
                 return Ok(());
             }
             if state.memory.freeable(pointer)?.pool.is_none() {
                 return Err(Code::INVALID_VALUE);
             }
-            state.free_async(core, stream, pointer).map(drop)
+            state.free_async(core, stream, pointer)
         })
     }
 }

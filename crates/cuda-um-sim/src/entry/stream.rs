@@ -1,8 +1,11 @@
 //! Streams and host functions.
 
-use super::guard::{entry_points, with_state, with_stream};
+use super::guard::{entry_points, with_any_stream, with_state, with_stream, with_work_stream};
 use super::pointer::{HostFunction, Out, UserData};
-use crate::engine::{Code, StreamKind, forbid_calls};
+use crate::engine::{Code, StreamKind};
+
+/// `cudaEventWaitExternal` and `cudaEventRecordExternal`.
+pub(super) const EXTERNAL: u32 = 1;
 
 fn kind(flags: u32) -> Result<StreamKind, Code> {
     match flags {
@@ -36,13 +39,19 @@ entry_points! { Runtime;
     }
 
     fn cudaStreamGetDevice(core, stream: usize, device: Out<i32>) {
-        with_stream(core, stream, |_, stream| device.put(stream.device as i32))
+        with_any_stream(core, stream, |_, stream| device.put(stream.device as i32))
     }
 
-    fn cudaStreamDestroy(core, stream: usize) { core.state.lock().streams.destroy(stream) }
+    fn cudaStreamDestroy(core, stream: usize) {
+        if stream <= 2 {
+            return Err(Code::INVALID_RESOURCE_HANDLE);
+        }
+        with_stream(core, stream, |state, _| state.streams.destroy(stream))
+    }
 
     fn cudaStreamSynchronize(core, stream: usize) {
         let last = with_stream(core, stream, |_, stream| Ok(stream.last()))?;
+        core.call_unsafe()?;
         core.wait(last.as_slice())
     }
 
@@ -51,32 +60,29 @@ entry_points! { Runtime;
             state.now += core.machine.cost.query;
             Ok(stream.last())
         })?;
+        core.call_unsafe()?;
         let Some(last) = last else { return Ok(()) };
         if last.get().is_none() { Err(Code::NOT_READY) } else { core.observe(&[last]) }
     }
 
     fn cudaStreamWaitEvent(core, stream: usize, event: usize, flags: u32) {
-        with_stream(core, stream, |state, stream| {
+        with_work_stream(core, stream, |state, stream| {
             if flags > 1 {
                 return Err(Code::INVALID_VALUE);
             }
-            state.wait_event(stream, event)
+            state.wait_event(stream, event, flags == EXTERNAL)
         })
     }
 
     fn cudaLaunchHostFunc(core, stream: usize, function: HostFunction, data: UserData) {
-        with_stream(core, stream, |state, stream| {
+        with_work_stream(core, stream, |state, stream| {
             if function.is_null() {
                 return Err(Code::INVALID_VALUE);
             }
-            state.now += core.machine.cost.enqueue;
-            let context = core.context.clone();
-            state.enqueue(stream, move |start| {
+            state.call_host(core, stream, std::sync::Arc::new(move || {
                 let data = data;
-                context.leave_to_host(|| forbid_calls(|| function.call(data)));
-                start
-            });
-            Ok(())
+                function.call(data);
+            }))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Copies and memset.
 
-use super::guard::{entry_points, with_state, with_stream};
+use super::guard::{entry_points, with_state, with_work_stream};
 use super::pointer::{Array, Out};
 use crate::engine::{Code, Core, Direction};
 use std::sync::Arc;
@@ -18,20 +18,37 @@ fn copy(
     direction: u32,
     synchronous: bool,
 ) -> Result<(), Code> {
-    let (stream, mut checked) = with_stream(core, stream, |state, stream| {
+    let (stream, mut checked, captured) = with_work_stream(core, stream, |state, stream| {
         let direction = Direction::from_raw(direction)?;
         let checked = state.check_copy(to, from, bytes, direction)?;
-        Ok((stream.clone(), checked))
+        Ok((stream.clone(), checked, state.graphs.is_capturing(stream)?))
     })?;
-    if !synchronous {
+    if synchronous {
+        core.call_unsafe()?;
+    } else if !captured {
         checked.stage();
     }
-    let enqueued = core.state.lock().copy(core, &stream, checked);
-    if synchronous || enqueued.blocks {
-        core.wait(&[enqueued.done])
-    } else {
-        Ok(())
-    }
+    let done = core
+        .state
+        .lock()
+        .copy(core, &stream, checked, synchronous)?;
+    done.map_or(Ok(()), |done| core.wait(&[done]))
+}
+
+/// A synchronous memset of `count` elements of `width` bytes.
+pub(super) fn set_now(
+    core: &Arc<Core>,
+    to: usize,
+    value: u32,
+    width: usize,
+    count: usize,
+) -> Result<(), Code> {
+    with_work_stream(core, DEFAULT_STREAM, |_, _| Ok(()))?;
+    core.call_unsafe()?;
+    let done = with_work_stream(core, DEFAULT_STREAM, |state, stream| {
+        state.set(core, stream, to, value, width, count)
+    })?;
+    done.map_or(Ok(()), |done| core.wait(&[done]))
 }
 
 fn batch(
@@ -108,11 +125,10 @@ entry_points! { Runtime;
     }
 
     fn cudaMemset(core, to: usize, value: i32, bytes: usize) {
-        let enqueued = with_stream(core, DEFAULT_STREAM, |state, stream| state.set(core, stream, to, value as u32, 1, bytes))?;
-        if enqueued.blocks { core.wait(&[enqueued.done]) } else { Ok(()) }
+        set_now(core, to, value as u32, 1, bytes)
     }
 
     fn cudaMemsetAsync(core, to: usize, value: i32, bytes: usize, stream: usize) {
-        with_stream(core, stream, |state, stream| state.set(core, stream, to, value as u32, 1, bytes)).map(drop)
+        with_work_stream(core, stream, |state, stream| state.set(core, stream, to, value as u32, 1, bytes)).map(drop)
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Event {
     pub(crate) device: usize,
     timed: bool,
     pub(crate) recorded: Option<Arc<Completion>>,
+    /// If it was last recorded in a capture: the capture, and the nodes that it stands for.
+    pub(crate) captured: Option<(u64, Vec<usize>)>,
 }
 
 /// All events of one simulator.
@@ -35,6 +37,7 @@ impl Events {
             device,
             timed,
             recorded: None,
+            captured: None,
         };
         self.events.insert(handle, event);
         handle
@@ -55,6 +58,14 @@ impl Events {
     pub(crate) fn record(&mut self, handle: usize, done: Arc<Completion>) {
         if let Some(event) = self.events.get_mut(&handle) {
             event.recorded = Some(done);
+            event.captured = None;
+        }
+    }
+
+    /// The event stands for these nodes of a capture from now on.
+    pub(crate) fn capture(&mut self, handle: usize, capture: u64, nodes: Vec<usize>) {
+        if let Some(event) = self.events.get_mut(&handle) {
+            event.captured = Some((capture, nodes));
         }
     }
 

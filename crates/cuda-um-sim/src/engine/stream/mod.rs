@@ -12,5 +12,5 @@ pub(crate) use completion::Completion;
 pub(crate) use context::Context;
 pub(crate) use event::Events;
 pub(crate) use gate::Hold;
-pub(crate) use queue::{Progress, Stream, StreamKind};
+pub(crate) use queue::{Progress, Stream, StreamKind, Work};
 pub(crate) use set::Streams;

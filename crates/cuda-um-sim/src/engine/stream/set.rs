@@ -149,9 +149,10 @@ impl Streams {
         &mut self,
         now: Duration,
         stream: &Arc<Stream>,
+        after: Vec<Arc<Completion>>,
         work: Work,
     ) -> Arc<Completion> {
-        let done = self.enqueue(now, stream, Vec::new(), work);
+        let done = self.enqueue(now, stream, after, work);
         if !self.machine.concurrent {
             self.kernels.add(&done);
         }

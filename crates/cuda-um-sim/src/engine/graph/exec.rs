@@ -1,0 +1,166 @@
+//! Executable graphs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cuda_um_locks::Mutex;
+
+use super::super::core::Core;
+use super::super::operation::{Operation, Pricing};
+use super::super::state::State;
+use super::super::status::Code;
+use super::super::stream::{Completion, Stream};
+use super::Node;
+use crate::misuse::Misuse;
+
+/// `cudaGraphInstantiateFlagAutoFreeOnLaunch`.
+const AUTO_FREE: u64 = 1;
+/// Upload and use of the nodes' priorities, which have no effect here.
+const WITHOUT_EFFECT: u64 = 2 | 8;
+
+/// An executable graph.
+pub(super) struct Exec {
+    graph: usize,
+    pub(super) nodes: Vec<Node>,
+    auto_free: bool,
+    /// The end of its last launch.
+    last: Option<Arc<Completion>>,
+}
+
+impl Exec {
+    fn has_memory(&self) -> bool {
+        let is_memory = |node: &Node| matches!(node.operation, Operation::Allocate(_));
+        self.nodes.iter().any(is_memory)
+    }
+
+    /// Whether a launch allocates memory that it does not free.
+    fn keeps_memory(&self) -> bool {
+        let count = |kind| self.nodes.iter().filter(|node| node.kind() == kind).count();
+        count(10) > count(11)
+    }
+}
+
+impl State {
+    pub(crate) fn instantiate(&mut self, graph: usize, flags: u64) -> Result<usize, Code> {
+        if flags & !(AUTO_FREE | WITHOUT_EFFECT) != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let nodes = self.graphs.graphs.get(&graph);
+        let exec = Exec {
+            graph,
+            nodes: nodes.ok_or(Code::INVALID_VALUE)?.clone(),
+            auto_free: flags & AUTO_FREE != 0,
+            last: None,
+        };
+        // A graph with memory of its own has one executable form at a time.
+        let mut others = self.graphs.execs.values();
+        if exec.has_memory() && others.any(|other| other.graph == graph) {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let cost = &self.machine.cost;
+        self.now += cost.graph_instantiate + cost.graph_instantiate_node * exec.nodes.len() as u32;
+        let handle = self.graphs.handles.fresh();
+        self.graphs.execs.insert(handle, exec);
+        Ok(handle)
+    }
+
+    pub(super) fn exec(&mut self, exec: usize) -> Result<&mut Exec, Code> {
+        self.graphs.execs.get_mut(&exec).ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Launches a graph: each node becomes a piece of work of the stream, in an order that the dependencies allow. Its time on the virtual
+    /// clock begins when the nodes before it have ended.
+    pub(crate) fn launch_graph(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        exec: usize,
+    ) -> Result<(), Code> {
+        let found = self.exec(exec)?;
+        if found.last.is_some() && found.keeps_memory() && !found.auto_free {
+            return Err(Code::INVALID_VALUE);
+        }
+        let nodes = found.nodes.clone();
+        let before = found.last.clone();
+        for node in &nodes {
+            self.check_node(node)?;
+        }
+        let cost = &self.machine.cost;
+        self.now += cost.graph_launch;
+        let (begins, kernel) = (cost.graph_start, cost.graph_kernel);
+        let number = self.records.activity.launched();
+        let pricing = Pricing { kernel, number };
+        // The ends of the nodes, and the time at which the first ones begin.
+        let ends = Arc::new(Mutex::new(vec![Duration::ZERO; nodes.len() + 1]));
+        let (first, all) = (nodes.len(), ends.clone());
+        let start = Box::new(move |start: Duration| {
+            all.lock()[first] = start + begins;
+            start + begins
+        });
+        self.enqueue_work(stream, before.into_iter().collect(), false, start);
+        let index_of = |handle: &usize| nodes.iter().position(|node| node.handle == *handle);
+        let afters = nodes.iter().map(|node| {
+            let after = node.after.iter().filter_map(index_of);
+            after.chain([first]).collect::<Vec<_>>()
+        });
+        let afters: Vec<_> = afters.collect();
+        for (index, (node, after)) in nodes.into_iter().zip(afters).enumerate() {
+            let external = match node.operation {
+                Operation::Wait(event) => self.events.get(event)?.recorded.clone(),
+                _ => None,
+            };
+            let recorded = match node.operation {
+                Operation::Record(event) => Some(event),
+                _ => None,
+            };
+            let is_kernel = node.kind() == 0;
+            let place = (node.device, stream.handle);
+            let work = self.work_of(core, place, node.operation, &pricing);
+            let (ends, waited) = (ends.clone(), external.clone());
+            let work = Box::new(move |_| {
+                let begin = {
+                    let ends = ends.lock();
+                    let after = after.into_iter().map(|index| ends[index]);
+                    let waited = waited.and_then(|waited| waited.get());
+                    after.chain(waited).max().unwrap_or_default()
+                };
+                let end = work(begin);
+                ends.lock()[index] = end;
+                end
+            });
+            let after = external.into_iter().collect();
+            let done = self.enqueue_work(stream, after, is_kernel, work);
+            if let Some(event) = recorded {
+                self.events.record(event, done);
+            }
+        }
+        let ended = core.clone();
+        let end = Box::new(move |_| {
+            ended.state.lock().free_graph_memory();
+            ends.lock().iter().copied().max().unwrap_or_default()
+        });
+        let done = self.enqueue_work(stream, Vec::new(), false, end);
+        self.exec(exec)?.last = Some(done);
+        Ok(())
+    }
+
+    /// Checks that all that a node refers to still exists.
+    fn check_node(&self, node: &Node) -> Result<(), Code> {
+        for (address, id) in node.operation.memory() {
+            let holding = self.memory.holding(address);
+            if holding.is_none_or(|allocation| allocation.id != id) {
+                self.misuse.report(Misuse::UseAfterFree { address });
+                return Err(Code::INVALID_VALUE);
+            }
+        }
+        match &node.operation {
+            Operation::Kernel(kernel) if kernel.function.is_unloaded() => {
+                let misuse = Misuse::ModuleUnloadedInUse { launches: 1 };
+                self.misuse.report(misuse);
+                Err(Code::INVALID_RESOURCE_HANDLE)
+            }
+            Operation::Record(event) | Operation::Wait(event) => self.events.get(*event).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
