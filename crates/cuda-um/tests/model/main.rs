@@ -54,6 +54,7 @@
 //! `operation::kind`, and an arm in `Pools::allocate`.
 
 mod buffer;
+mod graphs;
 mod kernels;
 mod model;
 mod on_device;

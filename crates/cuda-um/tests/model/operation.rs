@@ -228,8 +228,35 @@ pub enum Operation {
         ring_pages: u8,
         from_bytes: u16,
     },
+    /// Work that is captured over the streams of a device, and launched several times with all slots.
+    Graph {
+        stream: u8,
+        work: Vec<Recorded>,
+        launches: u8,
+    },
     /// On a simulator: all streams are held until a call waits for one; then they continue one by one, in this order.
     Hold { order: u8 },
+}
+
+/// Captured work, as the operation of the same name. `Mix` and `Copy` take the slots that follow, too.
+#[derive(Clone, Debug)]
+pub enum Recorded {
+    Fill { slot: u8, value: u32 },
+    Step { slot: u8, part: Part, number: u32 },
+    Mix { slot: u8, part: Part, number: u32 },
+    Copy { slot: u8, part: Part },
+}
+
+fn recorded() -> impl Strategy<Value = Recorded> {
+    let slot = || 0..8_u8;
+    prop_oneof![
+        1 => (slot(), any::<u32>()).prop_map(|(slot, value)| Recorded::Fill { slot, value }),
+        3 => (slot(), part(), 1..2000_u32)
+            .prop_map(|(slot, part, number)| Recorded::Step { slot, part, number }),
+        3 => (slot(), part(), 1..2000_u32)
+            .prop_map(|(slot, part, number)| Recorded::Mix { slot, part, number }),
+        2 => (slot(), part()).prop_map(|(slot, part)| Recorded::Copy { slot, part }),
+    ]
 }
 
 fn part() -> impl Strategy<Value = Part> {
@@ -352,6 +379,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => stream().prop_map(|stream| Synchronize { stream }),
         1 => (0..4_u8, 1..4_u8, 0..32_u8, any::<u16>())
             .prop_map(|(device, threads, ring_pages, from_bytes)| Staging { device, threads, ring_pages, from_bytes }),
+        4 => (stream(), proptest::collection::vec(recorded(), 1..=6), 1..=3_u8)
+            .prop_map(|(stream, work, launches)| Graph { stream, work, launches }),
         8 => any::<u8>().prop_map(|order| Hold { order }),
     ]
 }

@@ -131,6 +131,7 @@ impl<'m> Replay<'m> {
             | Trim
             | NewStream { .. }
             | Order { .. }
+            | Graph { .. }
             | Hold { .. } => false,
             Advise { advice, .. } => matches!(advice, Advising::ReadMostly(true)),
             Allocate { start, kind, .. } => match start {
@@ -283,6 +284,11 @@ impl<'m> Replay<'m> {
                 side.device.set_transfer_options(options);
                 Ok(())
             }
+            Graph {
+                stream,
+                ref work,
+                launches,
+            } => self.graph(stream, work, launches),
             Hold { order } => self.begin_to_hold(order),
         }
     }
