@@ -11,6 +11,7 @@ mod device;
 mod driver;
 mod errors;
 mod faults;
+mod graphs;
 mod kernels;
 mod lifetime;
 mod memory;

@@ -1,0 +1,400 @@
+//! Stream capture and graphs.
+
+mod changed;
+mod memory;
+mod refused;
+mod times;
+
+use std::ptr::null_mut;
+
+use cuda_um_sim::{CudaVersion, Fail, Leak, Misuse, Sim};
+use cuda_um_sys::{
+    cudaError, cudaEvent_t, cudaGraph_t, cudaGraphExec_t, cudaGraphNode_t, cudaGraphNodeType,
+    cudaMemcpyKind, cudaStream_t, cudaStreamCaptureMode, cudaStreamCaptureStatus,
+};
+
+use crate::support::{Cuda, MIB, bytes, call, h200, ok};
+
+const EXTERNAL: u32 = 1;
+
+/// Calls an optional function of the table.
+macro_rules! graph_call {
+    ($cuda:expr, $name:ident($($argument:expr),*)) => {{
+        let function = $cuda.table.$name.unwrap();
+        call!(function($($argument),*))
+    }};
+}
+use graph_call;
+
+impl Cuda {
+    /// Begins a capture in which the thread may load modules.
+    fn begin(&self, stream: cudaStream_t) {
+        self.begin_as(stream, cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed);
+    }
+
+    fn begin_as(&self, stream: cudaStream_t, mode: cudaStreamCaptureMode) {
+        ok(graph_call!(self, cudaStreamBeginCapture(stream, mode)));
+    }
+
+    fn end(&self, stream: cudaStream_t) -> cudaGraph_t {
+        let mut graph = null_mut();
+        ok(graph_call!(self, cudaStreamEndCapture(stream, &mut graph)));
+        assert!(!graph.is_null());
+        graph
+    }
+
+    /// The error of `cudaStreamEndCapture`, which gives no graph.
+    fn end_fails(&self, stream: cudaStream_t) -> cudaError {
+        let mut graph = std::ptr::dangling_mut();
+        let error = graph_call!(self, cudaStreamEndCapture(stream, &mut graph));
+        assert!(graph.is_null());
+        assert_ne!(error, cudaError::cudaSuccess);
+        error
+    }
+
+    fn status(&self, stream: cudaStream_t) -> cudaStreamCaptureStatus {
+        let mut status = cudaStreamCaptureStatus(9);
+        ok(graph_call!(
+            self,
+            cudaStreamIsCapturing(stream, &mut status)
+        ));
+        status
+    }
+
+    /// The nodes after which the next node of a stream comes.
+    fn last_nodes(&self, stream: cudaStream_t) -> Vec<cudaGraphNode_t> {
+        let (mut status, mut id, mut graph) = (cudaStreamCaptureStatus(9), 0, null_mut());
+        let (mut nodes, mut count) = (std::ptr::null(), 0);
+        // SAFETY: every place is valid for the call.
+        let error = unsafe {
+            let (status, id, graph) = (&mut status, &mut id, &mut graph);
+            self.table
+                .cudaStreamGetCaptureInfo(stream, status, id, graph, &mut nodes, &mut count)
+        };
+        ok(error.unwrap());
+        assert_eq!(
+            status,
+            cudaStreamCaptureStatus::cudaStreamCaptureStatusActive
+        );
+        assert!(id != 0 && !graph.is_null());
+        // SAFETY: the list is valid until the next call on the stream.
+        (0..count)
+            .map(|index| unsafe { *nodes.add(index) })
+            .collect()
+    }
+
+    fn instantiate(&self, graph: cudaGraph_t) -> cudaGraphExec_t {
+        let mut exec = null_mut();
+        ok(graph_call!(
+            self,
+            cudaGraphInstantiateWithFlags(&mut exec, graph, 0)
+        ));
+        exec
+    }
+
+    fn launch_graph(&self, exec: cudaGraphExec_t, stream: cudaStream_t) {
+        ok(graph_call!(self, cudaGraphLaunch(exec, stream)));
+    }
+
+    fn nodes(&self, graph: cudaGraph_t) -> Vec<cudaGraphNode_t> {
+        let mut count = 0;
+        ok(graph_call!(
+            self,
+            cudaGraphGetNodes(graph, null_mut(), &mut count)
+        ));
+        let mut nodes = vec![null_mut(); count];
+        ok(graph_call!(
+            self,
+            cudaGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count)
+        ));
+        assert_eq!(count, nodes.len());
+        nodes
+    }
+
+    fn copy_on(&self, to: *mut u8, from: *const u8, len: usize, stream: cudaStream_t) -> cudaError {
+        let kind = cudaMemcpyKind::cudaMemcpyDefault;
+        call!(
+            self.table,
+            cudaMemcpyAsync(to.cast(), from.cast(), len, kind, stream)
+        )
+    }
+
+    fn set_on(&self, to: *mut u8, value: i32, len: usize, stream: cudaStream_t) -> cudaError {
+        call!(self.table, cudaMemsetAsync(to.cast(), value, len, stream))
+    }
+
+    fn record(&self, event: cudaEvent_t, stream: cudaStream_t) -> cudaError {
+        call!(self.table, cudaEventRecord(event, stream))
+    }
+
+    fn wait(&self, stream: cudaStream_t, event: cudaEvent_t) -> cudaError {
+        call!(self.table, cudaStreamWaitEvent(stream, event, 0))
+    }
+
+    /// An executable graph of what `work` does on a stream.
+    fn captured(&self, work: impl FnOnce(cudaStream_t)) -> cudaGraphExec_t {
+        let stream = self.stream();
+        self.begin(stream);
+        work(stream);
+        let graph = self.end(stream);
+        let exec = self.instantiate(graph);
+        ok(graph_call!(self, cudaGraphDestroy(graph)));
+        exec
+    }
+}
+
+#[test]
+fn a_graph_does_at_each_launch_what_was_captured() {
+    let cuda = h200();
+    let (data, out, device) = (cuda.managed(MIB), cuda.pinned(MIB), cuda.device(MIB));
+    bytes(data, MIB).fill(1);
+    let stream = cuda.stream();
+    let exec = cuda.captured(|stream| {
+        cuda.launch("add", data, MIB, stream);
+        ok(cuda.copy_on(device, data, MIB, stream));
+        cuda.launch("add", device, MIB, stream);
+        ok(cuda.copy_on(out, device, MIB, stream));
+        ok(cuda.set_on(device, 9, MIB, stream));
+    });
+    assert_eq!(cuda.sim.counters().kernels, 0, "nothing ran");
+    assert_eq!(bytes(data, MIB)[7], 1);
+    cuda.launch_graph(exec, stream);
+    cuda.sync(stream);
+    let counters = cuda.sim.counters();
+    assert_eq!((counters.kernels, counters.gpu_faults > 0), (2, true));
+    assert_eq!(
+        counters.bytes_to_device, MIB as u64,
+        "faults, as for a launch"
+    );
+    assert_eq!((bytes(data, MIB)[7], bytes(out, MIB)[7]), (2, 3));
+    bytes(data, MIB).fill(40);
+    for _ in 0..2 {
+        cuda.launch_graph(exec, stream);
+    }
+    ok(graph_call!(cuda, cudaGraphExecDestroy(exec)));
+    cuda.sync(stream);
+    assert_eq!(
+        (bytes(data, MIB)[7], bytes(out, MIB)[7]),
+        (42, 43),
+        "it ran though it was destroyed"
+    );
+    assert_eq!(cuda.sim.misuse(), []);
+}
+
+#[test]
+fn launches_of_one_graph_follow_one_another_on_every_stream() {
+    let cuda = h200();
+    let data = cuda.device(MIB);
+    ok(cuda.set_on(data, 0, MIB, null_mut()));
+    cuda.sync(null_mut());
+    let exec = cuda.captured(|stream| {
+        for _ in 0..4 {
+            cuda.launch("add", data, MIB, stream);
+        }
+    });
+    let streams = [cuda.stream(), cuda.stream()];
+    let hold = cuda.sim.hold(3);
+    for index in 0..8 {
+        cuda.launch_graph(exec, streams[index % 2]);
+    }
+    drop(hold);
+    ok(call!(cuda.table, cudaDeviceSynchronize()));
+    let out = cuda.pinned(MIB);
+    cuda.copy(out, data, MIB);
+    assert!(
+        bytes(out, MIB).iter().all(|byte| *byte == 32),
+        "{}",
+        bytes(out, 1)[0]
+    );
+}
+
+#[test]
+fn nodes_and_dependencies_follow_forks_and_joins() {
+    let cuda = h200();
+    let data = cuda.device(MIB);
+    let (stream, other) = (cuda.stream(), cuda.stream());
+    let (forked, joined) = (cuda.event(), cuda.event());
+    cuda.begin(stream);
+    assert_eq!(cuda.last_nodes(stream), []);
+    ok(cuda.set_on(data, 0, MIB, stream));
+    let set = cuda.last_nodes(stream);
+    ok(cuda.record(forked, stream));
+    assert_eq!(
+        cuda.status(other),
+        cudaStreamCaptureStatus::cudaStreamCaptureStatusNone
+    );
+    ok(cuda.wait(other, forked));
+    assert_eq!(
+        cuda.status(other),
+        cudaStreamCaptureStatus::cudaStreamCaptureStatusActive
+    );
+    assert_eq!(cuda.last_nodes(other), set);
+    cuda.launch("add", data, 16, other);
+    cuda.launch("add", data.wrapping_add(16), 16, stream);
+    let ends = [cuda.last_nodes(stream), cuda.last_nodes(other)].concat();
+    ok(cuda.record(joined, other));
+    ok(cuda.wait(stream, joined));
+    assert_eq!(cuda.last_nodes(stream), ends);
+    let graph = cuda.end(stream);
+    let none = cudaStreamCaptureStatus::cudaStreamCaptureStatusNone;
+    assert_eq!([cuda.status(stream), cuda.status(other)], [none, none]);
+
+    let nodes = cuda.nodes(graph);
+    assert_eq!(nodes, [set, cuda_nodes_in_order(&ends)].concat());
+    let kinds = nodes.iter().map(|node| {
+        let mut kind = cudaGraphNodeType(99);
+        ok(graph_call!(cuda, cudaGraphNodeGetType(*node, &mut kind)));
+        kind
+    });
+    let (memset, kernel) = (
+        cudaGraphNodeType::cudaGraphNodeTypeMemset,
+        cudaGraphNodeType::cudaGraphNodeTypeKernel,
+    );
+    assert_eq!(kinds.collect::<Vec<_>>(), [memset, kernel, kernel]);
+    let exec = cuda.instantiate(graph);
+    assert_eq!(
+        cuda.sim
+            .leaks()
+            .iter()
+            .filter(|leak| matches!(leak, Leak::Graph | Leak::GraphExec))
+            .count(),
+        2
+    );
+    cuda.launch_graph(exec, stream);
+    cuda.sync(stream);
+    let out = cuda.pinned(MIB);
+    cuda.copy(out, data, MIB);
+    assert_eq!(bytes(out, MIB)[..33], [[1; 32].as_slice(), &[0]].concat());
+}
+
+fn cuda_nodes_in_order(nodes: &[cudaGraphNode_t]) -> Vec<cudaGraphNode_t> {
+    let mut nodes = nodes.to_vec();
+    nodes.sort_unstable();
+    nodes
+}
+
+#[test]
+fn external_events_tie_a_launch_to_other_streams() {
+    let cuda = h200();
+    let (before, after, data) = (cuda.event(), cuda.event(), cuda.device(MIB));
+    let out = cuda.pinned(MIB);
+    let exec = cuda.captured(|stream| {
+        ok(call!(
+            cuda.table,
+            cudaStreamWaitEvent(stream, before, EXTERNAL)
+        ));
+        cuda.launch("add", data, MIB, stream);
+        ok(graph_call!(
+            cuda,
+            cudaEventRecordWithFlags(after, stream, EXTERNAL)
+        ));
+    });
+    let (first, graph, last) = (cuda.stream(), cuda.stream(), cuda.stream());
+    for order in 0..8 {
+        let hold = cuda.sim.hold(order);
+        ok(cuda.set_on(data, 1, MIB, first));
+        ok(cuda.record(before, first));
+        cuda.launch_graph(exec, graph);
+        ok(cuda.wait(last, after));
+        ok(cuda.copy_on(out, data, MIB, last));
+        ok(call!(cuda.table, cudaEventSynchronize(after)));
+        drop(hold);
+        cuda.sync(last);
+        assert_eq!(bytes(out, MIB)[MIB - 1], 2);
+        cuda.sync(graph);
+    }
+}
+
+#[test]
+fn a_host_function_runs_at_each_launch() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn count(_: *mut std::ffi::c_void) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+    let cuda = h200();
+    let exec = cuda.captured(|stream| {
+        ok(call!(
+            cuda.table,
+            cudaLaunchHostFunc(stream, Some(count), null_mut())
+        ));
+    });
+    assert_eq!(CALLS.load(Ordering::Relaxed), 0);
+    let stream = cuda.stream();
+    for _ in 0..3 {
+        cuda.launch_graph(exec, stream);
+    }
+    cuda.sync(stream);
+    assert_eq!(CALLS.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_kernel_of_a_graph_faults_as_any_kernel() {
+    let cuda = h200();
+    let data = cuda.device(64);
+    let exec = cuda.captured(|stream| cuda.launch("wild", data, 1 << 20, stream));
+    let stream = cuda.stream();
+    cuda.launch_graph(exec, stream);
+    let error = call!(cuda.table, cudaStreamSynchronize(stream));
+    assert_eq!(error, cudaError::cudaErrorIllegalAddress);
+    assert!(matches!(
+        cuda.sim.misuse()[..],
+        [Misuse::KernelFault { .. }]
+    ));
+}
+
+#[test]
+fn every_version_has_the_functions_with_its_signatures() {
+    use CudaVersion::{V11_8, V12_2, V12_9, V13_0, V13_4};
+    for version in [V11_8, V12_2, V12_9, V13_0, V13_4] {
+        let cuda = Cuda::new(Sim::builder().cuda(version));
+        let data = cuda.device(64);
+        let exec = cuda.captured(|stream| {
+            ok(cuda.set_on(data, 1, 64, stream));
+            assert_eq!(cuda.last_nodes(stream).len(), 1, "{version:?}");
+        });
+        cuda.launch_graph(exec, null_mut());
+        ok(call!(cuda.table, cudaDeviceSynchronize()));
+    }
+}
+
+#[test]
+fn each_call_can_be_made_to_fail() {
+    let cuda = h200();
+    let (stream, data) = (cuda.stream(), cuda.device(64));
+    let fail = |call| cuda.sim.fail(Fail::call(call));
+    let unknown = cudaError::cudaErrorUnknown;
+    let mode = cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+    fail("cudaStreamBeginCapture");
+    assert_eq!(
+        graph_call!(cuda, cudaStreamBeginCapture(stream, mode)),
+        unknown
+    );
+    cuda.begin(stream);
+    ok(cuda.set_on(data, 1, 64, stream));
+    fail("cudaStreamEndCapture");
+    let mut graph = null_mut();
+    assert_eq!(
+        graph_call!(cuda, cudaStreamEndCapture(stream, &mut graph)),
+        unknown
+    );
+    let graph = cuda.end(stream);
+    fail("cudaGraphInstantiateWithFlags");
+    let mut exec = null_mut();
+    assert_eq!(
+        graph_call!(cuda, cudaGraphInstantiateWithFlags(&mut exec, graph, 0)),
+        unknown
+    );
+    let exec = cuda.instantiate(graph);
+    fail("cudaGraphLaunch");
+    assert_eq!(graph_call!(cuda, cudaGraphLaunch(exec, stream)), unknown);
+    fail("cudaGraphDestroy");
+    assert_eq!(graph_call!(cuda, cudaGraphDestroy(graph)), unknown);
+    fail("cudaGraphExecDestroy");
+    assert_eq!(graph_call!(cuda, cudaGraphExecDestroy(exec)), unknown);
+    ok(graph_call!(cuda, cudaGraphDestroy(graph)));
+    ok(graph_call!(cuda, cudaGraphExecDestroy(exec)));
+    let refused = cudaError::cudaErrorInvalidValue;
+    assert_eq!(graph_call!(cuda, cudaGraphDestroy(graph)), refused);
+    assert_eq!(graph_call!(cuda, cudaGraphLaunch(exec, stream)), refused);
+}
