@@ -8,7 +8,7 @@ mod node;
 mod slot;
 
 pub(crate) use node::{KernelNode, Kind, Node, Shape};
-pub(crate) use slot::{Slot, SlotUse};
+pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
@@ -401,13 +401,13 @@ impl Capture {
 
     fn slot(&self, id: u64) -> Option<Rc<Slot>> {
         let slots = self.slots.borrow();
-        slots.iter().find(|slot| slot.id == id).cloned()
+        slots.iter().find(|slot| slot.memory.id == id).cloned()
     }
 
     /// The slot of the part's memory, and its index; a new one for new memory.
     pub(crate) fn slot_of(&self, part: &Part<'_>) -> (usize, Rc<Slot>) {
         let (mut slots, id) = (self.slots.borrow_mut(), part.memory.id());
-        let index = slots.iter().position(|slot| slot.id == id);
+        let index = slots.iter().position(|slot| slot.memory.id == id);
         let index = index.unwrap_or_else(|| {
             slots.push(Rc::new(Slot::new(part)));
             slots.len() - 1

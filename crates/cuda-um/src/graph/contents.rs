@@ -1,7 +1,7 @@
 //! What a graph and its executable graphs share.
 #![allow(unsafe_code, reason = "passes the handle of the graph to CUDA")]
 
-use crate::context::capture::{Node, Recorded, SlotUse};
+use crate::context::capture::{Memory, Node, Recorded, SlotUse};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
@@ -24,19 +24,19 @@ pub(super) struct Contents {
 
 /// One piece of memory that the work uses.
 pub(super) struct Slot {
-    pub(super) memory: Required,
+    pub(super) memory: Memory,
     pub(super) used: SlotUse,
     /// The memory, if it belongs to the graph.
     pub(super) kept: Option<Box<Allocation>>,
 }
 
-/// The memory that a launch must get.
+/// What a launch of an executable graph must get for a slot.
 #[derive(Clone)]
 pub(super) struct Required {
-    pub(super) id: u64,
-    pub(super) title: String,
-    /// The address for kernels of the memory's first byte.
-    pub(super) address: usize,
+    pub(super) memory: Memory,
+    pub(super) used: SlotUse,
+    /// The departures of the memory's neighbours before the last launch.
+    pub(super) departures: u64,
 }
 
 impl Contents {
@@ -49,8 +49,6 @@ impl Contents {
         let slots = slots.into_iter().map(|slot| {
             let (memory, used, kept) = slot.into_parts();
             let kept = kept.and_then(|kept| kept.downcast::<Allocation>().ok());
-            let (id, title, address) = memory;
-            let memory = Required { id, title, address };
             Slot { memory, used, kept }
         });
         Ok(Self {
@@ -96,8 +94,17 @@ impl Slot {
 }
 
 impl Required {
+    pub(super) fn of(slot: &Slot) -> Self {
+        Self {
+            memory: slot.memory.clone(),
+            used: slot.used.clone(),
+            departures: 0,
+        }
+    }
+
     /// Selects what a launch got for this memory, and says what is wrong with it.
-    pub(super) fn check<'p>(&self, used: &SlotUse, part: &Part<'p>) -> Result<Part<'p>> {
+    pub(super) fn check<'p>(&self, part: &Part<'p>) -> Result<Part<'p>> {
+        let used = &self.used;
         let (given, needed) = (&part.bytes, &used.bytes);
         let reason = match given.start <= needed.start && needed.end <= given.end {
             false => format!(
@@ -128,7 +135,7 @@ impl Required {
             what: "an argument of a graph's launch",
             value: format!(
                 "{}, bytes {}..{}, {access}",
-                self.title, given.start, given.end
+                self.memory.title, given.start, given.end
             ),
             reason,
         })
@@ -136,11 +143,12 @@ impl Required {
 
     /// The error of a launch without the memory.
     #[cold]
-    pub(super) fn missing(&self, used: &SlotUse, given: usize) -> Error {
+    pub(super) fn missing(&self, given: usize) -> Error {
+        let used = &self.used;
         let (how, bytes) = (if used.writes { "&mut" } else { "&" }, &used.bytes);
         Error::InvalidArgument {
             what: "the arguments of a graph's launch",
-            value: format!("{given} buffers without {}", self.title),
+            value: format!("{given} buffers without {}", self.memory.title),
             reason: format!(
                 "the graph uses its bytes {}..{}: pass `{how} buffer`",
                 bytes.start, bytes.end

@@ -3,8 +3,8 @@
 
 mod residency;
 
-use crate::buffer::any::Memory;
-use crate::context::capture::{self, KernelNode, Kind, SlotUse};
+use crate::buffer::any::Memory as AnyMemory;
+use crate::context::capture::{self, KernelNode, Kind, Memory};
 use crate::context::observer::{Started, What};
 use crate::context::reclaim::Deferred;
 use crate::context::stream::Stream;
@@ -34,7 +34,7 @@ pub struct GraphExec {
     contents: Arc<Contents>,
     raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
     /// What each launch must get, in the order of the slots.
-    required: Vec<(Required, SlotUse)>,
+    required: Vec<Required>,
     /// The index of each slot's argument in the last launch.
     order: Vec<usize>,
     /// The values of kernels whose parameters were set.
@@ -73,9 +73,7 @@ impl GraphExec {
     /// Takes what the graph requires of each launch.
     fn follow(&mut self) {
         let slots = self.contents.slots.iter();
-        self.required = slots
-            .map(|slot| (slot.memory.clone(), slot.used.clone()))
-            .collect();
+        self.required = slots.map(Required::of).collect();
         self.order = (0..self.required.len()).collect();
         self.changed.clear();
         self.is_advised = false;
@@ -159,10 +157,10 @@ impl GraphExec {
         let started = Started::now(device);
         let parts = self.parts(&contents, given)?;
         if !self.is_advised {
-            residency::advise(&self.required, &parts)?;
+            residency::advise(&mut self.required, &parts)?;
             self.is_advised = true;
         }
-        residency::bring_in(&self.required, &parts, stream)?;
+        residency::bring_in(&mut self.required, &parts, stream)?;
         let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());
         let used = (device, Some(&self.in_flight));
         started.enqueue(What::Launch(&self.name), used, stream, &parts, |stream| {
@@ -183,26 +181,26 @@ impl GraphExec {
         given: &[Part<'p>],
     ) -> Result<SmallVec<[Part<'p>; 16]>> {
         let mut parts = SmallVec::new();
-        for (index, (required, used)) in self.required.iter().enumerate() {
-            if used.bytes.is_empty() {
+        for (index, required) in self.required.iter().enumerate() {
+            if required.used.bytes.is_empty() {
                 continue;
             }
             if let Some(kept) = contents.slots[index].kept_part() {
                 parts.push(kept);
                 continue;
             }
-            let is_it = |part: &Part<'p>| part.memory.id() == required.id;
+            let is_it = |part: &Part<'p>| part.memory.id() == required.memory.id;
             let expected = given.get(self.order[index]).filter(|part| is_it(part));
             let part = match expected {
                 Some(part) => part,
                 None => {
                     let at = given.iter().position(is_it);
-                    let at = at.ok_or_else(|| required.missing(used, given.len()))?;
+                    let at = at.ok_or_else(|| required.missing(given.len()))?;
                     self.order[index] = at;
                     &given[at]
                 }
             };
-            parts.push(required.check(used, part)?);
+            parts.push(required.check(part)?);
         }
         Ok(parts)
     }
@@ -251,7 +249,7 @@ impl GraphExec {
     pub fn set_buffer<T>(
         &mut self,
         parameter: GraphParameter<[T]>,
-        buffer: &impl Memory<T>,
+        buffer: &impl AnyMemory<T>,
     ) -> Result<()> {
         parameter.check(self.contents.capture)?;
         let (index, view) = (parameter.index as usize, buffer.to_view());
@@ -263,24 +261,20 @@ impl GraphExec {
         )?;
         part.memory.check_kernel_of(&self.contents.device)?;
         self.check_replaceable(index, parameter, &part)?;
-        let (required, used) = &self.required[index];
+        let Required { memory, used, .. } = &self.required[index];
         // From the old address of the first byte of the parameter to the new one.
-        let by = (part.kernel_address().addr()).wrapping_sub(required.address + parameter.start);
+        let by = (part.kernel_address().addr()).wrapping_sub(memory.address + parameter.start);
         let shift = |at: usize| at - parameter.start + view.bytes().start;
         let bytes = shift(used.bytes.start)..shift(used.bytes.end);
-        let memory = Required {
-            id: part.memory.id(),
-            title: part.memory.title(),
-            address: part.memory.kernel_address().addr(),
-        };
+        let memory = Memory::of(&part);
         let takes = |kernel: &KernelNode| kernel.addresses.iter().any(|(_, slot)| *slot == index);
         self.change(takes, |kernel| {
             for (word, _) in kernel.addresses.iter().filter(|(_, slot)| *slot == index) {
                 kernel.words[*word] = kernel.words[*word].wrapping_add(by as u64);
             }
         })?;
-        let (required, used) = &mut self.required[index];
-        (*required, used.bytes) = (memory, bytes);
+        let required = &mut self.required[index];
+        (required.memory, required.used.bytes) = (memory, bytes);
         Ok(())
     }
 
@@ -298,7 +292,7 @@ impl GraphExec {
                 reason: reason.to_owned(),
             })
         };
-        let used = &self.required[index].1;
+        let Required { memory, used, .. } = &self.required[index];
         let end = parameter.start + parameter.bytes;
         if used.bytes.start < parameter.start || used.bytes.end > end {
             let outside = format!(
@@ -308,6 +302,13 @@ impl GraphExec {
             return refuse(
                 outside,
                 "recorded work uses other bytes of it, too: make the parameter of the whole buffer",
+            );
+        }
+        let kind = part.memory.describe().kind;
+        if kind != memory.kind {
+            return refuse(
+                format!("{} of {kind} memory", part.memory.title()),
+                &format!("the recorded one is {} memory", memory.kind),
             );
         }
         if used.writes {

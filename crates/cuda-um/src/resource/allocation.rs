@@ -285,6 +285,11 @@ impl Allocation {
         }
     }
 
+    /// A number that grows when pages of the memory may have left the device with those of neighbours.
+    pub(crate) fn departures(&self) -> u64 {
+        self.owner.departures(&self.block)
+    }
+
     /// The addresses of a checked range of bytes.
     pub(crate) fn address_range(&self, bytes: &Range<usize>) -> Range<*mut u8> {
         let start = self.pointer().as_ptr();

@@ -217,6 +217,10 @@ impl Owner for Counted {
         self.owner.left_device(block);
     }
 
+    fn departures(&self, block: &Block) -> u64 {
+        self.owner.departures(block)
+    }
+
     unsafe fn free(&self, block: &Block) -> Result<Held> {
         self.inner.discharge(block.bytes);
         // SAFETY: guaranteed by the caller.

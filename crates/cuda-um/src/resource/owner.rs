@@ -71,6 +71,11 @@ pub(crate) trait Owner: Send + Sync {
     /// Called when pages of a block may have left its device: the driver may have moved its neighbours with them.
     fn left_device(&self, _: &Block) {}
 
+    /// A number that grows when neighbours of a block may have left its device, and pages of the block with them.
+    fn departures(&self, _: &Block) -> u64 {
+        0
+    }
+
     /// Frees memory that no work uses. After an error the memory is leaked, because a device may still use it.
     ///
     /// # Safety

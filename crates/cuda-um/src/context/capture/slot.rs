@@ -10,12 +10,7 @@ use std::ops::Range;
 
 /// One piece of memory, with all that the captured work does with it.
 pub(crate) struct Slot {
-    /// The number of the memory, as long as the capture lasts.
-    pub(super) id: u64,
-    /// The memory in words, for errors and pictures.
-    title: String,
-    /// The address for kernels of the first byte of the memory.
-    address: usize,
+    pub(super) memory: Memory,
     /// The uses by captured work.
     pub(super) uses: InFlight,
     /// The memory itself, if it was dropped during the capture.
@@ -23,8 +18,17 @@ pub(crate) struct Slot {
     state: RefCell<SlotUse>,
 }
 
-/// The number of a slot's memory, the memory in words, and its address for kernels.
-pub(crate) type Memory = (u64, String, usize);
+/// A piece of memory as a graph knows it.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    pub(crate) id: u64,
+    /// The memory in words, for errors and pictures.
+    pub(crate) title: String,
+    /// The name of its kind.
+    pub(crate) kind: &'static str,
+    /// The address for kernels of its first byte.
+    pub(crate) address: usize,
+}
 
 /// What the captured work does with a piece of memory.
 #[derive(Clone, Debug)]
@@ -38,16 +42,26 @@ pub(crate) struct SlotUse {
     pub(crate) advice: Vec<(Advice, Range<usize>)>,
 }
 
+impl Memory {
+    pub(crate) fn of(part: &Part<'_>) -> Self {
+        let memory = part.memory;
+        Self {
+            id: memory.id(),
+            title: memory.title(),
+            kind: memory.describe().kind,
+            address: memory.kernel_address().addr(),
+        }
+    }
+}
+
 impl Slot {
     pub(super) fn new(part: &Part<'_>) -> Self {
         Self {
-            id: part.memory.id(),
-            title: part.memory.title(),
-            address: part.memory.kernel_address().addr(),
+            memory: Memory::of(part),
             uses: InFlight::default(),
             kept: Cell::new(None),
             state: RefCell::new(SlotUse {
-                bytes: part.bytes.clone(),
+                bytes: 0..0,
                 writes: false,
                 prefetch: None,
                 advice: Vec::new(),
@@ -82,18 +96,15 @@ impl Slot {
 
     /// What the graph does with the memory, and the memory, if it was dropped.
     pub(crate) fn into_parts(self) -> (Memory, SlotUse, Option<Box<dyn Any + Send + Sync>>) {
-        let Self {
-            id,
-            title,
-            address,
-            state,
-            kept,
-            ..
-        } = self;
-        ((id, title, address), state.into_inner(), kept.into_inner())
+        (self.memory, self.state.into_inner(), self.kept.into_inner())
     }
 }
 
+/// The range from the first byte of both to the last.
 fn join(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
-    a.start.min(b.start)..a.end.max(b.end)
+    match (a.is_empty(), b.is_empty()) {
+        (true, _) => b.clone(),
+        (_, true) => a.clone(),
+        _ => a.start.min(b.start)..a.end.max(b.end),
+    }
 }

@@ -1,7 +1,6 @@
 //! The memory of a graph is where the graph uses it: advice and prefetches before a launch, which CUDA cannot capture.
 
 use crate::buffer::view::View;
-use crate::context::capture::SlotUse;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::driver::location::Location;
@@ -14,20 +13,21 @@ use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The memory of the slots with bytes.
-fn memory<'p>(
-    required: &'p [(Required, SlotUse)],
+fn memory<'r, 'p>(
+    required: &'r mut [Required],
     parts: &'p [Part<'p>],
-) -> impl Iterator<Item = (&'p SlotUse, &'p Allocation)> {
-    let used = required.iter().map(|(_, used)| used);
-    let used = used.filter(|used| !used.bytes.is_empty());
-    let pairs = used.zip(parts);
-    pairs.filter_map(|(used, part)| Some((used, part.memory.as_any().downcast_ref()?)))
+) -> impl Iterator<Item = (&'r mut Required, &'p Allocation)> {
+    let required = required
+        .iter_mut()
+        .filter(|slot| !slot.used.bytes.is_empty());
+    let pairs = required.zip(parts);
+    pairs.filter_map(|(slot, part)| Some((slot, part.memory.as_any().downcast_ref()?)))
 }
 
 /// Gives the recorded advice.
-pub(super) fn advise(required: &[(Required, SlotUse)], parts: &[Part<'_>]) -> Result<()> {
-    memory(required, parts).try_for_each(|(used, raw)| {
-        used.advice.iter().try_for_each(|(advice, bytes)| {
+pub(super) fn advise(required: &mut [Required], parts: &[Part<'_>]) -> Result<()> {
+    memory(required, parts).try_for_each(|(slot, raw)| {
+        slot.used.advice.iter().try_for_each(|(advice, bytes)| {
             let outcome = View::<u8>::new(raw, bytes.clone())?.advise(*advice);
             outcome.map(drop)
         })
@@ -36,7 +36,7 @@ pub(super) fn advise(required: &[(Required, SlotUse)], parts: &[Part<'_>]) -> Re
 
 /// Prefetches what may have left its place, in one batch for each place.
 pub(super) fn bring_in(
-    required: &[(Required, SlotUse)],
+    required: &mut [Required],
     parts: &[Part<'_>],
     stream: &Stream,
 ) -> Result<()> {
@@ -46,8 +46,8 @@ pub(super) fn bring_in(
     }
     let own = Location::Device(device.ordinal);
     let mut batches = SmallVec::<[(Location, PrefetchBatch<'_>); 1]>::new();
-    for (used, raw) in memory(required, parts) {
-        let Some((location, bytes)) = leaves(used, raw, own) else {
+    for (slot, raw) in memory(required, parts) {
+        let Some((location, bytes)) = leaves(slot, raw, own) else {
             continue;
         };
         match batches.iter_mut().find(|(to, _)| *to == location) {
@@ -65,19 +65,27 @@ pub(super) fn bring_in(
 }
 
 /// The bytes to prefetch, and to which place; `None` if they are there as far as the library knows.
-fn leaves(used: &SlotUse, raw: &Allocation, own: Location) -> Option<(Location, Range<usize>)> {
+fn leaves(
+    slot: &mut Required,
+    raw: &Allocation,
+    own: Location,
+) -> Option<(Location, Range<usize>)> {
     if !raw.migrates() {
         return None;
     }
-    let (location, bytes) = match &used.prefetch {
+    let (location, bytes) = match &slot.used.prefetch {
         Some(prefetch) => prefetch.clone(),
         None if raw.cache.is_left_to_program() => return None,
-        None => (own, used.bytes.clone()),
+        None => (own, slot.used.bytes.clone()),
     };
-    // The residency cache does not know the blocks that the buffer shares with others. But it knows if the buffer as a whole may have left.
+    // The residency cache does not know the blocks that the buffer shares with others. But it knows if the buffer as a whole may have left, and
+    // the pool knows if a neighbour has.
     let is_whole = bytes.len() == raw.bytes() && location == Location::from(raw.device());
     let is_there = match is_whole {
-        true => !raw.cache.is_away(),
+        true => {
+            let before = std::mem::replace(&mut slot.departures, raw.departures());
+            !raw.cache.is_away() && before == slot.departures
+        }
         false => missing(raw, &bytes, location).is_empty(),
     };
     (!is_there).then_some((location, bytes))

@@ -38,6 +38,11 @@ pub(super) struct Shared {
     departures: AtomicU64,
 }
 
+/// Returns true for blocks that share pages of 2 MiB with others.
+pub(super) fn has_neighbours(bytes: usize) -> bool {
+    bytes < CHUNK
+}
+
 /// A block for a new buffer.
 pub(super) struct Taken {
     pub(super) block: FreeBlock,
@@ -89,7 +94,8 @@ impl Shared {
             },
             None => self.take_dedicated(bytes)?,
         };
-        let neighbours_left = taken.bytes < CHUNK && taken.block.departures != self.departures();
+        let neighbours_left =
+            has_neighbours(taken.bytes) && taken.block.departures != self.departures();
         match self.undo_advice(&taken.block, taken.bytes) {
             // CUDA may move pages when advice is undone.
             Ok(undone) => taken.block.is_away |= undone || neighbours_left,
@@ -107,7 +113,7 @@ impl Shared {
 
     /// Counts that pages of a block may have left the device.
     pub(super) fn left_device(&self, bytes: usize) {
-        if bytes < CHUNK {
+        if has_neighbours(bytes) {
             self.departures.fetch_add(1, Ordering::Relaxed);
         }
     }

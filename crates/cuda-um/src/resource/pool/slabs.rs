@@ -17,7 +17,7 @@ use crate::resource::pool::PoolOptions;
 use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::SHARDS;
-use crate::resource::pool::shared::Shared;
+use crate::resource::pool::shared::{Shared, has_neighbours};
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::sync::Arc;
@@ -114,6 +114,13 @@ impl Owner for Home {
 
     fn left_device(&self, block: &Block) {
         self.pool.left_device(block.reserved_bytes);
+    }
+
+    fn departures(&self, block: &Block) -> u64 {
+        match has_neighbours(block.reserved_bytes) {
+            true => self.pool.departures(),
+            false => 0,
+        }
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
