@@ -5,6 +5,7 @@ use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
+use bytemuck::NoUninit;
 use cuda_um_sys::DeclaredArgument;
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -32,10 +33,7 @@ pub struct Arguments<'a> {
     // Invariant in `'a`, by `SmallVec`.
     /// The values and addresses. Each begins a word, so that a parameter of up to 8 bytes never reads past its value.
     words: SmallVec<[u64; 64]>,
-    /// The size of each value in bytes.
-    sizes: SmallVec<[u32; 16]>,
-    /// A bit for each of the first 64 arguments: set for the address of a part.
-    addresses: u64,
+    parameters: SmallVec<[Parameter; 16]>,
     /// The parts of buffers that the kernel gets.
     parts: SmallVec<[Part<'a>; 16]>,
     /// The error of the first argument that could not be passed.
@@ -52,42 +50,43 @@ impl<'a> Arguments<'a> {
 
     /// Returns the number of arguments.
     pub fn len(&self) -> usize {
-        self.sizes.len()
+        self.parameters.len()
     }
 
     /// Returns true if there are no arguments.
     pub fn is_empty(&self) -> bool {
-        self.sizes.is_empty()
+        self.parameters.is_empty()
     }
 
     #[inline]
-    pub(super) fn push_value(&mut self, bytes: &[u8]) {
-        match bytes.len() <= size_of::<u64>() {
+    pub(super) fn push_value<V: NoUninit>(&mut self, value: &V) {
+        let bytes = bytemuck::bytes_of(value);
+        match size_of::<V>() <= size_of::<u64>() {
             true => {
                 let mut word = [0; size_of::<u64>()];
-                word[..bytes.len()].copy_from_slice(bytes);
+                word[..size_of::<V>()].copy_from_slice(bytes);
                 self.words.push(u64::from_ne_bytes(word));
-                self.sizes.push(bytes.len() as u32);
+                self.parameters
+                    .push(Parameter::value(size_of::<V>() as u32));
             }
-            false => self.push_words(bytes),
+            false => self.push_bytes(bytes),
         }
     }
 
-    fn push_words(&mut self, bytes: &[u8]) {
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         let start = self.words.len();
         self.words.resize(start + words(bytes.len()), 0);
         let place = bytemuck::cast_slice_mut::<u64, u8>(&mut self.words[start..]);
         place[..bytes.len()].copy_from_slice(bytes);
-        self.sizes
-            .push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        self.parameters.push(Parameter::value(bytes));
     }
 
     #[inline]
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.kernel_address() as usize;
         self.words.push((start + bytes.start) as u64);
-        self.addresses |= 1u64.checked_shl(self.sizes.len() as u32).unwrap_or(0);
-        self.sizes.push(size_of::<u64>() as u32);
+        self.parameters.push(Parameter::ADDRESS);
         self.parts.push(raw.part_of(bytes, access));
     }
 
@@ -96,24 +95,24 @@ impl<'a> Arguments<'a> {
     pub(super) fn push_addresses(&mut self, addresses: &mut SmallVec<[*mut c_void; 16]>) {
         let mut next = self.words.as_mut_ptr();
         // Not collected, and not returned: that takes longer for a few.
-        for bytes in &self.sizes {
+        for parameter in &self.parameters {
             addresses.push(next.cast());
-            next = next.wrapping_add(words(*bytes as usize));
+            next = next.wrapping_add(words(parameter.bytes as usize));
         }
     }
 
-    /// The arguments for the simulator, which compares them with the accesses of the kernel. Those after the 64th are not declared.
+    /// The arguments for the simulator, which compares them with the accesses of the kernel.
     pub(super) fn declared(&self) -> SmallVec<[DeclaredArgument; 16]> {
-        let mut parts = self.parts.iter();
-        let declare = |index| match self.addresses.checked_shr(index).unwrap_or(0) & 1 {
-            1 => parts.next().map(|part| DeclaredArgument {
-                is_memory: true,
-                may_write: part.access.is_write(),
-                bytes: part.bytes.len(),
-            }),
-            _ => None,
+        let mut parts = self.parts.iter().map(|part| DeclaredArgument {
+            is_memory: true,
+            may_write: part.access.is_write(),
+            bytes: part.bytes.len(),
+        });
+        let declare = |parameter: &Parameter| match parameter.is_part {
+            true => parts.next(),
+            false => None,
         };
-        let declared = (0..self.sizes.len() as u32).map(declare);
+        let declared = self.parameters.iter().map(declare);
         declared
             .map(|declared| declared.unwrap_or(DeclaredArgument::VALUE))
             .collect()
@@ -132,9 +131,9 @@ impl<'a> Arguments<'a> {
     /// Refuses arguments that do not fit the kernel's parameters.
     #[inline]
     pub(super) fn check_sizes(&self, kernel: &str, expected: &[u32]) -> Result<()> {
-        let sizes = &self.sizes[..];
+        let sizes = self.parameters.iter().map(|parameter| parameter.bytes);
         // Compared one by one: a call of `memcmp` for a few numbers takes longer.
-        match sizes.len() == expected.len() && sizes.iter().zip(expected).all(|(a, b)| a == b) {
+        match sizes.len() == expected.len() && sizes.zip(expected).all(|(a, b)| a == *b) {
             true => Ok(()),
             false => self.do_not_fit(kernel, expected),
         }
@@ -142,10 +141,15 @@ impl<'a> Arguments<'a> {
 
     #[cold]
     fn do_not_fit(&self, kernel: &str, expected: &[u32]) -> Result<()> {
-        let mut pairs = self.sizes.iter().zip(expected).enumerate();
+        let sizes: Vec<_> = self
+            .parameters
+            .iter()
+            .map(|parameter| parameter.bytes)
+            .collect();
+        let mut pairs = sizes.iter().zip(expected).enumerate();
         Err(
             match pairs.find(|(_, (found, expected))| found != expected) {
-                Some((index, (found, expected_bytes))) if self.sizes.len() == expected.len() => {
+                Some((index, (found, expected_bytes))) if sizes.len() == expected.len() => {
                     Error::ArgumentSize {
                         kernel: kernel.to_owned(),
                         index,
@@ -156,7 +160,7 @@ impl<'a> Arguments<'a> {
                 _ => Error::ArgumentCount {
                     kernel: kernel.to_owned(),
                     expected_bytes: expected.to_vec(),
-                    found_bytes: self.sizes.to_vec(),
+                    found_bytes: sizes,
                 },
             },
         )
@@ -171,6 +175,28 @@ impl<'a> Arguments<'a> {
             part.check_write()?;
             part.memory.check_kernel_of(device)
         })
+    }
+}
+
+/// What a list knows of an argument beside its value.
+#[derive(Clone, Copy)]
+struct Parameter {
+    bytes: u32,
+    /// True for the address of the next part of a buffer.
+    is_part: bool,
+}
+
+impl Parameter {
+    const ADDRESS: Self = Self {
+        bytes: size_of::<u64>() as u32,
+        is_part: true,
+    };
+
+    fn value(bytes: u32) -> Self {
+        Self {
+            bytes,
+            is_part: false,
+        }
     }
 }
 

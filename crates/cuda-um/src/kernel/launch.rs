@@ -117,7 +117,7 @@ impl Kernel {
         if inner.device().identity() != device.state().identity() {
             return Err(elsewhere(stream, device));
         }
-        let shape = (config.grid, config.block, config.shared_bytes);
+        let shape = (&config.grid, &config.block, config.shared_bytes);
         device.capabilities().check_launch(shape)?;
         let started = Started::now(device);
         let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
