@@ -61,19 +61,11 @@ pub(crate) struct Entered {
 impl Entered {
     #[inline]
     pub(crate) fn enter(make: impl FnOnce() -> Span) -> Self {
-        let mut span = None;
-        if is_enabled(Level::DEBUG) && may_send() {
-            caught(|| {
-                let made = make();
-                if !made.is_disabled() {
-                    // If the subscriber panics, the span is not dropped here.
-                    let span = span.insert(made);
-                    span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
-                }
-            });
-        }
         Self {
-            span,
+            span: match is_enabled(Level::DEBUG) && may_send() {
+                true => enter(make),
+                false => None,
+            },
             _on_this_thread: PhantomData,
         }
     }
@@ -82,6 +74,20 @@ impl Entered {
     pub(crate) fn is_sent(&self) -> bool {
         self.span.is_some()
     }
+}
+
+#[cold]
+fn enter(make: impl FnOnce() -> Span) -> Option<Span> {
+    let mut span = None;
+    caught(|| {
+        let made = make();
+        if !made.is_disabled() {
+            // If the subscriber panics, the span is not dropped here.
+            let span = span.insert(made);
+            span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+        }
+    });
+    span
 }
 
 impl Drop for Entered {

@@ -209,9 +209,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         origin: Origin,
     ) -> Result<Self> {
         // SAFETY: guaranteed by the caller.
-        let raw = unsafe { owner.into_allocation(memory) };
-        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
-        let mut raw = raw.labelled(label);
+        let mut raw = unsafe { owner.into_allocation(memory) };
+        raw.set_label(Label::of::<T>("UnifiedBuffer", Location::caller()));
         if let Some(name) = options.name {
             raw.set_name(Name::Static(name));
         }

@@ -51,14 +51,14 @@ impl DeviceArena {
     #[track_caller]
     pub fn place<T: DeviceCopy>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
         const { element::assert_element::<T>() };
-        let raw = match range::size_bytes::<T>(len)? {
+        let mut raw = match range::size_bytes::<T>(len)? {
             0 => Allocation::empty::<T>(MemoryResource::device(self)),
             bytes => {
                 fork::check("allocation")?;
                 self.take_at(first_slot, bytes)?
             }
         };
-        let label = Label::of::<T>("DeviceBuffer", Location::caller());
-        Ok(DeviceBuffer::of_raw(raw.labelled(label)))
+        raw.set_label(Label::of::<T>("DeviceBuffer", Location::caller()));
+        Ok(DeviceBuffer::of_raw(raw))
     }
 }

@@ -104,8 +104,9 @@ fn within_host(mut view: ViewMut<'_, u8>, from: Range<usize>, to: usize) -> Resu
 
 /// Allocates the memory through which pieces are copied.
 fn between(device: &Device, bytes: usize) -> Result<Allocation> {
-    let memory = DefaultMemory::new(device, MemoryKind::Device).allocate(bytes)?;
-    Ok(memory.labelled(Label::of::<u8>("copy_within", Location::caller())))
+    let mut memory = DefaultMemory::new(device, MemoryKind::Device).allocate(bytes)?;
+    memory.set_label(Label::of::<u8>("copy_within", Location::caller()));
+    Ok(memory)
 }
 
 /// Divides `0..bytes` in pieces. A copy to higher addresses begins with the last piece, so that no piece is overwritten before it is copied.

@@ -155,9 +155,10 @@ impl<T> DeviceBuffer<T> {
 
     #[track_caller]
     fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        let raw = allocate_in::<T>(resource, MemoryKind::Device, "a DeviceBuffer", len)?;
+        let mut raw = allocate_in::<T>(resource, MemoryKind::Device, "a DeviceBuffer", len)?;
+        raw.set_label(Label::of::<T>("DeviceBuffer", Location::caller()));
         Ok(Self {
-            raw: raw.labelled(Label::of::<T>("DeviceBuffer", Location::caller())),
+            raw,
             _elements: PhantomData,
         })
     }

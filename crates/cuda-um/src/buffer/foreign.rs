@@ -71,9 +71,9 @@ macro_rules! from_foreign {
                 owner: impl Send + 'static,
             ) -> Result<Self> {
                 // SAFETY: guaranteed by the caller.
-                let raw = unsafe { import(device, pointer, len, MemoryKind::$kind, false, owner) }?;
-                let label = Label::of::<T>(stringify!($buffer), Location::caller());
-                Ok(Self::of_raw(raw.labelled(label)))
+                let mut raw = unsafe { import(device, pointer, len, MemoryKind::$kind, false, owner) }?;
+                raw.set_label(Label::of::<T>(stringify!($buffer), Location::caller()));
+                Ok(Self::of_raw(raw))
             }
 
             /// Does the same as [`from_foreign`](Self::from_foreign), for memory that nothing may write: each write is
@@ -95,9 +95,9 @@ macro_rules! from_foreign {
                 owner: impl Send + 'static,
             ) -> Result<Self> {
                 // SAFETY: guaranteed by the caller.
-                let raw = unsafe { import(device, pointer, len, MemoryKind::$kind, true, owner) }?;
-                let label = Label::of::<T>(stringify!($buffer), Location::caller());
-                Ok(Self::of_raw(raw.labelled(label)))
+                let mut raw = unsafe { import(device, pointer, len, MemoryKind::$kind, true, owner) }?;
+                raw.set_label(Label::of::<T>(stringify!($buffer), Location::caller()));
+                Ok(Self::of_raw(raw))
             }
 
             /// Returns true for a read-only import.

@@ -142,9 +142,10 @@ impl<T> PinnedBuffer<T> {
 
     #[track_caller]
     fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        let raw = allocate_in::<T>(resource, MemoryKind::Pinned, "a PinnedBuffer", len)?;
+        let mut raw = allocate_in::<T>(resource, MemoryKind::Pinned, "a PinnedBuffer", len)?;
+        raw.set_label(Label::of::<T>("PinnedBuffer", Location::caller()));
         Ok(Self {
-            raw: raw.labelled(Label::of::<T>("PinnedBuffer", Location::caller())),
+            raw,
             _elements: PhantomData,
         })
     }

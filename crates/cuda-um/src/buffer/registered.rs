@@ -163,7 +163,7 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<A
     let Some(pointer) = NonNull::new(memory.cast::<u8>()).filter(|_| bytes > 0) else {
         return Ok(Allocation::empty::<T>(device));
     };
-    let raw = match device.capabilities().reads_host_memory_in_place() {
+    let mut raw = match device.capabilities().reads_host_memory_in_place() {
         // SAFETY: guaranteed by the caller; the device has pageable memory access.
         true => unsafe {
             Host::new(device, Source::Adopted, held).into_allocation((pointer, bytes))
@@ -171,5 +171,6 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<A
         // SAFETY: guaranteed by the caller.
         false => unsafe { registered::register(device, (pointer, bytes), held) }?,
     };
-    Ok(raw.labelled(Label::of::<T>("RegisteredBuffer", Location::caller())))
+    raw.set_label(Label::of::<T>("RegisteredBuffer", Location::caller()));
+    Ok(raw)
 }

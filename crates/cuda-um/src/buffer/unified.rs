@@ -150,10 +150,11 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             of: &self.raw,
             kind,
         };
-        let raw = allocate_in::<T>(&resource, kind, "a UnifiedBuffer", len)?;
-        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
+        let mut raw = allocate_in::<T>(&resource, kind, "a UnifiedBuffer", len)?;
+        raw.set_chosen(self.chosen().again());
+        raw.set_label(Label::of::<T>("UnifiedBuffer", Location::caller()));
         let buffer = Self {
-            raw: raw.placed(self.chosen().again()).labelled(label),
+            raw,
             _elements: PhantomData,
         };
         buffer.with_zeros()
@@ -295,7 +296,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             name,
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
-        let raw = if bytes == 0 {
+        let mut raw = if bytes == 0 {
             Allocation::empty::<T>(device)
         } else if oversubscription == Oversubscription::Allowed
             && chosen.kind() == MemoryKind::Managed
@@ -305,8 +306,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         } else {
             DefaultMemory::new(device, chosen.kind()).allocate(bytes)?
         };
-        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
-        let mut raw = raw.placed(chosen).labelled(label);
+        raw.set_chosen(chosen);
+        raw.set_label(Label::of::<T>("UnifiedBuffer", Location::caller()));
         if let Some(name) = name {
             raw.set_name(Name::Static(name));
         }
@@ -333,9 +334,10 @@ impl<T: DeviceCopy> UnifiedBuffer<MaybeUninit<T>> {
 }
 
 impl<T> UnifiedBuffer<T> {
-    pub(super) fn of_placed(raw: Allocation, chosen: Chosen) -> Self {
+    pub(super) fn of_placed(mut raw: Allocation, chosen: Chosen) -> Self {
+        raw.set_chosen(chosen);
         Self {
-            raw: raw.placed(chosen),
+            raw,
             _elements: PhantomData,
         }
     }
@@ -355,9 +357,9 @@ impl<T> UnifiedBuffer<T> {
             MemoryKind::System => MemoryKind::System,
             _ => MemoryKind::Managed,
         };
-        let raw = allocate_in::<T>(resource, kind, "a UnifiedBuffer", len)?;
-        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
-        Ok(Self::of_raw(raw.labelled(label)))
+        let mut raw = allocate_in::<T>(resource, kind, "a UnifiedBuffer", len)?;
+        raw.set_label(Label::of::<T>("UnifiedBuffer", Location::caller()));
+        Ok(Self::of_raw(raw))
     }
 
     pub(super) fn chosen(&self) -> Chosen {

@@ -52,6 +52,7 @@ impl DeviceState {
     }
 
     /// Returns true if host guards of managed memory live and must keep this device idle. In a child made by `fork` no guard lives.
+    #[inline]
     pub(crate) fn is_beside_guards(&self) -> bool {
         !self.capabilities.concurrent_managed_access
             && !fork::is_inherited()

@@ -176,23 +176,23 @@ impl Capabilities {
     #[inline]
     pub(crate) fn check_launch(
         &self,
-        (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
+        (grid, block, shared_bytes): (&[u32; 3], &[u32; 3], u32),
     ) -> Result<()> {
-        let fits = |sizes: [u32; 3], limits: [u32; 3]| {
+        let fits = |sizes: &[u32; 3], limits: &[u32; 3]| {
             // In one comparison each, because 0 - 1 is beyond every limit.
-            std::iter::zip(sizes, limits).all(|(size, limit)| size.wrapping_sub(1) < limit)
+            std::iter::zip(sizes, limits).all(|(size, limit)| size.wrapping_sub(1) < *limit)
         };
         let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
         let shared_limit = self
             .shared_bytes_per_block_optin
             .max(self.shared_bytes_per_block);
-        match fits(grid, self.max_grid)
-            && fits(block, self.max_block)
+        match fits(grid, &self.max_grid)
+            && fits(block, &self.max_block)
             && threads <= u64::from(self.max_threads_per_block)
             && shared_bytes <= shared_limit
         {
             true => Ok(()),
-            false => self.does_not_fit((grid, block, shared_bytes)),
+            false => self.does_not_fit((*grid, *block, shared_bytes)),
         }
     }
 

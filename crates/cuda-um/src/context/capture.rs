@@ -7,7 +7,7 @@
 mod node;
 mod slot;
 
-pub(crate) use node::{KernelNode, Kind, Node, Shape};
+pub(crate) use node::{KernelNode, Kind, Node};
 pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;

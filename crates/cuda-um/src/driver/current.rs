@@ -151,8 +151,6 @@ impl Api {
         call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
     ) -> Result<()> {
         let code = call(&self.table);
-        let result = self.check(name, code, Some(current.ordinal()), subject);
-        drop(current);
-        result
+        self.check(name, code, Some(current.ordinal()), subject)
     }
 }

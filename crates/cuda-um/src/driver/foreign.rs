@@ -38,14 +38,19 @@ impl Api {
     /// The addresses of the allocation that contains an address; `None` if the driver does not report them.
     pub(crate) fn pointer_range(&self, ordinal: u32, address: *const u8) -> Option<Range<usize>> {
         use sys::CUpointer_attribute_enum as Attribute;
-        let ask = self.driver().ok()?.cuPointerGetAttribute;
         let get = |attribute| {
             let mut value = 0usize;
             let subject = || Subject::new(format_args!("the address {address:p}"));
-            self.on_driver(ordinal, "cuPointerGetAttribute", subject, || {
+            self.on_driver(ordinal, "cuPointerGetAttribute", subject, |driver| {
                 // SAFETY: both attributes have the size of an address, for which the place is valid; the driver does not read through
                 // the address.
-                unsafe { ask((&raw mut value).cast(), attribute, address.addr() as _) }
+                unsafe {
+                    (driver.cuPointerGetAttribute)(
+                        (&raw mut value).cast(),
+                        attribute,
+                        address.addr() as _,
+                    )
+                }
             })
             .ok()?;
             Some(value)

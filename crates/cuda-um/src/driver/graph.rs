@@ -289,7 +289,7 @@ impl Api {
             ordinal,
             call,
             || Subject::device(ordinal),
-            || {
+            |_| {
                 // SAFETY: the runtime's and the driver's handles are the same; the rest is guaranteed by the caller.
                 unsafe { set(exec.cast(), node.cast(), &parameters) }
             },

@@ -285,7 +285,6 @@ impl Api {
         count: usize,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        let memset = self.driver()?.cuMemsetD16Async;
         self.on_driver(
             ordinal,
             "cuMemsetD16Async",
@@ -295,7 +294,9 @@ impl Api {
                 ))
             },
             // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles.
-            || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
+            |driver| unsafe {
+                (driver.cuMemsetD16Async)(pointer as usize as _, value, count, stream.cast())
+            },
         )
     }
 
@@ -312,7 +313,6 @@ impl Api {
         count: usize,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        let memset = self.driver()?.cuMemsetD32Async;
         self.on_driver(
             ordinal,
             "cuMemsetD32Async",
@@ -322,7 +322,9 @@ impl Api {
                 ))
             },
             // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles.
-            || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
+            |driver| unsafe {
+                (driver.cuMemsetD32Async)(pointer as usize as _, value, count, stream.cast())
+            },
         )
     }
 }

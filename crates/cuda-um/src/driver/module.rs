@@ -34,7 +34,7 @@ impl Api {
         ordinal: u32,
         name: &'static str,
         subject: impl FnOnce() -> Subject,
-        call: impl FnMut() -> sys::CUresult,
+        call: impl FnMut(&sys::DriverTable) -> sys::CUresult,
     ) -> Result<()> {
         let current = Current::set(self, ordinal, name)?;
         self.on_driver_current(current, ordinal, name, subject, call)
@@ -43,21 +43,20 @@ impl Api {
     #[inline]
     fn on_driver_current(
         &self,
-        current: Current<'_>,
+        _current: Current<'_>,
         ordinal: u32,
         name: &'static str,
         subject: impl FnOnce() -> Subject,
-        mut call: impl FnMut() -> sys::CUresult,
+        mut call: impl FnMut(&sys::DriverTable) -> sys::CUresult,
     ) -> Result<()> {
-        let mut code = call();
+        let driver = self.table.driver()?;
+        let mut code = call(driver);
         // Only for this code: any other may come from earlier work, although the call succeeded.
         if code == sys::CUresult::CUDA_ERROR_INVALID_CONTEXT {
             self.bind(ordinal)?;
-            code = call();
+            code = call(driver);
         }
-        let result = self.check_driver(name, code, Some(ordinal), subject);
-        drop(current);
-        result
+        self.check_driver(name, code, Some(ordinal), subject)
     }
 
     /// Loads a module. The error has the log of the driver's compiler, and the text that `explain` returns; its argument is true if there
@@ -74,7 +73,6 @@ impl Api {
         explain: impl FnOnce(bool) -> Option<String>,
     ) -> Result<sys::CUmodule> {
         use sys::CUjit_option_enum as Jit;
-        let load = self.driver()?.cuModuleLoadDataEx;
         let mut module = std::ptr::null_mut();
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = [
@@ -85,13 +83,21 @@ impl Api {
             ordinal,
             "cuModuleLoadDataEx",
             || Subject::new(format_args!("module on device {ordinal}")),
-            || {
+            |driver| {
                 let bytes = std::ptr::without_provenance_mut(LOG_BYTES);
                 let mut values = [log.as_mut_ptr().cast(), bytes];
                 let (count, options) = (values.len() as u32, options.as_mut_ptr());
                 // SAFETY: the first pointer is valid for one write; the log has the bytes that its option says, and both arrays have
                 // `count` elements; the image is guaranteed by the caller.
-                unsafe { load(&mut module, image, count, options, values.as_mut_ptr()) }
+                unsafe {
+                    (driver.cuModuleLoadDataEx)(
+                        &mut module,
+                        image,
+                        count,
+                        options,
+                        values.as_mut_ptr(),
+                    )
+                }
             },
         )
         .map_err(|error| {
@@ -106,7 +112,6 @@ impl Api {
     ///
     /// The module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
     pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
-        let unload = self.driver()?.cuModuleUnload;
         let current = Current::set_for_release(self, ordinal, "cuModuleUnload")?;
         self.on_driver_current(
             current,
@@ -114,7 +119,7 @@ impl Api {
             "cuModuleUnload",
             || Subject::device(ordinal),
             // SAFETY: guaranteed by the caller.
-            || unsafe { unload(module) },
+            |driver| unsafe { (driver.cuModuleUnload)(module) },
         )
     }
 
@@ -127,14 +132,13 @@ impl Api {
         module: sys::CUmodule,
         name: &CStr,
     ) -> Result<sys::CUfunction> {
-        let get = self.driver()?.cuModuleGetFunction;
         let mut function = std::ptr::null_mut();
         self.on_driver(
             ordinal,
             "cuModuleGetFunction",
             || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
             // SAFETY: the first pointer is valid for one write, the name is NUL-terminated, the module is guaranteed by the caller.
-            || unsafe { get(&mut function, module, name.as_ptr()) },
+            |driver| unsafe { (driver.cuModuleGetFunction)(&mut function, module, name.as_ptr()) },
         )?;
         Ok(function)
     }
@@ -158,7 +162,7 @@ impl Api {
             ordinal,
             "cuFuncGetParamInfo",
             || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
-            || {
+            |_| {
                 sizes.clear();
                 let (mut offset, mut bytes) = (0, 0);
                 while sizes.len() < MOST_PARAMETERS {
@@ -185,14 +189,13 @@ impl Api {
         function: sys::CUfunction,
         attribute: sys::CUfunction_attribute,
     ) -> Result<i32> {
-        let get = self.driver()?.cuFuncGetAttribute;
         let mut value = 0;
         self.on_driver(
             ordinal,
             "cuFuncGetAttribute",
             || Subject::new(format_args!("attribute {}", attribute.0)),
             // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
-            || unsafe { get(&mut value, attribute, function) },
+            |driver| unsafe { (driver.cuFuncGetAttribute)(&mut value, attribute, function) },
         )?;
         Ok(value)
     }
@@ -207,13 +210,12 @@ impl Api {
         attribute: sys::CUfunction_attribute,
         value: i32,
     ) -> Result<()> {
-        let set = self.driver()?.cuFuncSetAttribute;
         self.on_driver(
             ordinal,
             "cuFuncSetAttribute",
             || Subject::new(format_args!("attribute {} = {value}", attribute.0)),
             // SAFETY: guaranteed by the caller.
-            || unsafe { set(function, attribute, value) },
+            |driver| unsafe { (driver.cuFuncSetAttribute)(function, attribute, value) },
         )
     }
 
@@ -229,14 +231,20 @@ impl Api {
         block: i32,
         shared_bytes: usize,
     ) -> Result<i32> {
-        let ask = self.driver()?.cuOccupancyMaxActiveBlocksPerMultiprocessor;
         let mut blocks = 0;
         self.on_driver(
             ordinal,
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
             || Subject::new(format_args!("blocks of {block} threads")),
             // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
-            || unsafe { ask(&mut blocks, function, block, shared_bytes) },
+            |driver| unsafe {
+                (driver.cuOccupancyMaxActiveBlocksPerMultiprocessor)(
+                    &mut blocks,
+                    function,
+                    block,
+                    shared_bytes,
+                )
+            },
         )?;
         Ok(blocks)
     }
@@ -253,18 +261,18 @@ impl Api {
         ordinal: u32,
         function: sys::CUfunction,
         name: &str,
-        (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
+        (grid, block, shared_bytes): (&[u32; 3], &[u32; 3], u32),
         stream: sys::cudaStream_t,
         parameters: &mut [*mut c_void],
         declare: impl FnOnce() -> SmallVec<[sys::DeclaredArgument; 16]>,
     ) -> Result<()> {
-        let (mut launch, mut extra) = (self.driver()?.cuLaunchKernel, std::ptr::null_mut());
+        let simulated = self.table.declared_launch();
         let declared;
-        if let Some(simulated) = self.table.declared_launch() {
+        let mut extra = std::ptr::null_mut();
+        if simulated.is_some() {
             declared = declare();
-            (launch, extra) = (simulated, declared.as_ptr().cast_mut().cast());
+            extra = declared.as_ptr().cast_mut().cast();
         }
-        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (grid, block);
         self.on_driver(
             ordinal,
             "cuLaunchKernel",
@@ -274,15 +282,15 @@ impl Api {
                 ))
             },
             // SAFETY: guaranteed by the caller; no extra options are passed, or the arguments are declared, as `declared_launch` asks.
-            || unsafe {
-                launch(
+            |driver| unsafe {
+                simulated.unwrap_or(driver.cuLaunchKernel)(
                     function,
-                    grid_x,
-                    grid_y,
-                    grid_z,
-                    block_x,
-                    block_y,
-                    block_z,
+                    grid[0],
+                    grid[1],
+                    grid[2],
+                    block[0],
+                    block[1],
+                    block[2],
                     shared_bytes,
                     stream.cast(),
                     parameters.as_mut_ptr(),

@@ -93,7 +93,7 @@ impl Api {
             || Subject::device(ordinal),
             // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles. Flags 0: earlier writes are
             // visible before this one.
-            || unsafe { write(stream.cast(), address as usize as _, value, 0) },
+            |_| unsafe { write(stream.cast(), address as usize as _, value, 0) },
         ))
     }
 

@@ -320,18 +320,14 @@ impl GraphExec {
                 "the recorded one was dropped in the capture, and belongs to the graph",
             );
         }
-        let is_replaceable = |kind: &Kind| match kind {
-            Kind::Kernel(kernel) => !kernel.has_other_addresses,
-            Kind::Fill | Kind::Copy | Kind::Foreign => false,
-        };
         let mut nodes = self.contents.nodes.iter();
         let uses = |uses: &[(usize, Access)]| uses.iter().any(|(slot, _)| *slot == index);
-        match nodes.find(|node| uses(&node.uses) && !is_replaceable(&node.kind)) {
+        match nodes.find(|node| uses(&node.uses) && !matches!(node.kind, Kind::Kernel(_))) {
             None => Ok(()),
             Some(node) => refuse(
                 part.memory.title(),
                 &format!(
-                    "recorded work uses the buffer in a {}, and only launches of kernels with up to 64 arguments can take another one",
+                    "recorded work uses the buffer in a {}, and only launches of kernels can take another one",
                     node.kind.name()
                 ),
             ),

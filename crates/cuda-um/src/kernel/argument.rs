@@ -155,7 +155,7 @@ impl<T: NoUninit> KernelArg for ByValue<T> {
     where
         Self: 'a,
     {
-        arguments.push_value(bytemuck::bytes_of(&self.0));
+        arguments.push_value(&self.0);
         Ok(())
     }
 }
@@ -165,7 +165,7 @@ impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
     where
         Self: 'a,
     {
-        arguments.push_value(bytemuck::cast_slice(&self));
+        arguments.push_bytes(bytemuck::cast_slice(&self));
         Ok(())
     }
 }

@@ -1,12 +1,14 @@
 //! The list of a launch's arguments.
 
-use crate::context::capture::{KernelNode, Shape};
+use crate::context::capture::KernelNode;
 use crate::context::device::Device;
 use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
+use crate::kernel::launch::LaunchConfig;
 use crate::kernel::module::Kernel;
 use crate::resource::allocation::Allocation;
+use bytemuck::NoUninit;
 use cuda_um_sys::DeclaredArgument;
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -35,15 +37,12 @@ pub struct Arguments<'a> {
     // Invariant in `'a`, by `SmallVec`.
     /// The values and addresses. Each begins a word, so that a parameter of up to 8 bytes never reads past its value.
     words: SmallVec<[u64; 64]>,
-    /// The size of each value in bytes.
-    sizes: SmallVec<[u32; 16]>,
-    /// A bit for each of the first 64 arguments: set for the address of a part.
-    addresses: u64,
+    parameters: SmallVec<[Parameter; 16]>,
     /// The parts of buffers that the kernel gets.
     parts: SmallVec<[Part<'a>; 16]>,
     /// The values that are parameters of a graph. Boxed, because few launches have any.
     #[allow(clippy::box_collection, reason = "one word in each launch")]
-    parameters: Option<Box<Vec<Parameter>>>,
+    of_graph: Option<Box<Vec<GraphValue>>>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
     /// As an [`InPlace`](crate::buffer::InPlace) that is in the list.
@@ -51,7 +50,7 @@ pub struct Arguments<'a> {
 }
 
 /// A value of a launch that is a parameter of a graph.
-struct Parameter {
+struct GraphValue {
     /// The first word.
     word: usize,
     bytes: u32,
@@ -66,78 +65,83 @@ impl<'a> Arguments<'a> {
 
     /// Returns the number of arguments.
     pub fn len(&self) -> usize {
-        self.sizes.len()
+        self.parameters.len()
     }
 
     /// Returns true if there are no arguments.
     pub fn is_empty(&self) -> bool {
-        self.sizes.is_empty()
+        self.parameters.is_empty()
     }
 
     #[inline]
-    pub(super) fn push_value(&mut self, bytes: &[u8]) {
-        match bytes.len() <= size_of::<u64>() {
+    pub(super) fn push_value<V: NoUninit>(&mut self, value: &V) {
+        let bytes = bytemuck::bytes_of(value);
+        match size_of::<V>() <= size_of::<u64>() {
             true => {
                 let mut word = [0; size_of::<u64>()];
-                word[..bytes.len()].copy_from_slice(bytes);
+                word[..size_of::<V>()].copy_from_slice(bytes);
                 self.words.push(u64::from_ne_bytes(word));
-                self.sizes.push(bytes.len() as u32);
+                self.parameters
+                    .push(Parameter::value(size_of::<V>() as u32));
             }
-            false => self.push_words(bytes),
+            false => self.push_bytes(bytes),
         }
     }
 
     /// Adds a value that is a parameter of a graph.
     pub(crate) fn push_parameter(&mut self, bytes: &[u8], index: u32) {
-        let parameter = Parameter {
+        let parameter = GraphValue {
             word: self.words.len(),
             bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
             index,
         };
-        self.parameters.get_or_insert_default().push(parameter);
-        self.push_value(bytes);
+        self.of_graph.get_or_insert_default().push(parameter);
+        self.push_bytes(bytes);
     }
 
     /// The arguments of a captured launch, given the slots of its parts.
-    pub(super) fn captured(&self, kernel: &Kernel, shape: Shape, slots: &[usize]) -> KernelNode {
+    pub(super) fn captured(
+        &self,
+        kernel: &Kernel,
+        config: LaunchConfig,
+        slots: &[usize],
+    ) -> KernelNode {
         let (mut word, mut slots, mut addresses) = (0, slots.iter(), Vec::new());
-        for (index, bytes) in self.sizes.iter().enumerate() {
-            if self.addresses.checked_shr(index as u32).unwrap_or(0) & 1 == 1 {
+        for parameter in &self.parameters {
+            if parameter.is_part {
                 addresses.extend(slots.next().map(|slot| (word, *slot)));
             }
-            word += words(*bytes as usize);
+            word += words(parameter.bytes as usize);
         }
-        let parameters = self.parameters.iter().flat_map(|all| all.iter());
+        let of_graph = self.of_graph.iter().flat_map(|all| all.iter());
         KernelNode {
             name: Arc::clone(&kernel.name),
             function: kernel.function.0,
             module: Arc::clone(&kernel.module) as Arc<_>,
-            shape,
+            shape: (config.grid, config.block, config.shared_bytes),
             words: self.words.to_vec(),
-            sizes: self.sizes.to_vec(),
+            sizes: self.parameters.iter().map(|each| each.bytes).collect(),
             addresses,
-            has_other_addresses: slots.next().is_some(),
-            parameters: parameters
+            parameters: of_graph
                 .map(|each| (each.word, each.bytes, each.index))
                 .collect(),
         }
     }
 
-    fn push_words(&mut self, bytes: &[u8]) {
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         let start = self.words.len();
         self.words.resize(start + words(bytes.len()), 0);
         let place = bytemuck::cast_slice_mut::<u64, u8>(&mut self.words[start..]);
         place[..bytes.len()].copy_from_slice(bytes);
-        self.sizes
-            .push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        self.parameters.push(Parameter::value(bytes));
     }
 
     #[inline]
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.kernel_address() as usize;
         self.words.push((start + bytes.start) as u64);
-        self.addresses |= 1u64.checked_shl(self.sizes.len() as u32).unwrap_or(0);
-        self.sizes.push(size_of::<u64>() as u32);
+        self.parameters.push(Parameter::ADDRESS);
         self.parts.push(raw.part_of(bytes, access));
     }
 
@@ -146,24 +150,24 @@ impl<'a> Arguments<'a> {
     pub(super) fn push_addresses(&mut self, addresses: &mut SmallVec<[*mut c_void; 16]>) {
         let mut next = self.words.as_mut_ptr();
         // Not collected, and not returned: that takes longer for a few.
-        for bytes in &self.sizes {
+        for parameter in &self.parameters {
             addresses.push(next.cast());
-            next = next.wrapping_add(words(*bytes as usize));
+            next = next.wrapping_add(words(parameter.bytes as usize));
         }
     }
 
-    /// The arguments for the simulator, which compares them with the accesses of the kernel. Those after the 64th are not declared.
+    /// The arguments for the simulator, which compares them with the accesses of the kernel.
     pub(super) fn declared(&self) -> SmallVec<[DeclaredArgument; 16]> {
-        let mut parts = self.parts.iter();
-        let declare = |index| match self.addresses.checked_shr(index).unwrap_or(0) & 1 {
-            1 => parts.next().map(|part| DeclaredArgument {
-                is_memory: true,
-                may_write: part.access.is_write(),
-                bytes: part.bytes.len(),
-            }),
-            _ => None,
+        let mut parts = self.parts.iter().map(|part| DeclaredArgument {
+            is_memory: true,
+            may_write: part.access.is_write(),
+            bytes: part.bytes.len(),
+        });
+        let declare = |parameter: &Parameter| match parameter.is_part {
+            true => parts.next(),
+            false => None,
         };
-        let declared = (0..self.sizes.len() as u32).map(declare);
+        let declared = self.parameters.iter().map(declare);
         declared
             .map(|declared| declared.unwrap_or(DeclaredArgument::VALUE))
             .collect()
@@ -182,9 +186,9 @@ impl<'a> Arguments<'a> {
     /// Refuses arguments that do not fit the kernel's parameters.
     #[inline]
     pub(super) fn check_sizes(&self, kernel: &str, expected: &[u32]) -> Result<()> {
-        let sizes = &self.sizes[..];
+        let sizes = self.parameters.iter().map(|parameter| parameter.bytes);
         // Compared one by one: a call of `memcmp` for a few numbers takes longer.
-        match sizes.len() == expected.len() && sizes.iter().zip(expected).all(|(a, b)| a == b) {
+        match sizes.len() == expected.len() && sizes.zip(expected).all(|(a, b)| a == *b) {
             true => Ok(()),
             false => self.do_not_fit(kernel, expected),
         }
@@ -192,10 +196,15 @@ impl<'a> Arguments<'a> {
 
     #[cold]
     fn do_not_fit(&self, kernel: &str, expected: &[u32]) -> Result<()> {
-        let mut pairs = self.sizes.iter().zip(expected).enumerate();
+        let sizes: Vec<_> = self
+            .parameters
+            .iter()
+            .map(|parameter| parameter.bytes)
+            .collect();
+        let mut pairs = sizes.iter().zip(expected).enumerate();
         Err(
             match pairs.find(|(_, (found, expected))| found != expected) {
-                Some((index, (found, expected_bytes))) if self.sizes.len() == expected.len() => {
+                Some((index, (found, expected_bytes))) if sizes.len() == expected.len() => {
                     Error::ArgumentSize {
                         kernel: kernel.to_owned(),
                         index,
@@ -206,7 +215,7 @@ impl<'a> Arguments<'a> {
                 _ => Error::ArgumentCount {
                     kernel: kernel.to_owned(),
                     expected_bytes: expected.to_vec(),
-                    found_bytes: self.sizes.to_vec(),
+                    found_bytes: sizes,
                 },
             },
         )
@@ -221,6 +230,28 @@ impl<'a> Arguments<'a> {
             part.check_write()?;
             part.memory.check_kernel_of(device)
         })
+    }
+}
+
+/// What a list knows of an argument beside its value.
+#[derive(Clone, Copy)]
+struct Parameter {
+    bytes: u32,
+    /// True for the address of the next part of a buffer.
+    is_part: bool,
+}
+
+impl Parameter {
+    const ADDRESS: Self = Self {
+        bytes: size_of::<u64>() as u32,
+        is_part: true,
+    };
+
+    fn value(bytes: u32) -> Self {
+        Self {
+            bytes,
+            is_part: false,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Launches, with typed arguments that borrow the buffers.
 #![allow(unsafe_code, reason = "passes the arguments of kernels to the driver")]
 
-use crate::context::capture::{self, Kind, Place, Shape};
+use crate::context::capture::{self, Kind};
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
@@ -119,88 +119,49 @@ impl Kernel {
         if inner.device().identity() != device.state().identity() {
             return Err(elsewhere(stream, device));
         }
-        let shape = (config.grid, config.block, config.shared_bytes);
+        let shape = (&config.grid, &config.block, config.shared_bytes);
         device.capabilities().check_launch(shape)?;
-        if capture::is_active()
-            && let Some(place) = capture::of(inner, arguments.parts())?
-        {
-            // SAFETY: the caller's promise.
-            return unsafe { self.capture(&place, shape, arguments) };
-        }
-        let started = Started::now(device);
-        let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
         if let Some(parameters) = &self.parameters {
             arguments.check_sizes(&self.name, parameters)?;
         }
         arguments.check(device)?;
         let mut addresses = SmallVec::new();
         arguments.push_addresses(&mut addresses);
-        let used = (device, Some(&self.module.in_flight));
-        started.enqueue(
-            What::Launch(&self.name),
-            used,
-            stream,
-            arguments.parts(),
-            |raw| {
-                // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
-                // in conflict with it before it is complete; the module tracks it as well, so it stays loaded.
-                unsafe {
-                    device.api().launch(
-                        device.ordinal(),
-                        self.function.0,
-                        &self.name,
-                        shape,
-                        raw,
-                        &mut addresses,
-                        || arguments.declared(),
-                    )
-                }
-            },
-        )?;
-        if telemetry::is_enabled(Level::DEBUG) {
-            let kernel = Arc::clone(&self.name);
-            let LaunchConfig { grid, block, .. } = config;
-            telemetry::debug!(kernel = &*kernel, ?grid, ?block, "launch");
-        }
-        Ok(())
-    }
-}
-
-impl Kernel {
-    /// Captures the launch into a graph.
-    ///
-    /// # Safety
-    ///
-    /// As for [`launch`](Self::launch), for each launch of the graph.
-    #[cold]
-    unsafe fn capture(
-        &self,
-        place: &Place,
-        shape: Shape,
-        arguments: &mut Arguments<'_>,
-    ) -> Result<()> {
-        let device = self.device();
-        if let Some(parameters) = &self.parameters {
-            arguments.check_sizes(&self.name, parameters)?;
-        }
-        arguments.check(device)?;
-        let mut addresses = SmallVec::new();
-        arguments.push_addresses(&mut addresses);
-        let node = |slots: &[usize]| Kind::Kernel(Box::new(arguments.captured(self, shape, slots)));
-        place.record(arguments.parts(), node, |raw| {
-            // SAFETY: nothing runs now. Each launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
+        let arguments = &*arguments;
+        let enqueue = |stream| {
+            // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
+            // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
+            // launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
             unsafe {
                 device.api().launch(
                     device.ordinal(),
                     self.function.0,
                     &self.name,
                     shape,
-                    raw,
+                    stream,
                     &mut addresses,
                     || arguments.declared(),
                 )
             }
-        })
+        };
+        if capture::is_active()
+            && let Some(place) = capture::of(inner, arguments.parts())?
+        {
+            let node =
+                |slots: &[usize]| Kind::Kernel(Box::new(arguments.captured(self, config, slots)));
+            return place.record(arguments.parts(), node, enqueue);
+        }
+        let started = Started::now(device);
+        let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
+        let used = (device, Some(&self.module.in_flight));
+        let parts = arguments.parts();
+        started.enqueue(What::Launch(&self.name), used, stream, parts, enqueue)?;
+        if telemetry::is_enabled(Level::DEBUG) {
+            let kernel = Arc::clone(&self.name);
+            let LaunchConfig { grid, block, .. } = config;
+            telemetry::debug!(kernel = &*kernel, ?grid, ?block, "launch");
+        }
+        Ok(())
     }
 }
 

@@ -54,6 +54,7 @@ impl HintOutcome {
     }
 
     /// Takes "not supported" as an outcome; every other error remains an error.
+    #[inline]
     pub(crate) fn of(result: Result<()>) -> Result<Self> {
         match result {
             Ok(()) => Ok(Self::Applied),

@@ -59,7 +59,10 @@ impl Slot {
 
 /// While it lives, this thread may call CUDA and use its memory, and the end of the process waits for it.
 #[must_use]
-pub struct Calls(PhantomData<*const ()>);
+pub struct Calls {
+    slot: &'static Slot,
+    _on_this_thread: PhantomData<*const ()>,
+}
 
 impl Calls {
     /// Returns `None` if the process ends: then the thread must not call CUDA, and must not drop what calls CUDA in its drop. The thread that
@@ -81,12 +84,15 @@ impl Calls {
         let begun = Self::count();
         match fork::may_call() {
             true => Ok(begun),
-            false => {
-                drop(begun);
-                fork::check(call)?;
-                Ok(Self::count())
-            }
+            false => begun.refused(call),
         }
+    }
+
+    #[cold]
+    fn refused(self, call: &'static str) -> Result<Self> {
+        drop(self);
+        fork::check(call)?;
+        Ok(Self::count())
     }
 
     #[inline]
@@ -96,7 +102,10 @@ impl Calls {
             .store(slot.held.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // The count is written before the mark is read. The processor's part is that of `membarrier`.
         compiler_fence(Ordering::SeqCst);
-        Self(PhantomData)
+        Self {
+            slot,
+            _on_this_thread: PhantomData,
+        }
     }
 }
 
@@ -104,11 +113,9 @@ impl Drop for Calls {
     #[inline]
     fn drop(&mut self) {
         // What the thread did with CUDA's memory is done before the count says so.
-        if let Some(slot) = SLOT.get() {
-            let held = slot.held.load(Ordering::Relaxed) - 1;
-            slot.held.store(held, Ordering::Release);
-            slot.give_back_unused();
-        }
+        let held = self.slot.held.load(Ordering::Relaxed) - 1;
+        self.slot.held.store(held, Ordering::Release);
+        self.slot.give_back_unused();
     }
 }
 

@@ -71,7 +71,7 @@ impl Allocation {
         let (kind, home) = (owner.kind(), device.state().identity());
         let cache = Cache::new(Place::Device(device.ordinal()), block.is_away);
         let is_located = migrates(kind) && extent(&block).tracked_blocks() > 0;
-        Self {
+        let mut made = Self {
             owner,
             block,
             kind,
@@ -87,21 +87,20 @@ impl Allocation {
             name: None,
             is_read_only: false,
             is_default: false,
-        }
-        .rated()
+        };
+        made.rate();
+        made
     }
 
     /// Decides if each use of the memory is checked.
-    fn rated(mut self) -> Self {
+    fn rate(&mut self) {
         let is_mapped = self.kind != MemoryKind::Pinned || self.device_pointer().is_some();
         self.is_special = self.is_read_only || !is_mapped;
-        self
     }
 
     /// Marks memory that the library took from the default of the device.
-    pub(crate) fn of_default(mut self) -> Self {
+    pub(crate) fn set_default(&mut self) {
         self.is_default = true;
-        self
     }
 
     /// Allocates from the resource of this memory; `None` if the caller chose none.
@@ -115,7 +114,8 @@ impl Allocation {
     /// Refuses all writes from now on.
     pub(crate) fn read_only(mut self) -> Self {
         self.is_read_only = true;
-        self.rated()
+        self.rate();
+        self
     }
 
     /// Refuses a read-only import. Must be called before any CUDA call of an operation that writes.
@@ -149,13 +149,13 @@ impl Allocation {
     /// Sets the address at which kernels access the memory.
     pub(crate) fn mapped_at(mut self, device: NonNull<u8>) -> Self {
         self.block.address.device = Some(device);
-        self.rated()
+        self.rate();
+        self
     }
 
     /// Sets the decision that led to the memory.
-    pub(crate) fn placed(mut self, chosen: Chosen) -> Self {
+    pub(crate) fn set_chosen(&mut self, chosen: Chosen) {
         self.chosen = Some(chosen);
-        self
     }
 
     /// The decision that led to the memory of a unified buffer.
@@ -172,7 +172,7 @@ impl Allocation {
     }
 
     /// Sets the label, unless there is one.
-    pub(crate) fn labelled(mut self, label: Label) -> Self {
+    pub(crate) fn set_label(&mut self, label: Label) {
         if self.label.is_none() {
             self.label = Some(label);
             let (buffer, bytes, device, kind) = (
@@ -190,9 +190,8 @@ impl Allocation {
                 site = label.site.map(tracing::field::display),
                 "allocate"
             );
-            observer::made(&self);
+            observer::made(self);
         }
-        self
     }
 
     /// Sets the name.

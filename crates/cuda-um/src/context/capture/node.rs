@@ -51,8 +51,6 @@ pub(crate) struct KernelNode {
     pub(crate) sizes: Vec<u32>,
     /// The arguments that are addresses: the word, and the slot of the memory.
     pub(crate) addresses: Vec<(usize, usize)>,
-    /// True if the places of more addresses are not known.
-    pub(crate) has_other_addresses: bool,
     /// The arguments that are parameters of the graph: the first word, the size in bytes, and the number of the parameter.
     pub(crate) parameters: Vec<(usize, u32, u32)>,
 }

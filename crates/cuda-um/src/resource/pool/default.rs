@@ -129,14 +129,15 @@ impl Allocate for DefaultMemory<'_> {
             let pool = pools.get(self.device, self.kind)?;
             pool.map(|pool| pool.allocate(bytes)).transpose()
         });
-        let allocation = match pooled.transpose().map(Option::flatten) {
-            Ok(Some(allocation)) => allocation,
-            Ok(None) | Err(Error::OutOfMemory { .. }) => {
+        let mut allocation = match pooled {
+            Some(Ok(Some(allocation))) => allocation,
+            None | Some(Ok(None) | Err(Error::OutOfMemory { .. })) => {
                 allocate_alone(self.device, self.kind, bytes)?
             }
-            Err(error) => return Err(error),
+            Some(Err(error)) => return Err(error),
         };
-        Ok(allocation.of_default())
+        allocation.set_default();
+        Ok(allocation)
     }
 }
 

@@ -290,7 +290,9 @@ impl Shared {
 
     /// Allocates a new slab. Must be called while `growing` is held.
     fn slab(&self, bytes: usize) -> Result<Allocation> {
-        Ok(self.upstream.try_allocate(bytes)?.labelled(Label::slab()))
+        let mut slab = self.upstream.try_allocate(bytes)?;
+        slab.set_label(Label::slab());
+        Ok(slab)
     }
 
     /// Frees the slabs of which no buffer has a part: now, or when their work is done. Returns their size in bytes.

@@ -2,9 +2,10 @@
 
 use super::eventually;
 use cuda_um::{
-    DeviceBuffer, Error, MemoryKind, NonConcurrentAccess, Pool, PoolOptions, UnifiedBuffer,
+    Device, DeviceBuffer, Error, MemoryKind, NonConcurrentAccess, Pool, PoolOptions, Stream,
+    UnifiedBuffer,
 };
-use cuda_um_sim::{Fail, Gpu};
+use cuda_um_sim::{Fail, Gpu, PauseGuard};
 use cuda_um_testkit::watchdog::watch;
 use cuda_um_testkit::{Add, Checked, calls, simulated};
 use std::time::Duration;
@@ -23,18 +24,40 @@ fn host_async_is_ready_after_a_stream_with_work_has_gone() {
     assert!(buffer.try_host().is_ok());
 }
 
-#[test]
-fn try_host_needs_no_wait_after_a_stream_with_work_has_gone() {
-    // It returned "busy" until a wait, because the work of a destroyed stream could no longer be queried.
-    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
-    let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
-    let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+/// A paused simulator, a buffer without work, one whose only tracked work is on `last`, and the stream of its work before.
+struct Paused {
+    paused: PauseGuard,
+    other: UnifiedBuffer<u32>,
+    used: UnifiedBuffer<u32>,
+    gone: Stream,
+}
+
+fn paused_with_work(sim: &Checked, device: &Device, last: &Stream) -> Paused {
+    let other = UnifiedBuffer::from_slice(device, &[5u32; 100]).unwrap();
+    let mut used = UnifiedBuffer::<u32>::zeroed(device, 100).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
     let gone = device.create_stream().unwrap();
     used.fill_on(1, &gone).unwrap();
-    // From here on the buffer tracks only this work.
-    used.fill_on(2, &stream).unwrap();
+    used.fill_on(2, last).unwrap();
+    Paused {
+        paused,
+        other,
+        used,
+        gone,
+    }
+}
+
+#[test]
+fn try_host_needs_no_wait_after_a_stream_with_work_has_gone() {
+    // It returned "busy" until a wait, because the work of a destroyed stream could no longer be queried.
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let Paused {
+        paused,
+        other,
+        used,
+        gone,
+    } = paused_with_work(&sim, &device, &stream);
     drop(gone);
     let destroyed = calls(&sim, "cudaStreamDestroy");
     assert_eq!(destroyed, 1, "with its work still to come");
@@ -70,13 +93,12 @@ fn try_host_asks_for_the_work_of_streams_that_live() {
 fn a_stream_that_leaves_no_event_is_asked_itself() {
     // It was "busy" until a wait: a loop that only calls `try_host` never ended.
     let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
-    let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
-    let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    device.synchronize().unwrap();
-    let paused = sim.pause();
-    let gone = device.create_stream().unwrap();
-    used.fill_on(1, &gone).unwrap();
-    used.fill_on(2, &stream).unwrap();
+    let Paused {
+        paused,
+        other,
+        gone,
+        used: _used,
+    } = paused_with_work(&sim, &device, &stream);
     sim.fail(Fail::call("cudaEventCreateWithFlags"));
     drop(gone);
     assert_eq!(calls(&sim, "cudaStreamDestroy"), 0, "it is left");
