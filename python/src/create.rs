@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use cuda_um_locks::Mutex;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 use um_backend::{CudaBackend, DType, ErasedBuffer, SharedBuffer};
 use um_dlpack::DlpackBuffer;
@@ -153,12 +154,22 @@ pub(crate) fn refuse_masked(value: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
+/// NumPy's class of arrays, whose attributes no program can change. That of the first import of this package: later a program may replace it.
+pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || {
+        let class = outside::import(py, c"numpy")?.attribute(c"ndarray")?;
+        Ok::<_, PyErr>(class.unbind())
+    });
+    Ok(class?.bind(py))
+}
+
 /// The address of a NumPy array that has so many bytes in one piece. The array is what a function of NumPy returned, which a program may replace.
 pub(crate) fn address(array: &Bound<'_, PyAny>, bytes: usize) -> PyResult<usize> {
-    let class = outside::import(array.py(), c"numpy")?.attribute(c"ndarray")?;
+    let class = ndarray(array.py())?;
     let has_bytes = || Ok::<_, PyErr>(array.attribute(c"nbytes")?.extract::<usize>()? == bytes);
     // A subclass may say anything of its memory.
-    let is_whole = array.get_type().is(&class)
+    let is_whole = array.get_type().is(class)
         && array
             .attribute(c"flags")?
             .attribute(c"c_contiguous")?

@@ -302,6 +302,16 @@ fn copied<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
     let shape = outside::shape(py, &array.shape)?.into_any();
     let make = outside::import(py, c"numpy")?.attribute(c"empty")?;
     let copy = make.run([&shape, &dtype])?;
+    // What a program puts in the place of NumPy's function may give memory that cannot be written.
+    if !copy
+        .attribute(c"flags")?
+        .attribute(c"writeable")?
+        .is_true()?
+    {
+        return Err(argument(
+            "numpy.empty must give an array that can be written",
+        ));
+    }
     let bytes = array.storage().size_bytes();
     let address = create::address(&copy, bytes)?;
     array.work(py, |storage| {

@@ -25,6 +25,7 @@ mod _cuda_um {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::owner::check_interpreter(module.py())?;
+        crate::create::ndarray(module.py())?;
         crate::errors::load(module.py())
     }
 

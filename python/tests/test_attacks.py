@@ -87,6 +87,39 @@ def test_what_a_subclass_of_ndarray_says_of_its_memory_is_not_believed(kind):
     assert values(array).tolist() == [0, 1, 2, 3]
 
 
+REPLACED_NUMPY = """
+import sys, cuda_um, numpy
+
+class Lies:
+    dtype, shape, nbytes = numpy.dtype("f4"), (1000,), 4000
+    flags = type("Flags", (), {"c_contiguous": True, "writeable": True})
+    __array_interface__ = {"data": (4096, False)}
+
+array = cuda_um.zeros(1000)
+numpy.ndarray = Lies
+numpy.asarray = numpy.empty = lambda *_, **__: Lies()
+for call in [lambda: cuda_um.from_numpy([1]), lambda: array.copy_([1]), array.__array__]:
+    try:
+        call()
+    except cuda_um.ArgumentError:
+        continue
+    sys.exit("not refused")
+
+constant = bytes(4000)
+numpy.empty = lambda *_, **__: numpy.frombuffer(constant, "f4")
+array.fill(1)
+try:
+    array.__array__()
+except cuda_um.ArgumentError:
+    sys.exit(0 if constant == bytes(4000) else "written")
+sys.exit("not refused")
+"""
+
+
+def test_a_replaced_class_of_numpy_is_not_believed():
+    run(REPLACED_NUMPY)
+
+
 def test_a_mask_is_not_dropped_silently():
     masked = np.ma.masked_array([1, 2], [True, False])
     for call in [cuda_um.from_numpy, cuda_um.zeros(2, "int64").copy_, cuda_um.from_dlpack]:

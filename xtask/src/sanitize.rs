@@ -155,8 +155,9 @@ fn address() -> Result<Command> {
 /// `cargo` for ThreadSanitizer.
 fn thread(args: &Args) -> Result<Command> {
     // The simulator's handler allocates and locks. This is safe, because its signal comes from an access to the simulator's
-    // memory, never from inside an allocation.
-    let options = "report_signal_unsafe=0:allocator_may_return_null=1:die_after_fork=0";
+    // memory, never from inside an allocation. Processes of tests end beside threads that are not joined.
+    let options =
+        "report_signal_unsafe=0:report_thread_leaks=0:allocator_may_return_null=1:die_after_fork=0";
     let mut command = std_source::cargo(args.rust_src.as_deref())?;
     command
         .env("RUSTFLAGS", "-Zsanitizer=thread --cfg thread_sanitizer")

@@ -90,12 +90,14 @@ pub enum Used {
     Context,
     /// CUPTI.
     Profiler,
+    /// Records of CUPTI.
+    Records,
 }
 
 /// Registers the exit handler, once for each argument.
 #[cfg(not(miri))]
 pub fn watch(used: Used) {
-    static WATCHED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+    static WATCHED: [AtomicBool; 4] = [const { AtomicBool::new(false) }; 4];
 
     extern "C" fn at_exit() {
         // A child made by `fork` has the handler, but neither CUDA nor the threads.

@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytemuck::TransparentWrapper;
 use cuda_um::{
     Advice, Device, Error, HintOutcome, Location, Stream, managed::Residency, range,
     resource::Placed,
@@ -122,7 +121,7 @@ impl ErasedBuffer {
     /// [`CudaError::DTypeMismatch`] unless `T` is the element type.
     pub fn typed<T: Element>(&self) -> Result<&Typed<T>> {
         self.check_type::<T>()?;
-        Ok(Typed::wrap_ref(&self.bytes))
+        Ok(Typed::of_ref(&self.bytes))
     }
 
     /// The buffer as a [`Buffer`] of `T`, without a copy.
@@ -131,7 +130,7 @@ impl ErasedBuffer {
     /// As for [`typed`](Self::typed).
     pub fn typed_mut<T: Element>(&mut self) -> Result<&mut Typed<T>> {
         self.check_type::<T>()?;
-        Ok(Typed::wrap_mut(&mut self.bytes))
+        Ok(Typed::of_mut(&mut self.bytes))
     }
 
     /// Converts the buffer to a [`Buffer`] of `T`, without a copy.
@@ -140,7 +139,7 @@ impl ErasedBuffer {
     /// As for [`typed`](Self::typed); the buffer is then lost.
     pub fn into_typed<T: Element>(self) -> Result<Typed<T>> {
         self.check_type::<T>()?;
-        Ok(Typed::wrap(self.bytes))
+        Ok(Typed::of(self.bytes))
     }
 
     /// Allocates a buffer of `len` zeros, of the same kind and element type on the same device.

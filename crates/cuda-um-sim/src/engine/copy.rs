@@ -14,7 +14,7 @@ use super::operation::Operation;
 use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream};
-use super::thread_sanitizer::device_touches;
+use super::thread_sanitizer::{device_releases, device_touches};
 use cuda_um_cost::at_rate;
 
 /// Copies of this size and above between pageable memory and a device go through the driver's own pinned memory.
@@ -182,7 +182,7 @@ impl Set {
         if !core.state.lock().begin_work(number, &[to]) {
             return start;
         }
-        device_touches(to.address, to.bytes, true);
+        device_releases(to.address);
         // The host polls: it goes on when the value arrives.
         let mut state = core.state.lock();
         state.now = state.now.max(start);

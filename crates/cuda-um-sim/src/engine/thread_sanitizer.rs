@@ -9,6 +9,7 @@
 unsafe extern "C" {
     fn __tsan_read_range(address: *const u8, bytes: usize);
     fn __tsan_write_range(address: *const u8, bytes: usize);
+    fn __tsan_release(address: *const u8);
 }
 
 /// A device is about to read or write memory that the host has at this address.
@@ -24,6 +25,17 @@ pub(crate) fn device_touches(address: usize, bytes: usize, write: bool) {
     }
 }
 
+/// A device is about to write a value that the host polls at this address.
+#[cfg(thread_sanitizer)]
+pub(crate) fn device_releases(address: usize) {
+    // SAFETY: records the release, and does not access memory at the address.
+    unsafe { __tsan_release(address as *const u8) }
+}
+
 /// Without ThreadSanitizer there is nothing to report.
 #[cfg(not(thread_sanitizer))]
 pub(crate) fn device_touches(_address: usize, _bytes: usize, _write: bool) {}
+
+/// As above.
+#[cfg(not(thread_sanitizer))]
+pub(crate) fn device_releases(_address: usize) {}

@@ -21,6 +21,8 @@ mod pools;
 mod prefetch;
 mod references;
 mod streams;
+// The sanitizer of threads defines the same functions as the simulator.
+#[cfg(not(thread_sanitizer))]
 mod system_calls;
 mod system_memory;
 mod use_after_free;

@@ -229,6 +229,8 @@ impl Collection {
         if let Some(sink) = &mut *SINK.lock() {
             sink.collected.counts.dropped_records += dropped;
         }
+        // CUPTI registers more exit handlers when it first uses some of its parts.
+        process_end::watch(Used::Records);
         check(&self.cupti, "cuptiActivityFlushAll", code)
     }
 
@@ -287,9 +289,8 @@ impl Drop for Collection {
         }
         let Some(_calls) = Calls::begin() else { return };
         self.disable();
-        let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
-        // SAFETY: no preconditions; the flush makes CUPTI return its buffers.
-        unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
+        // Makes CUPTI return its buffers. A failure has no remedy.
+        let _ = self.flush();
         // Dropped without the lock: the last handle of CUPTI may own a whole simulator.
         let _sink = SINK.lock().take();
     }
@@ -346,6 +347,8 @@ unsafe extern "C" fn completed(
     if buffer.is_null() {
         return;
     }
+    // CUPTI's thread calls this, too: the end of the process waits for it, and later buffers are not read.
+    let Some(_calls) = Calls::begin() else { return };
     if let Some(sink) = &mut *SINK.lock() {
         // SAFETY: `requested` allocated the buffer, which has `valid` bytes of records.
         unsafe { sink.read(buffer, valid) };

@@ -1,8 +1,9 @@
 //! Arenas: one allocation, places of the caller's choice, and the order of the work of successive buffers in one place.
 
 use cuda_um::sys::cudaError;
-use cuda_um::{DeviceBuffer, ErrorKind, PinnedBuffer, resource::DeviceArena};
+use cuda_um::{DeviceBuffer, Error, ErrorKind, MemoryKind, PinnedBuffer, resource::DeviceArena};
 use cuda_um_sim::{Fail, Gpu, Leak};
+use std::sync::mpsc::channel;
 
 use cuda_um_testkit::{calls, simulated};
 
@@ -32,10 +33,52 @@ fn buffers_stay_apart_and_the_driver_is_asked_once() {
         arena.place::<u8>(3, 1).is_err(),
         "the second slot of a buffer"
     );
-    places.remove(2);
+    places.remove(2).close().unwrap();
     let again = DeviceBuffer::<u8>::zeroed_in(&arena, 2 * SLOT).unwrap();
     assert_eq!(again.len(), 2 * SLOT);
     assert_eq!(calls(&sim, "cudaMalloc"), before);
+}
+
+#[test]
+fn a_refused_allocation_tells_the_largest_free_run() {
+    let (_sim, device, _stream) = simulated(Gpu::H200);
+    let arena = DeviceArena::new(&device, 8 * SLOT).unwrap();
+    // Runs of 1, 3 and 2 free slots.
+    let taken = [1, 5].map(|slot| arena.place::<u8>(slot, 1).unwrap());
+    let refused = DeviceBuffer::<u8>::zeroed_in(&arena, 3 * SLOT + 1).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            Error::OutOfMemory { requested_bytes, free_bytes, total_bytes, .. }
+                if (requested_bytes, free_bytes, total_bytes) == (3 * SLOT + 1, 3 * SLOT, 8 * SLOT)
+        ),
+        "{refused}"
+    );
+    DeviceBuffer::<u8>::zeroed_in(&arena, 3 * SLOT).unwrap();
+    let view = taken[0].as_view();
+    let kind = (view.kind(), view.kind_in_words());
+    assert_eq!(kind, (MemoryKind::Device, "device memory".to_owned()));
+    assert_eq!(
+        format!("{arena:?}"),
+        "DeviceArena { device: 0, slots: 8, .. }"
+    );
+}
+
+#[test]
+fn the_first_buffers_come_after_the_zeros() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let ones = PinnedBuffer::from_slice(&device, &vec![1u8; SLOT]).unwrap();
+    for order in 0..20 {
+        device.synchronize().unwrap();
+        let held = sim.hold(order);
+        let arena = DeviceArena::new(&device, 2 * SLOT).unwrap();
+        let mut first = arena.place::<u8>(1, SLOT).unwrap();
+        stream.copy(&ones, &mut first).unwrap();
+        drop(held);
+        device.synchronize().unwrap();
+        let found = first.to_vec().unwrap();
+        assert!(found.iter().all(|&byte| byte == 1), "{}", found[0]);
+    }
 }
 
 /// In every order of the streams. Neither the drop nor the next buffer waits on the host.
@@ -73,9 +116,23 @@ fn the_memory_is_freed_after_the_work_in_it() {
     device.synchronize().unwrap();
     let paused = sim.pause();
     buffer.fill_on(5, &stream).unwrap();
+    let (frees, is_freed) = channel();
+    sim.on_wait(move |call| {
+        let _ = frees.send(call);
+    });
     drop(arena);
     drop(buffer);
-    assert_eq!(calls(&sim, "cudaFree"), 0, "never while work uses it");
+    // The reclaim thread asks for the work, and does not wait in `cudaFree` for it.
+    let before = sim.trace().len();
+    let asks = || {
+        sim.trace()[before..]
+            .iter()
+            .any(|call| call.name.ends_with("Query"))
+    };
+    while !asks() {
+        assert!(is_freed.try_recv().is_err(), "never while work uses it");
+        std::thread::yield_now();
+    }
     drop(paused);
     device.runtime().reclaim().unwrap();
     assert_eq!(calls(&sim, "cudaFree"), 1);

@@ -241,12 +241,18 @@ fn waits(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     Ok(())
 }
 
-#[test]
-fn the_end_waits_for_calls_that_take_long() {
+/// The returned function gives the time since the library's exit handler began. This must be called after the library used CUDA.
+pub(super) fn the_wait_of_the_end() -> impl Fn() -> Duration {
     static ENDED: Mutex<Option<Instant>> = Mutex::new(None);
     extern "C" fn before_the_library() {
         *ENDED.lock().unwrap() = Some(Instant::now());
     }
+    at_exit(before_the_library);
+    || ENDED.lock().unwrap().unwrap().elapsed()
+}
+
+#[test]
+fn the_end_waits_for_calls_that_take_long() {
     ends_well("stopped::the_end_waits_for_calls_that_take_long", || {
         let at_the_end = at_the_end();
         let sim = Sim::builder().build().unwrap();
@@ -265,10 +271,9 @@ fn the_end_waits_for_calls_that_take_long() {
         let is_waiting = waiting(&sim);
         std::thread::spawn(move || stream.synchronize());
         is_waiting.recv().unwrap();
-        at_exit(before_the_library);
-        at_the_end(Box::new(|| {
-            let waited = ENDED.lock().unwrap().unwrap().elapsed();
-            let is_ended = KERNEL_ENDED.load(Ordering::Acquire);
+        let waited = the_wait_of_the_end();
+        at_the_end(Box::new(move || {
+            let (waited, is_ended) = (waited(), KERNEL_ENDED.load(Ordering::Acquire));
             assert!(is_ended || waited >= Duration::from_secs(1), "{waited:?}");
         }));
         std::process::exit(42);

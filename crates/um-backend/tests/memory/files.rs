@@ -18,6 +18,10 @@ fn bytes(values: &[f32]) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(
+    thread_sanitizer,
+    ignore = "the simulator has no system calls under ThreadSanitizer"
+)]
 fn a_file_goes_into_a_fresh_buffer_and_comes_from_a_device() {
     on_each(|machine| {
         let backend = machine.backend();

@@ -1,14 +1,19 @@
 //! Exports.
 
-use um_backend::BufferKind;
+use std::ffi::{CStr, c_void};
+use std::sync::{Arc, OnceLock};
+
 use um_backend::BufferKind::{Cuda, Host, Pinned, Unified};
+use um_backend::cuda_um::{Runtime, sys};
+use um_backend::sim::{Gpu, Sim};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 use um_dlpack::{ConsumerOrder, Error, Target};
 
 use cuda_um_testkit::{calls, is_concurrent};
 
-use super::{buffer, export, export_as, import_of, machine};
+use super::{buffer, export, export_as, import_of, machine, machine_with};
 
 fn described<M: ManagedTensorBase>(tensor: &Managed<M>) -> (u32, i32, Vec<i64>, Vec<i64>) {
     let found = tensor.validate_export().unwrap();
@@ -58,7 +63,47 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
 #[test]
 fn the_device_type_can_be_chosen_where_the_memory_allows_it() {
     let (_sim, backend) = machine();
+    device_types(&backend, true);
+    let (_sim, backend) = machine_with(|builder| builder.gpu(Gpu::NoConcurrentAccess));
+    device_types(&backend, true);
+    let runtime = Runtime::from_table(without_mapped_memory()).unwrap();
+    let config = CudaBackendConfig::default().runtime(RuntimeChoice::Given(runtime));
+    device_types(&CudaBackend::initialize_blocking(config).unwrap(), false);
+    um_dlpack::settle().unwrap();
+}
+
+/// A simulator whose device does not map memory of the host.
+fn without_mapped_memory() -> Arc<sys::Table> {
+    type Get = unsafe extern "C" fn(*mut i32, sys::cudaDeviceAttr, i32) -> sys::cudaError;
+    static GET: OnceLock<Get> = OnceLock::new();
+    unsafe extern "C" fn get(
+        value: *mut i32,
+        attribute: sys::cudaDeviceAttr,
+        device: i32,
+    ) -> sys::cudaError {
+        let is_mapping = attribute == sys::cudaDeviceAttr::cudaDevAttrCanMapHostMemory;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let code = GET.get().unwrap()(value, attribute, device);
+            *value *= i32::from(!is_mapping);
+            code
+        }
+    }
+    let sim = Sim::builder().build().unwrap();
+    let owner = Arc::new(sim.clone());
+    GET.get_or_init(|| sim.table().cudaDeviceGetAttribute);
+    let mut symbol = |name: &CStr| match name.to_bytes() {
+        b"cudaDeviceGetAttribute" => get as Get as *const c_void,
+        _ => sim.symbol(name.to_str().unwrap()),
+    };
+    // SAFETY: the functions are the simulator's, or call them.
+    Arc::new(unsafe { sys::Table::from_symbols(owner, Some(13), &mut symbol) }.unwrap())
+}
+
+/// `maps`: kernels reach pinned memory.
+fn device_types(backend: &CudaBackend, maps: bool) {
     let is_managed = backend.device().managed_memory_obstacle().is_none();
+    let uses_host_memory = backend.device().capabilities().pageable_memory_access;
     let is_shared = is_managed && backend.device().capabilities().concurrent_managed_access;
     for (kind, target, expected) in [
         (Unified, Target::Cuda, Some(2)),
@@ -71,28 +116,33 @@ fn the_device_type_can_be_chosen_where_the_memory_allows_it() {
         (Cuda, Target::Cuda, Some(2)),
         (Cuda, Target::Managed, None),
         (Cuda, Target::Host, None),
-        (Pinned, Target::Cuda, Some(2)),
+        (Pinned, Target::Cuda, maps.then_some(2)),
         (Pinned, Target::Managed, None),
         (Pinned, Target::Host, Some(1)),
-        (Host, Target::Cuda, None),
+        (Host, Target::Cuda, uses_host_memory.then_some(2)),
         (Host, Target::Managed, None),
         (Host, Target::Host, Some(1)),
     ] {
-        let buffer = buffer(&backend, kind);
+        let buffer = buffer(backend, kind);
         let exported =
             export_as::<DLManagedTensorVersioned>(&buffer, |options| options.target = Some(target));
         match (exported, expected) {
             (Ok(tensor), Some(device_type)) => {
                 assert_eq!(described(&tensor).0, device_type, "{kind} {target:?}")
             }
-            (Err(Error::Target { .. }), None) => assert!(!buffer.is_exported()),
+            (Err(Error::Target { target: name, .. }), None) => {
+                assert!(!buffer.is_exported());
+                assert!(
+                    name.contains(&format!(" {} ", [2, 13, 1][target as usize])),
+                    "{name}"
+                );
+            }
             (other, expected) => panic!(
                 "{kind} {target:?}: {:?}, not {expected:?}",
                 other.map(|tensor| described(&tensor))
             ),
         }
     }
-    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -265,7 +315,8 @@ fn an_address_is_lent_for_good() {
     }
     // SAFETY: as above.
     let refused = unsafe { super::buffer(&backend, Host).export_address(ConsumerOrder::Wait) };
-    assert!(matches!(refused, Err(Error::Target { .. })));
+    let uses_host_memory = backend.device().capabilities().pageable_memory_access;
+    assert!(uses_host_memory || matches!(refused, Err(Error::Target { .. })));
     drop(buffer);
     um_dlpack::settle().unwrap();
 }

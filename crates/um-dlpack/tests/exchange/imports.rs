@@ -91,6 +91,8 @@ fn memory_of_the_host_is_used_in_place_from_its_offset_on() {
         (None, &[2, 1, 3][..])
     );
     assert_eq!(elements(&imported), [1, 2, 3, 4, 5, 6]);
+    let text = format!("{:?}", imported.buffer);
+    assert!(text.contains("ForeignHost { len: 24"), "{text}");
     imported
         .buffer
         .typed_mut::<u32>()
