@@ -99,7 +99,8 @@ fn first_touch(session: &Session, raw: &Rc<Raw>) -> Result<f64> {
 
 pub(super) fn faults(session: &mut Session, raw: &Rc<Raw>) -> Result<()> {
     let capabilities = session.device.capabilities();
-    if !capabilities.concurrent_managed_access || capabilities.direct_host_access {
+    let migrates = !(capabilities.direct_host_access || capabilities.integrated);
+    if !(capabilities.concurrent_managed_access && migrates) {
         for name in [
             "gpu_fault_group_us",
             "gpu_fault_us",

@@ -189,7 +189,10 @@ impl Profile {
 
     /// Published, not measured here: NVIDIA's figures of the GB10 (128 GB, 6144 cores in 48 multiprocessors, compute capability 12.1), and
     /// the memory that Linux reports on a DGX Spark (<https://github.com/leptonai/gpud/pull/1170>): the device has what the host has.
-    /// The attributes are those of "full support for all allocations with hardware coherence" in the CUDA programming guide.
+    /// The attributes are those of "full support for all allocations with hardware coherence" in the CUDA programming guide. A probe of a GB10
+    /// printed three of them, `concurrentManagedAccess=1 integrated=1 pageableMemoryAccess=1`
+    /// (<https://github.com/lablup/mlxcel/blob/6ad2b8f3ca356b6251794aecb4b3068c0b1340d3/docs/benchmark_results/mlx-pin-upgrade-2026-07-03.md>);
+    /// two other published lists of a GB10 have `DirectManagedMemAccessFromHost = 0`.
     fn gb10() -> Profile {
         Profile {
             name: "Simulated NVIDIA GB10",

@@ -19,6 +19,7 @@ pub(crate) mod guard;
 pub mod host_vec;
 pub(crate) mod in_place;
 mod into_raw;
+mod mapped_file;
 pub(crate) mod overwrite;
 pub(crate) mod owned;
 pub(crate) mod pinned;

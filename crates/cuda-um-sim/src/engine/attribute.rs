@@ -51,11 +51,12 @@ impl Machine {
             97 => profile.shared_bytes_per_block_optin as i32, // maxSharedMemoryPerBlockOptin
             99 => 1,                                    // hostRegisterSupported
             100 => flag(profile.direct_host_access),    // pageableMemoryAccessUsesHostPageTables
-            101 => flag(profile.direct_host_access),    // directManagedMemAccessFromHost
-            106 => 32,                                  // maxBlocksPerMultiprocessor
-            113 => 1,                                   // hostRegisterReadOnlySupported
-            115 => flag(profile.memory_pools),          // memoryPoolsSupported
-            134 if self.cuda.number() >= 12_020 => 0,   // hostNumaId
+            // directManagedMemAccessFromHost: of a GPU with memory of its own.
+            101 => flag(profile.direct_host_access && !profile.integrated),
+            106 => 32,                                // maxBlocksPerMultiprocessor
+            113 => 1,                                 // hostRegisterReadOnlySupported
+            115 => flag(profile.memory_pools),        // memoryPoolsSupported
+            134 if self.cuda.number() >= 12_020 => 0, // hostNumaId
             _ => return Err(Code::INVALID_VALUE),
         })
     }

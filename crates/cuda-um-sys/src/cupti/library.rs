@@ -92,7 +92,8 @@ fn candidates(major: u32, named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<
     by_name.chain(in_toolkits).collect()
 }
 
-/// The library's file name; `None` if it does not follow from the major version: on Windows it has the year and number of a release of CUPTI.
+/// The library's file name; `None` if it does not follow from the major version: on Windows it has the year and number of a release of CUPTI up
+/// to CUDA 13.4.
 fn name(major: u32) -> Option<String> {
     match major {
         _ if cfg!(windows) => None,
@@ -101,7 +102,7 @@ fn name(major: u32) -> Option<String> {
     }
 }
 
-/// Each `cupti64_2025.3.1.dll` of a folder, newest first.
+/// Each `cupti64_2025.3.1.dll` of a folder, newest first, and the `cupti64_13.dll` of CUDA 13.5.
 fn dlls(folder: &Path) -> Vec<PathBuf> {
     let is_cupti = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

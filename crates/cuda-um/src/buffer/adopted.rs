@@ -1,4 +1,4 @@
-//! Unified buffers of memory that exists: vectors, and mapped files.
+//! Unified buffers of memory that exists: vectors.
 #![allow(unsafe_code, reason = "adopts memory of the caller")]
 
 use crate::DeviceCopy;
@@ -6,7 +6,7 @@ use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::device::Device;
 use crate::context::drain::drain_or_abort;
 use crate::context::tracker::{Access, InFlight};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fork;
 use crate::label::{Label, Name};
 use crate::resource::allocation::Allocation;
@@ -14,9 +14,6 @@ use crate::resource::cache::{By, Place};
 use crate::resource::placement::{Chosen, Origin, Placement, Why};
 use crate::resource::system::{Host, Source};
 use crate::{element, range};
-use memmap2::MmapOptions;
-use std::fs::File;
-use std::ops::RangeBounds;
 use std::panic::Location;
 use std::ptr::NonNull;
 
@@ -107,81 +104,9 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         UnifiedBuffer::of_placed(self.raw, chosen)
     }
 
-    /// Makes a buffer to read of a range of bytes of a file, which is mapped into memory. On a device with pageable memory access, kernels read
-    /// the mapping itself: no copy, and no memory beside the page cache. On other devices the buffer is a copy, unless the options ask for
-    /// [`Placement::System`]. Writes are refused on every device, as those to a read-only import.
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// # let path = std::env::temp_dir().join(format!("cuda-um-map-file-{}", std::process::id()));
-    /// # std::fs::write(&path, [7u8; 64])?;
-    /// use cuda_um::{UnifiedBuffer, UnifiedOptions};
-    ///
-    /// let file = std::fs::File::open(&path)?;
-    /// // SAFETY: no process changes or truncates the file while the buffer lives.
-    /// let weights = unsafe { UnifiedBuffer::<f32>::map_file(&device, &file, 16.., UnifiedOptions::default())? };
-    /// assert_eq!(weights.len(), 12);
-    /// # std::fs::remove_file(&path)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Safety
-    ///
-    /// Until the memory is freed, no process writes to the mapped part of the file, or truncates it. An access beyond the end of a truncated
-    /// file is no error that a call could return: the CPU gets the signal SIGBUS, and a kernel fails with a sticky error.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] for a range beyond the end of the file, one that is no multiple of the size of an element, or one whose start
-    /// is not aligned for it; [`Error::NotSupported`] for [`Placement::System`] on a device without pageable memory access; [`Error::Io`]; and
-    /// for a copy the errors of [`zeroed`](Self::zeroed).
-    #[doc(alias = "mmap")]
-    #[track_caller]
-    pub unsafe fn map_file(
-        device: &Device,
-        file: &File,
-        bytes: impl RangeBounds<u64>,
-        options: UnifiedOptions,
-    ) -> Result<Self> {
-        const { element::assert_element::<T>() };
-        let is_mapped = adopts(device, options, Origin::File)?;
-        let failed = |source| Error::Io {
-            call: "map_file",
-            done_bytes: 0,
-            total_bytes: 0,
-            source,
-        };
-        let size = file.metadata().map_err(failed)?.len();
-        let part = part_of_file::<T>(&bytes, size)?;
-        let length = (part.end - part.start) as usize;
-        if length == 0 {
-            let chosen = chosen(options, Origin::File);
-            return Ok(Self::of_placed(
-                Allocation::empty::<T>(device).read_only(),
-                chosen,
-            ));
-        }
-        let mut mapping = MmapOptions::new();
-        mapping.offset(part.start).len(length);
-        // SAFETY: the range is within the file, and the caller promises that it stays there, unchanged.
-        let mapping = unsafe { mapping.map(file) }.map_err(failed)?;
-        if !is_mapped {
-            let elements = bytemuck::cast_slice(&mapping);
-            let mut copy = Self::copied(device, elements, options, Origin::File)?;
-            copy.raw = copy.raw.read_only();
-            return Ok(copy);
-        }
-        let memory = (NonNull::from(&mapping[..]).cast(), length);
-        let owner = Host::new(device, Source::Mapped, Some(Box::new(mapping)));
-        // SAFETY: the mapping does not move while the owner has it, and the device was checked. It is never written.
-        let mut buffer = unsafe { Self::of_host(owner, memory, options, Origin::File) }?;
-        buffer.raw = buffer.raw.read_only();
-        Ok(buffer)
-    }
-
     /// A copy of data of the caller. Its placement says so if the device would have adopted them otherwise.
     #[track_caller]
-    fn copied(
+    pub(super) fn copied(
         device: &Device,
         elements: &[T],
         options: UnifiedOptions,
@@ -202,7 +127,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     ///
     /// As for [`Host::into_allocation`].
     #[track_caller]
-    unsafe fn of_host(
+    pub(super) unsafe fn of_host(
         owner: Host,
         memory: (NonNull<u8>, usize),
         options: UnifiedOptions,
@@ -276,7 +201,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
 }
 
 /// Whether data of the caller are adopted.
-fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -> Result<bool> {
+pub(super) fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -> Result<bool> {
     fork::check("allocation")?;
     match options.placement {
         Placement::System => {
@@ -288,50 +213,10 @@ fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -> Result<bo
     }
 }
 
-fn chosen(options: UnifiedOptions, origin: Origin) -> Chosen {
+pub(super) fn chosen(options: UnifiedOptions, origin: Origin) -> Chosen {
     Chosen {
         pattern: options.pattern,
         why: Why::Adopted(origin),
         copy_of: None,
-    }
-}
-
-/// The range of bytes of a file of this size, which elements fill.
-fn part_of_file<T>(bytes: &impl RangeBounds<u64>, size: u64) -> Result<std::ops::Range<u64>> {
-    use std::ops::Bound;
-    let start = match bytes.start_bound() {
-        Bound::Included(&start) => Some(start),
-        Bound::Excluded(&before) => before.checked_add(1),
-        Bound::Unbounded => Some(0),
-    };
-    let end = match bytes.end_bound() {
-        Bound::Included(&last) => last.checked_add(1),
-        Bound::Excluded(&end) => Some(end),
-        Bound::Unbounded => Some(size),
-    };
-    let refused = |reason| Error::InvalidArgument {
-        what: "the range of a file",
-        value: match (start, end) {
-            (Some(start), Some(end)) => format!("{start}..{end} bytes"),
-            _ => "beyond all numbers".to_owned(),
-        },
-        reason,
-    };
-    let (width, alignment) = (size_of::<T>() as u64, align_of::<T>() as u64);
-    match (start, end) {
-        (Some(start), Some(end)) if start <= end && end <= size => {
-            if !(end - start).is_multiple_of(width) {
-                Err(refused(format!("elements have {width} bytes")))
-            } else if !start.is_multiple_of(alignment) {
-                Err(refused(format!(
-                    "it begins at a multiple of {alignment}, the alignment of the elements"
-                )))
-            } else if usize::try_from(end - start).is_err() {
-                Err(refused("it is more than can be addressed".to_owned()))
-            } else {
-                Ok(start..end)
-            }
-        }
-        _ => Err(refused(format!("the file has {size} bytes"))),
     }
 }

@@ -1,0 +1,117 @@
+//! Unified buffers of mapped files.
+#![allow(unsafe_code, reason = "maps files of the caller")]
+
+use crate::DeviceCopy;
+use crate::buffer::adopted::{adopts, chosen};
+use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::resource::placement::Origin;
+use crate::resource::system::{Host, Source};
+use crate::{element, range};
+use memmap2::MmapOptions;
+use std::fs::File;
+use std::ops::{Range, RangeBounds};
+use std::ptr::NonNull;
+
+impl<T: DeviceCopy> UnifiedBuffer<T> {
+    /// Makes a buffer to read of a range of bytes of a file, which is mapped into memory. On a device with pageable memory access, kernels read
+    /// the mapping itself: no copy, and no memory beside the page cache. On other devices the buffer is a copy, unless the options ask for
+    /// [`Placement::System`]. Writes are refused on every device, as those to a read-only import.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// # let path = std::env::temp_dir().join(format!("cuda-um-map-file-{}", std::process::id()));
+    /// # std::fs::write(&path, [7u8; 64])?;
+    /// use cuda_um::{UnifiedBuffer, UnifiedOptions};
+    ///
+    /// let file = std::fs::File::open(&path)?;
+    /// // SAFETY: no process changes or truncates the file while the buffer lives.
+    /// let weights = unsafe { UnifiedBuffer::<f32>::map_file(&device, &file, 16.., UnifiedOptions::default())? };
+    /// assert_eq!(weights.len(), 12);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// Until the memory is freed, no process writes to the mapped part of the file, or truncates it. An access beyond the end of a truncated
+    /// file is no error that a call could return: the CPU gets the signal SIGBUS, and a kernel fails with a sticky error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a range beyond the end of the file, one that is no multiple of the size of an element, or one whose start
+    /// is not aligned for it; [`Error::NotSupported`] for [`Placement::System`] on a device without pageable memory access; [`Error::Io`]; and
+    /// for a copy the errors of [`zeroed`](Self::zeroed).
+    #[doc(alias = "mmap")]
+    #[track_caller]
+    pub unsafe fn map_file(
+        device: &Device,
+        file: &File,
+        bytes: impl RangeBounds<u64>,
+        options: UnifiedOptions,
+    ) -> Result<Self> {
+        const { element::assert_element::<T>() };
+        let is_mapped = adopts(device, options, Origin::File)?;
+        let failed = |source| Error::Io {
+            call: "map_file",
+            done_bytes: 0,
+            total_bytes: 0,
+            source,
+        };
+        let size = file.metadata().map_err(failed)?.len();
+        let part = part_of_file::<T>(&bytes, size)?;
+        if part.is_empty() {
+            let chosen = chosen(options, Origin::File);
+            return Ok(Self::of_placed(
+                Allocation::empty::<T>(device).read_only(),
+                chosen,
+            ));
+        }
+        let mut mapping = MmapOptions::new();
+        mapping.offset(part.start as u64).len(part.len());
+        // SAFETY: the range is within the file, and the caller promises that it stays there, unchanged.
+        let mapping = unsafe { mapping.map(file) }.map_err(failed)?;
+        if !is_mapped {
+            let elements = bytemuck::cast_slice(&mapping);
+            let mut copy = Self::copied(device, elements, options, Origin::File)?;
+            copy.raw = copy.raw.read_only();
+            return Ok(copy);
+        }
+        let memory = (NonNull::from(&mapping[..]).cast(), part.len());
+        let owner = Host::new(device, Source::Mapped, Some(Box::new(mapping)));
+        // SAFETY: the mapping does not move while the owner has it, and the device was checked. It is never written.
+        let mut buffer = unsafe { Self::of_host(owner, memory, options, Origin::File) }?;
+        buffer.raw = buffer.raw.read_only();
+        Ok(buffer)
+    }
+}
+
+/// The range of bytes of a file of this size, which elements fill.
+fn part_of_file<T>(bytes: &impl RangeBounds<u64>, size: u64) -> Result<Range<usize>> {
+    // A position beyond the address space is beyond the end of what can be mapped.
+    let addressed = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let start = bytes.start_bound().map(|&at| addressed(at));
+    let end = bytes.end_bound().map(|&at| addressed(at));
+    let refused = |start, end, reason| Error::InvalidArgument {
+        what: "the range of a file",
+        value: format!("{start}..{end} bytes"),
+        reason,
+    };
+    let part = range::check((start, end), addressed(size)).map_err(|error| match error {
+        Error::RangeOutOfBounds { start, end, len } => {
+            refused(start, end, format!("the file has {len} bytes"))
+        }
+        other => other,
+    })?;
+    let (width, alignment) = (size_of::<T>(), align_of::<T>());
+    let reason = if !part.len().is_multiple_of(width) {
+        format!("elements have {width} bytes")
+    } else if !part.start.is_multiple_of(alignment) {
+        format!("it begins at a multiple of {alignment}, the alignment of the elements")
+    } else {
+        return Ok(part);
+    };
+    Err(refused(part.start, part.end, reason))
+}
