@@ -18,6 +18,8 @@ fn word(leak: &Leak) -> &'static str {
         Leak::Event => "event",
         Leak::Pool => "pool",
         Leak::Module => "module",
+        Leak::Graph => "graph",
+        Leak::GraphExec => "executable graph",
         Leak::Registration { .. } => "registration",
         _ => "?",
     }
@@ -32,6 +34,8 @@ fn given_back_by(call: &str) -> &'static [&'static str] {
         "cudaStreamDestroy" => &["stream"],
         "cudaEventDestroy" => &["event"],
         "cuModuleUnload" => &["module"],
+        "cudaGraphDestroy" => &["graph"],
+        "cudaGraphExecDestroy" => &["executable graph"],
         "cudaMemPoolDestroy" => &["pool"],
         _ => &[],
     }
@@ -51,6 +55,8 @@ fn made_by(failure: &Failure) -> Option<&'static str> {
         "cudaStreamCreateWithFlags" => Some("stream"),
         "cudaEventCreateWithFlags" => Some("event"),
         "cuModuleLoadDataEx" => Some("module"),
+        "cudaStreamEndCapture" => Some("graph"),
+        "cudaGraphInstantiateWithFlags" => Some("executable graph"),
         "cudaMemPoolCreate" => Some("pool"),
         _ => None,
     }

@@ -44,6 +44,39 @@ pub fn modules(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// A capture over two streams, launches, a parameter, an update, and drops while the work runs.
+pub fn graphs(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let second = device.create_stream()?;
+    let add = Add(Module::load(device, ADD_PTX)?.kernel("add")?);
+    let source = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    let mut rounds = None;
+    let mut capture = |data: &mut UnifiedBuffer<u32>| {
+        stream.capture(|recording| {
+            let number = recording.parameter(2u32);
+            rounds = Some(number);
+            recording.fork(&second)?;
+            stream.copy(&source, data)?;
+            add.launch(&second, COUNT, (&mut *data, COUNT as u32, number))?;
+            let local = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+            drop(local);
+            Ok(())
+        })
+    };
+    let (graph, again) = (capture(&mut data)?, capture(&mut data)?);
+    let mut exec = graph.instantiate()?;
+    assert!(graph.node_count()? >= 2);
+    exec.launch(stream, (&source, &mut data))?;
+    exec.update(&again)?;
+    exec.set(rounds.unwrap_or_else(|| unreachable!("it was captured")), 5)?;
+    exec.launch(&second, (&source, &mut data))?;
+    assert_eq!(data.host()?[..], [5; COUNT]);
+    exec.launch(stream, (&source, &mut data))?;
+    drop((exec, graph, again));
+    data.close()
+}
+
 /// A separate runtime: tests the calls when it is opened, and at its end.
 pub fn from_open_to_end(world: &World) -> Result<()> {
     let runtime = Runtime::from_table(world.sim.table())?;
