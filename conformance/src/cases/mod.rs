@@ -5,6 +5,7 @@ mod advice_reach;
 mod allocation;
 mod attributes;
 mod batch;
+mod capture;
 mod copies;
 mod counting;
 mod default_streams;
@@ -13,6 +14,7 @@ mod errors;
 mod event_order;
 mod events;
 mod generation;
+mod graphs;
 mod host_access;
 mod launch;
 mod location;
@@ -68,6 +70,8 @@ const GROUPS: &[&[Case]] = &[
     memset::CASES,
     modules::CASES,
     launch::CASES,
+    capture::CASES,
+    graphs::CASES,
     several_devices::CASES,
     peers::CASES,
     migration::CASES,
