@@ -6,6 +6,7 @@ mod allocation;
 mod attributes;
 mod batch;
 mod capture;
+mod capture_refused;
 mod copies;
 mod counting;
 mod default_streams;
@@ -71,6 +72,7 @@ const GROUPS: &[&[Case]] = &[
     modules::CASES,
     launch::CASES,
     capture::CASES,
+    capture_refused::CASES,
     graphs::CASES,
     several_devices::CASES,
     peers::CASES,
