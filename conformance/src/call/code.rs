@@ -21,4 +21,14 @@ impl Code {
     pub(crate) const NOT_REGISTERED: Code = Code(713);
     pub(crate) const MISALIGNED_ADDRESS: Code = Code(716);
     pub(crate) const NOT_SUPPORTED: Code = Code(801);
+    pub(crate) const CAPTURE_UNSUPPORTED: Code = Code(900);
+    pub(crate) const CAPTURE_INVALIDATED: Code = Code(901);
+    pub(crate) const CAPTURE_MERGE: Code = Code(902);
+    pub(crate) const CAPTURE_UNMATCHED: Code = Code(903);
+    pub(crate) const CAPTURE_UNJOINED: Code = Code(904);
+    pub(crate) const CAPTURE_ISOLATION: Code = Code(905);
+    pub(crate) const CAPTURE_IMPLICIT: Code = Code(906);
+    pub(crate) const CAPTURED_EVENT: Code = Code(907);
+    pub(crate) const CAPTURE_WRONG_THREAD: Code = Code(908);
+    pub(crate) const UPDATE_FAILURE: Code = Code(910);
 }

@@ -77,7 +77,7 @@ impl Cuda<'_> {
             .map_err(|error| Failure(error.to_string()))
     }
 
-    fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, Failure> {
+    pub(super) fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, Failure> {
         let device = self.current_device()? as u32;
         let kernels = self
             .machine

@@ -51,6 +51,15 @@ impl<'c> Cuda<'c> {
         Stream { cuda: self, raw }
     }
 
+    /// Passes a stream of another thread's interface, which outlives the call, to `work`.
+    pub(crate) fn with_stream<R>(&'c self, raw: usize, work: impl FnOnce(&Stream<'c>) -> R) -> R {
+        let stream = Stream { cuda: self, raw };
+        let result = work(&stream);
+        // Its owner destroys it.
+        std::mem::forget(stream);
+        result
+    }
+
     /// `cudaDeviceSynchronize`
     pub(crate) fn synchronize(&self) -> Code {
         call!(self.table(), cudaDeviceSynchronize())
@@ -123,6 +132,19 @@ impl<'c> Cuda<'c> {
         code
     }
 
+    /// `cudaLaunchHostFunc` in a capture, of a function that increments a counter, which outlives the launches of the graph.
+    pub(crate) fn count_in_graph(&self, counter: &Arc<AtomicU32>, stream: &Stream<'_>) -> Code {
+        unsafe extern "C" fn count(counter: *mut c_void) {
+            // SAFETY: the counter lives, see above.
+            unsafe { &*counter.cast::<AtomicU32>().cast_const() }.fetch_add(1, Ordering::SeqCst);
+        }
+        let counter = Arc::as_ptr(counter).cast_mut().cast();
+        call!(
+            self.table(),
+            cudaLaunchHostFunc(stream.raw as _, Some(count), counter)
+        )
+    }
+
     /// `cudaEventElapsedTime`: code and milliseconds.
     pub(crate) fn elapsed(&self, start: &Event<'_>, end: &Event<'_>) -> (Code, f32) {
         let mut milliseconds = f32::NAN;
@@ -131,6 +153,12 @@ impl<'c> Cuda<'c> {
             cudaEventElapsedTime(&mut milliseconds, start.raw as _, end.raw as _)
         );
         (code, milliseconds)
+    }
+}
+
+impl<'c> Stream<'c> {
+    pub(super) fn cuda(&self) -> &'c Cuda<'c> {
+        self.cuda
     }
 }
 
@@ -171,6 +199,14 @@ impl Stream<'_> {
 }
 
 impl Event<'_> {
+    pub(super) fn cuda(&self) -> &Cuda<'_> {
+        self.cuda
+    }
+
+    pub(super) fn raw(&self) -> usize {
+        self.raw
+    }
+
     /// `cudaEventRecord`
     pub(crate) fn record(&self, stream: &Stream<'_>) -> Code {
         call!(

@@ -5,6 +5,8 @@ mod advice_reach;
 mod allocation;
 mod attributes;
 mod batch;
+mod capture;
+mod capture_refused;
 mod copies;
 mod counting;
 mod default_streams;
@@ -13,6 +15,7 @@ mod errors;
 mod event_order;
 mod events;
 mod generation;
+mod graphs;
 mod host_access;
 mod launch;
 mod location;
@@ -68,6 +71,9 @@ const GROUPS: &[&[Case]] = &[
     memset::CASES,
     modules::CASES,
     launch::CASES,
+    capture::CASES,
+    capture_refused::CASES,
+    graphs::CASES,
     several_devices::CASES,
     peers::CASES,
     migration::CASES,

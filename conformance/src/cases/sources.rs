@@ -30,6 +30,10 @@ pub(super) const DRIVER_ERROR: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__ERROR.html";
 pub(super) const DRIVER_DEVICE: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html";
+pub(super) const GRAPH: &str =
+    "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html";
+pub(super) const DRIVER_GRAPH: &str =
+    "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html";
 pub(super) const MODULE: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html";
 pub(super) const EXEC: &str = "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html";
@@ -45,6 +49,7 @@ pub(super) const GUIDE_SYSTEM: &str = "https://docs.nvidia.com/cuda/cuda-program
 pub(super) const GUIDE_COHERENCE: &str = "https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/unified-memory.html#cpu-and-gpu-page-tables-hardware-coherency-vs-software-coherency";
 pub(super) const GUIDE_DEVICES: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#multi-device-system";
+pub(super) const GUIDE_GRAPHS: &str = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#creating-a-graph-using-stream-capture";
 pub(super) const GUIDE_POOLS: &str = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#stream-ordered-memory-allocator";
 pub(super) const GUIDE_ALIGNMENT: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#device-memory-accesses";

@@ -52,6 +52,21 @@ fn functions(c: &Cuda<'_>) -> Verdict {
         cudaMemPrefetchAsync_v13
         cudaMemAdvise_v13
         cudaMemcpyBatchAsync_v13
+        cudaStreamBeginCapture
+        cudaStreamEndCapture
+        cudaStreamIsCapturing
+        cudaThreadExchangeStreamCaptureMode
+        cudaEventRecordWithFlags
+        cudaGraphDestroy
+        cudaGraphGetNodes
+        cudaGraphNodeGetType
+        cudaGraphInstantiateWithFlags
+        cudaGraphLaunch
+        cudaGraphExecDestroy
+        cudaGraphExecMemcpyNodeSetParams1D
+        cudaGraphExecMemsetNodeSetParams
+        cudaStreamGetCaptureInfo_v3
+        cudaGraphExecUpdate_v13
     );
     for (name, found) in optional {
         let Some(since) = Table::available_since(name) else {
@@ -59,7 +74,7 @@ fn functions(c: &Cuda<'_>) -> Verdict {
         };
         c.is(name, found, version >= since)?;
     }
-    let old = found!(cudaMemPrefetchAsync_v11 cudaMemAdvise_v11);
+    let old = found!(cudaMemPrefetchAsync_v11 cudaMemAdvise_v11 cudaStreamGetCaptureInfo_v2);
     for (name, found) in old {
         c.is(name, found, before_13)?;
     }

@@ -51,6 +51,7 @@ impl<T: Element> Typed<T> {
         Self::wrap(Opaque::wrap(bytes))
     }
 
+    #[allow(clippy::borrowed_box, reason = "a box is what it wraps")]
     pub(crate) fn of_ref(bytes: &Box<dyn Buffer<u8>>) -> &Self {
         Self::wrap_ref(Opaque::wrap_ref(bytes))
     }
