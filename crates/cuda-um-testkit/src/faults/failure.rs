@@ -90,7 +90,9 @@ impl Failure {
 
     /// The function's name without the suffix of its version, as in errors.
     pub fn name(&self) -> &'static str {
-        self.call.strip_suffix("_v2").unwrap_or(self.call)
+        let stripped = self.call.strip_suffix("_v2");
+        let stripped = stripped.or(self.call.strip_suffix("_v3"));
+        stripped.unwrap_or(self.call)
     }
 
     /// True if the error says which call failed, for which subject and in which way.

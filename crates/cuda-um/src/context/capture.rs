@@ -45,6 +45,8 @@ pub(crate) struct Capture {
     /// The library's stream of the device.
     own: Arc<StreamInner>,
     streams: RefCell<SmallVec<[Captured; 2]>>,
+    /// Private streams that could not join the capture.
+    failed: RefCell<Vec<Arc<StreamInner>>>,
     /// The memory that the work uses, in the order of first use.
     slots: RefCell<Vec<Rc<Slot>>>,
     nodes: RefCell<Vec<Node>>,
@@ -284,7 +286,11 @@ impl Capture {
         let device = Arc::clone(inner.device());
         let own = stream.runtime().own_stream(&device)?;
         let private = StreamInner::create_private(&device)?;
-        private.begin_capture()?;
+        if let Err(error) = private.begin_capture() {
+            // It may have begun nevertheless.
+            let _ = private.end_capture();
+            return Err(error);
+        }
         let stream = Arc::clone(inner);
         let capture = Rc::new(Self {
             // Relaxed: the numbers need only differ.
@@ -292,6 +298,7 @@ impl Capture {
             device,
             own,
             streams: RefCell::new(smallvec::smallvec![Captured { stream, private }]),
+            failed: RefCell::default(),
             slots: RefCell::default(),
             nodes: RefCell::default(),
             parameters: RefCell::default(),
@@ -324,7 +331,11 @@ impl Capture {
         }
         let private = StreamInner::create_private(&self.device)?;
         let event = RawEvent::create(&self.device, false)?.record(&self.first())?;
-        private.enqueue_wait(&event)?;
+        if let Err(error) = private.enqueue_wait(&event) {
+            // The stream may be captured nevertheless: then it lives until the capture ends.
+            self.failed.borrow_mut().push(private);
+            return Err(error);
+        }
         let stream = Arc::clone(stream);
         self.streams.borrow_mut().push(Captured { stream, private });
         Ok(())
@@ -343,7 +354,10 @@ impl Capture {
             first.enqueue_wait(&event)
         });
         Self::forget();
-        let graph = first.end_capture();
+        // If the first call did not end the capture, the second one does.
+        let graph = first
+            .end_capture()
+            .inspect_err(|_| drop(first.end_capture()));
         joined?;
         let slots = self.slots.take().into_iter();
         Ok(Recorded {

@@ -1,12 +1,13 @@
 //! What a graph and its executable graphs share.
 #![allow(unsafe_code, reason = "passes the handle of the graph to CUDA")]
 
-use crate::context::capture::{Memory, Node, Recorded, SlotUse};
+use crate::context::capture::{Kind, Memory, Node, Recorded, SlotUse};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
-use crate::context::tracker::Access;
+use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::kernel::module::Loaded;
 use crate::resource::allocation::Allocation;
 use crate::sync::Mutex;
 use cuda_um_sys::{cudaGraph_t, cudaGraphNode_t};
@@ -67,6 +68,20 @@ impl Contents {
             self.device
                 .api()
                 .graph_nodes(self.device.ordinal(), graph.raw())
+        }
+    }
+
+    /// The kernels stay loaded until these launches are complete.
+    pub(super) fn keep_kernels(&self, launches: &InFlight) {
+        let mut last = None;
+        for node in &self.nodes {
+            if let Kind::Kernel(kernel) = &node.kind
+                && let Some(module) = kernel.module.downcast_ref::<Loaded>()
+                // Most launches in a row are of one module.
+                && last.replace(std::ptr::from_ref(module)) != Some(std::ptr::from_ref(module))
+            {
+                module.in_flight.inherit(launches);
+            }
         }
     }
 

@@ -6,7 +6,6 @@ mod residency;
 use crate::buffer::any::Memory as AnyMemory;
 use crate::context::capture::{self, KernelNode, Kind, Memory};
 use crate::context::observer::{Started, What};
-use crate::context::reclaim::Deferred;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
@@ -28,10 +27,13 @@ use std::sync::Arc;
 
 /// An executable graph, from [`Graph::instantiate`].
 ///
-/// It keeps the kernels, and the memory that belongs to the graph, until its last launch is complete. A drop does not wait.
+/// The kernels, and the memory that belongs to the graph, stay until its last launch is complete. A drop does not wait.
 #[doc(alias = "cudaGraphExec_t")]
 pub struct GraphExec {
+    /// The work of later launches.
     contents: Arc<Contents>,
+    /// The graph that this was made from, whose nodes name the work also after an update.
+    origin: Arc<Contents>,
     raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
     /// What each launch must get, in the order of the slots.
     required: Vec<Required>,
@@ -58,6 +60,7 @@ impl GraphExec {
         let raw = unsafe { Owned::new(device.api(), ordinal, raw) };
         let mut exec = Self {
             contents: Arc::clone(contents),
+            origin: Arc::clone(contents),
             raw: ManuallyDrop::new(raw),
             required: Vec::new(),
             order: Vec::new(),
@@ -371,7 +374,7 @@ impl GraphExec {
 
     fn set_kernel(&mut self, index: usize, kernel: &mut KernelNode) -> Result<()> {
         let device = &self.contents.device;
-        let Some(node) = self.contents.nodes[index].nodes.first().copied() else {
+        let Some(node) = self.origin.nodes[index].nodes.first().copied() else {
             return Ok(());
         };
         let (mut next, mut values) = (kernel.words.as_mut_ptr(), Vec::new());
@@ -384,7 +387,7 @@ impl GraphExec {
             shape: kernel.shape,
             values: &mut values,
         };
-        // SAFETY: `self` is borrowed exclusively; the node is that of this launch, whose module the graph keeps, and the values are those of the
+        // SAFETY: `self` is borrowed exclusively; the node is that of this launch, as the update has checked, whose module the graph keeps, and the values are those of the
         // launch but for one of the same size.
         unsafe {
             device
@@ -418,6 +421,36 @@ impl GraphExec {
                 },
             });
         }
+        let of_kind = |contents: &Contents| {
+            let kinds = contents
+                .nodes
+                .iter()
+                .map(|node| std::mem::discriminant(&node.kind));
+            kinds.collect::<Vec<_>>()
+        };
+        let differs = |work: String, reason: &str| Error::InvalidArgument {
+            what: "the graph of an update",
+            value: work,
+            reason: format!("{reason}: instantiate the new graph"),
+        };
+        let (before, after) = (of_kind(&self.origin), of_kind(new));
+        if before != after {
+            let same = before
+                .iter()
+                .zip(&after)
+                .take_while(|(a, b)| a == b)
+                .count();
+            let work = new
+                .nodes
+                .get(same)
+                .map_or("one with less work".to_owned(), |node| {
+                    format!("one whose work {same} is {}", node.kind.name())
+                });
+            return Err(differs(
+                work,
+                "the executable graph was made from other work",
+            ));
+        }
         let updated = {
             let raw = new.graph.lock();
             // SAFETY: both are live; `self` is borrowed exclusively, and the lock keeps other threads off the graph.
@@ -428,22 +461,18 @@ impl GraphExec {
             }?
         };
         if let Err(refused) = updated {
-            let named = [new, &self.contents].into_iter();
-            let mut named = named.filter_map(|contents| contents.name_of(refused.node));
-            return Err(Error::InvalidArgument {
-                what: "the graph of an update",
-                value: named
-                    .next()
-                    .unwrap_or_else(|| "a graph of another shape".to_owned()),
-                reason: format!(
-                    "CUDA refuses it (cudaGraphExecUpdateResult {}): the executable graph was made from other work; instantiate the new graph",
-                    refused.result.0
-                ),
-            });
+            let mut named = [new, &self.origin].into_iter();
+            let named = named.find_map(|contents| contents.name_of(refused.node));
+            let work = named.unwrap_or_else(|| "one of another shape".to_owned());
+            let result = refused.result.0;
+            return Err(differs(
+                work,
+                &format!("CUDA refuses it (cudaGraphExecUpdateResult {result})"),
+            ));
         }
-        let old = std::mem::replace(&mut self.contents, Arc::clone(new));
-        // Launches of the old work may still run.
-        keep_until_done(self.in_flight.before(Access::Write), &old, None);
+        // Launches of the work before may still run.
+        self.contents.keep_kernels(&self.in_flight);
+        self.contents = Arc::clone(new);
         self.follow();
         Ok(())
     }
@@ -452,39 +481,15 @@ impl GraphExec {
 /// Why a graph cannot be launched in a capture.
 const NESTED: &str = "a graph does not contain other graphs: launch both, one after the other, when the capture has ended";
 
-/// Keeps the kernels and the memory of launches until they are done; then destroys the executable graph.
-fn keep_until_done(
-    uses: SmallVec<[crate::context::tracker::Use; 2]>,
-    contents: &Arc<Contents>,
-    exec: Option<Owned<cudaGraphExec_t>>,
-) {
-    // If a wait fails or panics, the objects are leaked.
-    let objects = ManuallyDrop::new((exec.map(Owned::kept), Arc::clone(contents)));
-    let release = move || {
-        let (exec, _contents) = ManuallyDrop::into_inner(objects);
-        exec.map_or(Ok(()), Owned::destroy)
-    };
-    if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
-        if let Err(error) = release() {
-            crate::telemetry::warn!(%error, "an executable graph could not be destroyed");
-        }
-        return;
-    }
-    contents.device.reclaim().defer(Deferred {
-        uses,
-        what: format!("a graph on device {}", contents.device.ordinal()),
-        release: Box::new(release),
-    });
-}
-
 impl Drop for GraphExec {
     fn drop(&mut self) {
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
         // Otherwise the drop of the handle does nothing, either.
         if !fork::is_over() {
+            self.contents.keep_kernels(&self.in_flight);
             let uses = self.in_flight.before(Access::Write);
-            keep_until_done(uses, &self.contents, Some(raw));
+            self.contents.device.destroy_after(uses, raw);
         }
     }
 }

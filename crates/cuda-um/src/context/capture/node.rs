@@ -41,7 +41,6 @@ pub(crate) struct KernelNode {
     pub(crate) name: Arc<str>,
     pub(crate) function: CUfunction,
     /// Keeps the kernel loaded.
-    #[expect(dead_code, reason = "is only kept")]
     pub(crate) module: Arc<dyn Any + Send + Sync>,
     /// Grid, block, and bytes of shared memory.
     pub(crate) shape: Shape,

@@ -128,7 +128,7 @@ fn an_update_takes_the_work_of_a_graph_of_the_same_shape() {
         .unwrap();
     let refused = exec.update(&reversed).unwrap_err();
     assert!(
-        refused.to_string().contains("instantiate the new graph"),
+        refused.to_string().contains("one whose work 0 is add"),
         "{refused}"
     );
     // Nothing has changed.
