@@ -287,7 +287,6 @@ impl Capture {
         let own = stream.runtime().own_stream(&device)?;
         let private = StreamInner::create_private(&device)?;
         if let Err(error) = private.begin_capture() {
-            // It may have begun nevertheless.
             let _ = private.end_capture();
             return Err(error);
         }
