@@ -195,7 +195,7 @@ fn peak_resident_bytes() -> Option<usize> {
 }
 
 /// `CUDA_UM_TEST_FILE_MIB` is the size of the file (8): 1024 takes 2 GiB of memory. With it, run this test alone: it also prints the peak of
-/// the process.
+/// the process, in which the simulator's two views of managed memory count twice.
 #[test]
 fn a_file_that_is_mapped_takes_memory_once() {
     let mib = std::env::var("CUDA_UM_TEST_FILE_MIB");
