@@ -164,9 +164,10 @@ pub fn read_into(
     mut into: &mut [u8],
 ) -> Result<(), (usize, io::Error)> {
     let mut at = range.start;
+    // Slices whose bytes follow each other in the storage, and their positions in the target.
     let mut batch = SmallVec::<[IoSliceMut<'_>; 8]>::new();
-    // The positions of the batch: in the target, and in the storage from where to where.
-    let (mut first, mut start, mut end) = (at, 0, 0);
+    let mut places = SmallVec::<[Range<usize>; 8]>::new();
+    let (mut start, mut end) = (0, 0);
     let from = |run: &Runs| run.end().is_some_and(|end| end <= range.start);
     for runs in &all[all.partition_point(from)..] {
         let skipped = range.start.saturating_sub(runs.at) / runs.bytes;
@@ -182,16 +183,33 @@ pub fn read_into(
             gap.fill(0);
             let (slice, rest) = rest.split_at_mut(bytes);
             if offset != end || batch.len() == SLICES {
-                read_exact(source, &mut batch, start).map_err(|(n, e)| (first + n, e))?;
+                read_exact(source, &mut batch, start)
+                    .map_err(|failed| in_target(&places, failed))?;
                 batch.clear();
-                (first, start) = (place + skip, offset);
+                places.clear();
+                start = offset;
             }
             batch.push(IoSliceMut::new(slice));
+            places.push(place + skip..place + skip + bytes);
             (into, at, end) = (rest, place + skip + bytes, offset + bytes as u64);
         }
     }
     into.fill(0);
-    read_exact(source, &mut batch, start).map_err(|(n, e)| (first + n, e))
+    read_exact(source, &mut batch, start).map_err(|failed| in_target(&places, failed))
+}
+
+/// The position in the target of a failure after so many bytes of a batch.
+fn in_target(
+    places: &[Range<usize>],
+    (mut bytes, error): (usize, io::Error),
+) -> (usize, io::Error) {
+    for place in places {
+        match bytes.checked_sub(place.len()) {
+            Some(rest) => bytes = rest,
+            None => return (place.start + bytes, error),
+        }
+    }
+    (places.last().map_or(0, |place| place.end), error)
 }
 
 /// Fills all slices. An error comes with the number of bytes before it.

@@ -201,6 +201,22 @@ fn a_failure_of_the_storage_has_its_place_and_all_bytes_before_it_arrive() {
             "{error}"
         );
     }
+    // Behind a gap of the target, of which the storage knows nothing.
+    let mut storage = Storage::of(1000);
+    storage.fails_at = Some((600, ErrorKind::Other));
+    let runs = [range(0, 0, 500), range(500, 700, 500)];
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1200).unwrap();
+    let error = read(buffer.as_view_mut(), &storage, &runs).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Io {
+                done_bytes: 800,
+                ..
+            }
+        ),
+        "{error}"
+    );
     // Of CUDA.
     device.set_transfer_options(small(1));
     let storage = Storage::of(400_000);
