@@ -54,15 +54,11 @@ impl LoadEach {
                 let _ = sender.send(Err(error));
             }
         });
-        let thread = thread.map_err(|source| Error::File {
-            file: "um-weights-load".into(),
-            call: "start of a thread",
-            source,
-        })?;
+        let failed = Error::of_file("um-weights-load".as_ref(), "start of a thread");
         Ok(Self {
             tensors,
             flow,
-            thread: Some(thread),
+            thread: Some(thread.map_err(failed)?),
         })
     }
 }

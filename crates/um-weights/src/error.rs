@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use um_backend::CudaError;
 
@@ -155,6 +155,25 @@ pub enum Error {
 }
 
 impl Error {
+    /// For the system's error of an operation on a file.
+    pub(crate) fn of_file(file: &Path, call: &'static str) -> impl Fn(io::Error) -> Self {
+        let file = file.to_path_buf();
+        move |source| Self::File {
+            file: file.clone(),
+            call,
+            source,
+        }
+    }
+
+    /// For CUDA's error of a tensor.
+    pub(crate) fn of_cuda(tensor: &str) -> impl Fn(CudaError) -> Self {
+        let tensor = tensor.to_owned();
+        move |source| Self::Cuda {
+            tensor: tensor.clone(),
+            source,
+        }
+    }
+
     /// Returns true if there was not enough memory.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::shard::{Content, Shard};
 use crate::unique::{Entry, Unique};
 
 /// The largest header that is read, in bytes: the limit of the crate `safetensors`.
-const MOST_HEADER: u64 = 100_000_000;
+pub(crate) const MOST_HEADER: u64 = 100_000_000;
 /// The number before the header, which has its size.
 const LENGTH: u64 = 8;
 

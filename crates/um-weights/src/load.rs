@@ -56,10 +56,7 @@ impl Job {
             options: options.clone(),
             plan,
             mapped,
-            stream: stream.map_err(|source| Error::Cuda {
-                tensor: String::new(),
-                source,
-            })?,
+            stream: stream.map_err(Error::of_cuda("none"))?,
         })
     }
 
@@ -81,10 +78,8 @@ impl Job {
     /// Allocates the buffers of a batch. The device's pages of managed memory are made by one migration each, beside the copies.
     fn allocate(&self, groups: &[Group]) -> Result<Vec<ErasedBuffer>> {
         let allocate = |group: &Group| {
-            self.buffer(group.bytes).map_err(|source| Error::Cuda {
-                tensor: self.name(&group.tensors[0].0).to_owned(),
-                source,
-            })
+            let buffer = self.buffer(group.bytes);
+            buffer.map_err(Error::of_cuda(self.name(&group.tensors[0].0)))
         };
         groups.iter().map(allocate).collect()
     }
@@ -251,10 +246,7 @@ impl Job {
         let part = buffer.view(at..at + wanted.cut.bytes);
         let part = part.and_then(|part| part.cast(info.dtype()));
         Ok(Tensor {
-            buffer: part.map_err(|source| Error::Cuda {
-                tensor: info.name.to_string(),
-                source,
-            })?,
+            buffer: part.map_err(Error::of_cuda(&info.name))?,
             shape: wanted.cut.shape,
             info: info.clone(),
         })

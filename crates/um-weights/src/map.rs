@@ -56,10 +56,8 @@ impl Mapped {
                 let mapped = unsafe { UnifiedBuffer::<u8>::map_file(&device, file, .., options) };
                 let mapped =
                     mapped.and_then(|all| ErasedBuffer::from_bytes(Box::new(all), DType::U8));
-                let mapped = mapped.map_err(|source| Error::Cuda {
-                    tensor: opened.tensors[wanted.index].name.to_string(),
-                    source,
-                })?;
+                let name = &opened.tensors[wanted.index].name;
+                let mapped = mapped.map_err(Error::of_cuda(name))?;
                 files.insert(shard, SharedBuffer::new(mapped));
             }
             let at = wanted.cut.runs.offset as usize;

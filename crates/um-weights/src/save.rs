@@ -1,14 +1,14 @@
 //! Safetensors files, written.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, HashSet};
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
 use safetensors::tensor::{Metadata, TensorInfo as Declared};
 use um_backend::{CudaError, ErasedBuffer};
 
 use crate::error::{Error, Result};
+use crate::header::MOST_HEADER;
 use crate::info::TensorInfo;
 use crate::kinds;
 use crate::tensor::Tensor;
@@ -39,6 +39,7 @@ const PIECE: usize = 4 << 20;
 #[derive(Default)]
 pub struct Save<'a> {
     metadata: HashMap<String, String>,
+    names: HashSet<String>,
     tensors: Vec<Item<'a>>,
 }
 
@@ -132,7 +133,7 @@ impl<'a> Save<'a> {
                 "shape {shape:?} of {type_name} does not have the {bytes} bytes of the buffer"
             )));
         }
-        if name == "__metadata__" || self.tensors.iter().any(|item| item.name == name) {
+        if name == "__metadata__" || !self.names.insert(name.to_owned()) {
             return Err(refused("the file has this name already".to_owned()));
         }
         let declared = Declared {
@@ -161,13 +162,7 @@ impl<'a> Save<'a> {
     /// [`Error::File`], also for a full disk; [`Error::Cuda`] if a buffer cannot be read; [`Error::Read`] and [`Error::Shrunk`] for stored tensors.
     pub fn write(mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let failed = |call| {
-            move |source| Error::File {
-                file: path.into(),
-                call,
-                source,
-            }
-        };
+        let failed = |call| Error::of_file(path, call);
         let header = self.header(path)?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -190,7 +185,7 @@ impl<'a> Save<'a> {
             .persist(path)
             .map_err(|error| failed("rename")(error.error))?;
         #[cfg(unix)]
-        File::open(folder)
+        std::fs::File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(failed("sync"))?;
         Ok(())
@@ -211,14 +206,20 @@ impl<'a> Save<'a> {
         }
         let metadata =
             Some(std::mem::take(&mut self.metadata)).filter(|entries| !entries.is_empty());
+        let wrong = |reason: String| Error::Format {
+            file: path.into(),
+            at: 0,
+            reason,
+        };
         let text = Metadata::new(metadata, declared)
             .and_then(|metadata| Ok(serde_json::to_vec(&metadata)?))
-            .map_err(|error| Error::Format {
-                file: path.into(),
-                at: 0,
-                reason: format!("the header cannot be written: {error}"),
-            })?;
+            .map_err(|error| wrong(format!("the header cannot be written: {error}")))?;
         let length = (8 + text.len()).next_multiple_of(ALIGN) - 8;
+        if length as u64 > MOST_HEADER {
+            return Err(wrong(format!(
+                "the header would have {length} bytes, and at most {MOST_HEADER} are allowed"
+            )));
+        }
         let mut header = (length as u64).to_le_bytes().to_vec();
         header.extend(text);
         header.resize(8 + length, b' ');
@@ -237,11 +238,8 @@ impl Item<'_> {
             Contents::Stored(weights, info) => return stored(weights, info, to, path),
         };
         written.map_err(|error| match error {
-            CudaError::Io { source, .. } => write_failed(path.into(), source),
-            source => Error::Cuda {
-                tensor: self.name.clone(),
-                source,
-            },
+            CudaError::Io { source, .. } => Error::of_file(path, "write")(source),
+            error => Error::of_cuda(&self.name)(error),
         })
     }
 }
@@ -251,18 +249,9 @@ fn stored(weights: &Weights, info: &TensorInfo, to: &mut impl Write, path: &Path
     for start in (0..info.bytes).step_by(PIECE) {
         let piece = &mut piece[..PIECE.min(info.bytes - start)];
         weights.read_range(info, start, piece)?;
-        to.write_all(piece)
-            .map_err(|source| write_failed(path.into(), source))?;
+        to.write_all(piece).map_err(Error::of_file(path, "write"))?;
     }
     Ok(())
-}
-
-fn write_failed(file: PathBuf, source: io::Error) -> Error {
-    Error::File {
-        file,
-        call: "write",
-        source,
-    }
 }
 
 impl std::fmt::Debug for Save<'_> {

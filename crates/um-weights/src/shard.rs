@@ -34,13 +34,9 @@ pub(crate) struct Content {
 impl Shard {
     /// Opens a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let failed = |source| Error::File {
-            file: path.into(),
-            call: "open",
-            source,
-        };
+        let failed = Error::of_file(path, "open");
         // Before it is opened, because the opening of a device may have effects.
-        check_regular(path, fs::metadata(path).map_err(failed)?.file_type())?;
+        check_regular(path, fs::metadata(path).map_err(&failed)?.file_type())?;
         let mut options = File::options();
         options.read(true);
         #[cfg(unix)]
@@ -49,8 +45,8 @@ impl Shard {
             // A FIFO that came meanwhile does not keep the call waiting.
             options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
         }
-        let file = options.open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
+        let file = options.open(path).map_err(&failed)?;
+        let metadata = file.metadata().map_err(&failed)?;
         check_regular(path, metadata.file_type())?;
         let file = Arc::new(file);
         Ok(Self {
@@ -76,11 +72,8 @@ impl Shard {
     /// Reads bytes of the header.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let read = self.read_data(offset, into);
-        read.map_err(|(_, source)| Error::File {
-            file: self.path.to_path_buf(),
-            call: "read of the header",
-            source,
-        })
+        let failed = Error::of_file(&self.path, "read of the header");
+        read.map_err(|(_, source)| failed(source))
     }
 
     /// Reads bytes; an error comes with the number of bytes before it.

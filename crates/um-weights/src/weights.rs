@@ -78,7 +78,7 @@ impl Weights {
             let path = path.as_ref();
             match path.extension() {
                 Some(extension) if extension == "json" => opened.add_index(path)?,
-                _ => opened.add(Shard::open(path)?, |_| true).map(drop)?,
+                _ => opened.add(Shard::open(path)?, |_| true)?,
             }
         }
         Ok(Self {
@@ -225,10 +225,9 @@ impl std::fmt::Debug for Weights {
 }
 
 impl Opened {
-    /// Adds those tensors of a file that are wanted, and returns the number of them.
-    fn add(&mut self, shard: Shard, is_wanted: impl Fn(&str) -> bool) -> Result<usize> {
+    /// Adds those tensors of a file that are wanted.
+    fn add(&mut self, shard: Shard, is_wanted: impl Fn(&str) -> bool) -> Result<()> {
         let content = shard.content()?;
-        let before = self.tensors.len();
         for mut info in content.tensors {
             if !is_wanted(&info.name) {
                 continue;
@@ -246,7 +245,7 @@ impl Opened {
         self.shards.push(shard);
         self.formats.push(content.format);
         self.metadata.extend(content.metadata);
-        Ok(self.tensors.len() - before)
+        Ok(())
     }
 
     fn add_index(&mut self, path: &Path) -> Result<()> {
@@ -281,16 +280,14 @@ impl Opened {
                 shard: name.to_owned(),
                 source: Box::new(error),
             })?;
-            let found = self.add(shard, |tensor| tensors.contains(tensor))?;
-            if found < tensors.len() {
-                let mut missing = tensors
-                    .iter()
-                    .filter(|tensor| !self.by_name.contains_key(**tensor));
+            let before = self.tensors.len();
+            self.add(shard, |tensor| tensors.contains(tensor))?;
+            let is_missing =
+                |tensor: &&&str| self.by_name.get(**tensor).is_none_or(|at| *at < before);
+            if let Some(tensor) = tensors.iter().find(is_missing) {
                 return Err(Error::NotInShard {
                     index: path.into(),
-                    tensor: missing
-                        .next()
-                        .map_or_else(String::new, |name| (*name).to_owned()),
+                    tensor: (*tensor).to_owned(),
                     shard: name.to_owned(),
                 });
             }

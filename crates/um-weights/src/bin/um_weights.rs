@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use um_weights::um_backend::cuda_um::buffer::TransferOptions;
 use um_weights::um_backend::{BufferKind, CudaBackend, CudaBackendConfig};
-use um_weights::{Error, LoadOptions, Save, TensorInfo, Weights};
+use um_weights::{LoadOptions, Save, TensorInfo, Weights};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,6 +90,9 @@ enum To {
     Host,
 }
 
+/// The outcome of a part of the program.
+type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
 fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
@@ -100,7 +103,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<(), Box<dyn std::error::Error>> {
+fn run(task: Task) -> Done {
     match task {
         Task::Info { files, json } => {
             let weights = Weights::open(files)?;
@@ -195,7 +198,7 @@ fn run(task: Task) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// The seconds, and 10^9 bytes in each.
-fn timed(weights: &Weights, work: impl FnOnce() -> Result<(), Error>) -> Result<(f64, f64), Error> {
+fn timed(weights: &Weights, work: impl FnOnce() -> Done) -> Done<(f64, f64)> {
     let start = Instant::now();
     work()?;
     let seconds = start.elapsed().as_secs_f64();
@@ -209,54 +212,36 @@ fn load(
     kind: BufferKind,
     options: &LoadOptions,
     one_by_one: bool,
-) -> Result<(), Error> {
-    let wait = || {
-        backend.synchronize().map_err(|source| Error::Cuda {
-            tensor: "all".to_owned(),
-            source,
-        })
-    };
+) -> Done {
+    let mut all = None;
     if one_by_one {
         for tensor in weights.load_each(backend, kind, options)? {
             drop(tensor?);
         }
-        return wait();
+    } else {
+        all = Some(weights.load(backend, kind, options)?);
     }
-    let _all = weights.load(backend, kind, options)?;
-    wait()
+    backend.synchronize()?;
+    drop(all);
+    Ok(())
 }
 
 /// What other libraries do: maps the files, and copies each tensor by the driver.
-fn mapped_copies(weights: &Weights, backend: &CudaBackend, kind: BufferKind) -> Result<(), Error> {
+fn mapped_copies(weights: &Weights, backend: &CudaBackend, kind: BufferKind) -> Done {
     let device = backend.device();
     device.set_transfer_options(TransferOptions::default().ring_bytes(0));
     for (path, _) in weights.files() {
-        let failed = |source| Error::File {
-            file: path.into(),
-            call: "mmap",
-            source,
-        };
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(path)?;
         // SAFETY: the file is only read, in a measurement; a file that shrinks ends the program.
         #[allow(unsafe_code, reason = "the way that is measured")]
-        let mapping = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
-        let its = weights
-            .tensors()
-            .iter()
-            .filter(|tensor| tensor.file() == path);
-        for tensor in its {
+        let mapping = unsafe { memmap2::Mmap::map(&file) }?;
+        let tensors = weights.tensors().iter();
+        for tensor in tensors.filter(|tensor| tensor.file() == path) {
             let bytes = &mapping[tensor.offset() as usize..][..tensor.size_bytes()];
-            let copied = backend.create_erased_from(kind, tensor.dtype(), bytes);
-            copied.map_err(|source| Error::Cuda {
-                tensor: tensor.name().to_owned(),
-                source,
-            })?;
+            drop(backend.create_erased_from(kind, tensor.dtype(), bytes)?);
         }
     }
-    device.synchronize().map_err(|source| Error::Cuda {
-        tensor: "all".to_owned(),
-        source,
-    })
+    Ok(device.synchronize()?)
 }
 
 fn of_tensor(tensor: &TensorInfo) -> Value {
