@@ -196,8 +196,8 @@ impl State {
         event: usize,
         external: bool,
     ) -> Result<bool, Code> {
-        let own = self.graphs.is_capturing(stream)?;
-        if own && external {
+        let is_capturing = self.graphs.is_capturing(stream)?;
+        if is_capturing && external {
             self.graphs.add_node(stream, Operation::Wait(event));
             return Ok(true);
         }
@@ -220,11 +220,8 @@ impl State {
             capture.is_valid = false;
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
-        if capture.has(stream.handle) || graphs.capture_of(stream).is_none() {
-            let mut captures = graphs.captures.iter_mut();
-            if let Some(capture) = captures.find(|it| it.id == id) {
-                capture.join(stream, &nodes);
-            }
+        if !is_capturing || capture.has(stream.handle) {
+            capture.join(stream, &nodes);
             return Ok(true);
         }
         graphs.refuse(Code::STREAM_CAPTURE_MERGE, |it| it.id == id || own(it))?;

@@ -1,5 +1,6 @@
 //! Executable graphs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,13 +99,11 @@ impl State {
             start + begins
         });
         self.enqueue_work(stream, before.into_iter().collect(), false, start);
-        let index_of = |handle: &usize| nodes.iter().position(|node| node.handle == *handle);
-        let afters = nodes.iter().map(|node| {
-            let after = node.after.iter().filter_map(index_of);
-            after.chain([first]).collect::<Vec<_>>()
-        });
-        let afters: Vec<_> = afters.collect();
-        for (index, (node, after)) in nodes.into_iter().zip(afters).enumerate() {
+        let handles = nodes.iter().map(|node| node.handle);
+        let index_of: HashMap<_, _> = handles.zip(0..).collect();
+        for (index, node) in nodes.into_iter().enumerate() {
+            let after = node.after.iter().map(|handle| index_of[handle]);
+            let after: Vec<usize> = after.chain([first]).collect();
             let external = match node.operation {
                 Operation::Wait(event) => self.events.get(event)?.recorded.clone(),
                 _ => None,
