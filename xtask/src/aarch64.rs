@@ -109,7 +109,7 @@ fn cargo(runner: &str) -> Command {
 /// Builds all test programs together, so that no crate is built twice. Returns each with the folder of its package.
 fn programs(packages: &[String], runner: &str) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut cargo = cargo(runner);
-    cargo.args(["test", "--no-run", "--lib", "--tests", "--target", TARGET]);
+    cargo.args(["test", "--no-run", "--tests", "--target", TARGET]);
     cargo.arg("--message-format=json-render-diagnostics");
     let all = || PACKAGES.map(str::to_owned).to_vec();
     let packages = Some(packages.to_vec()).filter(|packages| !packages.is_empty());

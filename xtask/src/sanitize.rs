@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> Result<()> {
         Sanitizer::Thread => thread(args)?,
         Sanitizer::Miri => return miri(),
     };
-    command.args(["test", "--target", nightly::HOST, "--lib", "--tests"]);
+    command.args(["test", "--target", nightly::HOST, "--tests"]);
     let packages = args.packages();
     for package in &packages {
         command.args(["-p", package]);

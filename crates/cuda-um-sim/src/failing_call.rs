@@ -31,38 +31,3 @@ fn nearest(name: &str) -> &'static str {
     };
     entry::calls().max_by_key(shared).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_of_a_call_that_cannot_fail_is_refused_with_the_nearest_name() {
-        for (name, meant) in [
-            ("cudaMalocManaged", "cudaMallocManaged"),
-            ("cuLaunchKernels", "cuLaunchKernel"),
-        ] {
-            let refused = std::panic::catch_unwind(|| Fail::call(name)).unwrap_err();
-            let text = refused.downcast_ref::<String>().unwrap();
-            assert!(
-                text.contains(&format!("`{name}`: is `{meant}` meant?")),
-                "{text}"
-            );
-        }
-        // Names of functions that return no status, of this crate's own, and none.
-        for name in [
-            "cudaGetLastError",
-            "cudaMemAdvise_13",
-            "cuUmSimLaunchKernel",
-            "",
-        ] {
-            assert!(
-                std::panic::catch_unwind(|| Fail::call(name)).is_err(),
-                "{name}"
-            );
-        }
-        for name in entry::calls() {
-            let _ = Fail::call(name);
-        }
-    }
-}

@@ -141,26 +141,3 @@ impl Failures {
         struck
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[should_panic(expected = "no call 0")]
-    fn a_failure_of_the_call_0_is_refused() {
-        let _ = Fail::call("cudaMalloc").nth(0);
-    }
-
-    #[test]
-    #[should_panic(expected = "0, which is success")]
-    fn a_failure_does_not_claim_success() {
-        let _ = Fail::call("cudaStreamSynchronize").with(cudaError::cudaSuccess);
-    }
-
-    #[test]
-    #[should_panic(expected = "0, which is success")]
-    fn a_failure_does_not_claim_success_by_its_number() {
-        let _ = Fail::call("cuptiActivityEnable").with_code(0);
-    }
-}

@@ -4,6 +4,8 @@
 mod support;
 mod texts;
 
+mod parts;
+
 mod advice;
 mod clock;
 mod copy;

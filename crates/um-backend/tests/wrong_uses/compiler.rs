@@ -1,4 +1,4 @@
-//! Wrong uses that do not compile; `cuda-um/tests/compile_fail.rs` compares these texts with the compiler's.
+//! Wrong uses that do not compile; `cuda-um-compile-fail` compares these texts with the compiler's.
 
 use crate::page::{Row, check};
 
