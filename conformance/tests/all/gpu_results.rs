@@ -14,43 +14,7 @@ fn folder() -> PathBuf {
 }
 
 /// Cases that are new or changed since the runs on GPUs in `docs/results/`: no GPU has checked them yet.
-const UNJUDGED: &[&str] = &[
-    "versions.functions",
-    "capture.does-not-run",
-    "capture.information",
-    "capture.not-on-the-legacy-stream",
-    "capture.not-twice",
-    "capture.ends-where-it-began",
-    "capture.ends-on-its-thread",
-    "capture.fork",
-    "capture.isolation",
-    "capture.merge",
-    "capture.captured-event",
-    "capture.host-waits",
-    "capture.attach",
-    "capture.prefetch",
-    "capture.advice",
-    "capture.allocation",
-    "capture.other-threads",
-    "capture.other-streams",
-    "capture.legacy-stream",
-    "capture.invalid-until-it-ends",
-    "graphs.launch",
-    "graphs.node-types",
-    "graphs.after-the-stream",
-    "graphs.one-launch-at-a-time",
-    "graphs.two-instances",
-    "graphs.destroyed-while-it-runs",
-    "graphs.fork",
-    "graphs.external-events",
-    "graphs.host-function",
-    "graphs.managed",
-    "graphs.memory",
-    "graphs.update",
-    "graphs.update-that-fails",
-    "graphs.kernel-parameters",
-    "graphs.parameters",
-];
+const UNJUDGED: &[&str] = &[];
 
 fn allowed() -> BTreeSet<String> {
     UNJUDGED.iter().map(|name| (*name).to_owned()).collect()

@@ -4,12 +4,26 @@ use cuda_um::{HostMut, HostRef, MemoryKind};
 
 use crate::buffer::Buffer;
 use crate::dtype::Element;
-use crate::error::Result;
+use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
+
+/// Refuses the host's work on memory of the host in a capture: it would be done once, and not in each launch.
+pub(crate) fn check_capture() -> Result<()> {
+    match cuda_um::graph::is_capturing() {
+        false => Ok(()),
+        true => Err(CudaError::Capture {
+            call: "access of the host to memory of the host".to_owned(),
+            reason: "the host would work at once, and not in each launch: do it before the capture, or between launches".to_owned(),
+        }),
+    }
+}
 
 pub(crate) fn read<T: Element>(buffer: &(impl Buffer<T> + ?Sized)) -> Result<HostRef<'_, T>> {
     Ok(match buffer.memory() {
-        BufferMemory::Host(elements) => elements.into(),
+        BufferMemory::Host(elements) => {
+            check_capture()?;
+            elements.into()
+        }
         BufferMemory::Cuda(view) if view.kind() != MemoryKind::Device => view.host()?,
         BufferMemory::Cuda(_) | BufferMemory::Opaque => buffer.to_vec()?.into(),
     })
@@ -32,7 +46,10 @@ pub(crate) fn write<T: Element>(buffer: &mut (impl Buffer<T> + ?Sized)) -> Resul
         buffer.copy_from_host_at(0, &[])?;
     }
     match buffer.memory_mut() {
-        BufferMemoryMut::Host(elements) => Ok(elements.into()),
+        BufferMemoryMut::Host(elements) => {
+            check_capture()?;
+            Ok(elements.into())
+        }
         // An implementation that changes its memory gets the error of the view.
         memory => Ok(memory.device_view_mut()?.into_host_mut()?),
     }

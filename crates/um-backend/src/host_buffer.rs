@@ -9,6 +9,7 @@ use cuda_um::{Device, Placement, UnifiedBuffer, UnifiedOptions, range};
 use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
+use crate::host_access;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// A buffer in plain memory of the CPU. It needs no device and no CUDA runtime.
@@ -174,12 +175,14 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
 
     // By the CPU, where the elements belong, also if a kernel could do it.
     fn fill(&mut self, value: T) -> Result<()> {
+        host_access::check_capture()?;
         self.as_slice_mut().fill(value);
         Ok(())
     }
 
     fn fill_range(&mut self, part: Range<usize>, value: T) -> Result<()> {
         let part = range::check(part, self.len())?;
+        host_access::check_capture()?;
         self.as_slice_mut()[part].fill(value);
         Ok(())
     }
@@ -187,6 +190,7 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
     fn copy_within(&mut self, from: Range<usize>, to: usize) -> Result<()> {
         let from = range::check(from, self.len())?;
         range::check_at(to, from.len(), self.len())?;
+        host_access::check_capture()?;
         self.as_slice_mut().copy_within(from, to);
         Ok(())
     }

@@ -1,86 +1,119 @@
 //! Keeps captures and waits for a whole device apart: CUDA refuses to synchronize a device on which any thread captures a stream.
 
+use crate::driver::api::Api;
 use crate::error::{Error, Result};
-use crate::fork;
-use crate::sync::{Condvar, Mutex, this_thread};
+use crate::fork::{self, PerProcess};
+use crate::sync::{Condvar, Mutex, global, this_thread};
 use smallvec::SmallVec;
 use std::time::Duration;
 
 /// How long a thread waits before it looks again.
 const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
-/// The captures over one runtime, and the waits for its devices.
+/// The captures of this process, and the waits for devices.
 #[derive(Default)]
-pub(super) struct Captures {
+struct State {
+    captures: SmallVec<[Capture; 1]>,
+    /// The driver of each thread that waits for a device.
+    waits: SmallVec<[usize; 4]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Capture {
+    driver: usize,
+    device: u32,
+    thread: u64,
+}
+
+#[derive(Default)]
+struct Shared {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    /// The device and the thread of each capture.
-    captures: SmallVec<[(u32, u64); 1]>,
-    /// The threads that wait for a device.
-    waits: usize,
+// Of the process, because several runtimes may use one driver.
+global! {
+    static SHARED: PerProcess<Shared> = PerProcess::new(Shared::default);
 }
 
 /// A wait for a device, until it is dropped.
-pub(super) struct Wait<'a>(&'a Captures);
+pub(super) struct Wait {
+    driver: usize,
+}
 
-impl Captures {
-    /// Waits until no thread waits for a device, and counts a capture of this thread.
-    pub(super) fn begin(&self, ordinal: u32) -> Result<()> {
-        fork::check("cudaStreamBeginCapture")?;
-        let mut state = self.state.lock();
-        while state.waits > 0 {
-            self.changed.wait_for(&mut state, LOOKS_AGAIN);
+impl Api {
+    /// Waits until no thread waits for a device of the driver, and counts a capture of this thread.
+    pub(super) fn count_capture(&self, device: u32) -> Result<()> {
+        let driver = self.driver_identity()?;
+        let shared = SHARED.get();
+        let mut state = shared.state.lock();
+        while state.waits.contains(&driver) {
+            shared.changed.wait_for(&mut state, LOOKS_AGAIN);
         }
-        state.captures.push((ordinal, this_thread()));
+        state.captures.push(Capture {
+            driver,
+            device,
+            thread: this_thread(),
+        });
         Ok(())
     }
 
-    /// Ends the capture of this thread.
-    pub(super) fn end(&self, ordinal: u32) {
+    /// Counts the capture of this thread no more.
+    pub(super) fn uncount_capture(&self, device: u32) {
         if fork::is_inherited() {
             return;
         }
-        let this = (ordinal, this_thread());
-        let mut state = self.state.lock();
-        let found = state.captures.iter().position(|capture| *capture == this);
+        let Ok(driver) = self.driver_identity() else {
+            return;
+        };
+        let thread = this_thread();
+        let capture = Capture {
+            driver,
+            device,
+            thread,
+        };
+        let shared = SHARED.get();
+        let mut state = shared.state.lock();
+        let found = state.captures.iter().position(|other| *other == capture);
         found.map(|at| state.captures.swap_remove(at));
         drop(state);
-        self.changed.notify_all();
+        shared.changed.notify_all();
     }
 
     /// Waits until no other thread captures on the device.
-    pub(super) fn wait(&self, ordinal: u32) -> Result<Wait<'_>> {
+    pub(super) fn after_captures(&self, device: u32) -> Result<Wait> {
         fork::check("cudaDeviceSynchronize")?;
-        let mut state = self.state.lock();
+        let driver = self.driver_identity()?;
+        let shared = SHARED.get();
+        let mut state = shared.state.lock();
         loop {
-            let mut captures = state.captures.iter().filter(|(of, _)| *of == ordinal);
-            match captures.next() {
+            let is_there = |other: &&Capture| (other.driver, other.device) == (driver, device);
+            match state.captures.iter().find(is_there) {
                 None => break,
-                Some((_, thread)) if *thread == this_thread() => {
+                Some(capture) if capture.thread == this_thread() => {
                     return Err(Error::Capture {
                         call: "a wait for the device".to_owned(),
                         reason: "this thread captures on it, and captured work does not run: wait when the capture has ended".to_owned(),
                     });
                 }
-                Some(_) => {}
+                Some(_) => shared.changed.wait_for(&mut state, LOOKS_AGAIN),
             }
-            self.changed.wait_for(&mut state, LOOKS_AGAIN);
         }
-        state.waits += 1;
-        Ok(Wait(self))
+        state.waits.push(driver);
+        Ok(Wait { driver })
     }
 }
 
-impl Drop for Wait<'_> {
+impl Drop for Wait {
     fn drop(&mut self) {
         if fork::is_inherited() {
             return;
         }
-        self.0.state.lock().waits -= 1;
-        self.0.changed.notify_all();
+        let shared = SHARED.get();
+        let mut state = shared.state.lock();
+        let found = state.waits.iter().position(|driver| *driver == self.driver);
+        found.map(|at| state.waits.swap_remove(at));
+        drop(state);
+        shared.changed.notify_all();
     }
 }

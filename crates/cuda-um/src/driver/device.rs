@@ -118,7 +118,7 @@ impl Api {
 
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
         assert_may_wait();
-        let _wait = self.captures.wait(ordinal)?;
+        let _wait = self.after_captures(ordinal)?;
         self.on(
             ordinal,
             "cudaDeviceSynchronize",

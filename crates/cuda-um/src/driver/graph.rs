@@ -41,7 +41,7 @@ impl Api {
         let call = "cudaStreamBeginCapture";
         let begin = self.late(call, self.table.cudaStreamBeginCapture)?;
         let mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
-        self.captures.begin(ordinal)?;
+        self.count_capture(ordinal)?;
         self.on(
             ordinal,
             call,
@@ -75,7 +75,7 @@ impl Api {
                 unsafe { end(stream, &mut graph) }
             },
         );
-        self.captures.end(ordinal);
+        self.uncount_capture(ordinal);
         ended.map(|()| graph)
     }
 
