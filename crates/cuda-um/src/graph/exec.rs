@@ -13,7 +13,7 @@ use crate::driver::graph::KernelParameters;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::graph::contents::{Contents, Required};
+use crate::graph::contents::{Contents, Required, Slot, Taken};
 use crate::graph::{Graph, GraphParameter};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::{Arguments, words};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[doc(alias = "cudaGraphExec_t")]
 pub struct GraphExec {
     /// The work of later launches.
-    contents: Arc<Contents>,
+    contents: Taken,
     /// The graph that this was made from, whose nodes name the work also after an update.
     origin: Arc<Contents>,
     raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
@@ -44,12 +44,22 @@ pub struct GraphExec {
     /// The name of the launch in traces.
     name: String,
     in_flight: InFlight,
-    /// True once the recorded advice is given.
-    is_advised: bool,
+    /// Why no launch is possible, after a change of buffers or values.
+    refusal: Option<Refusal>,
+}
+
+/// Why an executable graph cannot be launched.
+#[derive(Clone)]
+enum Refusal {
+    /// Two recorded buffers were replaced by this one, though recorded work writes one of them.
+    Twice(String),
+    /// A change failed, and could not be undone.
+    Mixed,
 }
 
 impl GraphExec {
     pub(super) fn of(contents: &Arc<Contents>) -> Result<Self> {
+        let taken = contents.take()?;
         let (device, ordinal) = (&contents.device, contents.device.ordinal());
         let raw = {
             let graph = contents.graph.lock();
@@ -59,7 +69,7 @@ impl GraphExec {
         // SAFETY: the object is new.
         let raw = unsafe { Owned::new(device.api(), ordinal, raw) };
         let mut exec = Self {
-            contents: Arc::clone(contents),
+            contents: taken,
             origin: Arc::clone(contents),
             raw: ManuallyDrop::new(raw),
             required: Vec::new(),
@@ -67,7 +77,7 @@ impl GraphExec {
             changed: Vec::new(),
             name: String::new(),
             in_flight: InFlight::default(),
-            is_advised: false,
+            refusal: None,
         };
         exec.follow();
         Ok(exec)
@@ -79,7 +89,7 @@ impl GraphExec {
         self.required = slots.map(Required::of).collect();
         self.order = (0..self.required.len()).collect();
         self.changed.clear();
-        self.is_advised = false;
+        self.refusal = None;
         let kernels = |kind: &Kind| matches!(kind, Kind::Kernel(_));
         let all = self.contents.nodes.len();
         let kernels = self
@@ -114,7 +124,8 @@ impl GraphExec {
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] if a buffer is missing, is borrowed to read though the work writes it, or is a view without bytes that the
-    ///   work uses.
+    ///   work uses; if [`set_buffer`](Self::set_buffer) gave one buffer two places, and the work writes one; after a change that CUDA could not
+    ///   undo.
     /// - [`Error::DeviceMismatch`], [`Error::RuntimeMismatch`], [`Error::Busy`] as for a launch of a kernel.
     /// - [`Error::Capture`] on a stream that this thread captures.
     /// - The errors of `cudaMemAdvise`, `cudaMemPrefetchAsync` and `cudaGraphLaunch`.
@@ -148,6 +159,7 @@ impl GraphExec {
         given: &[Part<'_>],
     ) -> Result<()> {
         fork::check("cudaGraphLaunch")?;
+        self.check_changes()?;
         let contents = Arc::clone(&self.contents);
         let (device, inner) = (&contents.device, stream.inner());
         if inner.device().identity() != device.state().identity() {
@@ -159,10 +171,8 @@ impl GraphExec {
         arguments.check(device)?;
         let started = Started::now(device);
         let parts = self.parts(&contents, given)?;
-        if !self.is_advised {
-            residency::advise(&mut self.required, &parts)?;
-            self.is_advised = true;
-        }
+        // This thread may capture other work: then the launch is no part of that.
+        capture::outside(|| residency::advise(&mut self.required, &parts))?;
         residency::bring_in(&mut self.required, &parts, stream)?;
         let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());
         let used = (device, Some(&self.in_flight));
@@ -174,6 +184,26 @@ impl GraphExec {
                     .api()
                     .graph_launch(device.ordinal(), self.raw.raw(), stream)
             }
+        })
+    }
+
+    /// Refuses a launch after a change that left the graph unusable.
+    fn check_changes(&self) -> Result<()> {
+        let (value, reason) = match &self.refusal {
+            None => return Ok(()),
+            Some(Refusal::Twice(buffer)) => (
+                format!("{buffer}, in the place of two"),
+                "the graph writes one of them, and uses them as different buffers: set one of them to another buffer",
+            ),
+            Some(Refusal::Mixed) => (
+                "those of a change that failed".to_owned(),
+                "CUDA could not undo it, and may have made a part of it: instantiate the graph again, or update it",
+            ),
+        };
+        Err(Error::InvalidArgument {
+            what: "the buffers of a graph",
+            value,
+            reason: reason.to_owned(),
         })
     }
 
@@ -216,8 +246,8 @@ impl GraphExec {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a parameter of another graph, and the errors of `cuGraphExecKernelNodeSetParams`; then no launch has
-    /// changed.
+    /// [`Error::InvalidArgument`] for a parameter of another graph, and the errors of `cuGraphExecKernelNodeSetParams`: as for
+    /// [`set_buffer`](Self::set_buffer).
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
     pub fn set<T: NoUninit>(&mut self, parameter: GraphParameter<T>, value: T) -> Result<()> {
         parameter.check(self.contents.capture)?;
@@ -226,7 +256,7 @@ impl GraphExec {
             let mut all = kernel.parameters.iter();
             all.any(|(.., index)| *index == parameter.index)
         };
-        self.change(takes, |kernel| {
+        self.change(takes, |_, kernel| {
             for (word, bytes, index) in kernel.parameters.clone() {
                 if index == parameter.index {
                     let target = &mut kernel.words[word..word + words(bytes as usize)];
@@ -245,9 +275,10 @@ impl GraphExec {
     ///
     /// # Errors
     ///
-    /// [`Error::LengthMismatch`] and [`Error::InvalidArgument`] for a buffer of another size or another kind of memory, for a parameter of another
-    /// graph, and if recorded work other than launches uses the buffer; [`Error::DeviceMismatch`]; and the errors of
-    /// `cuGraphExecKernelNodeSetParams`. Then nothing has changed.
+    /// [`Error::LengthMismatch`] and [`Error::InvalidArgument`] for a buffer of another size, another kind of memory or a smaller alignment (up to 16
+    /// bytes), for a parameter of another graph, and if recorded work other than launches uses the buffer; [`Error::DeviceMismatch`]; and the
+    /// errors of `cuGraphExecKernelNodeSetParams`. Then nothing has changed; if CUDA refuses to undo a part, launches are refused until an
+    /// [`update`](Self::update).
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
     pub fn set_buffer<T>(
         &mut self,
@@ -264,20 +295,25 @@ impl GraphExec {
         )?;
         part.memory.check_kernel_of(&self.contents.device)?;
         self.check_replaceable(index, parameter, &part)?;
-        let Required { memory, used, .. } = &self.required[index];
-        // From the old address of the first byte of the parameter to the new one.
-        let by = (part.kernel_address().addr()).wrapping_sub(memory.address + parameter.start);
-        let shift = |at: usize| at - parameter.start + view.bytes().start;
-        let bytes = shift(used.bytes.start)..shift(used.bytes.end);
-        let memory = Memory::of(&part);
+        let recorded = &self.contents.slots[index];
+        // From the recorded address of the first byte of the parameter to the new one.
+        let from = recorded.memory.address + parameter.start;
+        let by = part.kernel_address().addr().wrapping_sub(from);
+        let used = recorded.used.shifted(parameter.start, view.bytes().start);
         let takes = |kernel: &KernelNode| kernel.addresses.iter().any(|(_, slot)| *slot == index);
-        self.change(takes, |kernel| {
-            for (word, _) in kernel.addresses.iter().filter(|(_, slot)| *slot == index) {
-                kernel.words[*word] = kernel.words[*word].wrapping_add(by as u64);
+        self.change(takes, |recorded, kernel| {
+            for (word, _) in recorded.addresses.iter().filter(|(_, slot)| *slot == index) {
+                kernel.words[*word] = recorded.words[*word].wrapping_add(by as u64);
             }
         })?;
-        let required = &mut self.required[index];
-        (required.memory, required.used.bytes) = (memory, bytes);
+        self.required[index] = Required {
+            memory: Memory::of(&part),
+            used,
+            departures: 0,
+        };
+        if !matches!(self.refusal, Some(Refusal::Mixed)) {
+            self.refusal = twice(&self.required).map(Refusal::Twice);
+        }
         Ok(())
     }
 
@@ -295,9 +331,9 @@ impl GraphExec {
                 reason: reason.to_owned(),
             })
         };
-        let Required { memory, used, .. } = &self.required[index];
+        let Slot { memory, used, kept } = &self.contents.slots[index];
         let end = parameter.start + parameter.bytes;
-        if used.bytes.start < parameter.start || used.bytes.end > end {
+        if !used.bytes.is_empty() && (used.bytes.start < parameter.start || used.bytes.end > end) {
             let outside = format!(
                 "for the bytes {}..{end} of the recorded one",
                 parameter.start
@@ -314,10 +350,19 @@ impl GraphExec {
                 &format!("the recorded one is {} memory", memory.kind),
             );
         }
+        // Kernels may rely on the alignment: of the elements, or of a vector of them.
+        let alignment = |address: usize| 1 << address.trailing_zeros().min(4);
+        let needed: usize = alignment(memory.address + parameter.start);
+        if alignment(part.kernel_address().addr()) < needed {
+            return refuse(
+                format!("{} from byte {} on", part.memory.title(), part.bytes.start),
+                &format!("its address is not a multiple of {needed}, as that of the recorded one"),
+            );
+        }
         if used.writes {
             part.memory.check_write()?;
         }
-        if self.contents.slots[index].kept.is_some() {
+        if kept.is_some() {
             return refuse(
                 part.memory.title(),
                 "the recorded one was dropped in the capture, and belongs to the graph",
@@ -341,7 +386,7 @@ impl GraphExec {
     fn change(
         &mut self,
         takes: impl Fn(&KernelNode) -> bool,
-        change: impl Fn(&mut KernelNode),
+        change: impl Fn(&KernelNode, &mut KernelNode),
     ) -> Result<()> {
         let contents = Arc::clone(&self.contents);
         let mut done: Vec<(usize, KernelNode, KernelNode)> = Vec::new();
@@ -355,15 +400,19 @@ impl GraphExec {
             let changed = self.changed.iter().find(|(of, _)| *of == index);
             let before = changed.map_or_else(|| (**recorded).clone(), |(_, kernel)| kernel.clone());
             let mut after = before.clone();
-            change(&mut after);
-            if let Err(error) = self.set_kernel(index, &mut after) {
+            change(recorded, &mut after);
+            let result = self.set_kernel(index, &mut after);
+            done.push((index, before, after));
+            if let Err(error) = result {
+                // Also the last one: CUDA may report an error of earlier work, and do what was asked.
                 for (index, mut before, _) in done {
-                    // The driver took these values before. If it refuses them now, the graph has the new ones, which are as valid.
-                    let _ = self.set_kernel(index, &mut before);
+                    if self.set_kernel(index, &mut before).is_err() {
+                        // Buffers of before and of after the change.
+                        self.refusal = Some(Refusal::Mixed);
+                    }
                 }
                 return Err(error);
             }
-            done.push((index, before, after));
         }
         for (index, _, after) in done {
             self.changed.retain(|(of, _)| *of != index);
@@ -406,8 +455,10 @@ impl GraphExec {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the shape differs: it names the work that differs, and nothing has changed. [`Error::DeviceMismatch`] and
-    /// [`Error::RuntimeMismatch`] for a graph of another device, and the errors of `cudaGraphExecUpdate`.
+    /// [`Error::InvalidArgument`] if the shape differs: it names the work that differs, and nothing has changed. [`Error::Busy`] for a graph with
+    /// memory of its own that another executable graph has, as for [`Graph::instantiate`]. [`Error::DeviceMismatch`] and
+    /// [`Error::RuntimeMismatch`] for a graph of another device. After an error of `cudaGraphExecUpdate`, launches are refused until an update
+    /// succeeds.
     #[doc(alias = "cudaGraphExecUpdate")]
     pub fn update(&mut self, graph: &Graph) -> Result<()> {
         let (device, new) = (&self.contents.device, &graph.contents);
@@ -421,11 +472,11 @@ impl GraphExec {
                 },
             });
         }
+        // The kinds, and the work that each work is after. CUDA compares both as well, but it may pair work that was recorded in another order.
         let of_kind = |contents: &Contents| {
-            let kinds = contents
-                .nodes
-                .iter()
-                .map(|node| std::mem::discriminant(&node.kind));
+            let nodes = contents.nodes.iter().enumerate();
+            let kinds = nodes
+                .map(|(index, node)| (std::mem::discriminant(&node.kind), contents.after(index)));
             kinds.collect::<Vec<_>>()
         };
         let differs = |work: String, reason: &str| Error::InvalidArgument {
@@ -444,21 +495,30 @@ impl GraphExec {
                 .nodes
                 .get(same)
                 .map_or("one with less work".to_owned(), |node| {
-                    format!("one whose work {same} is {}", node.kind.name())
+                    let is_kind = before.get(same).map(|(kind, _)| *kind)
+                        == Some(std::mem::discriminant(&node.kind));
+                    let how = if is_kind { ", after other work" } else { "" };
+                    format!("one whose work {same} is {}{how}", node.kind.name())
                 });
             return Err(differs(
                 work,
                 "the executable graph was made from other work",
             ));
         }
+        let taken = match Arc::ptr_eq(&self.contents, new) {
+            true => None,
+            false => Some(new.take()?),
+        };
         let updated = {
             let raw = new.graph.lock();
             // SAFETY: both are live; `self` is borrowed exclusively, and the lock keeps other threads off the graph.
-            unsafe {
+            let updated = unsafe {
                 device
                     .api()
                     .graph_update(device.ordinal(), self.raw.raw(), raw.raw())
-            }?
+            };
+            // It is not known which work the executable graph has now.
+            updated.inspect_err(|_| self.refusal = Some(Refusal::Mixed))?
         };
         if let Err(refused) = updated {
             let mut named = [new, &self.origin].into_iter();
@@ -472,10 +532,31 @@ impl GraphExec {
         }
         // Launches of the work before may still run.
         self.contents.keep_kernels(&self.in_flight);
-        self.contents = Arc::clone(new);
+        if let Some(taken) = taken {
+            self.contents = taken;
+        }
         self.follow();
         Ok(())
     }
+}
+
+/// The buffer that stands for two recorded ones, of which recorded work writes one.
+fn twice(required: &[Required]) -> Option<String> {
+    let mut all: Vec<_> = required
+        .iter()
+        .filter(|slot| !slot.used.bytes.is_empty())
+        .collect();
+    all.sort_by_key(|slot| slot.memory.id);
+    let meet = |a: &Required, b: &Required| {
+        let (of_a, of_b) = (&a.used.bytes, &b.used.bytes);
+        (a.used.writes || b.used.writes) && of_a.start < of_b.end && of_b.start < of_a.end
+    };
+    let mut same = all.chunk_by(|a, b| a.memory.id == b.memory.id);
+    same.find_map(|same| {
+        let mut pairs = (1..same.len()).flat_map(|end| same[..end].iter().map(move |a| (a, end)));
+        let found = pairs.find(|(a, end)| meet(a, same[*end]));
+        found.map(|(a, _)| a.memory.title.clone())
+    })
 }
 
 /// Why a graph cannot be launched in a capture.

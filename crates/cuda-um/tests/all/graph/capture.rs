@@ -130,3 +130,43 @@ fn a_closure_that_fails_or_panics_ends_the_capture() {
     data.fill_on(3, &stream).unwrap();
     assert_eq!(data.host().unwrap()[0], 3);
 }
+
+#[test]
+fn foreign_work_that_panics_needs_its_buffers_in_a_launch() {
+    let (_sim, device, stream) = device();
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let graph = stream.capture(|_| {
+        // SAFETY: the work enqueues nothing. Other work may have been captured before it panics.
+        #[allow(unsafe_code, reason = "foreign work")]
+        let work =
+            || unsafe { stream.enqueue_foreign((&mut data,), |_| panic!("their library panics")) };
+        let panicked = catch_unwind(AssertUnwindSafe(|| work().map(|()| ())));
+        assert_eq!(message(&*panicked.unwrap_err()), "their library panics");
+        Ok(())
+    });
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    assert!(exec.launch(&stream, ()).is_err());
+    exec.launch(&stream, (&mut data,)).unwrap();
+}
+
+#[test]
+fn zeros_of_a_buffer_that_leaves_the_capture_are_there_before_a_launch() {
+    let (_sim, device, stream) = device();
+    // Memory that the pools give out again.
+    drop(UnifiedBuffer::from_slice(&device, &[7u32; 64]).unwrap());
+    drop(DeviceBuffer::from_slice(&device, &[7u32; 64]).unwrap());
+    let mut made = None;
+    let graph = stream.capture(|_| {
+        let managed = UnifiedBuffer::<u32>::zeroed(&device, 64)?;
+        made = Some((managed, DeviceBuffer::<u32>::zeroed(&device, 64)?));
+        Ok(())
+    });
+    let (mut managed, mut on_device) = made.unwrap();
+    assert_eq!(*managed.host().unwrap(), [0; 64]);
+    assert_eq!(on_device.to_vec().unwrap(), [0; 64]);
+    managed.fill(1).unwrap();
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    exec.launch(&stream, (&mut managed, &mut on_device))
+        .unwrap();
+    assert_eq!(managed.host().unwrap()[63], 0);
+}
