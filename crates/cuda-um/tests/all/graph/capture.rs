@@ -138,7 +138,7 @@ fn foreign_work_that_panics_needs_its_buffers_in_a_launch() {
     let graph = stream.capture(|_| {
         // SAFETY: the work enqueues nothing. Other work may have been captured before it panics.
         #[allow(unsafe_code, reason = "foreign work")]
-        let work =
+        let mut work =
             || unsafe { stream.enqueue_foreign((&mut data,), |_| panic!("their library panics")) };
         let panicked = catch_unwind(AssertUnwindSafe(|| work().map(|()| ())));
         assert_eq!(message(&*panicked.unwrap_err()), "their library panics");

@@ -216,7 +216,7 @@ fn a_change_that_cannot_be_undone_stops_launches() {
     });
     let (parameter, graph) = (parameter.unwrap(), graph.unwrap());
     let mut exec = graph.instantiate().unwrap();
-    let fails = |nth| Fail::call("cuGraphExecKernelNodeSetParams_v2").nth(nth);
+    let fails = |nth| Fail::call("cuGraphExecKernelNodeSetParams").nth(nth);
     // The second change fails, and is undone.
     sim.fail(fails(2));
     assert!(exec.set_buffer(parameter, &b).is_err());
