@@ -3,20 +3,23 @@
 //!
 //! `cargo xtask fuzz` runs them under libFuzzer (`libfuzzer/`); `tests/all/mutated.rs` mutates the seeds in CI.
 
+use cuda_um::buffer::ReadAt;
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
 use cuda_um_plan::{Plan, PlanBudget, Program};
 use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::io::{self, IoSliceMut};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use um_benches::replay::{Change, Replay};
 use um_examples::{npy, texts};
+use um_weights::Weights;
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a folder in `seeds/`.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("npy", npy),
     ("texts", texts),
     ("cost_model", cost_model),
@@ -24,6 +27,8 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("trace", trace),
     ("replay", replay),
     ("plan", plan),
+    ("weights", weights),
+    ("weights_index", weights_index),
 ];
 
 /// The `.npy` files of the main job: vectors, and numbers of rows.
@@ -214,4 +219,61 @@ fn accepted(bytes: &[u8]) -> Option<Trace> {
 
 fn reference(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     Ok(())
+}
+
+/// A safetensors or GGUF file; the first bytes tell which.
+///
+/// # Panics
+/// A tensor of an accepted file is not within it, overlaps another one, has a size that is not that of its shape, or the crate `safetensors` refuses
+/// the file.
+pub fn weights(bytes: &[u8]) {
+    struct Bytes(Vec<u8>);
+
+    impl ReadAt for Bytes {
+        fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+            let from = self.0.get(offset as usize..).unwrap_or_default();
+            let Some(first) = into.iter_mut().find(|slice| !slice.is_empty()) else {
+                return Ok(0);
+            };
+            let count = first.len().min(from.len());
+            first[..count].copy_from_slice(&from[..count]);
+            Ok(count)
+        }
+    }
+    let length = bytes.len() as u64;
+    let Ok(weights) = Weights::from_storage("bytes", Arc::new(Bytes(bytes.to_vec())), length)
+    else {
+        return;
+    };
+    let mut end = 0;
+    for tensor in weights.tensors() {
+        assert!(tensor.offset() >= end, "{tensor:?} overlaps");
+        end = tensor.offset() + tensor.size_bytes() as u64;
+        let elements: usize = tensor.shape().iter().product();
+        assert_eq!(elements % tensor.block_len(), 0);
+        let bytes = elements / tensor.block_len() * tensor.dtype().size_bytes();
+        assert_eq!(tensor.size_bytes(), bytes, "{tensor:?}");
+        assert!(weights.tensor(tensor.name()).is_some());
+    }
+    assert!(end <= length, "a tensor ends behind the file");
+    if !bytes.starts_with(b"GGUF") {
+        let theirs = safetensors::SafeTensors::deserialize(bytes).expect("they accept what we do");
+        assert_eq!(theirs.len(), weights.tensors().len());
+    }
+}
+
+/// The index of files in several parts. Its files are missing.
+///
+/// # Panics
+/// An index with a tensor was accepted.
+pub fn weights_index(bytes: &[u8]) {
+    static FOLDER: LazyLock<tempfile::TempDir> =
+        LazyLock::new(|| tempfile::tempdir().expect("a folder"));
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = FOLDER.path().join("index.json");
+    std::fs::write(&path, bytes).expect("a file");
+    if let Ok(weights) = Weights::open([path]) {
+        assert!(weights.tensors().is_empty() && weights.files().count() == 0);
+    }
 }

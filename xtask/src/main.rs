@@ -10,6 +10,7 @@ mod fuzz;
 mod gpu_bundle;
 mod mutants;
 mod nightly;
+mod python_wheels;
 mod real_cudart;
 mod sanitize;
 mod sim_lib;
@@ -40,6 +41,8 @@ enum Task {
     Test(test::Args),
     /// Run the tests and the main job, compiled for aarch64 Linux, on the simulator under qemu.
     Aarch64(aarch64::Args),
+    /// Build the wheels of the Python package for Linux on x86-64 and aarch64, for glibc 2.17 and newer, into target/dist.
+    PythonWheels(python_wheels::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
@@ -85,6 +88,7 @@ fn main() -> anyhow::Result<()> {
         Task::Sanitize(args) => sanitize::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Aarch64(args) => aarch64::run(&args),
+        Task::PythonWheels(args) => python_wheels::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => args.run("um_bench"),
         Task::Calibrate(args) => args.run("um_calibrate"),

@@ -15,7 +15,7 @@ use std::time::Duration;
 use um_kernels::Scale;
 
 pub(super) const HOST: Measurement = Measurement {
-    name: "graph, host",
+    name: "graph_host",
     what: "Host time of one launch of a graph of small kernels (1024 elements each, over two buffers), and of the same kernels one by one. \
            The stream is idle before each, and waited for after it, which is not timed.",
     run: |bench, cases| run(bench, cases, false),
@@ -23,14 +23,14 @@ pub(super) const HOST: Measurement = Measurement {
 };
 
 pub(super) const DONE: Measurement = Measurement {
-    name: "graph, done",
+    name: "graph_done",
     what: "The same, until the work is done.",
     run: |bench, cases| run(bench, cases, true),
     notes: no_notes,
 };
 
 pub(super) const TOUCHED: Measurement = Measurement {
-    name: "graph, touched",
+    name: "graph_touched",
     what: "A graph of 20 kernels, each over its own buffer of 64 KiB of managed memory, after the host has written one of the buffers: until the \
            work is done. The writes are not timed. Raw CUDA launches the graph, which then runs by page faults; or it prefetches the buffer that \
            was written before.",

@@ -24,6 +24,7 @@ pub(crate) mod overwrite;
 pub(crate) mod owned;
 pub(crate) mod pinned;
 pub(crate) mod placement;
+mod read_at;
 pub(crate) mod registered;
 pub(crate) mod transfer;
 pub(crate) mod unified;
@@ -33,5 +34,8 @@ mod view_methods;
 pub use crate::buffer::export::Exported;
 pub use crate::buffer::in_place::InPlace;
 pub use crate::buffer::overwrite::{Filled, Slots};
+#[doc(hidden)]
+pub use crate::buffer::read_at::read_into;
+pub use crate::buffer::read_at::{FileRead, ReadAt, Runs};
 pub use crate::buffer::transfer::TransferOptions;
 pub use crate::element::ElementType;

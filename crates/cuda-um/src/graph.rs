@@ -63,7 +63,9 @@ impl Stream {
     /// ([`Stream::enqueue_foreign`]); on further streams after [`Recording::fork`]. Work that shares memory is ordered as always, also between
     /// streams. Prefetches and advice become steps before the launches of the graph, because CUDA cannot capture them.
     ///
-    /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. What the host does at once (an allocation,
+    /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. But a wait for the whole device
+    /// ([`Device::synchronize`], and host guards of managed memory without concurrent access) waits until the capture has ended, because CUDA
+    /// refuses it: the closure must not wait for a thread that does it. What the host does at once (an allocation,
     /// zeros of a [`PinnedBuffer`](crate::PinnedBuffer)) is done once, and not in each launch. The zeros of a new buffer of device or managed
     /// memory are written once and in each launch. A buffer that the closure makes and drops belongs to the graph from then on, with its address.
     ///

@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 
 use cuda_um_sim::{Gpu, Sim};
 
-use crate::support::{Cuda, MIB, bytes, call, h200, ok};
+use crate::support::{Cuda, MIB, bytes, call, h200, host_page, ok};
 
 const READ_MOSTLY: u32 = 1;
 const UNSET_READ_MOSTLY: u32 = 2;
@@ -225,5 +225,6 @@ fn accessed_by_the_host_of_a_coherent_machine_hung_its_touch_after_a_prefetch() 
     assert_eq!(sum(data, MIB), 5 * MIB as u64);
     let counters = cuda.sim.counters();
     assert_eq!((counters.bytes_to_host, counters.cpu_faults), (0, 0));
-    assert!(counters.remote_accesses >= PAGES);
+    // Touches of pages that share one of the system with an earlier touch are not seen.
+    assert!(counters.remote_accesses >= (MIB / host_page()) as u64);
 }

@@ -17,6 +17,13 @@ use cuda_um_testkit::call::{Place, Shape};
 
 pub(crate) const MIB: usize = 1 << 20;
 
+/// Bytes of a page of the host, which on Arm may be larger than the simulator's 4 KiB.
+pub(crate) fn host_page() -> usize {
+    // SAFETY: no preconditions.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap()
+}
+
 pub(crate) struct Cuda {
     pub(crate) sim: Sim,
     pub(crate) table: Arc<Table>,

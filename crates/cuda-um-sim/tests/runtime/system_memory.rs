@@ -7,7 +7,7 @@ use std::time::Duration;
 use cuda_um_sim::{CpuReference, Gpu, Misuse, Sim};
 use cuda_um_sys::{DeclaredArgument, cudaError};
 
-use crate::support::{Cuda, MIB, bytes, call, h200, ok, with_kernel};
+use crate::support::{Cuda, MIB, bytes, call, h200, host_page, ok, with_kernel};
 
 const INVALID: cudaError = cudaError::cudaErrorInvalidValue;
 const ILLEGAL: cudaError = cudaError::cudaErrorIllegalAddress;
@@ -80,24 +80,24 @@ fn an_allocation_evicts_system_memory() {
 fn only_the_touched_pages_move_and_those_never_touched_are_populated() {
     let cuda = Cuda::new(Sim::builder().gpu(Gpu::Hmm));
     let memory = Mapped::new(4 * MIB, READ_WRITE);
-    let page = memory.0.wrapping_add(MIB);
-    cuda.run("add", page, 4096);
+    let (page, size) = (memory.0.wrapping_add(MIB), host_page());
+    cuda.run("add", page, size);
     let counters = cuda.sim.counters();
     assert_eq!(
         (counters.populated_bytes, counters.bytes_to_device),
-        (4096, 0)
+        (size as u64, 0)
     );
     bytes(memory.0, MIB).fill(1);
-    cuda.run("add", memory.0, 4097);
+    cuda.run("add", memory.0, size + 1);
     let counters = cuda.sim.counters();
     assert_eq!(
         (counters.populated_bytes, counters.bytes_to_device),
-        (4096, 8192)
+        (size as u64, 2 * size as u64)
     );
     assert_eq!((bytes(page, 1)[0], bytes(memory.0, 1)[0]), (1, 2));
     // The program's writes are counted where it tells of them.
-    cuda.sim.host_wrote(memory.0.cast(), 8192);
-    assert_eq!(cuda.sim.counters().bytes_to_host, 8192);
+    cuda.sim.host_wrote(memory.0.cast(), 2 * size);
+    assert_eq!(cuda.sim.counters().bytes_to_host, 2 * size as u64);
     assert!(cuda.sim.counters().cpu_faults > 0);
 }
 
@@ -181,7 +181,7 @@ fn a_declared_argument_is_the_extent_of_system_memory() {
         assert_eq!(code.0, 0);
         call!(cuda.table, cudaDeviceSynchronize())
     };
-    let memory = Mapped::filled(2 * 4096);
+    let memory = Mapped::filled(2 * host_page());
     assert_eq!(run(64, 64, &memory), cudaError::cudaSuccess);
     assert_eq!(bytes(memory.0, 65)[62..], [7, 7, 1]);
     assert_eq!(run(65, 64, &memory), ILLEGAL);

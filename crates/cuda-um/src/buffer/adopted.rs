@@ -57,7 +57,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for [`Placement::System`] on a device without pageable memory access, and the errors of
+    /// [`Error::NotSupported`](crate::Error::NotSupported) for [`Placement::System`] on a device without pageable memory access, and the errors of
     /// [`from_vec`](Self::from_vec).
     #[track_caller]
     pub fn from_vec_with(

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Makes a buffer to read of a range of bytes of a file, which is mapped into memory. On a device with pageable memory access, kernels read
     /// the mapping itself: no copy, and no memory beside the page cache. On other devices the buffer is a copy, unless the options ask for
-    /// [`Placement::System`]. Writes are refused on every device, as those to a read-only import.
+    /// [`Placement::System`](crate::Placement::System). Writes are refused on every device, as those to a read-only import.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -42,7 +42,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for a range beyond the end of the file, one that is no multiple of the size of an element, or one whose start
-    /// is not aligned for it; [`Error::NotSupported`] for [`Placement::System`] on a device without pageable memory access; [`Error::Io`]; and
+    /// is not aligned for it; [`Error::NotSupported`] for [`Placement::System`](crate::Placement::System) on a device without pageable memory access; [`Error::Io`]; and
     /// for a copy the errors of [`zeroed`](Self::zeroed).
     #[doc(alias = "mmap")]
     #[track_caller]

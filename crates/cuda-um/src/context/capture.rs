@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use cuda_um_sys::{cudaGraph_t, cudaStream_t};
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,6 +33,8 @@ static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Capture>>> = const { RefCell::new(None) };
+    /// True while the thread does work that is not captured ([`outside`]).
+    static PAUSED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// More streams would make the tracked uses query events, which a capture does not allow.
@@ -75,12 +77,18 @@ pub(crate) fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed) != 0
 }
 
+/// Returns true if this thread has a capture, also while it does other work.
+#[inline]
+pub(crate) fn is_of_this_thread() -> bool {
+    is_active() && CURRENT.try_with(|it| it.borrow().is_some()) == Ok(true)
+}
+
 /// The capture of this thread.
 #[cold]
 pub(crate) fn current() -> Option<Rc<Capture>> {
     // A thread that ends has no capture any more.
     let current = CURRENT.try_with(|current| current.borrow().clone());
-    current.ok().flatten()
+    current.ok().flatten().filter(|_| !PAUSED.get())
 }
 
 /// The place of work on a stream in the capture of this thread; `None` if the work is not captured.
@@ -168,13 +176,13 @@ pub(crate) fn also_now(mut write: impl FnMut() -> Result<()>) -> Result<()> {
 
 /// Does work now, also if this thread captures.
 pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
-    struct GoOn(Option<Rc<Capture>>);
+    struct GoOn(bool);
     impl Drop for GoOn {
         fn drop(&mut self) {
-            CURRENT.set(self.0.take());
+            PAUSED.set(self.0);
         }
     }
-    let _capture = GoOn(CURRENT.take());
+    let _go_on = GoOn(PAUSED.replace(true));
     work()
 }
 
@@ -326,7 +334,6 @@ impl Capture {
         let own = stream.runtime().own_stream(&device)?;
         let private = StreamInner::create_private(&device)?;
         if let Err(error) = private.begin_capture() {
-            // It may have begun nevertheless.
             let _ = private.end_capture();
             return Err(error);
         }

@@ -1,5 +1,6 @@
 //! The function table of a runtime, with its state.
 
+use crate::driver::captures::Captures;
 use crate::driver::mempool::SparePool;
 use crate::error::Result;
 use crate::fork;
@@ -16,6 +17,7 @@ pub(crate) struct Api {
     pub(super) worked: Mutex<Vec<u32>>,
     /// True if the driver has one device: it is current in every thread, so it need not be queried.
     has_one_device: AtomicBool,
+    pub(super) captures: Captures,
     /// The retired memory pools.
     pub(super) spare_pools: Mutex<Vec<SparePool>>,
 }
@@ -34,6 +36,7 @@ impl Api {
             table,
             worked: Mutex::default(),
             has_one_device: AtomicBool::new(false),
+            captures: Captures::default(),
             spare_pools: Mutex::default(),
         })
     }

@@ -1,6 +1,7 @@
 //! Versions, devices and their attributes.
 
 use crate::driver::api::Api;
+use crate::driver::captures::Wait;
 use crate::driver::check::Subject;
 use crate::driver::check::text;
 use crate::error::{Error, Result};
@@ -116,8 +117,19 @@ impl Api {
         })
     }
 
+    /// Holds captures on the device off until the result is dropped; `None` if a thread captures on it.
+    pub(crate) fn hold_captures_off(&self, ordinal: u32) -> Option<Wait<'_>> {
+        self.captures.hold_off(ordinal)
+    }
+
+    /// Waits until no other thread captures on the device.
+    pub(crate) fn wait_for_captures(&self, ordinal: u32) -> Result<()> {
+        self.captures.wait(ordinal).map(drop)
+    }
+
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
         assert_may_wait();
+        let _wait = self.captures.wait(ordinal)?;
         self.on(
             ordinal,
             "cudaDeviceSynchronize",

@@ -27,7 +27,8 @@ pub(crate) struct KernelParameters<'a> {
 }
 
 impl Api {
-    /// Begins to capture the stream. Other streams and other threads are not affected: the mode is "relaxed".
+    /// Begins to capture the stream, when no thread waits for a device. Other streams are not affected: the mode is "relaxed". A call of
+    /// [`end_capture`](Self::end_capture) must follow, also after an error: the capture may have begun.
     ///
     /// # Safety
     ///
@@ -40,6 +41,7 @@ impl Api {
         let call = "cudaStreamBeginCapture";
         let begin = self.late(call, self.table.cudaStreamBeginCapture)?;
         let mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+        self.captures.begin(ordinal)?;
         self.on(
             ordinal,
             call,
@@ -64,7 +66,7 @@ impl Api {
         let call = "cudaStreamEndCapture";
         let end = self.late(call, self.table.cudaStreamEndCapture)?;
         let mut graph = std::ptr::null_mut();
-        self.on(
+        let ended = self.on(
             ordinal,
             call,
             || Subject::device(ordinal),
@@ -72,8 +74,9 @@ impl Api {
                 // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
                 unsafe { end(stream, &mut graph) }
             },
-        )?;
-        Ok(graph)
+        );
+        self.captures.end(ordinal);
+        ended.map(|()| graph)
     }
 
     /// The nodes that the next work of a captured stream runs after.

@@ -143,7 +143,7 @@ impl<'a> PrefetchBatch<'a> {
     /// Prefetches all ranges to a location, on a stream
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). The batch can be used again.
     ///
-    /// Ranges of one allocation are joined if they touch or overlap after they were rounded outwards to pages of 4 KiB. If several joined
+    /// Ranges of one allocation are joined if they touch or overlap after they were rounded outwards to pages of the host. If several joined
     /// ranges remain, a runtime that has `cudaMemPrefetchBatchAsync` (CUDA 13.0 and newer) prefetches them in one call. If the residency
     /// cache has all pages at the location, the prefetch is elided and makes no call. If one of the devices cannot prefetch, the outcome of all
     /// buffers is [`HintOutcome::NotApplied`].

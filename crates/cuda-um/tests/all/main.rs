@@ -21,6 +21,7 @@ mod launch;
 mod placement;
 mod pool;
 mod prefetch_batch;
+mod read_at;
 mod residency;
 mod resources;
 mod security;

@@ -37,6 +37,7 @@
 //! ```text
 //! cargo test -p cuda-um --test fault_injection every_call -- --nocapture
 //! CUDA_UM_FAULT_FIRST=1000000 …       every call fails, not only the first and the last one of a name
+//! CUDA_UM_FAULT_SAMPLE=7 …            one of seven runs
 //! CUDA_UM_FAULT_SEED=7 CUDA_UM_FAULT_PAIRS=100 cargo test -p cuda-um --test fault_injection two_calls -- --nocapture
 //! ```
 //!
@@ -59,7 +60,7 @@ mod scenarios;
 mod world;
 
 use cuda_um_testkit::bomb::{self, Plan};
-use cuda_um_testkit::faults::check::{Combination, run_all, usual};
+use cuda_um_testkit::faults::check::{Combination, run_all, sample, usual};
 use cuda_um_testkit::faults::failure::{self, Failure, Kind};
 use cuda_um_testkit::faults::rules::Rules;
 use scenarios::{SCENARIOS, Scenario};
@@ -134,11 +135,14 @@ fn every_call_fails_once_in_every_way() {
     let rules = Rules::default();
     let struck = run_all(&all, &rules).get(&1).copied().unwrap_or(0);
     let unused = rules.unused();
-    assert!(unused.is_empty(), "no longer needed: {unused:#?}");
+    assert!(
+        sample() > 1 || unused.is_empty(),
+        "no longer needed: {unused:#?}"
+    );
     if std::env::var_os(FIRST).is_none() {
         let count = all.len();
         assert!(
-            count >= 8_000 && struck >= 5_000,
+            count >= 8_000 && struck * sample() >= 5_000,
             "{count} combinations, {struck} failures struck"
         );
     }

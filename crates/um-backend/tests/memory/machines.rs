@@ -184,13 +184,30 @@ fn the_table_says_what_each_call_does() {
     }
 }
 
+/// The peak of the process's resident bytes since the last call.
+fn peak_resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    // Begins a new peak: proc_pid_clear_refs(5).
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// `CUDA_UM_TEST_FILE_MIB` is the size of the file (8): 1024 takes 2 GiB of memory. With it, run this test alone: it also prints the peak of
+/// the process, in which the simulator's two views of managed memory count twice.
 #[test]
 fn a_file_that_is_mapped_takes_memory_once() {
-    const BYTES: usize = 8 << 20;
+    let mib = std::env::var("CUDA_UM_TEST_FILE_MIB");
+    let mib = mib.map(|mib| mib.parse::<usize>().expect("a number of MiB"));
+    let bytes = *mib.as_ref().unwrap_or(&8) << 20;
     let world = World::new(Gpu::Gb10);
     let device = world.backend.device();
     let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&vec![1; BYTES]).unwrap();
+    let block = vec![1; 1 << 20];
+    for _ in 0..bytes >> 20 {
+        file.write_all(&block).unwrap();
+    }
     // The host and the device have one memory: what CUDA allocates is beside the pages of the file.
     let allocated = || -> usize {
         let bytes = |leak| match leak {
@@ -199,14 +216,29 @@ fn a_file_that_is_mapped_takes_memory_once() {
         };
         world.sim.leaks().into_iter().map(bytes).sum()
     };
+    let times = |taken: usize| taken as f64 / bytes as f64;
     let peak = |options| {
         let before = allocated();
+        peak_resident_bytes();
         // SAFETY: nothing else has the file.
         #[allow(unsafe_code, reason = "maps a file of this test")]
         let loaded = unsafe { UnifiedBuffer::<u8>::map_file(device, &file, .., options) }.unwrap();
-        assert_eq!(loaded.len(), BYTES);
-        // Times the size of the file; the library's pinned memory for copies is less.
-        (BYTES + allocated() - before) / BYTES
+        assert_eq!(loaded.len(), bytes);
+        let host = loaded.host().unwrap();
+        assert!(host.chunks(1 << 20).all(|part| part == block));
+        drop(host);
+        let taken = bytes + allocated() - before;
+        if mib.is_ok() {
+            let resident = peak_resident_bytes().expect("Linux");
+            println!(
+                "{bytes} bytes, {}: {:.3} times their size with what CUDA allocated, peak of the process {:.3} times ({resident} bytes)",
+                loaded.placement(),
+                times(taken),
+                times(resident),
+            );
+        }
+        // The library's pinned memory for copies is less than the file.
+        taken / bytes
     };
     device
         .set_pool_options(um_backend::cuda_um::MemoryKind::Managed, None)

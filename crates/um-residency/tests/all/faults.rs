@@ -240,5 +240,6 @@ fn every_call_behind_a_working_set_fails_once() {
     };
     let all: Vec<_> = SCENARIOS.iter().flat_map(combinations_of).collect();
     let struck = run_all(&all, &Rules::default()).get(&1).copied();
-    assert!(struck > Some(150), "{struck:?}");
+    let struck = struck.unwrap_or(0);
+    assert!(struck * check::sample() > 150, "{struck}");
 }

@@ -94,7 +94,7 @@ fn is_direct(device: &DeviceState, to: Direction) -> bool {
 
 /// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
 /// copy.
-struct FinishOnPanic<'a>(&'a StreamInner);
+pub(super) struct FinishOnPanic<'a>(pub(super) &'a StreamInner);
 
 impl Drop for FinishOnPanic<'_> {
     fn drop(&mut self) {
@@ -121,7 +121,7 @@ struct Job<'a> {
 }
 
 /// A guard: its drop, after an error or a panic, prevents the threads from beginning new pieces.
-struct StopOthers<'a>(&'a AtomicBool);
+pub(super) struct StopOthers<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for StopOthers<'_> {
     fn drop(&mut self) {

@@ -1,17 +1,38 @@
-//! The ring of a device and its options: one copy at a time has the ring, and new options apply from the next copy on.
+//! The ring of a device and its options: one copy at a time has the ring, and new options apply from the next copy on. Reads of files take turns;
+//! copies do not wait for the ring.
 
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::piece::Pieces;
 use crate::buffer::transfer::ring::Ring;
 use crate::context::device::DeviceState;
 use crate::fork;
-use crate::sync::{Mutex, after_unlock};
+use crate::sync::{Condvar, Mutex, after_unlock};
+use std::cell::Cell;
 use std::ops::Deref;
+
+thread_local! {
+    /// True while this thread works on a round of a read, which may have the ring: code of the caller that runs meanwhile must not wait for it.
+    static READS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a part of a round of a read.
+pub(super) fn while_reading<R>(body: impl FnOnce() -> R) -> R {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            READS.set(self.0);
+        }
+    }
+    let _back = Back(READS.replace(true));
+    body()
+}
 
 /// The state that all transfers of one device share.
 #[derive(Default)]
 pub(crate) struct Transfers {
     state: Mutex<State>,
+    /// A read gave the ring back.
+    given_back: Condvar,
     pub(super) pieces: Pieces,
 }
 
@@ -22,8 +43,13 @@ struct State {
     changes: u64,
     /// Made by the first copy.
     ring: Option<Ring>,
-    /// True while a copy has the ring.
+    /// True while a copy or a read has the ring.
     is_taken: bool,
+    /// True while a read has the ring.
+    is_read: bool,
+    /// The numbers of the next read that asks for the ring, and of the one that gets it next.
+    asked: u64,
+    served: u64,
 }
 
 /// Holds the ring for one copy until it is dropped; copies share one link anyway. It is not a lock, because closures of the caller run
@@ -67,7 +93,41 @@ impl Transfers {
 
     /// Takes the ring; `None` if another copy has it.
     pub(super) fn take(&self) -> Option<RingTurn<'_>> {
+        self.take_of(&mut self.state.lock())
+    }
+
+    /// Takes the ring for one round of a read, after the rounds of other reads; `None` if a copy has it, or a round that this thread works on.
+    pub(super) fn take_to_read(&self) -> Option<RingTurn<'_>> {
+        if READS.get() {
+            return None;
+        }
         let mut state = self.state.lock();
+        let number = state.asked;
+        state.asked += 1;
+        while state.served != number || state.is_read {
+            self.given_back.wait(&mut state);
+        }
+        state.served += 1;
+        let turn = self.take_of(&mut state);
+        state.is_read = turn.is_some();
+        READS.set(turn.is_some());
+        drop(state);
+        if turn.is_none() {
+            self.given_back.notify_all();
+        }
+        turn
+    }
+
+    /// Returns the number of threads of a read, and the size of its pieces in bytes: that of the chunks, and at most `most`.
+    pub(super) fn read_shape(&self, most: usize) -> (usize, usize) {
+        let options = self.state.lock().options;
+        match options.chunk_bytes() {
+            0 => (options.threads, most),
+            bytes => (options.threads, bytes.min(most)),
+        }
+    }
+
+    fn take_of<'a>(&'a self, state: &mut State) -> Option<RingTurn<'a>> {
         if state.is_taken {
             return None;
         }
@@ -99,6 +159,10 @@ impl Drop for RingTurn<'_> {
         }
         let mut state = self.transfers.state.lock();
         state.is_taken = false;
+        if std::mem::take(&mut state.is_read) {
+            READS.set(false);
+            self.transfers.given_back.notify_all();
+        }
         let ring = self.ring.take();
         if state.changes == self.changes {
             state.ring = ring;

@@ -57,8 +57,8 @@ use std::sync::Arc;
 /// # Pages
 ///
 /// Sizes are rounded up: to multiples of 256 bytes up to 4 KiB, above to whole pages of 4 KiB, and to multiples of 2 MiB for more than
-/// 2 MiB; in all cases to one of four steps between two powers of two. So small buffers share pages, but buffers of more than 3840 bytes do
-/// not. Prefetch and advice apply to whole pages: **advice or a prefetch for a small buffer also applies to other buffers on the page**,
+/// 2 MiB; in all cases to one of four steps between two powers of two. So small buffers share pages; buffers of more than 3840 bytes share
+/// none of 4 KiB, but on Arm the host may have pages of 16 or 64 KiB. Prefetch and advice apply to whole pages: **advice or a prefetch for a small buffer also applies to other buffers on the page**,
 /// and an access by the CPU may migrate them. Their contents are never changed. The driver migrates up to 64 KiB or 2 MiB at once.
 ///
 /// Blocks of 2 MiB and more begin at multiples of 2 MiB within their slab, and blocks of 64 KiB and more at multiples of 16 KiB or more.

@@ -1,8 +1,11 @@
 //! What a capture records.
 
 use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
-use cuda_um_testkit::{Add, device, message};
+use cuda_um_sim::Gpu;
+use cuda_um_testkit::{Add, device, is_concurrent, message, simulated};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::time::Duration;
 
 #[test]
 fn recorded_work_runs_at_each_launch_and_not_before() {
@@ -102,7 +105,10 @@ fn other_threads_work_on_the_stream_meanwhile() {
                     let mut direct = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
                     direct.fill_on(3, &stream).unwrap();
                     stream.synchronize().unwrap();
-                    assert_eq!(direct.host().unwrap()[9], 3);
+                    // Without concurrent access a guard waits for the whole device, and that waits for the end of the capture.
+                    if is_concurrent(&device) {
+                        assert_eq!(direct.host().unwrap()[9], 3);
+                    }
                 });
             });
             recorded.fill_on(1, &stream)
@@ -117,9 +123,9 @@ fn a_closure_that_fails_or_panics_ends_the_capture() {
     let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
     let failed = stream.capture(|_| {
         data.fill_on(1, &stream)?;
-        data.prefetch(cuda_um::Location::Device(9)).map(drop)
+        data.view(5..99).map(drop)
     });
-    assert!(failed.unwrap_err().to_string().contains("no device 9"));
+    assert!(failed.unwrap_err().to_string().starts_with("range 5..99"));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         stream.capture(|_| {
             data.fill_on(2, &stream)?;
@@ -169,4 +175,48 @@ fn zeros_of_a_buffer_that_leaves_the_capture_are_there_before_a_launch() {
     exec.launch(&stream, (&mut managed, &mut on_device))
         .unwrap();
     assert_eq!(managed.host().unwrap()[63], 0);
+}
+
+#[test]
+fn a_wait_for_the_device_waits_for_the_end_of_a_capture() {
+    let (_sim, device, stream) = device();
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let begun = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            begun.wait();
+            device.synchronize()
+        });
+        let graph = stream.capture(|_| {
+            begun.wait();
+            // Enough for the other thread to wait.
+            std::thread::sleep(Duration::from_millis(20));
+            data.fill_on(1, &stream)
+        });
+        assert_eq!(graph.unwrap().node_count().unwrap(), 1);
+        waits.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_guard_that_waits_for_a_capture_holds_off_no_other_work_of_the_closure() {
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    data.fill_on(1, &stream).unwrap();
+    let begun = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            begun.wait();
+            data.host().map(|guard| guard[0])
+        });
+        let graph = stream.capture(|_| {
+            begun.wait();
+            // Enough for the other thread to wait.
+            std::thread::sleep(Duration::from_millis(20));
+            // Its zeros are also written now.
+            UnifiedBuffer::<u32>::zeroed(&device, 10)?.fill_on(3, &stream)
+        });
+        assert_eq!(graph.unwrap().node_count().unwrap(), 2);
+        assert_eq!(waits.join().unwrap().unwrap(), 1);
+    });
 }

@@ -2,11 +2,14 @@
 
 use super::{COUNT, LARGE, MANY, copies::small_ring};
 use crate::world::World;
+use cuda_um::buffer::{FileRead, Runs};
 use cuda_um::{
     Advice, DeviceBuffer, Location, Module, PinnedBuffer, Placement, RegisteredBuffer, Result,
     UnifiedBuffer, UnifiedOptions, resource::SystemMemory,
 };
 use cuda_um_testkit::{ADD_PTX, Add};
+use std::fs::File;
+use std::ops::ControlFlow;
 
 pub fn main_job(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
@@ -61,6 +64,28 @@ pub fn overwritten(world: &World) -> Result<()> {
     let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     unified.host_overwrite(100..200, |_, slots| slots.fill_with(|_| 7))?;
     assert_eq!(unified.host()?[99..101], [0, 7]);
+    Ok(())
+}
+
+pub fn read_from_a_file(world: &World) -> Result<()> {
+    let device = &world.here().device;
+    device.set_transfer_options(small_ring());
+    let this = std::env::current_exe().and_then(File::open).unwrap();
+    let runs = Runs {
+        offset: 0,
+        at: 0,
+        bytes: MANY,
+        count: 1,
+        stride: 0,
+    };
+    let mut memory = DeviceBuffer::<u8>::zeroed(device, MANY)?;
+    let mut pinned = PinnedBuffer::<u8>::zeroed(device, MANY)?;
+    for view in [memory.as_view_mut(), pinned.as_view_mut()] {
+        let read = FileRead::new(view, &this, std::slice::from_ref(&runs))?;
+        let done = FileRead::run(&mut [read], usize::MAX, |_| ControlFlow::Continue(()))?;
+        assert_eq!(done, MANY);
+    }
+    assert!(memory.to_vec()? == *pinned.host()?);
     Ok(())
 }
 

@@ -91,6 +91,7 @@ scenarios! {
     copies::copies_within on ALL_AND_SECOND;
     copies::parts_at_the_same_time on ALL;
     memory::overwritten on ALL;
+    memory::read_from_a_file on ALL;
     pools::default_pools on POOLED;
     pools::unified_pool on ALL;
     pools::pinned_pool on ALL;

@@ -1,0 +1,399 @@
+//! Reads of files straight into buffers.
+
+use cuda_um::buffer::{FileRead, ReadAt, Runs, TransferOptions};
+use cuda_um::{Device, DeviceBuffer, Error, MemoryKind, PinnedBuffer, UnifiedBuffer, ViewMut};
+use cuda_um_sim::{Fail, Gpu, Leak};
+use cuda_um_testkit::watchdog::watch;
+use cuda_um_testkit::{device, simulated, unpooled};
+use std::io::{self, ErrorKind, IoSliceMut, Write};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes in memory, which are read by so many at a time. Every third call is interrupted, and a read at `fails_at` fails.
+struct Storage {
+    bytes: Vec<u8>,
+    at_a_time: usize,
+    fails_at: Option<(u64, ErrorKind)>,
+    calls: AtomicUsize,
+}
+
+impl Storage {
+    fn of(bytes: usize) -> Self {
+        Self {
+            bytes: (0..bytes).map(|at| (at % 251) as u8 + 1).collect(),
+            at_a_time: usize::MAX,
+            fails_at: None,
+            calls: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl ReadAt for Storage {
+    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) % 3 == 1 {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        let mut end = self.bytes.len();
+        if let Some((at, kind)) = self.fails_at {
+            if offset >= at {
+                return Err(kind.into());
+            }
+            end = at as usize;
+        }
+        let mut from = &self.bytes[(offset as usize).min(end)..end];
+        from = &from[..from.len().min(self.at_a_time)];
+        let total = from.len();
+        for slice in into {
+            let (now, later) = from.split_at(from.len().min(slice.len()));
+            slice[..now.len()].copy_from_slice(now);
+            from = later;
+        }
+        Ok(total - from.len())
+    }
+}
+
+/// A ring of chunks of 16 KiB.
+fn small(threads: usize) -> TransferOptions {
+    TransferOptions::default()
+        .threads(threads)
+        .ring_bytes(threads * 2 * 16384)
+}
+
+fn range(offset: u64, at: usize, bytes: usize) -> Runs {
+    Runs {
+        offset,
+        at,
+        bytes,
+        count: 1,
+        stride: 0,
+    }
+}
+
+fn whole(bytes: usize) -> [Runs; 1] {
+    [range(0, 0, bytes)]
+}
+
+fn on(_: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn read(target: ViewMut<'_, u8>, source: &dyn ReadAt, runs: &[Runs]) -> Result<usize, Error> {
+    FileRead::run(&mut [FileRead::new(target, source, runs)?], usize::MAX, on)
+}
+
+/// What a target has to hold.
+fn expected(storage: &Storage, runs: &[Runs], len: usize) -> Vec<u8> {
+    let mut target = vec![0; len];
+    for run in runs {
+        for number in 0..run.count {
+            let (at, from) = (run.at + number * run.bytes, run.offset as usize);
+            let from = from + number * run.stride as usize;
+            target[at..at + run.bytes].copy_from_slice(&storage.bytes[from..from + run.bytes]);
+        }
+    }
+    target
+}
+
+#[test]
+fn every_byte_arrives_in_its_place_in_memory_of_each_kind() {
+    let (_sim, device, _) = device();
+    const LEN: usize = 300_000;
+    let mut storage = Storage::of(1_000_000);
+    let strided = Runs {
+        offset: 700,
+        at: 120_001,
+        bytes: 33,
+        count: 5000,
+        stride: 100,
+    };
+    let mut neighbours = Vec::new();
+    for number in 0..300 {
+        neighbours.push(range(number * 1000, number as usize * 1000 + 24, 900));
+    }
+    let all = [
+        vec![],
+        vec![range(5, 7, LEN - 7)],
+        vec![range(900_000, 0, 100_000), strided, range(0, 299_990, 10)],
+        neighbours,
+    ];
+    for (threads, at_a_time) in [(1, usize::MAX), (3, 7000), (2, 1)] {
+        device.set_transfer_options(small(threads));
+        storage.at_a_time = at_a_time;
+        for runs in &all[..if at_a_time == 1 { 2 } else { 4 }] {
+            let mut on_device = DeviceBuffer::<u8>::from_slice(&device, &[9; LEN]).unwrap();
+            let mut unified = UnifiedBuffer::<u8>::from_slice(&device, &[9; LEN]).unwrap();
+            let mut pinned = PinnedBuffer::<u8>::from_slice(&device, &[9; LEN]).unwrap();
+            let targets = [
+                on_device.as_view_mut(),
+                unified.as_view_mut(),
+                pinned.as_view_mut(),
+            ];
+            let mut reads = targets.map(|view| FileRead::new(view, &storage, runs).unwrap());
+            assert_eq!(FileRead::run(&mut reads, usize::MAX, on).unwrap(), 3 * LEN);
+            let right = expected(&storage, runs, LEN);
+            assert!(on_device.to_vec().unwrap() == right, "{threads}");
+            assert!(unified.to_vec().unwrap() == right, "{threads}");
+            assert!(pinned.to_vec().unwrap() == right, "{threads}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_read_on_every_machine() {
+    let path = std::env::temp_dir().join(format!("cuda-um-read-{}", std::process::id()));
+    let storage = Storage::of(200_000);
+    let mut file = std::fs::File::create(&path).unwrap();
+    file.write_all(&storage.bytes).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let runs = [range(9, 0, 100_000), range(120_000, 100_100, 50_000)];
+    for gpu in [
+        Gpu::H200,
+        Gpu::Gh200,
+        Gpu::Hmm,
+        Gpu::Gb10,
+        Gpu::Pascal,
+        Gpu::Maxwell,
+        Gpu::NoConcurrentAccess,
+    ] {
+        let (_sim, device, _) = simulated(gpu);
+        for options in [small(2), small(2).ring_bytes(0)] {
+            device.set_transfer_options(options);
+            let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 160_000).unwrap();
+            let done = read(buffer.as_view_mut(), &file, &runs).unwrap();
+            assert_eq!(done, 160_000);
+            let right = expected(&storage, &runs, done);
+            assert!(buffer.to_vec().unwrap() == right, "{gpu:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_of_the_storage_has_its_place_and_all_bytes_before_it_arrive() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    for (threads, at, kind) in [
+        (1, 100_000, ErrorKind::Other),
+        (3, 123_456, ErrorKind::PermissionDenied),
+        (3, 0, ErrorKind::Other),
+    ] {
+        device.set_transfer_options(small(threads));
+        let mut storage = Storage::of(400_000);
+        storage.fails_at = Some((at, kind));
+        let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 400_000).unwrap();
+        let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
+        let Error::Io {
+            done_bytes, source, ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((done_bytes as u64, source.kind()), (at, kind));
+        // The last piece is not copied.
+        let whole_pieces = ..done_bytes - done_bytes % 16384;
+        assert!(buffer.to_vec().unwrap()[whole_pieces] == storage.bytes[whole_pieces]);
+        // The file is shorter than the runs.
+        storage.fails_at = None;
+        storage.bytes.truncate(300_001);
+        let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
+        assert!(
+            matches!(&error, Error::Io { done_bytes: 300_001, source, .. } if source.kind() == ErrorKind::UnexpectedEof),
+            "{error}"
+        );
+    }
+    // Behind a gap of the target, of which the storage knows nothing.
+    let mut storage = Storage::of(1000);
+    storage.fails_at = Some((600, ErrorKind::Other));
+    let runs = [range(0, 0, 500), range(500, 700, 500)];
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1200).unwrap();
+    let error = read(buffer.as_view_mut(), &storage, &runs).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Io {
+                done_bytes: 800,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    // Of CUDA.
+    device.set_transfer_options(small(1));
+    let storage = Storage::of(400_000);
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 400_000).unwrap();
+    sim.fail(Fail::call("cudaMemcpyAsync").nth(4));
+    let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
+    assert!(
+        matches!(&error, Error::Incomplete { copied_bytes, .. } if *copied_bytes == 3 * 16384),
+        "{error}"
+    );
+    assert!(buffer.to_vec().unwrap()[..3 * 16384] == storage.bytes[..3 * 16384]);
+    assert_eq!(
+        read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap(),
+        400_000
+    );
+    assert!(buffer.to_vec().unwrap() == storage.bytes);
+}
+
+#[test]
+fn progress_grows_to_the_end_and_stops_the_read() {
+    let (_sim, device, _) = simulated(Gpu::H200);
+    device.set_transfer_options(small(2));
+    let storage = Storage::of(1_000_000);
+    let runs = whole(500_000);
+    let mut buffers = [(); 2].map(|()| DeviceBuffer::<u8>::zeroed(&device, 500_000).unwrap());
+    let mut run = |until: usize| {
+        let views = buffers.each_mut().map(DeviceBuffer::as_view_mut);
+        let mut reads = views.map(|view| FileRead::new(view, &storage, &runs).unwrap());
+        let mut seen = Vec::new();
+        let done = FileRead::run(&mut reads, usize::MAX, |done| {
+            seen.push(done);
+            match done < until {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        assert!(seen.is_sorted() && seen.last() == Some(done.as_ref().unwrap()));
+        (done.unwrap(), seen.len())
+    };
+    // Two threads with four pieces each.
+    assert_eq!(run(200_000), (2 * 8 * 16384, 2));
+    let (done, rounds) = run(usize::MAX);
+    assert_eq!((done, rounds), (1_000_000, 8));
+    for buffer in buffers {
+        assert!(buffer.to_vec().unwrap() == storage.bytes[..500_000]);
+    }
+}
+
+#[test]
+fn the_pinned_memory_is_the_ring() {
+    let (sim, device, _) = unpooled(Gpu::H200);
+    device.set_transfer_options(small(3));
+    let storage = Storage::of(1_000_000);
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1_000_000).unwrap();
+    read(buffer.as_view_mut(), &storage, &whole(1_000_000)).unwrap();
+    device.synchronize().unwrap();
+    let leaks = sim.leaks();
+    let pinned = leaks.iter().filter_map(|leak| match leak {
+        Leak::Memory { bytes, .. } if *bytes < 1_000_000 => Some(*bytes),
+        _ => None,
+    });
+    assert!(pinned.sum::<usize>() <= 3 * 2 * 16384);
+    let counters = sim.counters();
+    assert_eq!(counters.copied_to_device, 1_000_000);
+    assert_eq!(counters.gpu_faults + counters.cpu_faults, 0);
+}
+
+/// Storage that uses the library itself.
+struct Nested<'a> {
+    storage: Storage,
+    others: Storage,
+    device: &'a Device,
+    other: Mutex<DeviceBuffer<u8>>,
+}
+
+impl ReadAt for Nested<'_> {
+    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let mut other = self.other.lock().unwrap();
+        read(other.as_view_mut(), &self.others, &whole(50_000)).unwrap();
+        assert!(other.to_vec().unwrap() == self.others.bytes);
+        assert_eq!(other.device().ordinal(), self.device.ordinal());
+        self.storage.read_at(into, offset)
+    }
+}
+
+#[test]
+fn reads_copies_and_reads_within_reads_run_at_the_same_time() {
+    let (_sim, device, _) = device();
+    let _watchdog = watch();
+    device.set_transfer_options(small(2));
+    let storage = Storage::of(500_000);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 500_000).unwrap();
+                    read(buffer.as_view_mut(), &storage, &whole(500_000)).unwrap();
+                    assert!(buffer.to_vec().unwrap() == storage.bytes);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..20 {
+                let buffer = DeviceBuffer::<u8>::from_slice(&device, &storage.bytes).unwrap();
+                assert!(buffer.to_vec().unwrap() == storage.bytes);
+            }
+        });
+        scope.spawn(|| {
+            let nested = Nested {
+                storage: Storage::of(100_000),
+                others: Storage::of(50_000),
+                device: &device,
+                other: Mutex::new(DeviceBuffer::zeroed(&device, 50_000).unwrap()),
+            };
+            let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 100_000).unwrap();
+            read(buffer.as_view_mut(), &nested, &whole(100_000)).unwrap();
+            assert!(buffer.to_vec().unwrap() == nested.storage.bytes);
+        });
+    });
+}
+
+#[test]
+fn a_read_within_host_overwrite_does_not_wait_for_its_ring() {
+    let (_sim, device, _) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    device.set_transfer_options(small(2));
+    let storage = Storage::of(100_000);
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 300_000).unwrap();
+    buffer
+        .host_overwrite(.., |first, slots| {
+            let mut other = DeviceBuffer::<u8>::zeroed(&device, 100_000).unwrap();
+            read(other.as_view_mut(), &storage, &whole(100_000)).unwrap();
+            let bytes = other.to_vec().unwrap();
+            slots.fill_with(|at| bytes[(first + at) % 100_000])
+        })
+        .unwrap();
+    let found = buffer.to_vec().unwrap();
+    assert!(found.chunks(100_000).all(|third| third == storage.bytes));
+}
+
+#[test]
+fn wrong_runs_and_targets_are_refused() {
+    let (_sim, device, _) = simulated(Gpu::Gh200);
+    let storage = Storage::of(100);
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
+    let strided = |bytes, count, stride| Runs {
+        bytes,
+        count,
+        stride,
+        ..range(0, 0, 1)
+    };
+    for wrong in [
+        vec![range(0, 0, 101)],
+        vec![range(0, 99, 2)],
+        vec![range(0, 0, 0)],
+        vec![range(0, usize::MAX, 2)],
+        vec![range(u64::MAX, 0, 2)],
+        vec![range(0, 10, 10), range(50, 19, 1)],
+        vec![strided(10, 0, 10)],
+        vec![strided(10, 11, 10)],
+        vec![strided(usize::MAX / 2, 3, 10)],
+        vec![strided(1, 3, u64::MAX / 2 + 1)],
+    ] {
+        let error = FileRead::new(buffer.as_view_mut(), &storage, &wrong).err();
+        assert!(
+            matches!(error, Some(Error::InvalidArgument { .. })),
+            "{wrong:?}"
+        );
+    }
+    assert_eq!(FileRead::run(&mut [], usize::MAX, on).unwrap(), 0);
+    let system = UnifiedBuffer::from_vec(&device, vec![1u8; 100]).unwrap();
+    assert_eq!(system.as_view().kind(), MemoryKind::System);
+    let (_sim, other, _) = simulated(Gpu::H200);
+    let mut far = DeviceBuffer::<u8>::zeroed(&other, 100).unwrap();
+    let runs = whole(100);
+    let mut reads = [buffer.as_view_mut(), far.as_view_mut()]
+        .map(|view| FileRead::new(view, &storage, &runs).unwrap());
+    let error = FileRead::run(&mut reads, usize::MAX, on).unwrap_err();
+    assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
+}

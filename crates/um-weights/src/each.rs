@@ -1,0 +1,143 @@
+//! Tensors as they arrive.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
+
+use cuda_um_locks::{Condvar, Mutex};
+use um_backend::cuda_um::fork;
+
+use crate::error::{Error, Result};
+use crate::load::{self, Job};
+use crate::tensor::Tensor;
+
+/// The tensors of [`Weights::load_each`](crate::Weights::load_each), as they arrive. Its drop stops the load: it waits for the round of
+/// pieces that is being read.
+#[derive(Debug)]
+pub struct LoadEach {
+    tensors: Receiver<Result<Tensor>>,
+    flow: Arc<Flow>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How many bytes the thread has allocated for tensors that were not taken.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    state: Mutex<State>,
+    changed: Condvar,
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: usize,
+    is_stopped: bool,
+}
+
+impl LoadEach {
+    pub(crate) fn start(job: Job) -> Result<Self> {
+        let flow = Arc::new(Flow {
+            state: Mutex::default(),
+            changed: Condvar::default(),
+            most: job.bytes_in_flight(),
+        });
+        let (sender, tensors) = mpsc::channel();
+        let its = Arc::clone(&flow);
+        let thread = std::thread::Builder::new().name("um-weights-load".to_owned());
+        let thread = thread.spawn(move || {
+            let job = job.stopped_by(&its);
+            let outcome = load::run(job, Some(&its), &mut |tensor| {
+                // Without a receiver the tensor is dropped.
+                let _ = sender.send(Ok(tensor));
+            });
+            if let Err(error) = outcome {
+                let _ = sender.send(Err(error));
+            }
+        });
+        let failed = Error::of_file("um-weights-load".as_ref(), "start of a thread");
+        Ok(Self {
+            tensors,
+            flow,
+            thread: Some(thread.map_err(failed)?),
+        })
+    }
+}
+
+impl Iterator for LoadEach {
+    type Item = Result<Tensor>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.tensors.recv().ok();
+        match &next {
+            Some(Ok(tensor)) => self.flow.end(tensor.buffer().size_bytes()),
+            Some(Err(_)) => {}
+            None => {
+                // A panic of the callback for progress comes out here.
+                if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+        next
+    }
+}
+
+impl Drop for LoadEach {
+    fn drop(&mut self) {
+        // A child made by `fork` does not have the thread.
+        if fork::is_inherited() {
+            std::mem::forget(self.thread.take());
+            return;
+        }
+        self.flow.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic was for the receiver, which is gone.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Flow {
+    /// Waits until so many bytes may be allocated: within the limit, or all tensors before were taken. Returns false if the load is stopped.
+    pub(crate) fn begin(&self, bytes: usize) -> bool {
+        let mut state = self.state.lock();
+        while !state.is_stopped && !self.fits(&state, bytes) {
+            self.changed.wait(&mut state);
+        }
+        state.bytes += bytes;
+        !state.is_stopped
+    }
+
+    /// Counts bytes that need no memory.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.state.lock().bytes += bytes;
+    }
+
+    /// Does not wait.
+    pub(crate) fn try_begin(&self, bytes: usize) -> bool {
+        let mut state = self.state.lock();
+        let fits = self.fits(&state, bytes);
+        if fits {
+            state.bytes += bytes;
+        }
+        fits
+    }
+
+    fn fits(&self, state: &State, bytes: usize) -> bool {
+        state.bytes == 0 || state.bytes.saturating_add(bytes) <= self.most
+    }
+
+    pub(crate) fn end(&self, bytes: usize) {
+        self.state.lock().bytes -= bytes;
+        self.changed.notify_all();
+    }
+
+    fn stop(&self) {
+        self.state.lock().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.lock().is_stopped
+    }
+}

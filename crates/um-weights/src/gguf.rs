@@ -1,0 +1,317 @@
+//! The header of a GGUF file, as ggml's reader has it: versions 2 and 3, little-endian.
+
+use std::collections::HashSet;
+
+use crate::error::Result;
+use crate::info::TensorInfo;
+use crate::kinds;
+use crate::shard::{Content, Shard};
+
+pub(crate) const MAGIC: &[u8; 4] = b"GGUF";
+/// The bytes of the file that are read at a time.
+const READ: u64 = 64 << 10;
+/// The dimensions of a tensor.
+const MOST_DIMENSIONS: u32 = 4;
+/// Arrays within arrays.
+const MOST_DEPTH: u32 = 4;
+/// Of a string of the header: the longest real ones are templates and vocabularies.
+const MOST_STRING: u64 = 16 << 20;
+
+/// Reads the header from its beginning. Memory grows with the bytes that were read, not with the numbers in them.
+struct Reader<'a> {
+    shard: &'a Shard,
+    /// The position of the next byte.
+    at: u64,
+    read: Vec<u8>,
+    /// The position of `read` in the file.
+    read_at: u64,
+}
+
+impl Reader<'_> {
+    fn wrong<T>(&self, reason: String) -> Result<T> {
+        Err(self.shard.wrong(self.at, reason))
+    }
+
+    fn skip(&mut self, bytes: u64, what: &str) -> Result<()> {
+        match self.at.checked_add(bytes) {
+            Some(end) if end <= self.shard.bytes => {
+                self.at = end;
+                Ok(())
+            }
+            _ => self.wrong(format!(
+                "{what} needs {bytes} bytes, and {} follow: is the file truncated?",
+                self.shard.bytes - self.at
+            )),
+        }
+    }
+
+    fn take(&mut self, bytes: u64, what: &str) -> Result<Vec<u8>> {
+        let start = self.at;
+        self.skip(bytes, what)?;
+        let is_there = |at: u64, read: &[u8], read_at: u64| {
+            at >= read_at && at + bytes <= read_at + read.len() as u64
+        };
+        if !is_there(start, &self.read, self.read_at) {
+            let count = bytes.max(READ).min(self.shard.bytes - start);
+            self.read.resize(count as usize, 0);
+            self.shard.read(start, &mut self.read)?;
+            self.read_at = start;
+        }
+        let first = (start - self.read_at) as usize;
+        Ok(self.read[first..first + bytes as usize].to_vec())
+    }
+
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let bytes = self.take(N as u64, what)?;
+        Ok(std::array::from_fn(|at| bytes[at]))
+    }
+
+    fn u32(&mut self, what: &str) -> Result<u32> {
+        self.array(what).map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self, what: &str) -> Result<u64> {
+        self.array(what).map(u64::from_le_bytes)
+    }
+
+    fn string(&mut self, what: &str) -> Result<String> {
+        let bytes = self.u64(what)?;
+        if bytes > MOST_STRING {
+            return self.wrong(format!(
+                "{what} has {bytes} bytes, and at most {MOST_STRING} are allowed"
+            ));
+        }
+        let start = self.at;
+        let bytes = self.take(bytes, what)?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(text),
+            Err(error) => Err(self
+                .shard
+                .wrong(start, format!("{what} is no text: {error}"))),
+        }
+    }
+
+    /// A value of the metadata, as text; of an array its type and length.
+    fn value(&mut self, kind: u32, depth: u32) -> Result<String> {
+        const WHAT: &str = "a value of the metadata";
+        macro_rules! number {
+            ($number:ty) => {
+                <$number>::from_le_bytes(self.array(WHAT)?).to_string()
+            };
+        }
+        Ok(match kind {
+            0 => number!(u8),
+            1 => number!(i8),
+            2 => number!(u16),
+            3 => number!(i16),
+            4 => number!(u32),
+            5 => number!(i32),
+            6 => number!(f32),
+            7 => match self.array::<1>(WHAT)? {
+                [0] => "false".to_owned(),
+                [1] => "true".to_owned(),
+                [other] => return self.wrong(format!("a bool is {other}: 0 and 1 are allowed")),
+            },
+            8 => self.string(WHAT)?,
+            9 => self.list(depth)?,
+            10 => number!(u64),
+            11 => number!(i64),
+            12 => number!(f64),
+            _ => {
+                return self.wrong(format!(
+                    "type {kind} of a value is not known: the last one is 12"
+                ));
+            }
+        })
+    }
+
+    fn list(&mut self, depth: u32) -> Result<String> {
+        const NAMES: [&str; 13] = [
+            "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64",
+            "f64",
+        ];
+        const SIZES: [u64; 13] = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
+        let kind = self.u32("the type of an array")?;
+        let len = self.u64("the length of an array")?;
+        let Some(&name) = NAMES.get(kind as usize) else {
+            return self.wrong(format!(
+                "type {kind} of an array is not known: the last one is 12"
+            ));
+        };
+        if depth >= MOST_DEPTH {
+            return self.wrong(format!(
+                "arrays are within {MOST_DEPTH} arrays: no more are allowed"
+            ));
+        }
+        match SIZES[kind as usize] {
+            0 => {
+                for _ in 0..len {
+                    match kind {
+                        8 => {
+                            let bytes = self.u64("a string of an array")?;
+                            self.skip(bytes, "a string of an array")?;
+                        }
+                        _ => drop(self.list(depth + 1)?),
+                    }
+                }
+            }
+            bytes => match len.checked_mul(bytes) {
+                Some(bytes) => self.skip(bytes, "an array")?,
+                None => {
+                    return self.wrong(format!("an array has {len} elements: more than any file"));
+                }
+            },
+        }
+        Ok(format!("[{name}; {len}]"))
+    }
+}
+
+/// Reads and checks the header: each tensor begins where the alignment puts it after the one before.
+pub(crate) fn read(shard: &Shard) -> Result<Content> {
+    let mut header = Reader {
+        shard,
+        at: MAGIC.len() as u64,
+        read: Vec::new(),
+        read_at: 0,
+    };
+    let version = header.u32("the version")?;
+    if !(2..=3).contains(&version) {
+        let hint = match version.swap_bytes() {
+            1..=3 => " (the file is big-endian)",
+            _ => "",
+        };
+        return header.wrong(format!("version {version} is not known{hint}: 2 and 3 are"));
+    }
+    let tensors = header.u64("the number of tensors")?;
+    let entries = header.u64("the number of entries")?;
+    let mut content = Content {
+        format: "GGUF",
+        ..Content::default()
+    };
+    let mut alignment = 32;
+    for _ in 0..entries {
+        let at = header.at;
+        let key = header.string("a key of the metadata")?;
+        let kind = header.u32("the type of a value")?;
+        let value = header.value(kind, 0)?;
+        if key == "general.alignment" {
+            alignment = match value.parse::<u64>() {
+                Ok(bytes) if kind == 4 && bytes.is_power_of_two() => bytes,
+                _ => {
+                    return Err(shard.wrong(
+                        at,
+                        format!(
+                            "general.alignment is {value}: a power of two of type u32 is allowed"
+                        ),
+                    ));
+                }
+            };
+        }
+        if content.metadata.contains_key(&key) {
+            return Err(shard.wrong(at, format!("{key:?} is there twice in the metadata")));
+        }
+        content.metadata.insert(key, value);
+    }
+    let (mut end, mut names) = (0, HashSet::new());
+    for _ in 0..tensors {
+        let at = header.at;
+        let (info, offset) = tensor(&mut header)?;
+        let name = &*info.name;
+        if !names.insert(name.to_owned()) {
+            return Err(shard.wrong_tensor(name, at, "the file has it twice".to_owned()));
+        }
+        if offset != end {
+            return Err(shard.wrong_tensor(
+                name,
+                at,
+                format!(
+                    "its bytes begin at {offset} of the data, and {end} is where those before end"
+                ),
+            ));
+        }
+        let next = end.checked_add(info.bytes as u64);
+        let next = next.and_then(|end| end.checked_next_multiple_of(alignment));
+        let Some(next) = next else {
+            return Err(shard.wrong_tensor(name, at, "it ends behind any file".to_owned()));
+        };
+        end = next;
+        content.tensors.push(info);
+    }
+    let start = header.at.next_multiple_of(alignment);
+    let mut at = start;
+    for info in &mut content.tensors {
+        info.offset = at;
+        let has = shard.bytes.saturating_sub(at);
+        if (info.bytes as u64) > has {
+            let bytes = info.bytes;
+            return Err(shard.wrong_tensor(
+                &info.name,
+                at,
+                format!("it has {bytes} bytes, and the file ends after {has}: is it truncated?"),
+            ));
+        }
+        at = (at + info.bytes as u64).next_multiple_of(alignment);
+    }
+    if shard.bytes > at && !content.tensors.is_empty() {
+        let unused = shard.bytes - at;
+        return Err(shard.wrong(at, format!("the last {unused} bytes belong to no tensor")));
+    }
+    Ok(content)
+}
+
+/// A tensor, and the offset of its data.
+fn tensor(header: &mut Reader<'_>) -> Result<(TensorInfo, u64)> {
+    let shard = header.shard;
+    let at = header.at;
+    let name = header.string("the name of a tensor")?;
+    let wrong = |reason: String| Err(shard.wrong_tensor(&name, at, reason));
+    let dimensions = header.u32("the number of dimensions")?;
+    if dimensions > MOST_DIMENSIONS {
+        return wrong(format!(
+            "it has {dimensions} dimensions, and at most {MOST_DIMENSIONS} are allowed"
+        ));
+    }
+    let mut shape = Vec::new();
+    for _ in 0..dimensions {
+        let len = header.u64("a dimension")?;
+        match usize::try_from(len) {
+            Ok(len) => shape.push(len),
+            Err(_) => return wrong(format!("a dimension of {len} is larger than any memory")),
+        }
+    }
+    // The first one is that of neighbours in memory.
+    shape.reverse();
+    let number = header.u32("the type of a tensor")?;
+    let Some(kind) = kinds::of_gguf(number) else {
+        return wrong(format!("type {number} is not known"));
+    };
+    let offset = header.u64("the offset of a tensor")?;
+    let row = shape.last().copied().unwrap_or(1);
+    if !row.is_multiple_of(kind.block) {
+        let (name, block) = (kind.name, kind.block);
+        return wrong(format!(
+            "its rows have {row} elements, and blocks of {name} have {block}"
+        ));
+    }
+    let elements = shape
+        .iter()
+        .try_fold(1usize, |product, &len| product.checked_mul(len));
+    let bytes =
+        elements.and_then(|elements| (elements / kind.block).checked_mul(kind.dtype.size_bytes()));
+    let Some(bytes) = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()) else {
+        return wrong(format!(
+            "shape {shape:?} of {} is larger than any memory",
+            kind.name
+        ));
+    };
+    let info = TensorInfo {
+        name: name.clone().into(),
+        kind,
+        shape,
+        bytes,
+        file: shard.path.clone(),
+        shard: 0,
+        offset: 0,
+    };
+    Ok((info, offset))
+}

@@ -1,0 +1,150 @@
+//! What a file says about its tensors.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use um_backend::DType;
+use um_backend::cuda_um::buffer::Runs;
+
+use crate::error::{Error, Result};
+
+/// A tensor in a file: what its header says.
+#[derive(Clone, Debug)]
+pub struct TensorInfo {
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: usize,
+    pub(crate) file: Arc<Path>,
+    /// The index of the file.
+    pub(crate) shard: usize,
+    pub(crate) offset: u64,
+}
+
+/// The element type as files name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) dtype: DType,
+    /// The elements of a tensor that one element of the buffer holds.
+    pub(crate) block: usize,
+}
+
+/// A part of a tensor: its runs of bytes in the file, at the beginning of a target, and its shape.
+pub(crate) struct Cut {
+    pub(crate) runs: Runs,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: usize,
+}
+
+impl TensorInfo {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type of the buffer's elements. Types without one of their own, and blocks of quantised weights, are [`DType::Opaque`].
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.kind.dtype
+    }
+
+    /// The name of the type in the file's format: `"F32"`, `"F8_E8M0"`, `"Q4_K"`.
+    #[must_use]
+    pub fn dtype_name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    /// The number of the tensor's elements that one element of the buffer holds: 1, or more for blocks of quantised weights and types smaller
+    /// than a byte.
+    #[must_use]
+    pub fn block_len(&self) -> usize {
+        self.kind.block
+    }
+
+    /// The number of elements in each dimension; neighbours in memory differ in the last one.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The file that has the tensor.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The position of the first byte in the file.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// All of the tensor, or a range of one dimension.
+    pub(crate) fn cut(&self, slice: Option<(usize, Range<usize>)>) -> Result<Cut> {
+        let mut shape = self.shape.clone();
+        let mut runs = Runs {
+            offset: self.offset,
+            at: 0,
+            bytes: self.bytes,
+            count: 1,
+            stride: 0,
+        };
+        if let Some((dimension, range)) = slice {
+            let refused = |reason: String| Error::Slice {
+                tensor: self.name.to_string(),
+                shape: self.shape.clone(),
+                dimension,
+                range: range.clone(),
+                reason,
+            };
+            let Some(&len) = self.shape.get(dimension) else {
+                let dimensions = self.shape.len();
+                return Err(refused(format!("it has {dimensions} dimensions")));
+            };
+            if range.start > range.end || range.end > len {
+                return Err(refused(format!("the dimension has {len} elements")));
+            }
+            let block = self.kind.block;
+            let last = self.shape.len() - 1;
+            if block > 1 {
+                let starts = [self.shape[last], range.start, range.end];
+                let whole = match dimension == last {
+                    true => starts.iter().all(|at| at.is_multiple_of(block)),
+                    false => starts[0].is_multiple_of(block),
+                };
+                if !whole {
+                    let name = self.kind.name;
+                    return Err(refused(format!("blocks of {name} have {block} elements")));
+                }
+            }
+            shape[dimension] = range.len();
+            let outer: usize = self.shape[..dimension].iter().product();
+            if self.bytes == 0 || range.is_empty() {
+                runs.bytes = 0;
+            } else {
+                // The size of the tensor was checked, so no product overflows. A range of the last dimension may be smaller than an element.
+                let row = self.bytes / outer;
+                let bytes_of =
+                    |elements: usize| (row as u128 * elements as u128 / len as u128) as usize;
+                runs.offset += bytes_of(range.start) as u64;
+                runs.bytes = bytes_of(range.len());
+                if range.len() == len {
+                    runs.bytes *= outer;
+                } else {
+                    (runs.count, runs.stride) = (outer, row as u64);
+                }
+            }
+        }
+        let bytes = runs.bytes * runs.count;
+        Ok(Cut { runs, shape, bytes })
+    }
+}

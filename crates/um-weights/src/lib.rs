@@ -1,0 +1,32 @@
+#![doc = include_str!("../README.md")]
+
+mod each;
+mod error;
+mod gguf;
+mod header;
+mod info;
+mod kinds;
+mod load;
+mod map;
+mod options;
+mod plan;
+mod save;
+mod shard;
+mod tensor;
+mod unique;
+mod weights;
+
+pub use each::LoadEach;
+pub use error::Error;
+pub use info::TensorInfo;
+pub use options::LoadOptions;
+pub use save::Save;
+pub use tensor::Tensor;
+pub use weights::Weights;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/weights.md")]
+struct Guide;
+
+/// Buffers and backends.
+pub use um_backend;

@@ -1,0 +1,263 @@
+//! Safetensors files, written.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use safetensors::tensor::{Metadata, TensorInfo as Declared};
+use um_backend::{CudaError, ErasedBuffer};
+
+use crate::error::{Error, Result};
+use crate::header::MOST_HEADER;
+use crate::info::TensorInfo;
+use crate::kinds;
+use crate::tensor::Tensor;
+use crate::weights::Weights;
+
+/// The bytes of the file begin at a multiple of this, so that a mapped tensor is aligned for any type.
+const ALIGN: usize = 256;
+/// The bytes of a file that are copied at a time.
+const PIECE: usize = 4 << 20;
+
+/// A safetensors file to write, from buffers of any kind, tensors that were loaded, and tensors of other files.
+///
+/// ```
+/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType};
+/// use um_weights::{Save, Weights};
+///
+/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+/// let bias = backend.create_erased(BufferKind::Cuda, DType::BF16, 4)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// let mut save = Save::new();
+/// save.metadata("format", "pt");
+/// save.buffer("bias", &[2, 2], &bias)?;
+/// save.write(&path)?;
+/// assert_eq!(Weights::open([&path])?.tensor("bias").unwrap().shape(), [2, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Save<'a> {
+    metadata: HashMap<String, String>,
+    names: HashSet<String>,
+    tensors: Vec<Item<'a>>,
+}
+
+struct Item<'a> {
+    name: String,
+    declared: Declared,
+    bytes: usize,
+    from: Contents<'a>,
+}
+
+enum Contents<'a> {
+    Buffer(&'a ErasedBuffer),
+    Tensor(&'a Tensor),
+    Stored(&'a Weights, &'a TensorInfo),
+}
+
+impl<'a> Save<'a> {
+    /// Begins a file without tensors.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an entry to the metadata.
+    pub fn metadata(&mut self, key: &str, value: &str) -> &mut Self {
+        self.metadata.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Adds a tensor of this shape with the elements of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Save`] for a type that safetensors does not have, a shape of another size than the buffer, and a name that is there already.
+    pub fn buffer(&mut self, name: &str, shape: &[usize], buffer: &'a ErasedBuffer) -> Result<()> {
+        let dtype = buffer.dtype();
+        let type_name = dtype.safetensors_name().map(str::to_owned);
+        let type_name = type_name.unwrap_or_else(|| dtype.to_string());
+        let from = Contents::Buffer(buffer);
+        self.add(name, &type_name, shape, buffer.size_bytes(), from)
+    }
+
+    /// Adds a tensor that was loaded, with its name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`buffer`](Self::buffer).
+    pub fn tensor(&mut self, tensor: &'a Tensor) -> Result<()> {
+        let info = tensor.info();
+        let bytes = tensor.buffer().size_bytes();
+        let from = Contents::Tensor(tensor);
+        self.add(info.name(), info.dtype_name(), tensor.shape(), bytes, from)
+    }
+
+    /// Adds a tensor of files that are open, with its name. Its bytes go from file to file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`buffer`](Self::buffer).
+    pub fn stored(&mut self, weights: &'a Weights, info: &'a TensorInfo) -> Result<()> {
+        let from = Contents::Stored(weights, info);
+        self.add(
+            info.name(),
+            info.dtype_name(),
+            info.shape(),
+            info.size_bytes(),
+            from,
+        )
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        type_name: &str,
+        shape: &[usize],
+        bytes: usize,
+        from: Contents<'a>,
+    ) -> Result<()> {
+        let refused = |reason: String| Error::Save {
+            tensor: name.to_owned(),
+            reason,
+        };
+        let dtype = kinds::to_safetensors(type_name)
+            .ok_or_else(|| refused(format!("safetensors files have no type {type_name}")))?;
+        let elements = shape
+            .iter()
+            .try_fold(1usize, |product, &len| product.checked_mul(len));
+        let bits = elements.and_then(|elements| elements.checked_mul(dtype.bitsize()));
+        if bits != bytes.checked_mul(8) {
+            return Err(refused(format!(
+                "shape {shape:?} of {type_name} does not have the {bytes} bytes of the buffer"
+            )));
+        }
+        if name == "__metadata__" || !self.names.insert(name.to_owned()) {
+            return Err(refused("the file has this name already".to_owned()));
+        }
+        let declared = Declared {
+            dtype,
+            shape: shape.to_vec(),
+            data_offsets: (0, bytes),
+        };
+        self.tensors.push(Item {
+            name: name.to_owned(),
+            declared,
+            bytes,
+            from,
+        });
+        Ok(())
+    }
+
+    /// Writes the file: beside its place first, to the end and to the disk, and then under its name. After a failure the old file is as it was.
+    /// Types with larger elements come first, as the crate `safetensors` writes them.
+    ///
+    /// # Ordering
+    ///
+    /// Waits for work that writes the buffers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`], also for a full disk; [`Error::Cuda`] if a buffer cannot be read; [`Error::Read`] and [`Error::Shrunk`] for stored tensors.
+    pub fn write(mut self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let failed = |call| Error::of_file(path, call);
+        let header = self.header(path)?;
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let mut beside = tempfile::Builder::new();
+        beside.prefix(".um-weights-");
+        #[cfg(unix)]
+        beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let beside = beside.tempfile_in(folder).map_err(failed("create"))?;
+        let mut to = BufWriter::with_capacity(1 << 20, beside.as_file());
+        to.write_all(&header).map_err(failed("write"))?;
+        for item in &self.tensors {
+            item.write(&mut to, path)?;
+        }
+        to.flush().map_err(failed("write"))?;
+        drop(to);
+        beside.as_file().sync_all().map_err(failed("sync"))?;
+        beside
+            .persist(path)
+            .map_err(|error| failed("rename")(error.error))?;
+        #[cfg(unix)]
+        std::fs::File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed("sync"))?;
+        Ok(())
+    }
+
+    /// Sorts the tensors, and returns the bytes before them.
+    fn header(&mut self, path: &Path) -> Result<Vec<u8>> {
+        self.tensors.sort_by(|a, b| {
+            let of = |item: &Item<'_>| std::cmp::Reverse(item.declared.dtype);
+            of(a).cmp(&of(b)).then_with(|| a.name.cmp(&b.name))
+        });
+        let mut end = 0;
+        let mut declared = Vec::with_capacity(self.tensors.len());
+        for item in &mut self.tensors {
+            item.declared.data_offsets = (end, end + item.bytes);
+            end += item.bytes;
+            declared.push((item.name.clone(), item.declared.clone()));
+        }
+        let metadata =
+            Some(std::mem::take(&mut self.metadata)).filter(|entries| !entries.is_empty());
+        let wrong = |reason: String| Error::Format {
+            file: path.into(),
+            at: 0,
+            reason,
+        };
+        let text = Metadata::new(metadata, declared)
+            .and_then(|metadata| Ok(serde_json::to_vec(&metadata)?))
+            .map_err(|error| wrong(format!("the header cannot be written: {error}")))?;
+        let length = (8 + text.len()).next_multiple_of(ALIGN) - 8;
+        if length as u64 > MOST_HEADER {
+            return Err(wrong(format!(
+                "the header would have {length} bytes, and at most {MOST_HEADER} are allowed"
+            )));
+        }
+        let mut header = (length as u64).to_le_bytes().to_vec();
+        header.extend(text);
+        header.resize(8 + length, b' ');
+        Ok(header)
+    }
+}
+
+impl Item<'_> {
+    fn write(&self, to: &mut impl Write, path: &Path) -> Result<()> {
+        let written = match self.from {
+            Contents::Buffer(buffer) => buffer.write_to(to, 0..buffer.len()),
+            Contents::Tensor(tensor) => {
+                let part = tensor.buffer().read();
+                part.and_then(|part| part.write_to(to, 0..part.len()))
+            }
+            Contents::Stored(weights, info) => return stored(weights, info, to, path),
+        };
+        written.map_err(|error| match error {
+            CudaError::Io { source, .. } => Error::of_file(path, "write")(source),
+            error => Error::of_cuda(&self.name)(error),
+        })
+    }
+}
+
+fn stored(weights: &Weights, info: &TensorInfo, to: &mut impl Write, path: &Path) -> Result<()> {
+    let mut piece = vec![0; PIECE.min(info.bytes)];
+    for start in (0..info.bytes).step_by(PIECE) {
+        let piece = &mut piece[..PIECE.min(info.bytes - start)];
+        weights.read_range(info, start, piece)?;
+        to.write_all(piece).map_err(Error::of_file(path, "write"))?;
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for Save<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Save")
+            .field("tensors", &self.tensors.len())
+            .finish_non_exhaustive()
+    }
+}

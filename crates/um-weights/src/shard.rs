@@ -1,0 +1,129 @@
+//! One file, or other storage.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, FileType};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use um_backend::cuda_um::buffer::{ReadAt, Runs, read_into};
+
+use crate::error::{Error, Result};
+use crate::info::TensorInfo;
+use crate::{gguf, header};
+
+/// Storage that is open.
+pub(crate) struct Shard {
+    pub(crate) path: Arc<Path>,
+    pub(crate) source: Arc<dyn ReadAt>,
+    /// The same, if it is a file.
+    pub(crate) file: Option<Arc<File>>,
+    /// The size when it was opened.
+    pub(crate) bytes: u64,
+}
+
+/// What a header says.
+#[derive(Default)]
+pub(crate) struct Content {
+    pub(crate) format: &'static str,
+    /// In the order of the file.
+    pub(crate) tensors: Vec<TensorInfo>,
+    pub(crate) metadata: BTreeMap<String, String>,
+}
+
+impl Shard {
+    /// Opens a regular file.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let failed = Error::of_file(path, "open");
+        // Before it is opened, because the opening of a device may have effects.
+        check_regular(path, fs::metadata(path).map_err(&failed)?.file_type())?;
+        let mut options = File::options();
+        options.read(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            // A FIFO that came meanwhile does not keep the call waiting.
+            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+        }
+        let file = options.open(path).map_err(&failed)?;
+        let metadata = file.metadata().map_err(&failed)?;
+        check_regular(path, metadata.file_type())?;
+        let file = Arc::new(file);
+        Ok(Self {
+            path: path.into(),
+            source: file.clone(),
+            file: Some(file),
+            bytes: metadata.len(),
+        })
+    }
+
+    /// Reads and checks the header.
+    pub(crate) fn content(&self) -> Result<Content> {
+        let mut magic = [0; 4];
+        if self.bytes >= 4 {
+            self.read(0, &mut magic)?;
+        }
+        match &magic {
+            gguf::MAGIC => gguf::read(self),
+            _ => header::read(self),
+        }
+    }
+
+    /// Reads bytes of the header.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let read = self.read_data(offset, into);
+        let failed = Error::of_file(&self.path, "read of the header");
+        read.map_err(|(_, source)| failed(source))
+    }
+
+    /// Reads bytes; an error comes with the number of bytes before it.
+    pub(crate) fn read_data(&self, offset: u64, into: &mut [u8]) -> Result<(), (usize, io::Error)> {
+        let bytes = into.len();
+        if bytes == 0 {
+            return Ok(());
+        }
+        let runs = [Runs {
+            offset,
+            at: 0,
+            bytes,
+            count: 1,
+            stride: 0,
+        }];
+        read_into(&*self.source, &runs, 0..bytes, into)
+    }
+
+    pub(crate) fn wrong(&self, at: u64, reason: String) -> Error {
+        Error::Format {
+            file: self.path.to_path_buf(),
+            at,
+            reason,
+        }
+    }
+
+    pub(crate) fn wrong_tensor(&self, tensor: &str, at: u64, reason: String) -> Error {
+        Error::Tensor {
+            file: self.path.to_path_buf(),
+            tensor: tensor.to_owned(),
+            at,
+            reason,
+        }
+    }
+}
+
+fn check_regular(path: &Path, kind: FileType) -> Result<()> {
+    #[cfg(unix)]
+    use std::os::unix::fs::FileTypeExt;
+    let found = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => "a folder",
+        #[cfg(unix)]
+        kind if kind.is_fifo() => "a FIFO",
+        #[cfg(unix)]
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(Error::NotRegular {
+        file: path.into(),
+        found,
+    })
+}

@@ -1,0 +1,45 @@
+//! A tensor in memory.
+
+use um_backend::{DType, SharedBuffer};
+
+use crate::info::TensorInfo;
+
+/// A tensor that was loaded: its memory is a [`SharedBuffer`], of its own or a part of one that small tensors share.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub(crate) info: TensorInfo,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) buffer: SharedBuffer,
+}
+
+impl Tensor {
+    /// What the file says about the whole tensor.
+    #[must_use]
+    pub fn info(&self) -> &TensorInfo {
+        &self.info
+    }
+
+    /// The shape of what was loaded: of a slice, that of the slice.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The type of the buffer's elements: [`TensorInfo::dtype`].
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.buffer.dtype()
+    }
+
+    /// The memory. A guard of [`SharedBuffer::read`] is an argument of kernels, and an [`ErasedBuffer`](um_backend::ErasedBuffer) by deref.
+    #[must_use]
+    pub fn buffer(&self) -> &SharedBuffer {
+        &self.buffer
+    }
+
+    /// Returns the memory.
+    #[must_use]
+    pub fn into_buffer(self) -> SharedBuffer {
+        self.buffer
+    }
+}

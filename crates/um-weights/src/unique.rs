@@ -1,0 +1,49 @@
+//! JSON objects whose names differ: serde's own maps keep the last of equal names.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+
+/// The entries of an object, in the order of the text.
+pub(crate) struct Unique<V>(pub(crate) Vec<(String, V)>);
+
+/// Reads the value of an entry, which may depend on its name.
+pub(crate) trait Entry<'de>: Sized {
+    fn read<A: MapAccess<'de>>(name: &str, map: &mut A) -> Result<Self, A::Error>;
+}
+
+impl<'de> Entry<'de> for String {
+    fn read<A: MapAccess<'de>>(_: &str, map: &mut A) -> Result<Self, A::Error> {
+        map.next_value()
+    }
+}
+
+impl<'de, V: Entry<'de>> Deserialize<'de> for Unique<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<V>(PhantomData<V>);
+
+        impl<'de, V: Entry<'de>> Visitor<'de> for Entries<V> {
+            type Value = Vec<(String, V)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let (mut entries, mut names) = (Vec::new(), HashSet::new());
+                while let Some(name) = map.next_key::<String>()? {
+                    let value = V::read(&name, &mut map)?;
+                    if !names.insert(name.clone()) {
+                        return Err(A::Error::custom(format_args!("{name:?} is there twice")));
+                    }
+                    entries.push((name, value));
+                }
+                Ok(entries)
+            }
+        }
+        let entries = deserializer.deserialize_map(Entries(PhantomData));
+        entries.map(Unique)
+    }
+}

@@ -1,0 +1,297 @@
+//! Files that are open, and what they have.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::ErrorKind;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use um_backend::cuda_um::buffer::ReadAt;
+use um_backend::{BufferKind, CudaBackend};
+
+use crate::each::LoadEach;
+use crate::error::{Error, Result};
+use crate::info::TensorInfo;
+use crate::load::{self, Job};
+use crate::options::LoadOptions;
+use crate::shard::Shard;
+use crate::tensor::Tensor;
+use crate::unique::Unique;
+
+/// The largest index that is read, in bytes.
+const MOST_INDEX: u64 = 100_000_000;
+
+/// The tensors of safetensors and GGUF files. A clone is the same.
+///
+/// ```
+/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType};
+/// use um_weights::{LoadOptions, Save, Weights};
+///
+/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// # use um_backend::Buffer;
+/// # let mut first = backend.create_erased(BufferKind::Host, DType::F32, 6)?;
+/// # first.typed_mut::<f32>()?.fill_range(0..6, 0.5)?;
+/// # let mut save = Save::new();
+/// # save.buffer("layer.0.weight", &[2, 3], &first)?;
+/// # save.write(&path)?;
+/// let weights = Weights::open([&path])?;
+/// assert_eq!(weights.tensor("layer.0.weight").unwrap().shape(), [2, 3]);
+///
+/// let tensors = weights.load(&backend, BufferKind::Unified, &LoadOptions::default())?;
+/// assert_eq!(*tensors["layer.0.weight"].buffer().host::<f32>()?, [0.5; 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Weights {
+    pub(crate) opened: Arc<Opened>,
+}
+
+#[derive(Default)]
+pub(crate) struct Opened {
+    pub(crate) shards: Vec<Shard>,
+    formats: Vec<&'static str>,
+    /// In the order of the files, and within each in that of the file.
+    pub(crate) tensors: Vec<TensorInfo>,
+    by_name: HashMap<Arc<str>, usize>,
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: Unique<String>,
+}
+
+impl Weights {
+    /// Opens files and checks their headers: safetensors, GGUF, and indexes (`model.safetensors.index.json`), whose files are beside them.
+    /// The first bytes of a file tell its format; an index is named `….json`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] and [`Error::NotRegular`] for a file that cannot be opened or is no regular file; [`Error::Format`] and [`Error::Tensor`] for a
+    /// header that is wrong in itself or does not fit the file: types, shapes whose size overflows, tensors that overlap, leave gaps or end behind
+    /// the file; [`Error::Duplicate`]; [`Error::MissingShard`] and [`Error::NotInShard`] for an index.
+    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
+        let mut opened = Opened::default();
+        for path in paths {
+            let path = path.as_ref();
+            match path.extension() {
+                Some(extension) if extension == "json" => opened.add_index(path)?,
+                _ => opened.add(Shard::open(path)?, |_| true)?,
+            }
+        }
+        Ok(Self {
+            opened: Arc::new(opened),
+        })
+    }
+
+    /// Reads the header of one file in other storage, such as an archive or a store of objects. `name` stands for its path in errors.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    pub fn from_storage(name: &str, storage: Arc<dyn ReadAt>, bytes: u64) -> Result<Self> {
+        let shard = Shard {
+            path: Path::new(name).into(),
+            source: storage,
+            file: None,
+            bytes,
+        };
+        let mut opened = Opened::default();
+        opened.add(shard, |_| true)?;
+        Ok(Self {
+            opened: Arc::new(opened),
+        })
+    }
+
+    /// Returns all tensors, in the order of the files.
+    #[must_use]
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.opened.tensors
+    }
+
+    /// Returns the tensor with this name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        let index = self.opened.by_name.get(name)?;
+        Some(&self.opened.tensors[*index])
+    }
+
+    /// Returns the metadata of all files: those of a later file replace equal keys. Values of GGUF are texts, and arrays their type and length
+    /// (`"[u32; 4]"`).
+    #[must_use]
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.opened.metadata
+    }
+
+    /// Returns the files with the names of their formats.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, &'static str)> {
+        let paths = self.opened.shards.iter().map(|shard| &*shard.path);
+        paths.zip(self.opened.formats.iter().copied())
+    }
+
+    /// Returns the size of all tensors, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        let bytes = |info: &TensorInfo| info.bytes as u64;
+        self.opened.tensors.iter().map(bytes).sum()
+    }
+
+    /// Reads a range of a tensor's bytes into memory of the host.
+    pub(crate) fn read_range(
+        &self,
+        info: &TensorInfo,
+        start: usize,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let shard = &self.opened.shards[info.shard];
+        let at = info.offset + start as u64;
+        shard.read_data(at, into).map_err(|(done, source)| {
+            let (file, tensor, at) = (
+                shard.path.to_path_buf(),
+                info.name.to_string(),
+                at + done as u64,
+            );
+            match source.kind() {
+                ErrorKind::UnexpectedEof => Error::Shrunk {
+                    file,
+                    tensor,
+                    at,
+                    opened_bytes: shard.bytes,
+                },
+                _ => Error::Read {
+                    file,
+                    tensor,
+                    at,
+                    source,
+                },
+            }
+        })
+    }
+
+    /// Loads tensors into buffers of a kind, in the order of the files. Each byte is read once.
+    ///
+    /// Several threads read pieces straight into the pinned memory for copies, while the copy engine moves those before them
+    /// ([`Device::set_transfer_options`](um_backend::Device::set_transfer_options)); memory that the host reaches is read into directly. Tensors
+    /// below 1 MiB that follow each other share a buffer, in which each begins at a multiple of 256 bytes; larger ones have their own.
+    ///
+    /// # Ordering
+    ///
+    /// Copies may still run when this returns; later uses of the buffers are ordered after them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Slice`] before a byte is read; [`Error::Read`], [`Error::Shrunk`], [`Error::Cuda`], [`Error::Stopped`]. All memory is then given back.
+    pub fn load(
+        &self,
+        backend: &CudaBackend,
+        kind: BufferKind,
+        options: &LoadOptions,
+    ) -> Result<BTreeMap<String, Tensor>> {
+        let mut loaded = BTreeMap::new();
+        let job = Job::new(&self.opened, backend, kind, options)?;
+        load::run(job, None, &mut |tensor| {
+            loaded.insert(tensor.info().name().to_owned(), tensor);
+        })?;
+        Ok(loaded)
+    }
+
+    /// Loads tensors as [`load`](Self::load) does, on a thread of its own, and returns them as they arrive. The thread waits if the tensors that
+    /// were not taken have [`LoadOptions::bytes_in_flight`], and ends when the iterator is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Slice`], and [`Error::File`] if the system refuses the thread. Other errors of [`load`](Self::load) end the iterator; those tensors
+    /// that it returned before stay valid.
+    pub fn load_each(
+        &self,
+        backend: &CudaBackend,
+        kind: BufferKind,
+        options: &LoadOptions,
+    ) -> Result<LoadEach> {
+        LoadEach::start(Job::new(&self.opened, backend, kind, options)?)
+    }
+}
+
+impl std::fmt::Debug for Weights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Weights")
+            .field("files", &self.files().collect::<Vec<_>>())
+            .field("tensors", &self.tensors().len())
+            .field("size_bytes", &self.size_bytes())
+            .finish()
+    }
+}
+
+impl Opened {
+    /// Adds those tensors of a file that are wanted.
+    fn add(&mut self, shard: Shard, is_wanted: impl Fn(&str) -> bool) -> Result<()> {
+        let content = shard.content()?;
+        for mut info in content.tensors {
+            if !is_wanted(&info.name) {
+                continue;
+            }
+            info.shard = self.shards.len();
+            let index = self.tensors.len();
+            if let Some(first) = self.by_name.insert(info.name.clone(), index) {
+                return Err(Error::Duplicate {
+                    tensor: info.name.to_string(),
+                    files: [&self.tensors[first].file, &info.file].map(|file| file.to_path_buf()),
+                });
+            }
+            self.tensors.push(info);
+        }
+        self.shards.push(shard);
+        self.formats.push(content.format);
+        self.metadata.extend(content.metadata);
+        Ok(())
+    }
+
+    fn add_index(&mut self, path: &Path) -> Result<()> {
+        let file = Shard::open(path)?;
+        if file.bytes > MOST_INDEX {
+            let reason = format!(
+                "an index has at most {MOST_INDEX} bytes, and this one {}",
+                file.bytes
+            );
+            return Err(file.wrong(0, reason));
+        }
+        let mut text = vec![0; file.bytes as usize];
+        file.read(0, &mut text)?;
+        let index: Index = serde_json::from_slice(&text)
+            .map_err(|error| file.wrong(0, format!("the index is not valid: {error}")))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut of_shard = BTreeMap::<&str, HashSet<&str>>::new();
+        for (tensor, shard) in &index.weight_map.0 {
+            of_shard.entry(shard).or_default().insert(tensor);
+        }
+        for (name, tensors) in of_shard {
+            let mut parts = Path::new(name).components();
+            let is_name =
+                matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();
+            if !is_name {
+                let reason =
+                    format!("the file {name:?} is not the name of a file beside the index");
+                return Err(file.wrong(0, reason));
+            }
+            let shard = Shard::open(&folder.join(name)).map_err(|error| Error::MissingShard {
+                index: path.into(),
+                shard: name.to_owned(),
+                source: Box::new(error),
+            })?;
+            let before = self.tensors.len();
+            self.add(shard, |tensor| tensors.contains(tensor))?;
+            let is_missing =
+                |tensor: &&&str| self.by_name.get(**tensor).is_none_or(|at| *at < before);
+            if let Some(tensor) = tensors.iter().find(is_missing) {
+                return Err(Error::NotInShard {
+                    index: path.into(),
+                    tensor: (*tensor).to_owned(),
+                    shard: name.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! Loads: every byte, once, through no more than the ring.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use um_backend::cuda_um::MemoryKind;
+use um_backend::memory::BufferMemory;
+use um_backend::sim::{Gpu, Leak};
+use um_backend::{BufferKind, DType};
+use um_weights::{LoadOptions, Tensor, Weights};
+
+use crate::support::{Folder, RING, Storage, byte, bytes_of, load_all, machine, safetensors};
+
+const GPUS: [Gpu; 7] = [
+    Gpu::H200,
+    Gpu::Gh200,
+    Gpu::Hmm,
+    Gpu::Gb10,
+    Gpu::Pascal,
+    Gpu::Maxwell,
+    Gpu::NoConcurrentAccess,
+];
+
+/// Small tensors of many sizes, large ones, one without elements and a scalar.
+fn model() -> Vec<u8> {
+    safetensors(&[
+        ("a.large", "F32", &[700, 600], 1_680_000),
+        ("b.small", "F32", &[3, 5], 60),
+        ("c.bytes", "U8", &[13], 13),
+        ("d.half", "F16", &[128], 256),
+        ("e.empty", "F64", &[0, 7], 0),
+        ("f.scalar", "I64", &[], 8),
+        ("g.scale", "F8_E8M0", &[10], 10),
+        ("h.packed", "F4", &[2, 5], 5),
+        ("i.large", "BF16", &[1000, 900], 1_800_000),
+        ("j.last", "BOOL", &[1], 1),
+    ])
+}
+
+const NAMES: [&str; 10] = [
+    "a.large", "b.small", "c.bytes", "d.half", "e.empty", "f.scalar", "g.scale", "h.packed",
+    "i.large", "j.last",
+];
+
+#[test]
+fn every_byte_arrives_in_buffers_of_each_kind_on_each_machine() {
+    let folder = Folder::new();
+    let weights = Weights::open([folder.file("model.safetensors", &model())]).unwrap();
+    for gpu in GPUS {
+        let (_sim, backend) = machine(gpu);
+        for kind in BufferKind::ALL {
+            let loaded = load_all(&weights, &backend, kind);
+            let names: Vec<_> = loaded.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, NAMES);
+            for (number, (name, found)) in loaded.iter().enumerate() {
+                let right: Vec<u8> = (0..found.len()).map(|at| byte(number, at)).collect();
+                assert!(*found == right, "{name} on {gpu:?}, {kind}");
+                assert_eq!(found.len(), weights.tensor(name).unwrap().size_bytes());
+            }
+        }
+    }
+}
+
+fn address(tensor: &Tensor) -> usize {
+    let part = tensor.buffer().read().unwrap();
+    match part.bytes().memory() {
+        BufferMemory::Cuda(view) => view.as_ptr().addr(),
+        BufferMemory::Host(bytes) => bytes.as_ptr().addr(),
+        _ => panic!("no memory"),
+    }
+}
+
+#[test]
+fn neighbours_share_a_buffer_and_begin_at_multiples_of_256_bytes() {
+    let (_storage, weights) = Storage::of(model()).open();
+    let (_sim, backend) = machine(Gpu::H200);
+    let weights = weights.unwrap();
+    for kind in [BufferKind::Cuda, BufferKind::Unified, BufferKind::Pinned] {
+        let tensors = weights
+            .load(&backend, kind, &LoadOptions::default())
+            .unwrap();
+        let small: Vec<_> = NAMES[1..8].iter().map(|name| &tensors[*name]).collect();
+        for tensor in &tensors {
+            assert!(tensor.1.info().size_bytes() == 0 || address(tensor.1).is_multiple_of(256));
+        }
+        assert!(
+            small
+                .iter()
+                .all(|tensor| tensor.buffer().shares_storage(small[0].buffer()))
+        );
+        assert!(
+            !tensors["a.large"]
+                .buffer()
+                .shares_storage(small[0].buffer())
+        );
+        let large = tensors["i.large"].buffer().read().unwrap();
+        assert_eq!(
+            (large.dtype(), large.name()),
+            (DType::BF16, Some("i.large"))
+        );
+        assert_eq!(tensors["g.scale"].dtype(), DType::Opaque(1));
+        assert_eq!(tensors["h.packed"].buffer().len(), 5);
+        assert_eq!(
+            *tensors["f.scalar"].buffer().host::<i64>().unwrap(),
+            [i64::from_le_bytes(std::array::from_fn(|at| byte(5, at)))]
+        );
+    }
+}
+
+#[test]
+fn the_bytes_that_move_are_those_of_the_file_without_a_fault_and_through_the_ring() {
+    let (storage, weights) = Storage::of(model()).open();
+    let weights = weights.unwrap();
+    let bytes = weights.size_bytes();
+    let header = storage.bytes.len() as u64 - bytes;
+    // The gaps before the tensors that begin at multiples of 256 bytes.
+    let gaps = 7 * 256;
+    for kind in [BufferKind::Cuda, BufferKind::Unified] {
+        let (sim, backend) = machine(Gpu::H200);
+        let read = storage.read.load(Ordering::Relaxed);
+        let tensors = weights
+            .load(&backend, kind, &LoadOptions::default())
+            .unwrap();
+        backend.synchronize().unwrap();
+        assert_eq!(storage.read.load(Ordering::Relaxed) - read, bytes, "{kind}");
+        assert!(read >= header);
+        let counters = sim.counters();
+        assert_eq!((counters.gpu_faults, counters.cpu_faults), (0, 0), "{kind}");
+        let copied = counters.copied_to_device;
+        assert!(
+            (bytes..bytes + gaps).contains(&copied),
+            "{copied} for {bytes}"
+        );
+        assert_eq!((counters.bytes_to_device, counters.bytes_to_host), (0, 0));
+        let leaks = sim.leaks();
+        let pinned = leaks.iter().filter_map(|leak| match leak {
+            Leak::Memory { bytes, .. } if *bytes < 1 << 20 => Some(*bytes),
+            _ => None,
+        });
+        let pinned: usize = pinned.sum();
+        assert!((1..=RING).contains(&pinned), "{pinned}");
+        drop(tensors);
+    }
+    // A device that reads memory of the host where it is copies nothing.
+    for gpu in [Gpu::Gh200, Gpu::Gb10] {
+        let (sim, backend) = machine(gpu);
+        let tensors = weights
+            .load(&backend, BufferKind::Unified, &LoadOptions::default())
+            .unwrap();
+        let large = tensors["a.large"].buffer().read().unwrap();
+        let BufferMemory::Cuda(view) = large.bytes().memory() else {
+            panic!("kernels take it");
+        };
+        assert_eq!(view.kind(), MemoryKind::System);
+        assert_eq!(sim.counters().copied_to_device, 0);
+        let pinned = sim.leaks();
+        assert!(
+            !pinned
+                .iter()
+                .any(|leak| matches!(leak, Leak::Memory { .. })),
+            "{pinned:?}"
+        );
+    }
+}
+
+#[test]
+fn a_filter_leaves_the_rest_of_the_file_alone() {
+    let (storage, weights) = Storage::of(model()).open();
+    let weights = weights.unwrap();
+    let (_sim, backend) = machine(Gpu::H200);
+    let before = storage.read.load(Ordering::Relaxed);
+    let options =
+        LoadOptions::default().only(|name| name.starts_with("d.") || name.starts_with("j."));
+    let tensors = weights.load(&backend, BufferKind::Cuda, &options).unwrap();
+    let names: Vec<_> = tensors.keys().map(String::as_str).collect();
+    assert_eq!(names, ["d.half", "j.last"]);
+    assert_eq!(bytes_of(&tensors["j.last"]), [byte(9, 0)]);
+    assert_eq!(storage.read.load(Ordering::Relaxed) - before, 257);
+    let none = LoadOptions::default().only(|_| false);
+    assert!(
+        weights
+            .load(&backend, BufferKind::Cuda, &none)
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn progress_reaches_the_end_and_stops_a_load() {
+    let (_storage, weights) = Storage::of(model()).open();
+    let weights = weights.unwrap();
+    let total = weights.size_bytes();
+    for (gpu, kind) in [
+        (Gpu::H200, BufferKind::Cuda),
+        (Gpu::H200, BufferKind::Host),
+        (Gpu::Gh200, BufferKind::Unified),
+    ] {
+        let (_sim, backend) = machine(gpu);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let its = Arc::clone(&seen);
+        let options = LoadOptions::default().threads(1).progress(move |done, of| {
+            its.lock().unwrap().push((done, of));
+            ControlFlow::Continue(())
+        });
+        weights.load(&backend, kind, &options).unwrap();
+        let seen = seen.lock().unwrap();
+        assert!(
+            seen.is_sorted() && seen.last() == Some(&(total, total)),
+            "{seen:?}"
+        );
+        let options = options.progress(|done, _| match done < 200_000 {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        });
+        let error = weights.load(&backend, kind, &options).unwrap_err();
+        assert!(
+            matches!(error, um_weights::Error::Stopped { done_bytes, total_bytes } if done_bytes >= 200_000 && total_bytes == total),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_mapped_file_is_the_buffer_on_devices_that_read_it() {
+    let folder = Folder::new();
+    let path = folder.file("model.safetensors", &model());
+    let weights = Weights::open([path]).unwrap();
+    for gpu in GPUS {
+        let (_sim, backend) = machine(gpu);
+        let read = Arc::new(AtomicU64::new(0));
+        let its = Arc::clone(&read);
+        // SAFETY: nothing changes the file.
+        #[allow(unsafe_code, reason = "maps the file of this test")]
+        let options = unsafe { LoadOptions::default().map_files() }.progress(move |done, _| {
+            its.store(done, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        });
+        let tensors = weights
+            .load(&backend, BufferKind::Unified, &options)
+            .unwrap();
+        let is_mapped = backend.device().capabilities().pageable_memory_access;
+        for (number, name) in NAMES.iter().enumerate() {
+            let tensor = &tensors[*name];
+            let right: Vec<u8> = (0..tensor.info().size_bytes())
+                .map(|at| byte(number, at))
+                .collect();
+            assert!(bytes_of(tensor) == right, "{name} on {gpu:?}");
+        }
+        let each = weights.load_each(
+            &backend,
+            BufferKind::Unified,
+            &options.clone().bytes_in_flight(1),
+        );
+        assert_eq!(each.unwrap().map(Result::unwrap).count(), NAMES.len());
+        // The header has an odd length, so that only bytes are aligned.
+        if is_mapped {
+            assert!(read.load(Ordering::Relaxed) < weights.size_bytes());
+            assert!(
+                tensors["c.bytes"]
+                    .buffer()
+                    .write()
+                    .unwrap()
+                    .set_zero()
+                    .is_err()
+            );
+        } else {
+            assert_eq!(read.load(Ordering::Relaxed), weights.size_bytes());
+        }
+    }
+}
+
+#[test]
+fn the_page_cache_is_dropped_and_a_second_load_reads_the_same() {
+    let folder = Folder::new();
+    let path = folder.file("model.safetensors", &model());
+    let weights = Weights::open([path]).unwrap();
+    let (_sim, backend) = machine(Gpu::H200);
+    let options = LoadOptions::default().drop_page_cache(true);
+    for _ in 0..2 {
+        let tensors = weights.load(&backend, BufferKind::Cuda, &options).unwrap();
+        assert_eq!(
+            bytes_of(&tensors["c.bytes"])[..],
+            [0; 13]
+                .map(|_: u8| 0)
+                .iter()
+                .enumerate()
+                .map(|(at, _)| byte(2, at))
+                .collect::<Vec<_>>()[..]
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! The program `um_weights`.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{Folder, safetensors};
+
+fn run(arguments: &[&str], folder: &Folder) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_um_weights"));
+    command.args(arguments).current_dir(folder.path(""));
+    command.env("CUDA_UM_RUNTIME", "sim").output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn model(folder: &Folder) {
+    let bytes = safetensors(&[
+        ("first\\u001b[2J", "BF16", &[2, 300], 1200),
+        ("second", "F4", &[8], 4),
+    ]);
+    folder.file("model.safetensors", &bytes);
+}
+
+#[test]
+fn info_shows_what_a_file_has() {
+    let folder = Folder::new();
+    model(&folder);
+    let text = out(&run(&["info", "model.safetensors"], &folder));
+    for part in [
+        "model.safetensors (safetensors)",
+        "BF16",
+        "1200 bytes  [2, 300]",
+        "2 tensors, 1204 bytes",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains('\u{1b}'));
+    let json: Value = serde_json::from_str(&out(&run(
+        &["info", "model.safetensors", "--json"],
+        &folder,
+    )))
+    .unwrap();
+    assert_eq!(json["bytes"], 1204);
+    assert_eq!(json["tensors"][1]["shape"], serde_json::json!([8]));
+}
+
+#[test]
+fn load_tells_the_speed_beside_that_of_a_mapping() {
+    let folder = Folder::new();
+    model(&folder);
+    for to in ["unified", "cuda", "pinned", "host"] {
+        let arguments = [
+            "load",
+            "model.safetensors",
+            "--to",
+            to,
+            "--compare",
+            "--times",
+            "2",
+            "--json",
+        ];
+        let json: Value = serde_json::from_str(&out(&run(&arguments, &folder))).unwrap();
+        assert_eq!(
+            (&json["to"], &json["bytes"]),
+            (&Value::from(to), &Value::from(1204))
+        );
+        assert!(
+            json["gb_per_s"][1].as_f64() > Some(0.0)
+                && json["mmap_and_memcpy_gb_per_s"].as_f64() > Some(0.0)
+        );
+    }
+    let arguments = [
+        "load",
+        "model.safetensors",
+        "--one-by-one",
+        "--threads",
+        "2",
+        "--ring-mib",
+        "1",
+        "--drop-page-cache",
+    ];
+    let text = out(&run(&arguments, &folder));
+    assert!(
+        text.contains("2 tensors, 1204 bytes to cuda memory of"),
+        "{text}"
+    );
+    assert!(text.contains("peak memory of the process: "), "{text}");
+}
+
+#[test]
+fn convert_writes_the_same_tensors() {
+    let folder = Folder::new();
+    model(&folder);
+    out(&run(
+        &["convert", "model.safetensors", "-o", "again.safetensors"],
+        &folder,
+    ));
+    let [a, b] = ["model.safetensors", "again.safetensors"].map(|name| {
+        let json = out(&run(&["info", name, "--json"], &folder));
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let tensors = json["tensors"].as_array().unwrap().clone();
+        tensors
+            .into_iter()
+            .map(|tensor| tensor["name"].clone())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(a, b);
+    assert!(Path::new(&folder.path("again.safetensors")).exists());
+}
+
+#[test]
+fn a_failure_is_one_line_and_status_1() {
+    let folder = Folder::new();
+    folder.file("short", b"12");
+    for (arguments, reason) in [
+        (&["info", "missing"][..], "missing: open: "),
+        (
+            &["info", "short"],
+            "short: at byte 2: a safetensors file begins with 8 bytes",
+        ),
+        (&["load", "short"], "short: at byte 2"),
+        (&["convert", "short", "-o", "x"], "short: at byte 2"),
+    ] {
+        let output = run(arguments, &folder);
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            text.starts_with("um_weights: ") && text.contains(reason),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1);
+    }
+}

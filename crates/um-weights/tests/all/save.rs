@@ -1,0 +1,174 @@
+//! Files that are written.
+
+use std::fs;
+
+use cuda_um_testkit::{again, is_child};
+use safetensors::SafeTensors;
+use um_backend::sim::Gpu;
+use um_backend::{Buffer, BufferKind, DType};
+use um_weights::{Error, LoadOptions, Save, Weights};
+
+use crate::support::{Folder, Storage, backend, byte, load_all, machine, safetensors};
+
+#[test]
+fn a_file_of_buffers_of_each_kind_is_read_back_by_both() {
+    for gpu in [Gpu::H200, Gpu::Gh200, Gpu::NoConcurrentAccess] {
+        let (_sim, backend) = machine(gpu);
+        let folder = Folder::new();
+        let path = folder.file("model.safetensors", b"old");
+        let buffers = BufferKind::ALL.map(|kind| {
+            let mut buffer = backend.create_erased(kind, DType::F32, 30_000).unwrap();
+            buffer
+                .typed_mut::<f32>()
+                .unwrap()
+                .fill_range(10..20_000, 1.5)
+                .unwrap();
+            buffer
+        });
+        let loaded = safetensors(&[("z.byte", "U8", &[7], 7), ("packed", "F4", &[2, 3], 3)]);
+        let loaded = Storage::of(loaded).open().1.unwrap();
+        let tensors = loaded
+            .load(&backend, BufferKind::Cuda, &LoadOptions::default())
+            .unwrap();
+        let mut save = Save::new();
+        save.metadata("format", "pt");
+        for (kind, buffer) in BufferKind::ALL.iter().zip(&buffers) {
+            save.buffer(&kind.to_string(), &[100, 300], buffer).unwrap();
+        }
+        save.tensor(&tensors["packed"]).unwrap();
+        save.stored(&loaded, loaded.tensor("z.byte").unwrap())
+            .unwrap();
+        save.write(&path).unwrap();
+        assert_eq!(folder.names(), ["model.safetensors"]);
+
+        let bytes = fs::read(&path).unwrap();
+        let theirs = SafeTensors::deserialize(&bytes).unwrap();
+        for kind in BufferKind::ALL {
+            let tensor = theirs.tensor(&kind.to_string()).unwrap();
+            assert_eq!(tensor.shape(), [100, 300]);
+            let right = |at: usize| {
+                if (10..20_000).contains(&at) {
+                    1.5f32
+                } else {
+                    0.0
+                }
+            };
+            let found = tensor
+                .data()
+                .chunks(4)
+                .map(|f| f32::from_le_bytes(f.try_into().unwrap()));
+            assert!(
+                found.enumerate().all(|(at, found)| found == right(at)),
+                "{kind}"
+            );
+        }
+        let ours = Weights::open([&path]).unwrap();
+        assert_eq!(ours.metadata()["format"], "pt");
+        assert!(ours.tensors()[0].offset().is_multiple_of(256));
+        let back = load_all(&ours, &backend, BufferKind::Host);
+        let bytes_of = |name: &str| &back.iter().find(|(found, _)| found == name).unwrap().1;
+        assert_eq!(
+            *bytes_of("z.byte"),
+            (0..7).map(|at| byte(0, at)).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            *bytes_of("packed"),
+            (0..3).map(|at| byte(1, at)).collect::<Vec<_>>()
+        );
+        assert_eq!(ours.tensor("packed").unwrap().dtype_name(), "F4");
+    }
+}
+
+#[test]
+fn what_safetensors_cannot_hold_is_refused() {
+    let backend = backend();
+    let opaque = backend
+        .create_erased(BufferKind::Host, DType::Opaque(18), 2)
+        .unwrap();
+    let four = backend
+        .create_erased(BufferKind::Host, DType::U8, 4)
+        .unwrap();
+    let mut save = Save::new();
+    save.buffer("twice", &[4], &four).unwrap();
+    for (name, shape, buffer, reason) in [
+        ("t", &[2][..], &opaque, "have no type opaque18"),
+        ("t", &[5], &four, "does not have the 4 bytes"),
+        ("t", &[usize::MAX, 2], &four, "does not have the 4 bytes"),
+        ("twice", &[4], &four, "has this name already"),
+        ("__metadata__", &[4], &four, "has this name already"),
+    ] {
+        let error = save.buffer(name, shape, buffer).unwrap_err();
+        assert!(
+            matches!(&error, Error::Save { reason: found, .. } if found.contains(reason)),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_failed_save_leaves_the_old_file() {
+    let folder = Folder::new();
+    let path = folder.file("model.safetensors", b"old");
+    let stored = safetensors(&[("t", "U8", &[9000], 9000)]);
+    let mut storage = Storage::of(stored);
+    storage.fails_at = Some((8000, std::io::ErrorKind::Other));
+    let weights = storage.open().1.unwrap();
+    let mut save = Save::new();
+    save.stored(&weights, &weights.tensors()[0]).unwrap();
+    let error = save.write(&path).unwrap_err();
+    assert!(matches!(&error, Error::Read { at: 8000, .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert_eq!(folder.names(), ["model.safetensors"]);
+    let error = Save::new().write(folder.path("none/model")).unwrap_err();
+    assert!(
+        matches!(&error, Error::File { call: "create", .. }),
+        "{error}"
+    );
+    let error = Save::new().write(folder.path("")).unwrap_err();
+    assert!(
+        matches!(&error, Error::File { call: "rename", .. }),
+        "{error}"
+    );
+    assert_eq!(folder.names(), ["model.safetensors"]);
+}
+
+/// In a process of its own, whose files may not grow beyond 64 KiB: the system's answer is that of a full disk, with another number.
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    if !is_child() {
+        let done = again("save::a_full_disk_leaves_the_old_file")
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stdout)
+        );
+        return;
+    }
+    let backend = backend();
+    let folder = Folder::new();
+    let path = folder.file("model.safetensors", b"old");
+    let large = backend
+        .create_erased(BufferKind::Cuda, DType::U8, 4 << 20)
+        .unwrap();
+    let limit = libc::rlimit {
+        rlim_cur: 64 << 10,
+        rlim_max: 64 << 10,
+    };
+    // SAFETY: the calls have effects on this process only, which runs only this test.
+    #[allow(unsafe_code, reason = "limits the size of files")]
+    unsafe {
+        assert_ne!(libc::signal(libc::SIGXFSZ, libc::SIG_IGN), libc::SIG_ERR);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+    }
+    let mut save = Save::new();
+    save.buffer("large", &[4 << 20], &large).unwrap();
+    let error = save.write(&path).unwrap_err();
+    assert!(
+        matches!(&error, Error::File { call: "write", source, .. } if source.raw_os_error() == Some(libc::EFBIG)),
+        "{error}"
+    );
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert_eq!(folder.names(), ["model.safetensors"]);
+}

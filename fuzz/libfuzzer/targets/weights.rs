@@ -1,0 +1,4 @@
+//! `um_fuzz::weights` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| um_fuzz::weights(bytes));
