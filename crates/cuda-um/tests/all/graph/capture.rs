@@ -1,6 +1,6 @@
 //! What a capture records.
 
-use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, PinnedBuffer, Result, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, device, is_concurrent, message, simulated};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -146,7 +146,7 @@ fn foreign_work_that_panics_needs_its_buffers_in_a_launch() {
         #[allow(unsafe_code, reason = "foreign work")]
         let mut work =
             || unsafe { stream.enqueue_foreign((&mut data,), |_| panic!("their library panics")) };
-        let panicked = catch_unwind(AssertUnwindSafe(|| work().map(|()| ())));
+        let panicked = catch_unwind(AssertUnwindSafe(|| -> Result<()> { work() }));
         assert_eq!(message(&*panicked.unwrap_err()), "their library panics");
         Ok(())
     });
