@@ -199,6 +199,7 @@ fn touched(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             let mut all = inputs.iter();
             all.try_for_each(|input| raw.scale(input, &mut output, FACTOR))
         })?;
+        raw.synchronize()?;
         let (raw, mut next) = (&raw, 0);
         case.raw(name, move |round| {
             let mut time = Duration::ZERO;

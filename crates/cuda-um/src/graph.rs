@@ -66,8 +66,8 @@ impl Stream {
     /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. But a wait for the whole device
     /// ([`Device::synchronize`], and host guards of managed memory without concurrent access) waits until the capture has ended, because CUDA
     /// refuses it: the closure must not wait for a thread that does it. What the host does at once (an allocation,
-    /// zeros of a [`PinnedBuffer`](crate::PinnedBuffer)) is done once, and not in each launch. A buffer that the closure makes and
-    /// drops belongs to the graph from then on, with its address.
+    /// zeros of a [`PinnedBuffer`](crate::PinnedBuffer)) is done once, and not in each launch. The zeros of a new buffer of device or managed
+    /// memory are written once and in each launch. A buffer that the closure makes and drops belongs to the graph from then on, with its address.
     ///
     /// # Ordering
     ///
@@ -157,11 +157,13 @@ impl Graph {
         given.map(|slot| (slot.memory.id, slot.used.writes))
     }
 
-    /// Makes an executable graph. Each one can be launched again and again; one graph may have many.
+    /// Makes an executable graph. Each one can be launched again and again; one graph may have many, but for a graph with memory of its own (buffers
+    /// that were dropped in the capture), which has one at a time.
     ///
     /// # Errors
     ///
-    /// The errors of `cudaGraphInstantiateWithFlags`.
+    /// [`Error::Busy`](crate::Error::Busy) for a second executable graph of a graph with memory of its own, and the errors of
+    /// `cudaGraphInstantiateWithFlags`.
     #[doc(alias = "cudaGraphInstantiate")]
     pub fn instantiate(&self) -> Result<GraphExec> {
         GraphExec::of(&self.contents)

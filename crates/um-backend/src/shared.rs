@@ -9,7 +9,6 @@ mod storage;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use cuda_um::{
     Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, managed::Residency, range,
@@ -349,8 +348,7 @@ impl SharedBuffer {
     /// Whether no other handle or guard has the storage. A [`CapturedStep`](crate::CapturedStep) does not count.
     #[must_use]
     pub fn is_unique(&self) -> bool {
-        let graphs = self.storage.graphs.load(Ordering::Acquire);
-        Arc::strong_count(&self.storage) == 1 + graphs
+        self.storage.has_one_handle()
     }
 
     /// Copies on write: if another handle or a guard has the storage, the part moves to new storage of the same kind. Only the part is copied.

@@ -2,6 +2,7 @@
 
 use crate::DeviceCopy;
 use crate::buffer::any::allocate_in;
+use crate::context::capture;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::Label;
@@ -96,8 +97,11 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
     /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        let mut buffer = Self::allocate_in(resource, len)?;
-        buffer.fill_on(T::zeroed(), &resource.device().default_stream()?)?;
+        let (mut buffer, stream) = (
+            Self::allocate_in(resource, len)?,
+            resource.device().default_stream()?,
+        );
+        capture::also_now(|| buffer.fill_on(T::zeroed(), &stream))?;
         Ok(buffer)
     }
 

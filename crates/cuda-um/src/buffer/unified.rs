@@ -2,6 +2,7 @@
 
 use crate::DeviceCopy;
 use crate::buffer::any::allocate_in;
+use crate::context::capture;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::fork;
@@ -254,8 +255,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     fn with_zeros(mut self) -> Result<Self> {
         // System memory has zeros, and no page belongs anywhere before its first touch.
         if self.raw.kind() != MemoryKind::System {
-            self.populate()?;
-            self.fill(T::zeroed())?;
+            capture::also_now(|| {
+                self.populate()?;
+                self.fill(T::zeroed())
+            })?;
         }
         self.advise_as_chosen()?;
         Ok(self)

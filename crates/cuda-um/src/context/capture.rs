@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use cuda_um_sys::{cudaGraph_t, cudaStream_t};
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,6 +33,8 @@ static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Capture>>> = const { RefCell::new(None) };
+    /// True while the thread does work that is not captured ([`outside`]).
+    static PAUSED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// More streams would make the tracked uses query events, which a capture does not allow.
@@ -75,12 +77,18 @@ pub(crate) fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed) != 0
 }
 
+/// Returns true if this thread has a capture, also while it does other work.
+#[inline]
+pub(crate) fn is_of_this_thread() -> bool {
+    is_active() && CURRENT.try_with(|it| it.borrow().is_some()) == Ok(true)
+}
+
 /// The capture of this thread.
 #[cold]
 pub(crate) fn current() -> Option<Rc<Capture>> {
     // A thread that ends has no capture any more.
     let current = CURRENT.try_with(|current| current.borrow().clone());
-    current.ok().flatten()
+    current.ok().flatten().filter(|_| !PAUSED.get())
 }
 
 /// The place of work on a stream in the capture of this thread; `None` if the work is not captured.
@@ -157,6 +165,27 @@ pub(crate) fn refused(call: impl ToString, reason: impl ToString) -> Error {
     }
 }
 
+/// Writes the first contents of a new buffer. A capture of this thread records that for each launch; but the buffer may leave the capture, and be
+/// read before a launch, so the contents are also written now.
+pub(crate) fn also_now(mut write: impl FnMut() -> Result<()>) -> Result<()> {
+    if is_active() && current().is_some() {
+        outside(&mut write)?;
+    }
+    write()
+}
+
+/// Does work now, also if this thread captures.
+pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
+    struct GoOn(bool);
+    impl Drop for GoOn {
+        fn drop(&mut self) {
+            PAUSED.set(self.0);
+        }
+    }
+    let _go_on = GoOn(PAUSED.replace(true));
+    work()
+}
+
 /// Keeps memory that captured work of this thread uses, and that is about to be dropped: it lives as long as the graph. Gives it back if no
 /// captured work uses it.
 #[cold]
@@ -220,14 +249,14 @@ impl Place {
             slot.uses.order(private, part.access)?;
         }
         let after = private.captured_nodes()?;
-        let done = work(private.raw());
-        // Also after an error: a part of the work may be captured.
-        let (seq, mut finished) = (private.number(), Finished::new());
-        for ((_, slot), part) in slots.iter().zip(parts) {
-            slot.uses.record(private, seq, part.access, &mut finished);
-            slot.used(part);
-        }
-        let result = done?;
+        let uses = RecordUses {
+            private,
+            slots: &slots,
+            parts,
+        };
+        let result = work(private.raw());
+        drop(uses);
+        let result = result?;
         let indices: SmallVec<[_; 16]> = slots.iter().map(|(index, _)| *index).collect();
         let uses = indices.iter().zip(parts);
         let node = Node {
@@ -254,6 +283,24 @@ impl Place {
                 "a wait for an event that was recorded outside of the capture",
                 "each launch of the graph would wait for that one record: let the stream of the launch wait for it",
             )),
+        }
+    }
+}
+
+/// Records the uses when dropped: also if the work fails or panics, because a part of it may be captured.
+struct RecordUses<'s, 'a> {
+    private: &'s Arc<StreamInner>,
+    slots: &'s [(usize, Rc<Slot>)],
+    parts: &'s [Part<'a>],
+}
+
+impl Drop for RecordUses<'_, '_> {
+    fn drop(&mut self) {
+        let (seq, mut finished) = (self.private.number(), Finished::new());
+        for ((_, slot), part) in self.slots.iter().zip(self.parts) {
+            slot.uses
+                .record(self.private, seq, part.access, &mut finished);
+            slot.used(part);
         }
     }
 }

@@ -5,9 +5,11 @@
 //! managed memory is enqueued on them: it is refused, or waits for the guards of other threads ([`NonConcurrentAccess`]). A guard that is
 //! leaked (`mem::forget`) leaves the gate closed, and memory stays safe.
 
+use crate::context::capture;
 use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::context::stream::StreamInner;
 use crate::context::streams::{Listed, prune, remove};
+use crate::driver::Api;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Title;
@@ -15,6 +17,7 @@ use crate::process_end;
 use crate::sync::{
     Closing, Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, this_thread,
 };
+use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,9 +80,11 @@ impl Gate {
         let waits = stream.device().non_concurrent.get() != NonConcurrentAccess::Refuse;
         let mut state = self.state.lock();
         while !state.guards.is_empty() {
-            // With a turn of this thread, the guards wait for this thread.
+            // With a turn of this thread, the guards wait for this thread. With a capture, waits for the device do, which other threads may make
+            // while they have a guard.
             // While the process ends, other threads may never drop their guards.
-            if !waits || state.own_guards() > 0 || has_turn() || process_end::is_ending() {
+            let holds_off = has_turn() || capture::is_of_this_thread();
+            if !waits || state.own_guards() > 0 || holds_off || process_end::is_ending() {
                 return Err(state.refusal(stream.ordinal()));
             }
             if self.wait_for_guards(&mut state) {
@@ -115,20 +120,31 @@ impl Gate {
                     .to_owned(),
             });
         }
-        let (closed, busy) = {
-            let mut state = self.state.lock();
-            // From here on no new turn begins.
-            let closed = self.shut(&mut state, buffer.clone());
-            let waited = self.wait_for_turns(&mut state, |state| state.turns == 0);
-            let busy = state.busy.clone();
-            // Before `closed`, whose drop takes the lock.
-            drop(state);
-            if waited.is_none() {
-                return Err(stopped(buffer.to_string()));
+        let closed = loop {
+            let (closed, busy) = {
+                let mut state = self.state.lock();
+                // From here on no new turn begins.
+                let closed = self.shut(&mut state, buffer.clone());
+                let waited = self.wait_for_turns(&mut state, |state| state.turns == 0);
+                let busy = state.busy.clone();
+                // Before `closed`, whose drop takes the lock.
+                drop(state);
+                if waited.is_none() {
+                    return Err(stopped(buffer.to_string()));
+                }
+                (closed, busy)
+            };
+            let devices = devices(&busy);
+            let hold_off = devices.iter().map(|(of, api)| api.hold_captures_off(*of));
+            if let Some(_held_off) = hold_off.collect::<Option<SmallVec<[_; 1]>>>() {
+                synchronize(&devices)?;
+                break closed;
             }
-            (closed, busy)
+            // A thread that captures may enqueue other work before its capture ends, so the gate is open meanwhile.
+            drop(closed);
+            let mut captured = devices.iter();
+            captured.try_for_each(|(of, api)| api.after_captures(*of).map(drop))?;
         };
-        synchronize(&busy)?;
         // While the gate is closed nothing is added to the list, so all its work has been waited for.
         let _waited_for = std::mem::take(&mut self.state.lock().busy);
         Ok(closed)
@@ -176,7 +192,7 @@ impl Gate {
             state.busy.clone()
         };
         let gone: Vec<_> = busy.iter().filter(|busy| busy.is_gone()).cloned().collect();
-        synchronize(&busy)?;
+        synchronize(&devices(&busy))?;
         remove(&mut self.state.lock().busy, &gone);
         Ok(())
     }
@@ -252,14 +268,19 @@ fn stopped(what: String) -> Error {
     }
 }
 
-/// Waits for all work of the devices of these streams.
-fn synchronize(busy: &[Arc<Listed>]) -> Result<()> {
-    let mut devices: Vec<_> = busy.iter().map(|busy| (busy.ordinal, &busy.api)).collect();
+/// The devices of these streams.
+fn devices(busy: &[Arc<Listed>]) -> SmallVec<[(u32, &Api); 1]> {
+    let mut devices: SmallVec<[_; 1]> =
+        busy.iter().map(|busy| (busy.ordinal, &*busy.api)).collect();
     devices.sort_by_key(|(ordinal, _)| *ordinal);
     devices.dedup_by_key(|(ordinal, _)| *ordinal);
     devices
-        .iter()
-        .try_for_each(|(ordinal, api)| api.device_synchronize(*ordinal))
+}
+
+/// Waits for all work of the devices.
+fn synchronize(devices: &[(u32, &Api)]) -> Result<()> {
+    let mut devices = devices.iter();
+    devices.try_for_each(|(ordinal, api)| api.device_synchronize(*ordinal))
 }
 
 impl State {

@@ -3,7 +3,7 @@
 use crate::driver::api::Api;
 use crate::error::{Error, Result};
 use crate::fork::{self, PerProcess};
-use crate::sync::{Condvar, Mutex, global, this_thread};
+use crate::sync::{Condvar, Mutex, global, has_turn, this_thread};
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -37,13 +37,21 @@ global! {
 }
 
 /// A wait for a device, until it is dropped.
-pub(super) struct Wait {
+pub(crate) struct Wait {
     driver: usize,
 }
 
 impl Api {
     /// Waits until no thread waits for a device of the driver, and counts a capture of this thread.
     pub(super) fn count_capture(&self, device: u32) -> Result<()> {
+        fork::check("cudaStreamBeginCapture")?;
+        if has_turn() {
+            // A thread that waits for the device waits for the end of the turn.
+            return Err(Error::Busy {
+                what: format!("device {device}"),
+                by: "this thread is enqueuing work for a device that has no concurrent managed access".to_owned(),
+            });
+        }
         let driver = self.driver_identity()?;
         let shared = SHARED.get();
         let mut state = shared.state.lock();
@@ -81,7 +89,7 @@ impl Api {
     }
 
     /// Waits until no other thread captures on the device.
-    pub(super) fn after_captures(&self, device: u32) -> Result<Wait> {
+    pub(crate) fn after_captures(&self, device: u32) -> Result<Wait> {
         fork::check("cudaDeviceSynchronize")?;
         let driver = self.driver_identity()?;
         let shared = SHARED.get();
@@ -101,6 +109,19 @@ impl Api {
         }
         state.waits.push(driver);
         Ok(Wait { driver })
+    }
+
+    /// Holds captures on the device off until the result is dropped; `None` if a thread captures on it.
+    pub(crate) fn hold_captures_off(&self, device: u32) -> Option<Wait> {
+        // Without the driver's functions there is no capture.
+        let driver = self.driver_identity().unwrap_or(0);
+        let mut state = SHARED.get().state.lock();
+        let is_there = |other: &Capture| (other.driver, other.device) == (driver, device);
+        if state.captures.iter().any(is_there) {
+            return None;
+        }
+        state.waits.push(driver);
+        Some(Wait { driver })
     }
 }
 

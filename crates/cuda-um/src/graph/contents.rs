@@ -11,6 +11,10 @@ use crate::kernel::module::Loaded;
 use crate::resource::allocation::Allocation;
 use crate::sync::Mutex;
 use cuda_um_sys::{cudaGraph_t, cudaGraphNode_t};
+use smallvec::SmallVec;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The recorded work.
 pub(super) struct Contents {
@@ -21,7 +25,12 @@ pub(super) struct Contents {
     pub(super) capture: u64,
     pub(super) slots: Vec<Slot>,
     pub(super) nodes: Vec<Node>,
+    /// True while an executable graph has the memory that belongs to the graph.
+    is_taken: AtomicBool,
 }
+
+/// The contents of an executable graph. No other one has the memory that belongs to them: each launch has exclusive access to it.
+pub(super) struct Taken(Arc<Contents>);
 
 /// One piece of memory that the work uses.
 pub(super) struct Slot {
@@ -58,7 +67,21 @@ impl Contents {
             capture,
             slots: slots.collect(),
             nodes,
+            is_taken: AtomicBool::new(false),
         })
+    }
+
+    /// Takes the contents for an executable graph, until the result is dropped.
+    pub(super) fn take(self: &Arc<Self>) -> Result<Taken> {
+        let has_memory = self.slots.iter().any(|slot| slot.kept.is_some());
+        // Acquire and release: the launches of one executable graph, and their uses of the memory, are before those of the next one.
+        if has_memory && self.is_taken.swap(true, Ordering::AcqRel) {
+            return Err(Error::Busy {
+                what: "the graph".to_owned(),
+                by: "another executable graph has the buffers that were dropped in the capture: drop it, capture again, or make these buffers before the capture".to_owned(),
+            });
+        }
+        Ok(Taken(Arc::clone(self)))
     }
 
     pub(super) fn node_count(&self) -> Result<usize> {
@@ -85,6 +108,16 @@ impl Contents {
         }
     }
 
+    /// The recorded work that this work is directly after.
+    pub(super) fn after(&self, index: usize) -> SmallVec<[usize; 2]> {
+        // The last one is the usual one.
+        let before = &self.nodes[..index];
+        let of = |it: &cudaGraphNode_t| before.iter().rposition(|work| work.nodes.contains(it));
+        let mut after: SmallVec<_> = self.nodes[index].after.iter().filter_map(of).collect();
+        after.sort_unstable();
+        after
+    }
+
     /// The recorded work that a node of CUDA belongs to, in words.
     pub(super) fn name_of(&self, node: cudaGraphNode_t) -> Option<String> {
         let found = self
@@ -92,6 +125,20 @@ impl Contents {
             .iter()
             .position(|work| work.nodes.contains(&node))?;
         Some(format!("work {found} ({})", self.nodes[found].kind.name()))
+    }
+}
+
+impl Deref for Taken {
+    type Target = Arc<Contents>;
+
+    fn deref(&self) -> &Arc<Contents> {
+        &self.0
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.is_taken.store(false, Ordering::Release);
     }
 }
 

@@ -1,24 +1,23 @@
 //! Executable graphs: launches, parameters, updates.
 #![allow(unsafe_code, reason = "passes handles and addresses to CUDA")]
 
+mod change;
 mod residency;
 
-use crate::buffer::any::Memory as AnyMemory;
-use crate::context::capture::{self, KernelNode, Kind, Memory};
+use crate::context::capture::{self, KernelNode, Kind};
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
-use crate::driver::graph::KernelParameters;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::graph::contents::{Contents, Required};
-use crate::graph::{Graph, GraphParameter};
+use crate::graph::Graph;
+use crate::graph::contents::{Contents, Required, Taken};
 use crate::kernel::argument::KernelArgs;
-use crate::kernel::arguments::{Arguments, words};
+use crate::kernel::arguments::Arguments;
 use crate::kernel::launch::elsewhere;
-use bytemuck::NoUninit;
+use change::Refusal;
 use cuda_um_sys::cudaGraphExec_t;
 use smallvec::SmallVec;
 use std::fmt;
@@ -31,7 +30,7 @@ use std::sync::Arc;
 #[doc(alias = "cudaGraphExec_t")]
 pub struct GraphExec {
     /// The work of later launches.
-    contents: Arc<Contents>,
+    contents: Taken,
     /// The graph that this was made from, whose nodes name the work also after an update.
     origin: Arc<Contents>,
     raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
@@ -44,12 +43,13 @@ pub struct GraphExec {
     /// The name of the launch in traces.
     name: String,
     in_flight: InFlight,
-    /// True once the recorded advice is given.
-    is_advised: bool,
+    /// Why no launch is possible, after a change of buffers or values.
+    refusal: Option<Refusal>,
 }
 
 impl GraphExec {
     pub(super) fn of(contents: &Arc<Contents>) -> Result<Self> {
+        let taken = contents.take()?;
         let (device, ordinal) = (&contents.device, contents.device.ordinal());
         let raw = {
             let graph = contents.graph.lock();
@@ -59,7 +59,7 @@ impl GraphExec {
         // SAFETY: the object is new.
         let raw = unsafe { Owned::new(device.api(), ordinal, raw) };
         let mut exec = Self {
-            contents: Arc::clone(contents),
+            contents: taken,
             origin: Arc::clone(contents),
             raw: ManuallyDrop::new(raw),
             required: Vec::new(),
@@ -67,7 +67,7 @@ impl GraphExec {
             changed: Vec::new(),
             name: String::new(),
             in_flight: InFlight::default(),
-            is_advised: false,
+            refusal: None,
         };
         exec.follow();
         Ok(exec)
@@ -79,7 +79,7 @@ impl GraphExec {
         self.required = slots.map(Required::of).collect();
         self.order = (0..self.required.len()).collect();
         self.changed.clear();
-        self.is_advised = false;
+        self.refusal = None;
         let kernels = |kind: &Kind| matches!(kind, Kind::Kernel(_));
         let all = self.contents.nodes.len();
         let kernels = self
@@ -114,7 +114,8 @@ impl GraphExec {
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] if a buffer is missing, is borrowed to read though the work writes it, or is a view without bytes that the
-    ///   work uses.
+    ///   work uses; if [`set_buffer`](Self::set_buffer) gave one buffer two places, and the work writes one; after a change that CUDA could not
+    ///   undo.
     /// - [`Error::DeviceMismatch`], [`Error::RuntimeMismatch`], [`Error::Busy`] as for a launch of a kernel.
     /// - [`Error::Capture`] on a stream that this thread captures.
     /// - The errors of `cudaMemAdvise`, `cudaMemPrefetchAsync` and `cudaGraphLaunch`.
@@ -148,6 +149,7 @@ impl GraphExec {
         given: &[Part<'_>],
     ) -> Result<()> {
         fork::check("cudaGraphLaunch")?;
+        self.check_changes()?;
         let contents = Arc::clone(&self.contents);
         let (device, inner) = (&contents.device, stream.inner());
         if inner.device().identity() != device.state().identity() {
@@ -159,10 +161,8 @@ impl GraphExec {
         arguments.check(device)?;
         let started = Started::now(device);
         let parts = self.parts(&contents, given)?;
-        if !self.is_advised {
-            residency::advise(&mut self.required, &parts)?;
-            self.is_advised = true;
-        }
+        // This thread may capture other work: then the launch is no part of that.
+        capture::outside(|| residency::advise(&mut self.required, &parts))?;
         residency::bring_in(&mut self.required, &parts, stream)?;
         let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());
         let used = (device, Some(&self.in_flight));
@@ -208,194 +208,6 @@ impl GraphExec {
         Ok(parts)
     }
 
-    /// Sets a parameter of recorded launches, for later launches of this executable graph.
-    ///
-    /// # Ordering
-    ///
-    /// Launches that are enqueued keep the earlier value. The call uses no stream.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] for a parameter of another graph, and the errors of `cuGraphExecKernelNodeSetParams`; then no launch has
-    /// changed.
-    #[doc(alias = "cuGraphExecKernelNodeSetParams")]
-    pub fn set<T: NoUninit>(&mut self, parameter: GraphParameter<T>, value: T) -> Result<()> {
-        parameter.check(self.contents.capture)?;
-        let value = bytemuck::bytes_of(&value);
-        let takes = |kernel: &KernelNode| {
-            let mut all = kernel.parameters.iter();
-            all.any(|(.., index)| *index == parameter.index)
-        };
-        self.change(takes, |kernel| {
-            for (word, bytes, index) in kernel.parameters.clone() {
-                if index == parameter.index {
-                    let target = &mut kernel.words[word..word + words(bytes as usize)];
-                    bytemuck::cast_slice_mut::<u64, u8>(target)[..value.len()]
-                        .copy_from_slice(value);
-                }
-            }
-        })
-    }
-
-    /// Replaces a buffer in all recorded launches, for later launches of this executable graph, which then take the new one.
-    ///
-    /// # Ordering
-    ///
-    /// As for [`set`](Self::set).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::LengthMismatch`] and [`Error::InvalidArgument`] for a buffer of another size or another kind of memory, for a parameter of another
-    /// graph, and if recorded work other than launches uses the buffer; [`Error::DeviceMismatch`]; and the errors of
-    /// `cuGraphExecKernelNodeSetParams`. Then nothing has changed.
-    #[doc(alias = "cuGraphExecKernelNodeSetParams")]
-    pub fn set_buffer<T>(
-        &mut self,
-        parameter: GraphParameter<[T]>,
-        buffer: &impl AnyMemory<T>,
-    ) -> Result<()> {
-        parameter.check(self.contents.capture)?;
-        let (index, view) = (parameter.index as usize, buffer.to_view());
-        let part = view.raw.part_of(view.bytes(), Access::Read);
-        crate::range::same_length(
-            "the buffer of a graph",
-            parameter.bytes / size_of::<T>(),
-            view.len(),
-        )?;
-        part.memory.check_kernel_of(&self.contents.device)?;
-        self.check_replaceable(index, parameter, &part)?;
-        let Required { memory, used, .. } = &self.required[index];
-        // From the old address of the first byte of the parameter to the new one.
-        let by = (part.kernel_address().addr()).wrapping_sub(memory.address + parameter.start);
-        let shift = |at: usize| at - parameter.start + view.bytes().start;
-        let bytes = shift(used.bytes.start)..shift(used.bytes.end);
-        let memory = Memory::of(&part);
-        let takes = |kernel: &KernelNode| kernel.addresses.iter().any(|(_, slot)| *slot == index);
-        self.change(takes, |kernel| {
-            for (word, _) in kernel.addresses.iter().filter(|(_, slot)| *slot == index) {
-                kernel.words[*word] = kernel.words[*word].wrapping_add(by as u64);
-            }
-        })?;
-        let required = &mut self.required[index];
-        (required.memory, required.used.bytes) = (memory, bytes);
-        Ok(())
-    }
-
-    /// Refuses a buffer that cannot take the place of the one in the slot.
-    fn check_replaceable<T>(
-        &self,
-        index: usize,
-        parameter: GraphParameter<[T]>,
-        part: &Part<'_>,
-    ) -> Result<()> {
-        let refuse = |value: String, reason: &str| {
-            Err(Error::InvalidArgument {
-                what: "the new buffer of a graph",
-                value,
-                reason: reason.to_owned(),
-            })
-        };
-        let Required { memory, used, .. } = &self.required[index];
-        let end = parameter.start + parameter.bytes;
-        if used.bytes.start < parameter.start || used.bytes.end > end {
-            let outside = format!(
-                "for the bytes {}..{end} of the recorded one",
-                parameter.start
-            );
-            return refuse(
-                outside,
-                "recorded work uses other bytes of it, too: make the parameter of the whole buffer",
-            );
-        }
-        let kind = part.memory.describe().kind;
-        if kind != memory.kind {
-            return refuse(
-                format!("{} of {kind} memory", part.memory.title()),
-                &format!("the recorded one is {} memory", memory.kind),
-            );
-        }
-        if used.writes {
-            part.memory.check_write()?;
-        }
-        if self.contents.slots[index].kept.is_some() {
-            return refuse(
-                part.memory.title(),
-                "the recorded one was dropped in the capture, and belongs to the graph",
-            );
-        }
-        let mut nodes = self.contents.nodes.iter();
-        let uses = |uses: &[(usize, Access)]| uses.iter().any(|(slot, _)| *slot == index);
-        match nodes.find(|node| uses(&node.uses) && !matches!(node.kind, Kind::Kernel(_))) {
-            None => Ok(()),
-            Some(node) => refuse(
-                part.memory.title(),
-                &format!(
-                    "recorded work uses the buffer in a {}, and only launches of kernels can take another one",
-                    node.kind.name()
-                ),
-            ),
-        }
-    }
-
-    /// Changes the recorded launches that `takes` selects, all or none.
-    fn change(
-        &mut self,
-        takes: impl Fn(&KernelNode) -> bool,
-        change: impl Fn(&mut KernelNode),
-    ) -> Result<()> {
-        let contents = Arc::clone(&self.contents);
-        let mut done: Vec<(usize, KernelNode, KernelNode)> = Vec::new();
-        for (index, node) in contents.nodes.iter().enumerate() {
-            let Kind::Kernel(recorded) = &node.kind else {
-                continue;
-            };
-            if !takes(recorded) {
-                continue;
-            }
-            let changed = self.changed.iter().find(|(of, _)| *of == index);
-            let before = changed.map_or_else(|| (**recorded).clone(), |(_, kernel)| kernel.clone());
-            let mut after = before.clone();
-            change(&mut after);
-            if let Err(error) = self.set_kernel(index, &mut after) {
-                for (index, mut before, _) in done {
-                    // The driver took these values before. If it refuses them now, the graph has the new ones, which are as valid.
-                    let _ = self.set_kernel(index, &mut before);
-                }
-                return Err(error);
-            }
-            done.push((index, before, after));
-        }
-        for (index, _, after) in done {
-            self.changed.retain(|(of, _)| *of != index);
-            self.changed.push((index, after));
-        }
-        Ok(())
-    }
-
-    fn set_kernel(&mut self, index: usize, kernel: &mut KernelNode) -> Result<()> {
-        let device = &self.contents.device;
-        let Some(node) = self.origin.nodes[index].nodes.first().copied() else {
-            return Ok(());
-        };
-        let (mut next, mut values) = (kernel.words.as_mut_ptr(), Vec::new());
-        for bytes in &kernel.sizes {
-            values.push(next.cast());
-            next = next.wrapping_add(words(*bytes as usize));
-        }
-        let parameters = KernelParameters {
-            function: kernel.function,
-            shape: kernel.shape,
-            values: &mut values,
-        };
-        // SAFETY: `self` is borrowed exclusively; the node is that of this launch, as the update has checked, whose module the graph keeps, and the values are those of the
-        // launch but for one of the same size.
-        unsafe {
-            device
-                .api()
-                .graph_set_kernel(device.ordinal(), self.raw.raw(), node, parameters)
-        }
-    }
-
     /// Takes the work of a new capture of the same shape, for later launches: the same kinds of work in the same order.
     ///
     /// It is faster than a new executable graph. Launches take the buffers of the new graph from now on, and parameters are those of the new one.
@@ -406,8 +218,10 @@ impl GraphExec {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the shape differs: it names the work that differs, and nothing has changed. [`Error::DeviceMismatch`] and
-    /// [`Error::RuntimeMismatch`] for a graph of another device, and the errors of `cudaGraphExecUpdate`.
+    /// [`Error::InvalidArgument`] if the shape differs: it names the work that differs, and nothing has changed. [`Error::Busy`] for a graph with
+    /// memory of its own that another executable graph has, as for [`Graph::instantiate`]. [`Error::DeviceMismatch`] and
+    /// [`Error::RuntimeMismatch`] for a graph of another device. After an error of `cudaGraphExecUpdate`, launches are refused until an update
+    /// succeeds.
     #[doc(alias = "cudaGraphExecUpdate")]
     pub fn update(&mut self, graph: &Graph) -> Result<()> {
         let (device, new) = (&self.contents.device, &graph.contents);
@@ -421,11 +235,11 @@ impl GraphExec {
                 },
             });
         }
+        // The kinds, and the work that each work is after. CUDA compares both as well, but it may pair work that was recorded in another order.
         let of_kind = |contents: &Contents| {
-            let kinds = contents
-                .nodes
-                .iter()
-                .map(|node| std::mem::discriminant(&node.kind));
+            let nodes = contents.nodes.iter().enumerate();
+            let kinds = nodes
+                .map(|(index, node)| (std::mem::discriminant(&node.kind), contents.after(index)));
             kinds.collect::<Vec<_>>()
         };
         let differs = |work: String, reason: &str| Error::InvalidArgument {
@@ -444,21 +258,30 @@ impl GraphExec {
                 .nodes
                 .get(same)
                 .map_or("one with less work".to_owned(), |node| {
-                    format!("one whose work {same} is {}", node.kind.name())
+                    let is_kind = before.get(same).map(|(kind, _)| *kind)
+                        == Some(std::mem::discriminant(&node.kind));
+                    let how = if is_kind { ", after other work" } else { "" };
+                    format!("one whose work {same} is {}{how}", node.kind.name())
                 });
             return Err(differs(
                 work,
                 "the executable graph was made from other work",
             ));
         }
+        let taken = match Arc::ptr_eq(&self.contents, new) {
+            true => None,
+            false => Some(new.take()?),
+        };
         let updated = {
             let raw = new.graph.lock();
             // SAFETY: both are live; `self` is borrowed exclusively, and the lock keeps other threads off the graph.
-            unsafe {
+            let updated = unsafe {
                 device
                     .api()
                     .graph_update(device.ordinal(), self.raw.raw(), raw.raw())
-            }?
+            };
+            // It is not known which work the executable graph has now.
+            updated.inspect_err(|_| self.refusal = Some(Refusal::Mixed))?
         };
         if let Err(refused) = updated {
             let mut named = [new, &self.origin].into_iter();
@@ -472,7 +295,9 @@ impl GraphExec {
         }
         // Launches of the work before may still run.
         self.contents.keep_kernels(&self.in_flight);
-        self.contents = Arc::clone(new);
+        if let Some(taken) = taken {
+            self.contents = taken;
+        }
         self.follow();
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::storage::Storage;
 use crate::dtype::DType;
@@ -68,7 +67,7 @@ impl HeldByGraph {
     fn of(storage: &Arc<Storage>) -> Self {
         let held = Self(Arc::clone(storage));
         // After the handle is made, and before it is dropped: meanwhile the storage seems to have one handle more, which only makes it copy.
-        held.0.graphs.fetch_add(1, Ordering::AcqRel);
+        held.0.hold();
         held
     }
 
@@ -89,6 +88,6 @@ impl HeldByGraph {
 
 impl Drop for HeldByGraph {
     fn drop(&mut self) {
-        self.0.graphs.fetch_sub(1, Ordering::AcqRel);
+        self.0.let_go();
     }
 }

@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -36,8 +35,6 @@ pub(super) struct Storage {
     device: Option<Device>,
     size_bytes: usize,
     origin: Origin,
-    /// The captured steps that hold the storage.
-    pub(super) graphs: AtomicUsize,
 }
 
 struct State {
@@ -49,6 +46,8 @@ struct State {
     line: VecDeque<Request>,
     /// The number of the last request.
     last: u64,
+    /// The captured steps that hold the storage. Here, because the number of handles must not change between a look at one and at the other.
+    graphs: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,7 +90,6 @@ impl Storage {
             device: crate::memory::device_of(&*bytes).cloned(),
             size_bytes: bytes.len(),
             origin: Origin::here(),
-            graphs: AtomicUsize::new(0),
             changed: Condvar::new(),
             state: Mutex::new(State {
                 bytes: Some(Arc::from(bytes)),
@@ -99,6 +97,7 @@ impl Storage {
                 is_written: false,
                 line: VecDeque::new(),
                 last: 0,
+                graphs: 0,
             }),
         }
     }
@@ -109,6 +108,27 @@ impl Storage {
 
     pub(super) fn size_bytes(&self) -> usize {
         self.size_bytes
+    }
+
+    /// Whether there is one handle, besides those of captured steps.
+    pub(super) fn has_one_handle(self: &Arc<Self>) -> bool {
+        if self.origin.is_inherited() {
+            return false;
+        }
+        let state = self.state.lock();
+        Arc::strong_count(self) == 1 + state.graphs
+    }
+
+    /// Must be called after a captured step has made its handle.
+    pub(super) fn hold(&self) {
+        self.state.lock().graphs += 1;
+    }
+
+    /// Must be called before a captured step drops its handle.
+    pub(super) fn let_go(&self) {
+        if !self.origin.is_inherited() {
+            self.state.lock().graphs -= 1;
+        }
     }
 
     /// Takes access in this thread.

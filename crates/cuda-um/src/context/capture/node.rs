@@ -24,6 +24,13 @@ unsafe impl Send for Node {}
 #[allow(unsafe_code, reason = "handles of nodes")]
 unsafe impl Sync for Node {}
 
+// SAFETY: the function is a handle, which is only passed to CUDA, while the module is loaded.
+#[allow(unsafe_code, reason = "the handle of a kernel")]
+unsafe impl Send for KernelNode {}
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "the handle of a kernel")]
+unsafe impl Sync for KernelNode {}
+
 /// The kind of captured work.
 pub(crate) enum Kind {
     Kernel(Box<KernelNode>),

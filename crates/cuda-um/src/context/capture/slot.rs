@@ -42,6 +42,24 @@ pub(crate) struct SlotUse {
     pub(crate) advice: Vec<(Advice, Range<usize>)>,
 }
 
+impl SlotUse {
+    /// The same use of other memory: what was the byte `from` is the byte `to`.
+    pub(crate) fn shifted(&self, from: usize, to: usize) -> Self {
+        let of = |range: &Range<usize>| match range.is_empty() {
+            true => 0..0,
+            false => range.start - from + to..range.end - from + to,
+        };
+        let prefetch = self.prefetch.as_ref();
+        let advice = self.advice.iter();
+        Self {
+            bytes: of(&self.bytes),
+            writes: self.writes,
+            prefetch: prefetch.map(|(location, range)| (*location, of(range))),
+            advice: advice.map(|(advice, range)| (*advice, of(range))).collect(),
+        }
+    }
+}
+
 impl Memory {
     pub(crate) fn of(part: &Part<'_>) -> Self {
         let memory = part.memory;

@@ -24,13 +24,15 @@ fn memory<'r, 'p>(
     pairs.filter_map(|(slot, part)| Some((slot, part.memory.as_any().downcast_ref()?)))
 }
 
-/// Gives the recorded advice.
+/// Gives the recorded advice, once.
 pub(super) fn advise(required: &mut [Required], parts: &[Part<'_>]) -> Result<()> {
     memory(required, parts).try_for_each(|(slot, raw)| {
         slot.used.advice.iter().try_for_each(|(advice, bytes)| {
             let outcome = View::<u8>::new(raw, bytes.clone())?.advise(*advice);
             outcome.map(drop)
-        })
+        })?;
+        slot.used.advice.clear();
+        Ok(())
     })
 }
 

@@ -1,7 +1,8 @@
 //! What a capture records.
 
-use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
-use cuda_um_testkit::{Add, device, is_concurrent, message};
+use cuda_um::{DeviceBuffer, PinnedBuffer, Result, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use cuda_um_testkit::{Add, device, is_concurrent, message, simulated};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::time::Duration;
@@ -137,6 +138,46 @@ fn a_closure_that_fails_or_panics_ends_the_capture() {
 }
 
 #[test]
+fn foreign_work_that_panics_needs_its_buffers_in_a_launch() {
+    let (_sim, device, stream) = device();
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let graph = stream.capture(|_| {
+        // SAFETY: the work enqueues nothing. Other work may have been captured before it panics.
+        #[allow(unsafe_code, reason = "foreign work")]
+        let mut work =
+            || unsafe { stream.enqueue_foreign((&mut data,), |_| panic!("their library panics")) };
+        let panicked = catch_unwind(AssertUnwindSafe(|| -> Result<()> { work() }));
+        assert_eq!(message(&*panicked.unwrap_err()), "their library panics");
+        Ok(())
+    });
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    assert!(exec.launch(&stream, ()).is_err());
+    exec.launch(&stream, (&mut data,)).unwrap();
+}
+
+#[test]
+fn zeros_of_a_buffer_that_leaves_the_capture_are_there_before_a_launch() {
+    let (_sim, device, stream) = device();
+    // Memory that the pools give out again.
+    drop(UnifiedBuffer::from_slice(&device, &[7u32; 64]).unwrap());
+    drop(DeviceBuffer::from_slice(&device, &[7u32; 64]).unwrap());
+    let mut made = None;
+    let graph = stream.capture(|_| {
+        let managed = UnifiedBuffer::<u32>::zeroed(&device, 64)?;
+        made = Some((managed, DeviceBuffer::<u32>::zeroed(&device, 64)?));
+        Ok(())
+    });
+    let (mut managed, mut on_device) = made.unwrap();
+    assert_eq!(*managed.host().unwrap(), [0; 64]);
+    assert_eq!(on_device.to_vec().unwrap(), [0; 64]);
+    managed.fill(1).unwrap();
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    exec.launch(&stream, (&mut managed, &mut on_device))
+        .unwrap();
+    assert_eq!(managed.host().unwrap()[63], 0);
+}
+
+#[test]
 fn a_wait_for_the_device_waits_for_the_end_of_a_capture() {
     let (_sim, device, stream) = device();
     let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
@@ -154,5 +195,28 @@ fn a_wait_for_the_device_waits_for_the_end_of_a_capture() {
         });
         assert_eq!(graph.unwrap().node_count().unwrap(), 1);
         waits.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_guard_that_waits_for_a_capture_holds_off_no_other_work_of_the_closure() {
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    data.fill_on(1, &stream).unwrap();
+    let begun = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            begun.wait();
+            data.host().map(|guard| guard[0])
+        });
+        let graph = stream.capture(|_| {
+            begun.wait();
+            // Enough for the other thread to wait.
+            std::thread::sleep(Duration::from_millis(20));
+            // Its zeros are also written now.
+            UnifiedBuffer::<u32>::zeroed(&device, 10)?.fill_on(3, &stream)
+        });
+        assert_eq!(graph.unwrap().node_count().unwrap(), 2);
+        assert_eq!(waits.join().unwrap().unwrap(), 1);
     });
 }

@@ -1,6 +1,6 @@
 //! Launches: one use of each buffer, ordered with all others.
 
-use cuda_um::{DeviceBuffer, Error, UnifiedBuffer};
+use cuda_um::{Advice, DeviceBuffer, Error, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, device, simulated, unwatched};
 
@@ -80,4 +80,48 @@ fn other_devices_and_runtimes_are_refused() {
     }
     exec.launch(&stream, ()).unwrap();
     drop(device);
+}
+
+#[test]
+fn the_memory_of_a_graph_has_one_executable_graph_at_a_time() {
+    let (_sim, device, stream) = device();
+    let capture = || {
+        let captured =
+            stream.capture(|_| UnifiedBuffer::<u32>::zeroed(&device, 64)?.fill_on(1, &stream));
+        captured.unwrap()
+    };
+    let (graph, other) = (capture(), capture());
+    let mut exec = graph.instantiate().unwrap();
+    let busy = graph.instantiate().unwrap_err();
+    assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+    let mut second = other.instantiate().unwrap();
+    assert!(matches!(second.update(&graph), Err(Error::Busy { .. })));
+    exec.update(&graph).unwrap();
+    exec.launch(&stream, ()).unwrap();
+    drop(exec);
+    second.update(&graph).unwrap();
+    second.launch(&stream, ()).unwrap();
+    // An executable graph may move to another thread.
+    let mut third = other.instantiate().unwrap();
+    std::thread::scope(|scope| scope.spawn(|| third.launch(&stream, ()).unwrap()).join()).unwrap();
+}
+
+#[test]
+fn a_launch_on_another_stream_is_no_part_of_a_capture() {
+    let (_sim, device, stream) = device();
+    let other = device.create_stream().unwrap();
+    let mut advised = UnifiedBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let first = stream.capture(|_| {
+        advised.advise(Advice::SetReadMostly)?;
+        advised.fill_on(3, &stream)
+    });
+    let mut first = first.unwrap().instantiate().unwrap();
+    let second = stream.capture(|_| {
+        first.launch(&other, (&mut advised,))?;
+        data.fill_on(1, &stream)
+    });
+    assert_eq!(advised.host().unwrap()[0], 3);
+    let mut second = second.unwrap().instantiate().unwrap();
+    second.launch(&stream, (&mut data,)).unwrap();
 }
