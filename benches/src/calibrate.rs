@@ -19,13 +19,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use um_kernels::calibrate::Session;
 
-/// Values that always stay built-in: parts of the host's first access and of its writes. Only the simulator's clock separates
-/// them.
+/// Values that always stay built-in: parts of the host's first access and of its writes, and the costs of graphs. Only the simulator uses them.
 pub const NEVER_MEASURED: &[&str] = &[
     "host_map_page_us",
     "host_cold_page_us",
     "host_discarded_page_us",
     "host_write_bytes_per_s",
+    "graph_capture_node_us",
+    "graph_capture_us",
+    "graph_instantiate_node_us",
+    "graph_instantiate_us",
+    "graph_kernel_us",
+    "graph_launch_us",
+    "graph_params_us",
+    "graph_start_us",
 ];
 
 type Step = fn(&mut Session, &Rc<Raw>) -> Result<()>;

@@ -18,20 +18,22 @@ use crate::shared::{HeldByGraph, Holding, SharedBuffer};
 ///
 /// # Examples
 /// ```
-/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer, kernels::Scale};
+/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer, kernels::Saxpy};
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// # if backend.device().capabilities().compute_capability < (6, 0) { return Ok(()); } // the kernel needs it
-/// let scale = Scale::load(backend.device())?;
-/// let weights = SharedBuffer::new(backend.create_erased(BufferKind::Unified, DType::F32, 4)?);
-/// weights.copy_from_host(&[1.0f32; 4])?;
+/// let saxpy = Saxpy::load(backend.device())?;
+/// let new = || backend.create_erased(BufferKind::Unified, DType::F32, 4).map(SharedBuffer::new);
+/// let (gradient, weights) = (new()?, new()?);
+/// gradient.copy_from_host(&[1.0f32; 4])?;
 /// let mut step = backend.capture(|| {
-///     let mut weights = weights.write()?;
-///     Ok(scale.launch(backend.device().stream(), weights.view_mut::<f32>()?, 2.0)?)
+///     let (gradient, mut weights) = (gradient.read()?, weights.write()?);
+///     let weights = weights.view_mut::<f32>()?;
+///     Ok(saxpy.launch(backend.device().stream(), -0.5, gradient.view::<f32>()?, weights)?)
 /// })?;
 /// step.launch()?;
 /// step.launch()?;
-/// assert_eq!(*weights.host::<f32>()?, [4.0; 4]);
+/// assert_eq!(*weights.host::<f32>()?, [-1.0; 4]);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 pub struct CapturedStep {
