@@ -39,7 +39,7 @@ pub(super) struct Shared {
 }
 
 /// Returns true for blocks that share pages of 2 MiB with others.
-pub(super) fn has_neighbours(bytes: usize) -> bool {
+fn has_neighbours(bytes: usize) -> bool {
     bytes < CHUNK
 }
 

@@ -17,7 +17,7 @@ use crate::resource::pool::PoolOptions;
 use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::SHARDS;
-use crate::resource::pool::shared::{Shared, has_neighbours};
+use crate::resource::pool::shared::Shared;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,6 +87,10 @@ pub(super) struct Home {
     pub(super) pool: Arc<Shared>,
 }
 
+/// The pages that the driver moves together at a fault: a larger block shares at most its ends with others, and so few faults cost less than a
+/// prefetch of all blocks (measured: docs/results/h100-cuda-13.0/graphs.md).
+const MIGRATED: usize = 64 << 10;
+
 impl Owner for Home {
     fn device(&self) -> &Device {
         self.pool.device()
@@ -117,7 +121,7 @@ impl Owner for Home {
     }
 
     fn departures(&self, block: &Block) -> u64 {
-        match has_neighbours(block.reserved_bytes) {
+        match block.reserved_bytes < MIGRATED {
             true => self.pool.departures(),
             false => 0,
         }
