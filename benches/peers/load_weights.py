@@ -2,8 +2,8 @@
 
     python3 load_weights.py UM_WEIGHTS FOLDER [GIB]
 
-Makes two files of GIB GiB (8) in FOLDER: tensors of 32 MiB, and tensors of 16 KiB; and one of half a GiB for unified memory. Compares every byte of
-the first tensors' sums with those of the file.
+Makes, one after the other in FOLDER, files of tensors of 32 MiB and of 128 KiB (GIB GiB, 8 by default) and of 16 KiB (an eighth of that), and one of half
+a GiB for unified memory. It compares no contents: the tests of um-weights do.
 """
 import json
 import subprocess
