@@ -90,7 +90,7 @@ impl Stream {
         let recorded = record(&recording);
         let ended = recording.capture.end();
         recorded?;
-        let contents = Contents::of(self.device(), recording.capture.id(), ended?)?;
+        let contents = Contents::of(self.device(), recording.capture.id(), ended?);
         Ok(Graph {
             contents: Arc::new(contents),
         })

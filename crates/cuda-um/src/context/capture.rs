@@ -5,22 +5,25 @@
 //! other call of CUDA, on any thread.
 
 mod node;
+mod place;
+mod private;
+mod refusal;
 mod slot;
 
 pub(crate) use node::{KernelNode, Kind, Node};
+pub(crate) use place::Place;
+pub(crate) use refusal::{BY_HOST, NO_WAIT, refuse, refuse_device, refuse_host, refused};
 pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
-use crate::context::listeners::What;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
-use crate::context::tracker::Finished;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
-use cuda_um_sys::{cudaGraph_t, cudaStream_t};
+use cuda_um_sys::cudaGraph_t;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -86,7 +89,7 @@ pub(crate) fn is_of_this_thread() -> bool {
 /// The capture of this thread.
 #[cold]
 pub(crate) fn current() -> Option<Rc<Capture>> {
-    // A thread that ends has no capture any more.
+    // At the end of a thread its capture has ended.
     let current = CURRENT.try_with(|current| current.borrow().clone());
     current.ok().flatten().filter(|_| !PAUSED.get())
 }
@@ -113,58 +116,6 @@ pub(crate) fn of(stream: &Arc<StreamInner>, parts: &[Part<'_>]) -> Result<Option
     }
 }
 
-/// Refuses work that cannot be captured: on a stream of this thread's capture, or with memory of it.
-#[cold]
-pub(crate) fn refuse(
-    call: &'static str,
-    reason: &'static str,
-    stream: &Arc<StreamInner>,
-    parts: &[Part<'_>],
-) -> Result<()> {
-    let Some(capture) = current() else {
-        return Ok(());
-    };
-    if capture.private(stream)?.is_none() && !parts.iter().any(|part| capture.has(part.memory.id()))
-    {
-        return Ok(());
-    }
-    Err(refused(call, reason))
-}
-
-/// Why the host cannot wait.
-pub(crate) const NO_WAIT: &str = "captured work does not run, so the host cannot wait for it: do this before the capture, or after a launch of the graph";
-/// Why the host cannot do work itself.
-pub(crate) const BY_HOST: &str = "the host would do this at once, and not in each launch: do it before the capture, or between launches of the graph";
-
-/// Refuses a wait for the device of this thread's capture.
-#[cold]
-pub(crate) fn refuse_device(call: &'static str, device: &Arc<DeviceState>) -> Result<()> {
-    match current().filter(|capture| Arc::ptr_eq(&capture.device, device)) {
-        None => Ok(()),
-        Some(_) => Err(refused(call, NO_WAIT)),
-    }
-}
-
-/// Refuses an access of the host to memory of this thread's capture.
-#[cold]
-pub(crate) fn refuse_host(part: &Part<'_>) -> Result<()> {
-    match current().filter(|capture| capture.has(part.memory.id())) {
-        None => Ok(()),
-        Some(_) => Err(refused(
-            format_args!("access of the host to {}", part.memory.title()),
-            NO_WAIT,
-        )),
-    }
-}
-
-#[cold]
-pub(crate) fn refused(call: impl ToString, reason: impl ToString) -> Error {
-    Error::Capture {
-        call: call.to_string(),
-        reason: reason.to_string(),
-    }
-}
-
 /// Writes the first contents of a new buffer. A capture of this thread records that for each launch; but the buffer may leave the capture, and be
 /// read before a launch, so the contents are also written now.
 pub(crate) fn also_now(mut write: impl FnMut() -> Result<()>) -> Result<()> {
@@ -186,20 +137,13 @@ pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Keeps memory that captured work of this thread uses, and that is about to be dropped: it lives as long as the graph. Gives it back if no
-/// captured work uses it.
+/// Keeps memory that is about to be dropped, if captured work of this thread uses it: it lives as long as the graph.
 #[cold]
 pub(crate) fn keep(id: u64, memory: impl FnOnce() -> Box<dyn Any + Send + Sync>) {
     let slot = current().and_then(|capture| capture.slot(id));
     if let Some(slot) = slot {
         slot.kept.set(Some(memory()));
     }
-}
-
-/// Returns true if captured work of this thread uses the memory.
-#[cold]
-pub(crate) fn uses(id: u64) -> bool {
-    current().is_some_and(|capture| capture.has(id))
 }
 
 /// A prefetch on a stream of this thread's capture becomes a step before the launch. Returns true if it did.
@@ -228,101 +172,12 @@ pub(crate) fn advise(part: &Part<'_>, advice: Advice) -> bool {
         .is_some()
 }
 
-/// Where captured work goes.
-pub(crate) struct Place {
-    capture: Rc<Capture>,
-    private: Arc<StreamInner>,
-}
-
-impl Place {
-    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture, and notes its nodes. `kind` gets
-    /// the index of each part's slot.
-    pub(crate) fn record<R>(
-        &self,
-        parts: &[Part<'_>],
-        kind: impl FnOnce(&[usize]) -> Kind,
-        work: impl FnOnce(cudaStream_t) -> Result<R>,
-    ) -> Result<R> {
-        let Self { capture, private } = self;
-        let slots: SmallVec<[_; 16]> = parts.iter().map(|part| capture.slot_of(part)).collect();
-        for ((_, slot), part) in slots.iter().zip(parts) {
-            slot.uses.order(private, part.access)?;
-        }
-        let after = private.captured_nodes()?;
-        let uses = RecordUses {
-            private,
-            slots: &slots,
-            parts,
-        };
-        let result = work(private.raw());
-        drop(uses);
-        let result = result?;
-        let indices: SmallVec<[_; 16]> = slots.iter().map(|(index, _)| *index).collect();
-        let uses = indices.iter().zip(parts);
-        let node = Node {
-            kind: kind(&indices),
-            uses: uses.map(|(slot, part)| (*slot, part.access)).collect(),
-            after,
-            nodes: private.captured_nodes()?,
-        };
-        capture.nodes.borrow_mut().push(node);
-        Ok(result)
-    }
-
-    /// Captures an event.
-    pub(crate) fn event(&self) -> Result<(RawEvent, u64)> {
-        let event = RawEvent::create(&self.capture.device, false)?.record(&self.private)?;
-        Ok((event, self.capture.id))
-    }
-
-    /// Orders later work after an event of this capture.
-    pub(crate) fn wait(&self, event: &RawEvent, captured_in: Option<u64>) -> Result<()> {
-        match captured_in == Some(self.capture.id) {
-            true => self.private.enqueue_wait(event),
-            false => Err(refused(
-                "a wait for an event that was recorded outside of the capture",
-                "each launch of the graph would wait for that one record: let the stream of the launch wait for it",
-            )),
-        }
-    }
-}
-
-/// Records the uses when dropped: also if the work fails or panics, because a part of it may be captured.
-struct RecordUses<'s, 'a> {
-    private: &'s Arc<StreamInner>,
-    slots: &'s [(usize, Rc<Slot>)],
-    parts: &'s [Part<'a>],
-}
-
-impl Drop for RecordUses<'_, '_> {
-    fn drop(&mut self) {
-        let (seq, mut finished) = (self.private.number(), Finished::new());
-        for ((_, slot), part) in self.slots.iter().zip(self.parts) {
-            slot.uses
-                .record(self.private, seq, part.access, &mut finished);
-            slot.used(part);
-        }
-    }
-}
-
-impl From<What<'_>> for Kind {
-    fn from(what: What<'_>) -> Self {
-        match what {
-            What::Fill => Self::Fill,
-            What::Copy => Self::Copy,
-            What::Launch(_) | What::Prefetch { .. } | What::Discard { .. } | What::Advise(..) => {
-                Self::Foreign
-            }
-        }
-    }
-}
-
 impl Capture {
     /// Begins a capture of this thread's work on the stream, and on the library's stream of the device, on which operations run that name no
     /// stream.
     pub(crate) fn begin(stream: &Stream) -> Result<Rc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        if current().is_some() {
+        if is_of_this_thread() {
             return Err(refused(
                 "a second capture",
                 "a thread captures one graph at a time: end the first one, or add the stream to it (`Recording::fork`)",
@@ -408,7 +263,7 @@ impl Capture {
         let slots = self.slots.take().into_iter();
         Ok(Recorded {
             graph: graph?,
-            // No other code holds a slot any more.
+            // All other handles of the slots are dropped.
             slots: slots.filter_map(Rc::into_inner).collect(),
             nodes: self.nodes.take(),
         })

@@ -10,14 +10,13 @@ use crate::context::stream::order::Tails;
 use crate::context::stream_handle::StreamHandle;
 use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
-use crate::driver::graph::Nodes;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::{self, Used};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
-use cuda_um_sys::{cudaGraph_t, cudaStream_t};
+use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -182,14 +181,6 @@ impl StreamInner {
         Ok(Self::of(device, StreamHandle::own(raw)))
     }
 
-    /// Creates a stream that is in no list, because the others would query it: CUDA captures it.
-    pub(crate) fn create_private(device: &Arc<DeviceState>) -> Result<Arc<Self>> {
-        let raw = device.api.stream_create(device.ordinal)?;
-        // SAFETY: as for `create`.
-        let raw = unsafe { Owned::new(&device.api, device.ordinal, raw) };
-        Ok(Self::unlisted(device, StreamHandle::own(raw)))
-    }
-
     /// Makes the stream of a handle.
     pub(crate) fn of(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
         let stream = Self::unlisted(device, handle);
@@ -197,7 +188,8 @@ impl StreamInner {
         stream
     }
 
-    fn unlisted(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
+    /// Makes a stream that is in no list of the device.
+    pub(super) fn unlisted(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let stream = Arc::new_cyclic(|stream| Self {
             // Relaxed: the numbers need only differ.
@@ -302,27 +294,6 @@ impl StreamInner {
 
     pub(crate) fn is_known_idle(&self) -> bool {
         self.is_known_done(self.submitted())
-    }
-
-    /// Begins to capture this stream, which is a private one.
-    pub(crate) fn begin_capture(&self) -> Result<()> {
-        // SAFETY: the stream is live as long as `self`.
-        unsafe { self.api().begin_capture(self.ordinal(), self.raw()) }
-    }
-
-    /// Ends the capture of this stream, which this thread began.
-    pub(crate) fn end_capture(&self) -> Result<Owned<cudaGraph_t>> {
-        let (api, ordinal) = (self.api(), self.ordinal());
-        // SAFETY: this thread began the capture.
-        let graph = unsafe { api.end_capture(ordinal, self.raw()) }?;
-        // SAFETY: the graph is new.
-        Ok(unsafe { Owned::new(api, ordinal, graph) })
-    }
-
-    /// CUDA's nodes that the next work of this captured stream runs after.
-    pub(crate) fn captured_nodes(&self) -> Result<Nodes> {
-        // SAFETY: the stream is live as long as `self`.
-        unsafe { self.api().captured_nodes(self.ordinal(), self.raw()) }
     }
 
     /// Waits for all work of the stream; for the whole device, if this thread cannot wait for just the stream.

@@ -36,7 +36,15 @@ global! {
     static SHARED: PerProcess<Shared> = PerProcess::new(Shared::default);
 }
 
-/// A wait for a device, until it is dropped.
+impl State {
+    /// The capture on a device of a driver.
+    fn on(&self, driver: usize, device: u32) -> Option<&Capture> {
+        let mut captures = self.captures.iter();
+        captures.find(|capture| (capture.driver, capture.device) == (driver, device))
+    }
+}
+
+/// A wait for a device: no capture begins over its driver until this is dropped.
 pub(crate) struct Wait {
     driver: usize,
 }
@@ -88,15 +96,14 @@ impl Api {
         shared.changed.notify_all();
     }
 
-    /// Waits until no other thread captures on the device.
+    /// Waits until no other thread captures on the device. None begins until the result is dropped.
     pub(crate) fn after_captures(&self, device: u32) -> Result<Wait> {
         fork::check("cudaDeviceSynchronize")?;
         let driver = self.driver_identity()?;
         let shared = SHARED.get();
         let mut state = shared.state.lock();
         loop {
-            let is_there = |other: &&Capture| (other.driver, other.device) == (driver, device);
-            match state.captures.iter().find(is_there) {
+            match state.on(driver, device) {
                 None => break,
                 Some(capture) if capture.thread == this_thread() => {
                     return Err(Error::Capture {
@@ -116,8 +123,7 @@ impl Api {
         // Without the driver's functions there is no capture.
         let driver = self.driver_identity().unwrap_or(0);
         let mut state = SHARED.get().state.lock();
-        let is_there = |other: &Capture| (other.driver, other.device) == (driver, device);
-        if state.captures.iter().any(is_there) {
+        if state.on(driver, device).is_some() {
             return None;
         }
         state.waits.push(driver);

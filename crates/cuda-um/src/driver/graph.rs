@@ -27,6 +27,20 @@ pub(crate) struct KernelParameters<'a> {
 }
 
 impl Api {
+    /// Calls a function of graphs, which not every table has.
+    #[inline]
+    fn on_graph<F>(
+        &self,
+        ordinal: u32,
+        name: &'static str,
+        function: Option<F>,
+        call: impl FnOnce(F) -> sys::cudaError_t,
+    ) -> Result<()> {
+        let function = self.late(name, function)?;
+        let subject = || Subject::device(ordinal);
+        self.on(ordinal, name, subject, |_| call(function))
+    }
+
     /// Begins to capture the stream, when no thread waits for a device. Other streams are not affected: the mode is "relaxed". A call of
     /// [`end_capture`](Self::end_capture) must follow, also after an error: the capture may have begun.
     ///
@@ -38,43 +52,27 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        let call = "cudaStreamBeginCapture";
-        let begin = self.late(call, self.table.cudaStreamBeginCapture)?;
-        let mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
         self.count_capture(ordinal)?;
-        self.on(
-            ordinal,
-            call,
-            || Subject::device(ordinal),
-            |_| {
-                // SAFETY: guaranteed by the caller.
-                unsafe { begin(stream, mode) }
-            },
-        )
+        let (name, begin) = ("cudaStreamBeginCapture", self.table.cudaStreamBeginCapture);
+        let mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+        // SAFETY: guaranteed by the caller.
+        self.on_graph(ordinal, name, begin, |begin| unsafe { begin(stream, mode) })
     }
 
     /// Ends the capture of the stream.
     ///
     /// # Safety
     ///
-    /// This thread captures the stream.
+    /// This thread captures the stream, or tried to.
     pub(crate) unsafe fn end_capture(
         &self,
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<sys::cudaGraph_t> {
-        let call = "cudaStreamEndCapture";
-        let end = self.late(call, self.table.cudaStreamEndCapture)?;
+        let (name, end) = ("cudaStreamEndCapture", self.table.cudaStreamEndCapture);
         let mut graph = std::ptr::null_mut();
-        let ended = self.on(
-            ordinal,
-            call,
-            || Subject::device(ordinal),
-            |_| {
-                // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
-                unsafe { end(stream, &mut graph) }
-            },
-        );
+        // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
+        let ended = self.on_graph(ordinal, name, end, |end| unsafe { end(stream, &mut graph) });
         self.uncount_capture(ordinal);
         ended.map(|()| graph)
     }
@@ -89,41 +87,40 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<Nodes> {
-        let call = "cudaStreamGetCaptureInfo";
+        let name = "cudaStreamGetCaptureInfo";
         let mut status = sys::cudaStreamCaptureStatus::cudaStreamCaptureStatusNone;
         let (mut nodes, mut count) = (std::ptr::null(), 0);
         let (id, graph) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let (edges, subject) = (std::ptr::null_mut(), || Subject::device(ordinal));
-        match self.table.cudaStreamGetCaptureInfo_v3 {
-            Some(ask) => self.on(ordinal, call, subject, |_| {
+        let mut is_missing = false;
+        self.on(
+            ordinal,
+            name,
+            || Subject::device(ordinal),
+            |table| {
                 // SAFETY: each pointer is valid for one write, or null; the rest is guaranteed by the caller.
-                unsafe {
-                    ask(
+                let told = unsafe {
+                    table.cudaStreamGetCaptureInfo(
                         stream,
                         &mut status,
                         id,
                         graph,
                         &mut nodes,
-                        edges,
                         &mut count,
                     )
-                }
-            }),
-            None => {
-                let ask = self.late(call, self.table.cudaStreamGetCaptureInfo_v2)?;
-                self.on(ordinal, call, subject, |_| {
-                    // SAFETY: as above.
-                    unsafe { ask(stream, &mut status, id, graph, &mut nodes, &mut count) }
-                })
-            }
-        }?;
+                };
+                is_missing = told.is_none();
+                told.unwrap_or(sys::cudaError::cudaSuccess)
+            },
+        )?;
+        if is_missing {
+            return Err(self.missing_function(name));
+        }
         if nodes.is_null() || count == 0 {
             return Ok(Nodes::new());
         }
         // SAFETY: CUDA has written the array's address and length; it stays until the next call on the stream.
-        Ok(Nodes::from_slice(unsafe {
-            std::slice::from_raw_parts(nodes, count)
-        }))
+        let nodes = unsafe { std::slice::from_raw_parts(nodes, count) };
+        Ok(Nodes::from_slice(nodes))
     }
 
     /// The number of nodes of a graph.
@@ -136,18 +133,12 @@ impl Api {
         ordinal: u32,
         graph: sys::cudaGraph_t,
     ) -> Result<usize> {
-        let call = "cudaGraphGetNodes";
-        let ask = self.late(call, self.table.cudaGraphGetNodes)?;
+        let (name, ask) = ("cudaGraphGetNodes", self.table.cudaGraphGetNodes);
         let mut count = 0;
-        self.on(
-            ordinal,
-            call,
-            || Subject::device(ordinal),
-            |_| {
-                // SAFETY: without an array CUDA writes only the number; the rest is guaranteed by the caller.
-                unsafe { ask(graph, std::ptr::null_mut(), &mut count) }
-            },
-        )?;
+        self.on_graph(ordinal, name, ask, |ask| {
+            // SAFETY: without an array CUDA writes only the number; the rest is guaranteed by the caller.
+            unsafe { ask(graph, std::ptr::null_mut(), &mut count) }
+        })?;
         Ok(count)
     }
 
@@ -161,18 +152,13 @@ impl Api {
         ordinal: u32,
         graph: sys::cudaGraph_t,
     ) -> Result<sys::cudaGraphExec_t> {
-        let call = "cudaGraphInstantiateWithFlags";
-        let make = self.late(call, self.table.cudaGraphInstantiateWithFlags)?;
+        let name = "cudaGraphInstantiateWithFlags";
+        let make = self.table.cudaGraphInstantiateWithFlags;
         let mut exec = std::ptr::null_mut();
-        self.on(
-            ordinal,
-            call,
-            || Subject::device(ordinal),
-            |_| {
-                // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
-                unsafe { make(&mut exec, graph, 0) }
-            },
-        )?;
+        // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
+        self.on_graph(ordinal, name, make, |make| unsafe {
+            make(&mut exec, graph, 0)
+        })?;
         Ok(exec)
     }
 
@@ -189,17 +175,11 @@ impl Api {
         exec: sys::cudaGraphExec_t,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        let call = "cudaGraphLaunch";
-        let launch = self.late(call, self.table.cudaGraphLaunch)?;
-        self.on(
-            ordinal,
-            call,
-            || Subject::device(ordinal),
-            |_| {
-                // SAFETY: guaranteed by the caller.
-                unsafe { launch(exec, stream) }
-            },
-        )
+        let (name, launch) = ("cudaGraphLaunch", self.table.cudaGraphLaunch);
+        // SAFETY: guaranteed by the caller.
+        self.on_graph(ordinal, name, launch, |launch| unsafe {
+            launch(exec, stream)
+        })
     }
 
     /// Replaces the work of an executable graph by that of a graph of the same shape.
@@ -213,44 +193,40 @@ impl Api {
         exec: sys::cudaGraphExec_t,
         graph: sys::cudaGraph_t,
     ) -> Result<std::result::Result<(), UpdateRefused>> {
-        let call = "cudaGraphExecUpdate";
-        let mut refused = UpdateRefused {
-            node: std::ptr::null_mut(),
+        let name = "cudaGraphExecUpdate";
+        let mut info = sys::cudaGraphExecUpdateResultInfo {
             result: sys::cudaGraphExecUpdateResult::cudaGraphExecUpdateSuccess,
+            errorNode: std::ptr::null_mut(),
+            errorFromNode: std::ptr::null_mut(),
         };
-        let mut failed = false;
-        let mut told = |code| {
-            failed = code == sys::cudaError::cudaErrorGraphExecUpdateFailure;
-            match failed {
-                true => sys::cudaError::cudaSuccess,
-                false => code,
+        let mut told = None;
+        self.on(
+            ordinal,
+            name,
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: guaranteed by the caller.
+                told = unsafe { table.cudaGraphExecUpdate(exec, graph, &mut info) };
+                match told {
+                    // Not a failure of the call: `info` says what differs.
+                    None | Some(sys::cudaError::cudaErrorGraphExecUpdateFailure) => {
+                        sys::cudaError::cudaSuccess
+                    }
+                    Some(code) => code,
+                }
+            },
+        )?;
+        match told {
+            None => Err(self.missing_function(name)),
+            Some(sys::cudaError::cudaSuccess) => Ok(Ok(())),
+            Some(_) => {
+                self.clear_last_error();
+                Ok(Err(UpdateRefused {
+                    node: info.errorNode,
+                    result: info.result,
+                }))
             }
-        };
-        let subject = || Subject::device(ordinal);
-        if let Some(update) = self.table.cudaGraphExecUpdate_v13 {
-            let mut info = sys::cudaGraphExecUpdateResultInfo {
-                result: refused.result,
-                errorNode: refused.node,
-                errorFromNode: std::ptr::null_mut(),
-            };
-            self.on(ordinal, call, subject, |_| {
-                // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
-                told(unsafe { update(exec, graph, &mut info) })
-            })?;
-            (refused.node, refused.result) = (info.errorNode, info.result);
-        } else {
-            let update = self.late(call, self.table.cudaGraphExecUpdate_v11)?;
-            let UpdateRefused { node, result } = &mut refused;
-            self.on(ordinal, call, subject, |_| {
-                // SAFETY: as above.
-                told(unsafe { update(exec, graph, node, result) })
-            })?;
         }
-        if !failed {
-            return Ok(Ok(()));
-        }
-        self.clear_last_error();
-        Ok(Err(refused))
     }
 
     /// Sets the configuration and the parameters of a kernel's node, for later launches.

@@ -50,7 +50,7 @@ pub(super) struct Required {
 }
 
 impl Contents {
-    pub(super) fn of(device: Device, capture: u64, recorded: Recorded) -> Result<Self> {
+    pub(super) fn of(device: Device, capture: u64, recorded: Recorded) -> Self {
         let Recorded {
             graph,
             slots,
@@ -61,14 +61,14 @@ impl Contents {
             let kept = kept.and_then(|kept| kept.downcast::<Allocation>().ok());
             Slot { memory, used, kept }
         });
-        Ok(Self {
+        Self {
             graph: Mutex::new(graph),
             device,
             capture,
             slots: slots.collect(),
             nodes,
             is_taken: AtomicBool::new(false),
-        })
+        }
     }
 
     /// Takes the contents for an executable graph, until the result is dropped.

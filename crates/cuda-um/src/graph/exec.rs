@@ -161,8 +161,14 @@ impl GraphExec {
         arguments.check(device)?;
         let started = Started::now(device);
         let parts = self.parts(&contents, given)?;
-        // This thread may capture other work: then the launch is no part of that.
-        capture::outside(|| residency::advise(&mut self.required, &parts))?;
+        if self
+            .required
+            .iter()
+            .any(|slot| !slot.used.advice.is_empty())
+        {
+            // This thread may capture other work: then the launch is no part of that.
+            capture::outside(|| residency::advise(&mut self.required, &parts))?;
+        }
         residency::bring_in(&mut self.required, &parts, stream)?;
         let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());
         let used = (device, Some(&self.in_flight));

@@ -12,21 +12,25 @@ use std::ops::Range;
 /// What a graph's launches take in place of a recorded value: a number (`GraphParameter<f32>`), which is an argument of recorded launches, or a
 /// buffer (`GraphParameter<[f32]>`).
 ///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// # use cuda_um_testkit as _;
-/// use cuda_um::{GraphParameter, UnifiedBuffer};
+/// ```no_run
+/// # let device = cuda_um::Runtime::open()?.device(0)?;
+/// # let kernel = cuda_um::Module::load(&device, "")?.kernel("add")?;
+/// use cuda_um::{LaunchConfig, UnifiedBuffer};
 ///
 /// let stream = device.create_stream()?;
-/// let data = UnifiedBuffer::<f32>::zeroed(&device, 8)?;
-/// let mut parameter: Option<GraphParameter<f32>> = None;
+/// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000)?;
+/// let mut parameter = None;
 /// let graph = stream.capture(|recording| {
-///     parameter = Some(recording.parameter(0.5)); // an argument of launches in this closure
-///     Ok(())
+///     let number = *parameter.insert(recording.parameter(1u32));
+///     // SAFETY: the kernel takes an address, a count and a number, and touches `count` elements, one a thread.
+///     unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), (&mut data, 1000u32, number)) }
 /// })?;
 /// let mut exec = graph.instantiate()?;
-/// exec.set(parameter.unwrap(), 0.25)?; // for all launches from now on
-/// # drop(data);
+/// if let Some(number) = parameter {
+///     exec.set(number, 5)?; // for all launches from now on
+/// }
+/// exec.launch(&stream, (&mut data,))?;
+/// assert_eq!(data.host()?[999], 5);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 pub struct GraphParameter<T: ?Sized> {

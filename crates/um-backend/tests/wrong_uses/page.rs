@@ -97,6 +97,7 @@ fn the_page_has_60_wrong_uses_and_no_section_without_a_test() {
             "Devices, streams and runtimes",
             "Modules",
             "Launches",
+            "Graphs",
             "Kernels that fail",
             "Settings",
             "The process",

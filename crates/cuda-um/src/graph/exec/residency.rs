@@ -75,11 +75,9 @@ fn leaves(
     if !raw.migrates() {
         return None;
     }
-    let (location, bytes) = match &slot.used.prefetch {
-        Some(prefetch) => prefetch.clone(),
-        None if raw.cache.is_left_to_program() => return None,
-        None => (own, slot.used.bytes.clone()),
-    };
+    let recorded = slot.used.prefetch.clone();
+    let is_recorded = recorded.is_some();
+    let (location, bytes) = recorded.unwrap_or_else(|| (own, slot.used.bytes.clone()));
     // The residency cache does not know the blocks that the buffer shares with others. But it knows if the buffer as a whole may have left, and
     // the pool knows if a neighbour has.
     let is_whole = bytes.len() == raw.bytes() && location == Location::from(raw.device());
@@ -90,5 +88,6 @@ fn leaves(
         }
         false => missing(raw, &bytes, location).is_empty(),
     };
-    (!is_there).then_some((location, bytes))
+    let is_left = is_there || !is_recorded && raw.cache.is_left_to_program();
+    (!is_left).then_some((location, bytes))
 }

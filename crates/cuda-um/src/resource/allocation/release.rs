@@ -103,11 +103,10 @@ impl Allocation {
     /// Gives the memory to the graph that this thread captures, if its work uses the memory. What is left is empty.
     #[cold]
     fn keep_captured(&mut self) {
-        if capture::uses(self.id) {
+        capture::keep(self.id, || {
             let empty = Self::empty::<u8>(self.device());
-            let kept = std::mem::replace(self, empty);
-            capture::keep(kept.id, || Box::new(kept));
-        }
+            Box::new(std::mem::replace(self, empty))
+        });
     }
 
     /// The block as it goes back.

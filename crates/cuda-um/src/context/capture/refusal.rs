@@ -1,0 +1,60 @@
+//! What a capture refuses, before CUDA sees it.
+
+use crate::context::capture::current;
+use crate::context::device::DeviceState;
+use crate::context::stream::StreamInner;
+use crate::context::tracked::Part;
+use crate::error::{Error, Result};
+use std::sync::Arc;
+
+/// Refuses work that cannot be captured: on a stream of this thread's capture, or with memory of it.
+#[cold]
+pub(crate) fn refuse(
+    call: &'static str,
+    reason: &'static str,
+    stream: &Arc<StreamInner>,
+    parts: &[Part<'_>],
+) -> Result<()> {
+    let Some(capture) = current() else {
+        return Ok(());
+    };
+    if capture.private(stream)?.is_none() && !parts.iter().any(|part| capture.has(part.memory.id()))
+    {
+        return Ok(());
+    }
+    Err(refused(call, reason))
+}
+
+/// Why the host cannot wait.
+pub(crate) const NO_WAIT: &str = "captured work does not run, so the host cannot wait for it: do this before the capture, or after a launch of the graph";
+/// Why the host cannot do work itself.
+pub(crate) const BY_HOST: &str = "the host would do this at once, and not in each launch: do it before the capture, or between launches of the graph";
+
+/// Refuses a wait for the device of this thread's capture.
+#[cold]
+pub(crate) fn refuse_device(call: &'static str, device: &Arc<DeviceState>) -> Result<()> {
+    match current().filter(|capture| Arc::ptr_eq(&capture.device, device)) {
+        None => Ok(()),
+        Some(_) => Err(refused(call, NO_WAIT)),
+    }
+}
+
+/// Refuses an access of the host to memory of this thread's capture.
+#[cold]
+pub(crate) fn refuse_host(part: &Part<'_>) -> Result<()> {
+    match current().filter(|capture| capture.has(part.memory.id())) {
+        None => Ok(()),
+        Some(_) => Err(refused(
+            format_args!("access of the host to {}", part.memory.title()),
+            NO_WAIT,
+        )),
+    }
+}
+
+#[cold]
+pub(crate) fn refused(call: impl ToString, reason: impl ToString) -> Error {
+    Error::Capture {
+        call: call.to_string(),
+        reason: reason.to_string(),
+    }
+}
