@@ -1,9 +1,12 @@
 """Types of the native part."""
 
+from os import PathLike
 from types import TracebackType
-from typing import Any, Optional, Protocol, Sequence, Union, final
+from typing import Any, Literal, Optional, Protocol, Sequence, Union, final
 
 import numpy.typing as npt
+
+__version__: str
 
 Shape = Union[int, Sequence[int]]
 Place = Union[str, int]
@@ -40,7 +43,7 @@ class Array:
     def copy_(self, source: Union[Array, npt.ArrayLike]) -> None: ...
     def prefetch(self, to: Place = "device", stream: Optional[int] = None) -> bool: ...
     def advise(self, advice: str, place: Optional[Place] = None, unset: bool = False) -> bool: ...
-    def numpy(self, write: bool = False) -> HostAccess: ...
+    def numpy(self, write: Union[bool, Literal["all"]] = False) -> HostAccess: ...
     def __array__(self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None) -> npt.NDArray[Any]: ...
     def __dlpack__(
         self,
@@ -96,6 +99,19 @@ def empty(
 def from_numpy(
     array: npt.ArrayLike, device: int = 0, kind: str = "unified", name: Optional[str] = None
 ) -> Array: ...
+def array(
+    obj: object,
+    dtype: Optional[npt.DTypeLike] = None,
+    device: int = 0,
+    kind: str = "unified",
+    name: Optional[str] = None,
+) -> Array: ...
+def load_file(
+    path: Union[str, bytes, PathLike[str], PathLike[bytes]],
+    names: Optional[Sequence[str]] = None,
+    device: int = 0,
+    kind: str = "unified",
+) -> dict[str, Array]: ...
 def from_dlpack(array: Union[SupportsDLPack, object], name: Optional[str] = None) -> Array: ...
 def _ends() -> None: ...
 def device_count() -> int: ...
