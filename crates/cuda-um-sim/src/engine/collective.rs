@@ -53,6 +53,8 @@ struct Clique {
     /// The number of calls of each rank that meet the same ranks.
     calls: HashMap<(usize, Key), usize>,
     meetings: BTreeMap<(Key, usize), Meeting>,
+    /// The last work of each rank on each stream.
+    ends: HashMap<(usize, usize), Arc<Completion>>,
 }
 
 /// The calls of a thread between `ncclGroupStart` and `ncclGroupEnd`.
@@ -162,6 +164,14 @@ impl Collectives {
             self.cliques.remove(&id);
         }
         Ok(())
+    }
+
+    /// The ends of the work of a communicator.
+    pub(crate) fn ends(&self, handle: usize) -> Result<Vec<Arc<Completion>>, Code> {
+        let communicator = self.get(handle)?;
+        let ends = self.cliques[&communicator.clique].ends.iter();
+        let own = ends.filter(|((rank, _), _)| *rank == communicator.rank);
+        Ok(own.map(|(_, end)| end.clone()).collect())
     }
 
     pub(crate) fn fail(&mut self, id: &Id, code: Code) {
@@ -334,7 +344,10 @@ impl State {
             self.now += self.machine.cost.launch;
             let arrive = Box::new(move |start| arrival.run(start));
             self.enqueue_work(&stream, Vec::new(), true, arrive);
-            self.enqueue_work(&stream, ends, true, Box::new(|start| start));
+            let end = self.enqueue_work(&stream, ends, true, Box::new(|start| start));
+            if let Some(clique) = self.collectives.cliques.get_mut(&clique) {
+                clique.ends.insert((rank, stream.handle), end);
+            }
         }
         Ok(())
     }

@@ -8,8 +8,9 @@ use super::guard::{Lookup, Outcome, entry_points, of_all_slots};
 use super::pointer::Out;
 use crate::engine::collective::{
     Communicator, IN_PROGRESS, INVALID_ARGUMENT, Kind, REMOTE_ERROR, Raw, SYSTEM_ERROR,
+    UNHANDLED_CUDA_ERROR,
 };
-use crate::engine::{Code, Core, ThreadState};
+use crate::engine::{Core, ThreadState};
 use crate::misuse::Misuse;
 use crate::slot::SLOTS;
 use cuda_um_sys as sys;
@@ -39,6 +40,10 @@ fn wait_for_ranks(core: &Core, handle: usize) -> Outcome {
     }
 }
 
+fn put<T>(place: Out<T>, value: T) -> Outcome {
+    place.put(value).map_err(|_| INVALID_ARGUMENT)
+}
+
 fn communicate(core: &Arc<Core>, raw: &Raw) -> Outcome {
     let mut state = core.state.lock();
     let call = state.check_collective(raw)?;
@@ -47,16 +52,16 @@ fn communicate(core: &Arc<Core>, raw: &Raw) -> Outcome {
 }
 
 entry_points! { Collective;
-    fn ncclGetVersion(_core, version: Out<i32>) { version.put(VERSION) }
+    fn ncclGetVersion(_core, version: Out<i32>) { put(version, VERSION) }
 
     fn ncclGetUniqueId(core, id: Out<[u8; 128]>) {
-        id.put(core.state.lock().collectives.unique_id(core.id))
+        put(id, core.state.lock().collectives.unique_id(core.id))
     }
 
     fn ncclCommInitRankConfig(
         core, communicator: Out<usize>, ranks: i32, id: sys::ncclUniqueId, rank: i32, config: Out<sys::ncclConfig_t>,
     ) {
-        let config = if config.is_null() { sys::ncclConfig_t::INITIALIZER } else { config.get()? };
+        let config = if config.is_null() { sys::ncclConfig_t::INITIALIZER } else { config.get().map_err(|_| INVALID_ARGUMENT)? };
         let number = |number: i32| usize::try_from(number).map_err(|_| INVALID_ARGUMENT);
         let known = sys::ncclConfig_t::INITIALIZER;
         if (config.size, config.magic) != (known.size, known.magic) || communicator.is_null() {
@@ -72,7 +77,7 @@ entry_points! { Collective;
         let handle = state.handles.fresh();
         let in_group = state.collectives.join(handle, ranks, new)?;
         drop(state);
-        communicator.put(handle)?;
+        put(communicator, handle)?;
         match (in_group, new.blocking) {
             (true, true) => Ok(()),
             (_, false) => Err(IN_PROGRESS),
@@ -81,8 +86,8 @@ entry_points! { Collective;
     }
 
     fn ncclCommDestroy(core, communicator: usize) {
-        let device = core.state.lock().collectives.get(communicator)?.device;
-        core.wait_device(Some(device))?;
+        let ends = core.state.lock().collectives.ends(communicator)?;
+        core.wait(&ends).map_err(|_| UNHANDLED_CUDA_ERROR)?;
         core.state.lock().collectives.release(communicator, None)
     }
 
@@ -93,19 +98,19 @@ entry_points! { Collective;
     fn ncclCommGetAsyncError(core, communicator: usize, result: Out<u32>) {
         let state = core.state.lock();
         state.collectives.get(communicator)?;
-        result.put(state.collectives.check(communicator).map_or_else(|code| code.0, |()| 0))
+        put(result, state.collectives.check(communicator).map_or_else(|code| code.0, |()| 0))
     }
 
     fn ncclCommCount(core, communicator: usize, count: Out<i32>) {
-        count.put(core.state.lock().collectives.ranks(communicator)? as i32)
+        put(count, core.state.lock().collectives.ranks(communicator)? as i32)
     }
 
     fn ncclCommCuDevice(core, communicator: usize, device: Out<i32>) {
-        device.put(core.state.lock().collectives.get(communicator)?.device as i32)
+        put(device, core.state.lock().collectives.get(communicator)?.device as i32)
     }
 
     fn ncclCommUserRank(core, communicator: usize, rank: Out<i32>) {
-        rank.put(core.state.lock().collectives.get(communicator)?.rank as i32)
+        put(rank, core.state.lock().collectives.get(communicator)?.rank as i32)
     }
 
     fn ncclGroupStart(core) {
