@@ -5,7 +5,7 @@ mod refused;
 mod results;
 
 use cuda_um::collective::{Communicator, Operation, group};
-use cuda_um::{Device, Runtime, Stream};
+use cuda_um::{Device, Stream};
 use cuda_um_sim::{Gpu, Sim};
 use cuda_um_testkit::{Checked, open};
 
@@ -14,7 +14,6 @@ struct World {
     ranks: Vec<Communicator>,
     streams: Vec<Stream>,
     devices: Vec<Device>,
-    runtime: Runtime,
     sim: Checked,
 }
 
@@ -23,7 +22,7 @@ impl World {
         let sim = Sim::builder().gpu(gpu).devices(devices).build().unwrap();
         let sim = Checked::new(sim);
         let runtime = open(&sim);
-        let devices = (0..devices).map(|ordinal| runtime.device(ordinal).unwrap());
+        let devices = (0..devices as u32).map(|ordinal| runtime.device(ordinal).unwrap());
         let devices: Vec<_> = devices.collect();
         Self {
             ranks: Communicator::all(&devices).unwrap(),
@@ -32,7 +31,6 @@ impl World {
                 .map(|it| it.create_stream().unwrap())
                 .collect(),
             devices,
-            runtime,
             sim,
         }
     }
