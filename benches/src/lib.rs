@@ -9,6 +9,7 @@
 //! - [`raw`]: raw CUDA, with no library in between.
 //! - [`replay`]: the cost of a recorded program on another machine.
 //! - [`report`]: JSON and Markdown.
+//! - [`scale`]: several devices together; the binary `um_scale`.
 #![allow(
     clippy::missing_errors_doc,
     reason = "a function fails if CUDA, a peer or a file does, and the error says so"
@@ -24,6 +25,7 @@ pub mod peer;
 pub mod raw;
 pub mod replay;
 pub mod report;
+pub mod scale;
 pub mod stats;
 
 pub use bench::{Bench, Settings};

@@ -29,7 +29,7 @@ const FLOORS: [&[&str]; 9] = [
     &["buffer"],
     &["kernel"],
     &["managed"],
-    &["graph"],
+    &["collective", "graph"],
     &["auto", "profile"],
 ];
 

@@ -6,6 +6,7 @@ use crate::bindings::common::{
 use crate::cupti::{Addresses, Cupti, CuptiError};
 use crate::declared::{self, DeclareHostAccess};
 use crate::error::LoadError;
+use crate::nccl::{self, Nccl, NcclError, open_nccl};
 use crate::symbols::{DriverSymbols, Resolve, Symbols};
 use crate::table::{DriverTable, Functions, LATE};
 use crate::version::RuntimeVersion;
@@ -34,6 +35,8 @@ pub struct Table {
     declared_host_access: Option<DeclareHostAccess>,
     /// CUPTI's symbols, if they come from the same place as the others; `None` if they are in a separate library.
     cupti: Option<Addresses>,
+    /// NCCL's symbols, in the same way.
+    nccl: Option<nccl::Addresses>,
     owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -49,7 +52,7 @@ impl Table {
     ///
     /// # Safety
     /// - Every pointer that `resolve` returns is a function with the signature and the behaviour that CUDA (for names that
-    ///   begin with `cupti`, CUPTI) documents for its name. The version is the one that `cudaRuntimeGetVersion` reports, or
+    ///   begin with `cupti` or `nccl`, that library) documents for its name. The version is the one that `cudaRuntimeGetVersion` reports, or
     ///   otherwise `soname_major`.
     /// - The functions may be called from any thread for as long as `owner` lives.
     #[doc(alias = "cudaRuntimeGetVersion")]
@@ -96,6 +99,7 @@ impl Table {
             declared_launch: declared::launch(resolve),
             declared_host_access: declared::host_access(resolve),
             cupti: Some(Addresses::ask(resolve)),
+            nccl: Some(nccl::Addresses::ask(resolve)),
             owner,
         })
     }
@@ -147,10 +151,11 @@ impl Table {
         self.declared_host_access
     }
 
-    /// The table of a real runtime library, which has CUPTI in a separate library.
-    pub(crate) fn with_cupti_of_its_own(self) -> Self {
+    /// The table of a real runtime library, which has CUPTI and NCCL in separate libraries.
+    pub(crate) fn with_libraries_of_their_own(self) -> Self {
         Self {
             cupti: None,
+            nccl: None,
             ..self
         }
     }
@@ -170,6 +175,24 @@ impl Table {
             // SAFETY: the creator of the table guaranteed the signature of every symbol, for as long as the owner lives.
             Some(addresses) => unsafe { Cupti::from_addresses(addresses, Arc::clone(&self.owner)) },
             None => Cupti::open(self.version.major),
+        }
+        .map(Arc::new)
+    }
+
+    /// The NCCL of this runtime, for collective operations.
+    ///
+    /// A table from [`Table::from_symbols`] has NCCL's functions from the same place. For a loaded runtime, `libnccl.so.2` is opened. If
+    /// `CUDA_UM_NCCL` (a trusted path) is set, only this path is tried. Otherwise it is searched by the name for the system's loader, and in
+    /// `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. It is never unloaded.
+    ///
+    /// # Errors
+    /// [`NcclError::NotFound`], [`NcclError::MissingSymbol`], and [`NcclError::UnsupportedVersion`] before 2.17.
+    #[doc(alias = "libnccl")]
+    pub fn nccl(&self) -> Result<Arc<Nccl>, NcclError> {
+        match &self.nccl {
+            // SAFETY: the creator of the table guaranteed the signature of every symbol, for as long as the owner lives.
+            Some(addresses) => unsafe { Nccl::from_addresses(addresses, Arc::clone(&self.owner)) },
+            None => open_nccl(),
         }
         .map(Arc::new)
     }

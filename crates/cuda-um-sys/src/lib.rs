@@ -79,6 +79,9 @@ mod error;
 mod graph;
 mod handle;
 mod loader;
+#[allow(non_snake_case, reason = "C names")]
+mod nccl;
+mod optional;
 mod pointer_attributes;
 pub mod ptx;
 mod symbols;
@@ -95,6 +98,7 @@ pub use declared::{DeclareHostAccess, DeclaredArgument};
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};
+pub use nccl::*;
 pub use pointer_attributes::PointerAttributes;
 pub use table::{DriverTable, Functions};
 pub use version::RuntimeVersion;

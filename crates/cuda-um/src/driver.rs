@@ -18,6 +18,7 @@ mod managed;
 mod memory;
 pub(crate) mod mempool;
 mod module;
+pub(crate) mod nccl;
 pub(crate) mod owned;
 mod stream;
 

@@ -76,6 +76,7 @@ mod windows;
 #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
 pub mod auto;
 pub mod buffer;
+pub mod collective;
 mod context;
 mod driver;
 pub mod graph;

@@ -79,7 +79,7 @@ impl State {
         Ok(access)
     }
 
-    fn check_device_access(
+    pub(super) fn check_device_access(
         &self,
         device: usize,
         owner: usize,

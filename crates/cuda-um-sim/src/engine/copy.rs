@@ -246,10 +246,10 @@ impl State {
     }
 
     /// Work begins and uses `spans`. Returns false if one of them was freed: the context is then poisoned.
-    fn begin_work(&mut self, number: usize, spans: &[Span]) -> bool {
+    pub(super) fn begin_work(&mut self, number: usize, spans: &[Span]) -> bool {
         let begun = self.memory.begin_use(number, spans);
         if !begun {
-            let text = "a copy used memory that was freed before it began";
+            let text = "work used memory that was freed before it began";
             self.context.fault(Code::ILLEGAL_ADDRESS, text);
         }
         begun

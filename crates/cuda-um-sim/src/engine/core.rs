@@ -108,7 +108,11 @@ impl Core {
 
     /// Lets every stream finish and ends its thread.
     pub(crate) fn shut_down(&self) {
-        let streams: Vec<Arc<Stream>> = self.state.lock().streams.iter().cloned().collect();
+        let streams: Vec<Arc<Stream>> = {
+            let mut state = self.state.lock();
+            state.collectives.give_up();
+            state.streams.iter().cloned().collect()
+        };
         for stream in &streams {
             stream.close();
         }

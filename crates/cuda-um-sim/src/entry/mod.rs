@@ -19,6 +19,7 @@ mod in_call;
 mod managed;
 mod memory;
 mod names;
+mod nccl;
 mod pointer;
 mod pool;
 mod proc_address;
@@ -30,6 +31,7 @@ mod transfer;
 pub(crate) use client::forget_client as forget_cupti_client;
 pub(crate) use cupti::symbol as cupti_symbol;
 pub use in_call::is_in_call;
+pub(crate) use nccl::symbol as nccl_symbol;
 
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
@@ -57,6 +59,7 @@ pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
         driver_twin::CALLS,
         proc_address::CALLS,
         cupti::CALLS,
+        nccl::CALLS,
     ];
     files.into_iter().flatten().copied()
 }

@@ -8,6 +8,7 @@ mod parts;
 
 mod advice;
 mod clock;
+mod collectives;
 mod copy;
 mod device;
 mod driver;

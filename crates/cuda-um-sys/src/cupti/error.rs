@@ -1,6 +1,7 @@
 //! Errors of CUPTI.
 
 use crate::Attempt;
+use crate::optional::write_attempts;
 use std::fmt;
 
 /// The reason why CUPTI cannot be used.
@@ -34,11 +35,7 @@ impl fmt::Display for CuptiError {
             }
             Self::NotFound { attempts } => {
                 f.write_str("no CUPTI found (set CUDA_UM_CUPTI to its path); tried")?;
-                for (index, attempt) in attempts.iter().enumerate() {
-                    let separator = if index == 0 { "" } else { ";" };
-                    write!(f, "{separator} {}: {}", attempt.library, attempt.reason)?;
-                }
-                Ok(())
+                write_attempts(f, attempts)
             }
             Self::MissingSymbol { symbol } => {
                 write!(

@@ -2,9 +2,9 @@
 
 use super::{Addresses, Cupti, CuptiError};
 use crate::Attempt;
-use crate::loader::{reason, toolkits};
-use libloading::Library;
-use std::ffi::{CStr, OsString, c_void};
+use crate::loader::toolkits;
+use crate::optional;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,43 +37,26 @@ pub fn open_cupti(major: u32) -> Result<Cupti, CuptiError> {
 }
 
 fn open(major: u32) -> Result<Cupti, CuptiError> {
-    let mut attempts = Vec::new();
-    // The error of a library that was found is more useful than the errors of missing ones.
-    let mut unfit = None;
-    for path in candidates(major, std::env::var_os(CUPTI), &toolkits()) {
-        match open_at(&path) {
-            Ok(cupti) => return Ok(cupti),
-            Err(CuptiError::NotFound { attempts: tried }) => attempts.extend(tried),
-            Err(error) => unfit = unfit.or(Some(error)),
-        }
-    }
-    if attempts.is_empty() {
-        attempts.push(Attempt {
-            library: "cupti64_*.dll".to_owned(),
-            reason: "in no toolkit of CUDA_HOME and CUDA_PATH".to_owned(),
-        });
-    }
-    Err(unfit.unwrap_or(CuptiError::NotFound { attempts }))
+    let paths = candidates(major, std::env::var_os(CUPTI), &toolkits());
+    optional::first(paths, open_at).map_err(|unfit| {
+        unfit.unwrap_or_else(|mut attempts| {
+            if attempts.is_empty() {
+                attempts.push(Attempt {
+                    library: "cupti64_*.dll".to_owned(),
+                    reason: "in no toolkit of CUDA_HOME and CUDA_PATH".to_owned(),
+                });
+            }
+            CuptiError::NotFound { attempts }
+        })
+    })
 }
 
-fn open_at(path: &Path) -> Result<Cupti, CuptiError> {
-    // SAFETY: opening NVIDIA's library runs its initialisers. The names are the documented ones, or a path that the user
-    // trusts.
-    let library = unsafe { Library::new(path) }.map_err(|error| CuptiError::NotFound {
-        attempts: vec![Attempt {
-            library: path.display().to_string(),
-            reason: reason(&error),
-        }],
-    })?;
-    let addresses = Addresses::ask(&mut |name: &CStr| {
-        // SAFETY: the address is not used here; the table gives it its type.
-        let found = unsafe { library.get::<*const c_void>(name.to_bytes_with_nul()) };
-        found.map_or(std::ptr::null(), |symbol| *symbol)
-    });
-    // The library has threads and callbacks, so it is never unloaded.
-    std::mem::forget(library);
+fn open_at(path: &Path) -> Result<Result<Cupti, CuptiError>, Attempt> {
+    // SAFETY: the names are those of NVIDIA's library, or a path that the user trusts.
+    let mut resolve = unsafe { optional::open_at(path) }?;
+    let addresses = Addresses::ask(&mut resolve);
     // SAFETY: the functions come from a libcupti with its documented name or a path that the user trusts, and it stays loaded.
-    unsafe { Cupti::from_addresses(&addresses, Arc::new(())) }
+    Ok(unsafe { Cupti::from_addresses(&addresses, Arc::new(())) })
 }
 
 fn candidates(major: u32, named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<PathBuf> {
@@ -159,10 +142,8 @@ mod tests {
 
     #[test]
     fn what_was_tried_is_told() {
-        let error = open_at(Path::new("/nowhere/libcupti.so.13")).unwrap_err();
-        assert!(
-            error.to_string().contains("/nowhere/libcupti.so.13"),
-            "{error}"
-        );
+        let attempt = open_at(Path::new("/nowhere/libcupti.so.13")).unwrap_err();
+        assert_eq!(attempt.library, "/nowhere/libcupti.so.13");
+        assert!(attempt.reason.contains("No such file"), "{attempt:?}");
     }
 }

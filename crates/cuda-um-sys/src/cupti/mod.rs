@@ -11,54 +11,16 @@ pub use error::CuptiError;
 pub use library::open_cupti;
 pub use types::*;
 
-use crate::symbols::{Resolve, function};
+use crate::optional::functions;
 use std::any::Any;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::sync::Arc;
 
 /// The API version of CUDA 11.8's CUPTI: the oldest that is supported.
 const OLDEST: u32 = 18;
 
-macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        /// The functions of CUPTI, each under its C name.
-        #[derive(Clone, Copy, Debug)]
-        #[allow(non_snake_case, reason = "C names")]
-        pub struct CuptiFunctions {
-            $($(#[$doc])* pub $name: $type,)*
-        }
-
-        /// The addresses of the functions, as returned by a resolver.
-        #[derive(Clone, Copy)]
-        #[allow(non_snake_case, reason = "C names")]
-        pub(crate) struct Addresses {
-            $($name: *const c_void,)*
-        }
-
-        impl Addresses {
-            pub(crate) fn ask(resolve: Resolve<'_>) -> Self {
-                Self { $($name: resolve(name(concat!(stringify!($name), "\0"))),)* }
-            }
-
-            fn is_empty(&self) -> bool {
-                [$(self.$name,)*].iter().all(|address| address.is_null())
-            }
-
-            /// # Safety
-            /// Every address is null, or a function with the signature that CUPTI documents for its name.
-            unsafe fn functions(&self) -> Result<CuptiFunctions, CuptiError> {
-                let missing = |symbol: &str| CuptiError::MissingSymbol { symbol: symbol.to_owned() };
-                Ok(CuptiFunctions {
-                    // SAFETY: required of the caller; the field has the type of this name.
-                    $($name: unsafe { function::<$type>(self.$name) }.ok_or_else(|| missing(stringify!($name)))?,)*
-                })
-            }
-        }
-    };
-}
-
-functions! {
+functions! { CuptiFunctions, CuptiError;
     /// `cuptiGetVersion`: the API version, 18 for CUDA 11.8.
     cuptiGetVersion: unsafe extern "C" fn(version: *mut u32) -> CUptiResult,
     /// `cuptiGetTimestamp`: the clock of the records, in nanoseconds.
@@ -88,11 +50,6 @@ functions! {
     /// buffer.
     cuptiActivityGetNumDroppedRecords:
         unsafe extern "C" fn(context: *mut c_void, streamId: u32, dropped: *mut usize) -> CUptiResult,
-}
-
-/// A name that ends with a NUL.
-fn name(text: &'static str) -> &'static CStr {
-    CStr::from_bytes_with_nul(text.as_bytes()).expect("one NUL, at the end")
 }
 
 /// The functions of one CUPTI: a real libcupti, or the functions of a [`Table`](crate::Table).
@@ -165,8 +122,3 @@ impl fmt::Debug for Cupti {
             .finish_non_exhaustive()
     }
 }
-
-// SAFETY: the addresses of functions are only converted to `CuptiFunctions`.
-unsafe impl Send for Addresses {}
-// SAFETY: as above.
-unsafe impl Sync for Addresses {}

@@ -8,28 +8,10 @@
     reason = "C names"
 )]
 
+use crate::optional::numbers;
 use std::ffi::{c_char, c_void};
 
-macro_rules! numbers {
-    ($($(#[$doc:meta])* $type:ident { $($name:ident = $value:literal,)* })*) => {
-        $(
-            $(#[$doc])*
-            #[repr(transparent)]
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-            pub struct $type(pub u32);
-
-            impl $type {
-                $(pub const $name: Self = Self($value);)*
-            }
-        )*
-
-        /// Every number with its C name, for the comparison with the headers.
-        #[doc(hidden)]
-        pub const NUMBERS: &[(&str, u32)] = &[$($((stringify!($name), $value),)*)*];
-    };
-}
-
-numbers! {
+numbers! { NUMBERS;
     /// The result of a CUPTI function.
     CUptiResult {
         CUPTI_SUCCESS = 0,

@@ -8,6 +8,7 @@ mod arguments;
 mod bad_input;
 mod buffers;
 mod claims;
+mod collective;
 mod current_device;
 mod errors;
 mod executors;

@@ -15,7 +15,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    pub(super) fn new(stream: usize, seq: u64) -> Completion {
+    pub(in crate::engine) fn new(stream: usize, seq: u64) -> Completion {
         Completion {
             stream,
             seq,
@@ -40,7 +40,7 @@ impl Completion {
         *self.done.lock()
     }
 
-    pub(super) fn finish(&self, at: Duration) {
+    pub(in crate::engine) fn finish(&self, at: Duration) {
         *self.done.lock() = Some(at);
         self.changed.notify_all();
     }

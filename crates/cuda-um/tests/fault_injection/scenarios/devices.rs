@@ -5,6 +5,7 @@ use super::{
     pools::{on_device, options},
 };
 use crate::world::{Post, World};
+use cuda_um::collective::{Communicator, Reduce, group};
 use cuda_um::{
     Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Placement, Pool, PrefetchBatch,
     Result, UnifiedBuffer, UnifiedOptions,
@@ -148,4 +149,39 @@ pub fn each_device_for_itself(world: &World) -> Result<()> {
         copy.close()
     });
     world.all_of(outcomes.collect::<Vec<_>>())
+}
+
+/// A clique of all devices: reductions in managed memory, a gather in device memory, and the end of the ranks.
+pub fn collectives(world: &World) -> Result<()> {
+    let devices = world.posts.iter().map(|post| post.device.clone());
+    let devices: Vec<_> = devices.collect();
+    let ranks = Communicator::all(&devices)?;
+    let all = COUNT * devices.len();
+    let ones = |device| UnifiedBuffer::from_slice(device, &[1u32; COUNT]);
+    let mut buffers: Vec<_> = devices.iter().map(ones).collect::<Result<_>>()?;
+    let zeroed = |device| DeviceBuffer::<u32>::zeroed(device, all);
+    let mut gathered: Vec<_> = devices.iter().map(zeroed).collect::<Result<_>>()?;
+    let each = || ranks.iter().zip(&world.posts);
+    for _ in 0..2 {
+        group(each().zip(&mut buffers).map(|((rank, post), buffer)| {
+            rank.all_reduce_in_place(buffer, Reduce::Sum)
+                .on(&post.stream)
+        }))?;
+    }
+    let both = buffers.iter().zip(&mut gathered);
+    group(
+        each().zip(both).map(|((rank, post), (source, target))| {
+            rank.all_gather(source, target).on(&post.stream)
+        }),
+    )?;
+    let sum = (devices.len() * devices.len()) as u32;
+    for buffer in gathered {
+        assert_eq!(buffer.to_vec()?, vec![sum; all]);
+        buffer.close()?;
+    }
+    for (rank, buffer) in ranks.iter().zip(buffers) {
+        rank.check()?;
+        buffer.close()?;
+    }
+    world.all_of(ranks.into_iter().map(Communicator::close))
 }

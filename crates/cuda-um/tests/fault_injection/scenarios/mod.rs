@@ -112,6 +112,7 @@ scenarios! {
     devices::batch_over_devices on FOUR_FAULTING;
     devices::dropped_while_another_device_reads on TWO;
     devices::each_device_for_itself on TWO_AND_FOUR;
+    devices::collectives on TWO;
     foreign::adopted_streams on ALL_AND_SECOND;
     foreign::imported_memory on ALL_AND_SECOND;
     foreign::exports_and_foreign_work on ALL_AND_SECOND;

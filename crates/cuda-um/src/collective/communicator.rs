@@ -1,0 +1,344 @@
+//! Communicators: one rank each.
+
+use crate::context::capture::{self, NO_WAIT};
+use crate::context::device::Device;
+use crate::context::stream::Stream;
+use crate::context::tracker::{Access, InFlight, Use};
+use crate::driver::nccl::{NcclComm, Rank, nccl_error, timeout};
+use crate::driver::owned::Owned;
+use crate::error::{Error, Result};
+use crate::fork;
+use crate::sync::Mutex;
+use cuda_um_sys::ncclResult_t;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What the ranks of a new clique need to find each other: 128 bytes, which one of them makes and passes to all others.
+#[doc(alias = "ncclUniqueId")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct UniqueId([u8; 128]);
+
+impl UniqueId {
+    /// Makes an id. The process must live until all ranks have joined.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] without NCCL, and the errors of `ncclGetUniqueId`.
+    #[doc(alias = "ncclGetUniqueId")]
+    pub fn new(device: &Device) -> Result<Self> {
+        device.api().nccl_unique_id(device.ordinal()).map(Self)
+    }
+
+    /// The bytes, for the program's own transport.
+    pub fn to_bytes(self) -> [u8; 128] {
+        self.0
+    }
+
+    /// The id that another process made.
+    pub fn from_bytes(bytes: [u8; 128]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UniqueId").finish_non_exhaustive()
+    }
+}
+
+/// One rank of a clique of devices.
+///
+/// The operations of a rank are made by one thread at a time: a second one gets [`Error::Busy`]. A drop does not wait: the rank ends when its
+/// operations are done.
+#[doc(alias = "ncclComm_t")]
+pub struct Communicator {
+    device: Device,
+    id: UniqueId,
+    pub(super) rank: Rank,
+    pub(super) limit: Option<Duration>,
+    /// `None` once it is aborted.
+    raw: Mutex<Option<NcclComm>>,
+    is_busy: AtomicBool,
+    pub(super) in_flight: InFlight,
+}
+
+impl Communicator {
+    /// Makes a clique of devices of one runtime: the rank of each is its place in the list. The call waits until the ranks are connected.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for an empty list and for a device that is in it twice, [`Error::RuntimeMismatch`],
+    /// [`Error::NotSupported`] without NCCL, and the errors of `ncclCommInitRankConfig`.
+    #[doc(alias = "ncclCommInitAll")]
+    pub fn all(devices: &[Device]) -> Result<Vec<Self>> {
+        let refuse = |value: String, reason: &str| Error::InvalidArgument {
+            what: "the devices of a clique",
+            value,
+            reason: reason.to_owned(),
+        };
+        let first = devices
+            .first()
+            .ok_or_else(|| refuse("an empty list".to_owned(), "each rank is a device"))?;
+        for (index, device) in devices.iter().enumerate() {
+            if !device.runtime().is_same(first.runtime()) {
+                let what = "the device";
+                return Err(Error::RuntimeMismatch { what });
+            }
+            let ordinal = device.ordinal();
+            if devices[..index].iter().any(|it| it.ordinal() == ordinal) {
+                let value = format!("device {ordinal} twice");
+                return Err(refuse(value, "a device has one rank"));
+            }
+        }
+        Self::make(devices, UniqueId::new(first)?, 0, devices.len(), None)
+    }
+
+    /// Joins a clique as one of `ranks` ranks, which have the same id, on any devices of any processes. The call waits until all of them have joined.
+    ///
+    /// With a `limit`, this call and each later operation fail and abort the communicator if they take longer to begin, and NCCL starts a
+    /// thread for each group (some 10 us). With [`Duration::MAX`] they wait for ever for a rank that is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a rank that is not below `ranks`, [`Error::NotSupported`] without NCCL, [`Error::Collective`] at the
+    /// limit, and the errors of `ncclCommInitRankConfig`.
+    #[doc(alias = "ncclCommInitRank")]
+    #[doc(alias = "ncclCommInitRankConfig")]
+    pub fn join(
+        device: &Device,
+        id: &UniqueId,
+        rank: usize,
+        ranks: usize,
+        limit: Duration,
+    ) -> Result<Self> {
+        if rank >= ranks || i32::try_from(ranks).is_err() {
+            return Err(Error::InvalidArgument {
+                what: "the rank",
+                value: format!("{rank} of {ranks}"),
+                reason: "ranks are numbered from 0, up to 2^31".to_owned(),
+            });
+        }
+        let limit = Some(limit).filter(|limit| *limit < Duration::MAX);
+        let made = Self::make(std::slice::from_ref(device), *id, rank, ranks, limit)?;
+        Ok(made.into_iter().next().expect("one for each device"))
+    }
+
+    fn make(
+        devices: &[Device],
+        id: UniqueId,
+        first: usize,
+        ranks: usize,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Self>> {
+        let each = devices.iter().enumerate();
+        let all = each.map(|(index, device)| Rank {
+            rank: first + index,
+            ranks,
+            ordinal: device.ordinal(),
+        });
+        let all: Vec<_> = all.collect();
+        let made = devices[0].api().nccl_join(id.0, &all, limit)?;
+        let made = made.into_iter().zip(devices).zip(all);
+        let made = made.map(|((raw, device), rank)| Self {
+            device: device.clone(),
+            id,
+            rank,
+            limit,
+            raw: Mutex::new(Some(raw)),
+            is_busy: AtomicBool::new(false),
+            in_flight: InFlight::default(),
+        });
+        Ok(made.collect())
+    }
+
+    /// The number of this rank; the first is 0.
+    #[doc(alias = "ncclCommUserRank")]
+    pub fn rank(&self) -> usize {
+        self.rank.rank
+    }
+
+    /// The number of ranks.
+    #[doc(alias = "ncclCommCount")]
+    pub fn ranks(&self) -> usize {
+        self.rank.ranks
+    }
+
+    /// The device of this rank.
+    #[doc(alias = "ncclCommCuDevice")]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn clique(&self) -> UniqueId {
+        self.id
+    }
+
+    /// Asks if an earlier operation failed, here or on another rank. The call does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Collective`], [`Error::Sticky`], and [`Error::Busy`] while another thread uses the communicator.
+    #[doc(alias = "ncclCommGetAsyncError")]
+    pub fn check(&self) -> Result<()> {
+        let used = self.begin_use()?;
+        self.device.api().nccl_state(used.raw, self.rank).map(drop)
+    }
+
+    /// Waits until the stream's work is done. If an operation failed, or at the limit, the communicator is aborted, and its work on
+    /// the stream ends: then the contents of the targets are unspecified.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Collective`] for a failure or at the limit, the errors of [`check`](Self::check) and those of `cudaStreamQuery`.
+    pub fn wait(&self, stream: &Stream, limit: Duration) -> Result<()> {
+        if capture::is_active() {
+            capture::refuse("Communicator::wait", NO_WAIT, stream.inner(), &[])?;
+        }
+        let begun = Instant::now();
+        while !stream.is_idle()? {
+            let late = begun.elapsed() >= limit;
+            let failed = match self.check() {
+                Ok(()) if late => timeout("Communicator::wait", self.rank, limit),
+                Ok(()) => {
+                    std::thread::sleep(Duration::from_micros(50));
+                    continue;
+                }
+                Err(error @ Error::Busy { .. }) if !late => {
+                    drop(error);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            // The failure is the error; that of the abort has no remedy.
+            let _ = self.abort();
+            return Err(failed);
+        }
+        Ok(())
+    }
+
+    /// Ends the operations of this rank that are not done, and refuses later ones. Those of the other ranks do not end by that: they see an
+    /// error, or wait. The contents of the targets are unspecified.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] while another thread uses the communicator, and the errors of `ncclCommAbort`.
+    #[doc(alias = "ncclCommAbort")]
+    pub fn abort(&self) -> Result<()> {
+        let _used = match self.begin_use() {
+            Err(Error::Collective { .. }) => return Ok(()),
+            used => used?,
+        };
+        let raw = self.raw.lock().take();
+        raw.map_or(Ok(()), |raw| self.device.api().nccl_abort(raw, self.rank))
+    }
+
+    /// Waits for the operations of this rank and ends it. A drop does the same without the wait and without an error.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the wait and of `ncclCommDestroy`.
+    #[doc(alias = "ncclCommDestroy")]
+    #[doc(alias = "ncclCommFinalize")]
+    pub fn close(self) -> Result<()> {
+        let uses = self.in_flight.before(Access::Write);
+        let waited = uses.iter().try_for_each(Use::wait);
+        let ended = self.take().map_or(Ok(()), Owned::destroy);
+        waited.and(ended)
+    }
+
+    /// Begins a use by this thread.
+    pub(super) fn begin_use(&self) -> Result<Used<'_>> {
+        let what = || format!("rank {} of {}", self.rank.rank, self.rank.ranks);
+        if self.is_busy.swap(true, Ordering::Acquire) {
+            return Err(Error::Busy {
+                what: what(),
+                by: "another thread uses the communicator: make calls of one rank from one thread at a time"
+                    .to_owned(),
+            });
+        }
+        let end = EndUse(&self.is_busy);
+        let raw = *self.raw.lock();
+        let raw = raw.ok_or_else(|| {
+            let message = "the communicator was aborted: make another one".to_owned();
+            nccl_error(
+                "a collective operation",
+                self.rank,
+                ncclResult_t::ncclInvalidUsage,
+                message,
+            )
+        })?;
+        Ok(Used { raw, _end: end })
+    }
+
+    /// Aborts the communicator, which this thread uses, after a call failed.
+    pub(super) fn failed(&self) {
+        if let Some(raw) = self.raw.lock().take() {
+            // The failed call has the error.
+            let _ = self.device.api().nccl_abort(raw, self.rank);
+        }
+    }
+
+    /// Takes the handle, to end it.
+    fn take(&self) -> Option<Owned<NcclComm>> {
+        let raw = self.raw.lock().take()?;
+        // SAFETY: the handle is live and not used again here; its owner waits for its work.
+        #[allow(unsafe_code, reason = "the handle is owned from here on")]
+        let raw = unsafe { Owned::new(self.device.api(), self.rank.ordinal, raw) };
+        Some(raw)
+    }
+}
+
+/// A use of a communicator by one thread.
+pub(super) struct Used<'a> {
+    pub(super) raw: NcclComm,
+    _end: EndUse<'a>,
+}
+
+struct EndUse<'a>(&'a AtomicBool);
+
+impl Drop for EndUse<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        // Otherwise the drop of the handle does nothing, either.
+        if !fork::is_over()
+            && let Some(raw) = self.take()
+        {
+            let uses = self.in_flight.before(Access::Write);
+            self.device.destroy_after(uses, raw);
+        }
+    }
+}
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Communicator")
+            .field("rank", &self.rank.rank)
+            .field("ranks", &self.rank.ranks)
+            .field("device", &self.rank.ordinal)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_thread_is_refused_until_the_first_is_done() {
+        let sim = cuda_um_sim::Sim::builder().build().unwrap();
+        let runtime = crate::Runtime::from_table(sim.table()).unwrap();
+        let device = runtime.device(0).unwrap();
+        let rank = Communicator::all(&[device]).unwrap().pop().unwrap();
+        let used = rank.begin_use().unwrap();
+        let busy = |outcome: Result<()>| matches!(outcome, Err(Error::Busy { .. }));
+        assert!(busy(rank.check()) && busy(rank.abort()));
+        drop(used);
+        rank.check().unwrap();
+    }
+}

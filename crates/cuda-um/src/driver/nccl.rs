@@ -1,0 +1,372 @@
+//! NCCL: communicators, and groups of calls.
+#![allow(unsafe_code, reason = "calls NCCL")]
+
+use crate::driver::api::Api;
+use crate::driver::check::{Subject, text};
+use crate::driver::current::Current;
+use crate::driver::owned::Handle;
+use crate::error::{Error, Result};
+use crate::fork;
+use cuda_um_sys as sys;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use sys::{ncclDataType_t, ncclRedOp_t, ncclResult_t};
+
+/// The names of NCCL's results.
+const RESULTS: [&str; 9] = [
+    "ncclSuccess",
+    "ncclUnhandledCudaError",
+    "ncclSystemError",
+    "ncclInternalError",
+    "ncclInvalidArgument",
+    "ncclInvalidUsage",
+    "ncclRemoteError",
+    "ncclInProgress",
+    "ncclTimeout",
+];
+
+/// One rank of a communicator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rank {
+    pub(crate) rank: usize,
+    pub(crate) ranks: usize,
+    pub(crate) ordinal: u32,
+}
+
+/// A communicator's handle.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NcclComm(sys::ncclComm_t);
+
+// SAFETY: NCCL's communicators may be used from any thread, by one at a time, which `collective` ensures.
+unsafe impl Send for NcclComm {}
+// SAFETY: as above.
+unsafe impl Sync for NcclComm {}
+
+impl Handle for NcclComm {
+    const NAME: &'static str = "a communicator";
+
+    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
+        let of = Rank {
+            rank: 0,
+            ranks: 0,
+            ordinal,
+        };
+        // SAFETY: guaranteed by the caller.
+        api.nccl_call("ncclCommDestroy", of, |nccl| unsafe {
+            (nccl.ncclCommDestroy)(self.0)
+        })
+        .map(drop)
+    }
+}
+
+/// A call of a group, with checked addresses.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) what: What,
+    pub(crate) source: *const c_void,
+    pub(crate) target: *mut c_void,
+    pub(crate) count: usize,
+    pub(crate) datatype: ncclDataType_t,
+    pub(crate) stream: sys::cudaStream_t,
+}
+
+/// The function of a call, with the arguments that only it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    Broadcast { root: usize },
+    AllReduce(ncclRedOp_t),
+    ReduceScatter(ncclRedOp_t),
+    AllGather,
+    Send { to: usize },
+    Receive { from: usize },
+}
+
+impl What {
+    /// The name of the function of NCCL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Broadcast { .. } => "ncclBroadcast",
+            Self::AllReduce(_) => "ncclAllReduce",
+            Self::ReduceScatter(_) => "ncclReduceScatter",
+            Self::AllGather => "ncclAllGather",
+            Self::Send { .. } => "ncclSend",
+            Self::Receive { .. } => "ncclRecv",
+        }
+    }
+}
+
+impl Api {
+    fn nccl(&self) -> Result<Arc<sys::Nccl>> {
+        self.table.nccl().map_err(|error| Error::NotSupported {
+            what: "a collective operation".to_owned(),
+            needs: "NCCL 2.17 or newer (libnccl.so.2)".to_owned(),
+            have: error.to_string(),
+        })
+    }
+
+    /// Calls a function of NCCL while the rank's device is current. Returns true if the call goes on (`ncclInProgress`).
+    fn nccl_call(
+        &self,
+        call: &'static str,
+        of: Rank,
+        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
+    ) -> Result<bool> {
+        let _current = Current::set(self, of.ordinal, call)?;
+        let nccl = self.nccl()?;
+        let result = work(&nccl);
+        self.nccl_check(&nccl, call, of, result)
+    }
+
+    #[inline]
+    fn nccl_check(
+        &self,
+        nccl: &sys::Nccl,
+        call: &'static str,
+        of: Rank,
+        result: ncclResult_t,
+    ) -> Result<bool> {
+        match result {
+            ncclResult_t::ncclSuccess => Ok(false),
+            ncclResult_t::ncclInProgress => Ok(true),
+            result => Err(self.nccl_failed(nccl, call, of, result)),
+        }
+    }
+
+    #[cold]
+    fn nccl_failed(
+        &self,
+        nccl: &sys::Nccl,
+        call: &'static str,
+        of: Rank,
+        result: ncclResult_t,
+    ) -> Error {
+        if let Err(error) = fork::check(call) {
+            return error;
+        }
+        // The cause may be a device that is lost: every call of CUDA says so.
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both pointers are valid for one write.
+        let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
+        let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
+        match self.check(call, code, Some(of.ordinal), subject) {
+            Err(error) if error.is_sticky() => return error,
+            _ => {}
+        }
+        // SAFETY: any number is permitted, and so is no communicator; both texts live as long as the library.
+        let (message, last) = unsafe {
+            (
+                text((nccl.ncclGetErrorString)(result)),
+                text((nccl.ncclGetLastError)(std::ptr::null_mut())),
+            )
+        };
+        let details = if last.is_empty() { "" } else { ": " };
+        nccl_error(
+            call,
+            of,
+            result,
+            format!("{message}{details}{}", last.trim()),
+        )
+    }
+
+    /// What the ranks of a new communicator need to find each other.
+    pub(crate) fn nccl_unique_id(&self, ordinal: u32) -> Result<[u8; 128]> {
+        let mut id = sys::ncclUniqueId { internal: [0; 128] };
+        let of = Rank {
+            rank: 0,
+            ranks: 0,
+            ordinal,
+        };
+        // SAFETY: the pointer is valid for one write.
+        self.nccl_call("ncclGetUniqueId", of, |nccl| unsafe {
+            (nccl.ncclGetUniqueId)(&mut id)
+        })?;
+        Ok(id.internal)
+    }
+
+    /// Makes communicators for these ranks of one clique, as one group. With a limit, calls of them return before they are done.
+    pub(crate) fn nccl_join(
+        &self,
+        id: [u8; 128],
+        ranks: &[Rank],
+        limit: Option<Duration>,
+    ) -> Result<Vec<NcclComm>> {
+        const CALL: &str = "ncclCommInitRankConfig";
+        let mut raw = vec![std::ptr::null_mut(); ranks.len()];
+        let mut join = |nccl: &sys::Nccl| -> Result<bool> {
+            let id = sys::ncclUniqueId { internal: id };
+            for (place, of) in raw.iter_mut().zip(ranks) {
+                let mut config = sys::ncclConfig_t::INITIALIZER;
+                config.blocking = i32::from(limit.is_none());
+                let _current = Current::set(self, of.ordinal, CALL)?;
+                let (all, rank) = (of.ranks as i32, of.rank as i32);
+                // SAFETY: the places are valid for the call, and until the end of the group.
+                let result =
+                    unsafe { (nccl.ncclCommInitRankConfig)(place, all, id, rank, &mut config) };
+                self.nccl_check(nccl, CALL, *of, result)?;
+            }
+            Ok(false)
+        };
+        let joined = self.nccl_group(ranks[0], &mut join);
+        let made = raw.into_iter().filter(|raw| !raw.is_null());
+        let made: Vec<_> = made.map(NcclComm).collect();
+        let waited = joined.and_then(|goes_on| match limit.filter(|_| goes_on) {
+            None => Ok(()),
+            Some(limit) => made
+                .iter()
+                .zip(ranks)
+                .try_for_each(|(made, of)| self.nccl_wait(*made, *of, CALL, limit)),
+        });
+        match waited {
+            Ok(()) => Ok(made),
+            Err(error) => {
+                let ranks = made.iter().zip(ranks);
+                ranks.for_each(|(made, of)| drop(self.nccl_abort(*made, *of)));
+                Err(error)
+            }
+        }
+    }
+
+    /// Does calls as one group, which ends also if one fails. Returns true if the group goes on.
+    fn nccl_group(
+        &self,
+        of: Rank,
+        calls: &mut dyn FnMut(&sys::Nccl) -> Result<bool>,
+    ) -> Result<bool> {
+        let _current = Current::set(self, of.ordinal, "ncclGroupStart")?;
+        let nccl = self.nccl()?;
+        // SAFETY: no preconditions.
+        let started = unsafe { (nccl.ncclGroupStart)() };
+        self.nccl_check(&nccl, "ncclGroupStart", of, started)?;
+        let called = calls(&nccl);
+        // SAFETY: the group of this thread began above.
+        let ended = unsafe { (nccl.ncclGroupEnd)() };
+        let ended = self.nccl_check(&nccl, "ncclGroupEnd", of, ended);
+        called.and(ended)
+    }
+
+    /// Enqueues calls as one group.
+    ///
+    /// # Safety
+    ///
+    /// The communicators are live and used by this thread only. The addresses are valid for the calls until their work is done.
+    pub(crate) unsafe fn nccl_enqueue(
+        &self,
+        calls: &[(NcclComm, Rank, Call)],
+        limit: Option<Duration>,
+    ) -> Result<()> {
+        let mut each = |nccl: &sys::Nccl| -> Result<bool> {
+            for &(NcclComm(raw), of, call) in calls {
+                let Call {
+                    what,
+                    source,
+                    target,
+                    count,
+                    datatype,
+                    stream,
+                } = call;
+                // SAFETY: the caller's promise.
+                let result = unsafe {
+                    match what {
+                        What::Broadcast { root } => (nccl.ncclBroadcast)(
+                            source,
+                            target,
+                            count,
+                            datatype,
+                            root as i32,
+                            raw,
+                            stream,
+                        ),
+                        What::AllReduce(operation) => (nccl.ncclAllReduce)(
+                            source, target, count, datatype, operation, raw, stream,
+                        ),
+                        What::ReduceScatter(operation) => (nccl.ncclReduceScatter)(
+                            source, target, count, datatype, operation, raw, stream,
+                        ),
+                        What::AllGather => {
+                            (nccl.ncclAllGather)(source, target, count, datatype, raw, stream)
+                        }
+                        What::Send { to } => {
+                            (nccl.ncclSend)(source, count, datatype, to as i32, raw, stream)
+                        }
+                        What::Receive { from } => {
+                            (nccl.ncclRecv)(target, count, datatype, from as i32, raw, stream)
+                        }
+                    }
+                };
+                self.nccl_check(nccl, what.name(), of, result)?;
+            }
+            Ok(false)
+        };
+        let (_, first, _) = calls[0];
+        match (self.nccl_group(first, &mut each)?, limit) {
+            (true, Some(limit)) => calls
+                .iter()
+                .try_for_each(|&(raw, of, _)| self.nccl_wait(raw, of, "ncclGroupEnd", limit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until what a call began is enqueued.
+    fn nccl_wait(
+        &self,
+        raw: NcclComm,
+        of: Rank,
+        call: &'static str,
+        limit: Duration,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        while self.nccl_state(raw, of)? {
+            if begun.elapsed() >= limit {
+                return Err(timeout(call, of, limit));
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        Ok(())
+    }
+
+    /// Returns true if a call of the communicator goes on, and the error of one that failed.
+    pub(crate) fn nccl_state(&self, raw: NcclComm, of: Rank) -> Result<bool> {
+        const CALL: &str = "ncclCommGetAsyncError";
+        let mut state = ncclResult_t::ncclSuccess;
+        // SAFETY: the communicator is live, and the pointer is valid for one write.
+        self.nccl_call(CALL, of, |nccl| unsafe {
+            (nccl.ncclCommGetAsyncError)(raw.0, &mut state)
+        })?;
+        self.nccl_check(&*self.nccl()?, CALL, of, state)
+    }
+
+    /// Ends the work of a communicator and frees it.
+    pub(crate) fn nccl_abort(&self, raw: NcclComm, of: Rank) -> Result<()> {
+        // SAFETY: the communicator is live, and the caller does not use it again.
+        self.nccl_call("ncclCommAbort", of, |nccl| unsafe {
+            (nccl.ncclCommAbort)(raw.0)
+        })
+        .map(drop)
+    }
+}
+
+/// The error of work that did not come to its end.
+pub(crate) fn timeout(call: &'static str, of: Rank, limit: Duration) -> Error {
+    let message = format!(
+        "not done after {limit:?}: a rank is lost, or does not make the same calls; the communicator is aborted"
+    );
+    nccl_error(call, of, ncclResult_t::ncclTimeout, message)
+}
+
+pub(crate) fn nccl_error(
+    call: &'static str,
+    of: Rank,
+    result: ncclResult_t,
+    message: String,
+) -> Error {
+    let name = RESULTS.get(result.0 as usize);
+    Error::Collective {
+        call,
+        rank: of.rank,
+        ranks: of.ranks,
+        code: result.0,
+        name: name.unwrap_or(&"a result without a name"),
+        message,
+    }
+}

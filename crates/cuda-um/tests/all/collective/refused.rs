@@ -1,0 +1,140 @@
+//! What is refused before NCCL is called, with the values; and nothing changes.
+
+use super::World;
+use cuda_um::collective::{Communicator, Reduce, UniqueId, group};
+use cuda_um::{DeviceBuffer, Error, ErrorKind, Result, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use cuda_um_testkit::{calls, open};
+use std::time::Duration;
+
+fn refused(outcome: Result<()>, words: &[&str]) {
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn lengths_ranks_streams_and_memory_that_do_not_fit() {
+    let world = World::new(Gpu::H200, 2);
+    let (ranks, devices) = (&world.ranks, &world.devices);
+    let a = DeviceBuffer::<u32>::zeroed(&devices[0], 10).unwrap();
+    let mut b = DeviceBuffer::<u32>::zeroed(&devices[0], 19).unwrap();
+    let mut c = DeviceBuffer::<u32>::zeroed(&devices[1], 19).unwrap();
+    let before = calls(&world.sim, "ncclGroupStart");
+
+    refused(ranks[0].all_gather(&a, &mut b).run(), &["20", "19"]);
+    refused(ranks[0].all_gather_in_place(&mut b).run(), &["18", "19"]);
+    let mut small = DeviceBuffer::<u32>::zeroed(&devices[0], 4).unwrap();
+    let scatter = ranks[0].reduce_scatter(&a, &mut small, Reduce::Sum);
+    refused(scatter.run(), &["ncclReduceScatter", "8", "10"]);
+    let reduce = ranks[0].all_reduce(&a, &mut b, Reduce::Sum);
+    refused(reduce.run(), &["10", "19"]);
+    refused(ranks[0].broadcast(&mut b, 2).run(), &["root", "2 ranks"]);
+    refused(
+        ranks[0].send(&a, 0).run(),
+        &["cannot be 0", "this one is 0"],
+    );
+    refused(
+        ranks[0].receive(&mut b, 7).run(),
+        &["cannot be 7", "2 ranks"],
+    );
+    let elsewhere = ranks[0].broadcast(&mut b, 0).on(&world.streams[1]);
+    refused(elsewhere.run(), &["stream", "device 1", "device 0"]);
+    refused(ranks[0].broadcast(&mut c, 0).run(), &["device 1"]);
+    let other = World::new(Gpu::H200, 1);
+    let mut foreign = UnifiedBuffer::<u32>::zeroed(&other.devices[0], 19).unwrap();
+    refused(
+        ranks[0].broadcast(&mut foreign, 0).run(),
+        &["another runtime"],
+    );
+    let many = (0..513).map(|_| ranks[0].send(&a, 1));
+    refused(group(many), &["513", "512"]);
+    assert_eq!(calls(&world.sim, "ncclGroupStart"), before);
+    ranks.iter().for_each(|rank| rank.check().unwrap());
+}
+
+#[test]
+fn ranks_of_a_group_that_do_not_agree() {
+    let world = World::new(Gpu::H200, 2);
+    let [first, second] = &world.ranks[..] else {
+        unreachable!()
+    };
+    let mut a = DeviceBuffer::<u32>::zeroed(&world.devices[0], 10).unwrap();
+    let mut b = DeviceBuffer::<u32>::zeroed(&world.devices[1], 9).unwrap();
+    let mut c = DeviceBuffer::<f32>::zeroed(&world.devices[1], 10).unwrap();
+    let mut before = DeviceBuffer::<u32>::zeroed(&world.devices[0], 10).unwrap();
+
+    let lengths = group([first.broadcast(&mut a, 0), second.broadcast(&mut b, 0)]);
+    refused(lengths, &["rank 1", "rank 0", "40 elements", "36 elements"]);
+    let sum = Reduce::Sum;
+    let types = group([
+        first.all_reduce_in_place(&mut a, sum),
+        second.all_reduce_in_place(&mut c, sum),
+    ]);
+    refused(types, &["type 3", "type 7"]);
+    let roots = group([first.broadcast(&mut a, 0), second.broadcast(&mut c, 1)]);
+    refused(roots, &["root: 0", "root: 1"]);
+    let order = group([
+        first.all_reduce_in_place(&mut a, sum),
+        first.broadcast(&mut before, 0),
+        second.broadcast(&mut c, 0),
+    ]);
+    refused(order, &["Broadcast", "AllReduce"]);
+    let transfer = group([first.send(&a, 1), second.receive(&mut b, 0)]);
+    refused(transfer, &["transfer", "40", "36"]);
+    world.ranks.iter().for_each(|rank| rank.check().unwrap());
+}
+
+#[test]
+fn cliques_that_cannot_be() {
+    let world = World::new(Gpu::H200, 2);
+    let device = &world.devices[0];
+    let all = |devices: &[cuda_um::Device]| Communicator::all(devices).map(drop);
+    refused(all(&[]), &["empty list"]);
+    refused(all(&[device.clone(), device.clone()]), &["device 0 twice"]);
+    let second = open(&world.sim).device(1).unwrap();
+    refused(all(&[device.clone(), second]), &["another runtime"]);
+    let id = UniqueId::new(device).unwrap();
+    assert_eq!(UniqueId::from_bytes(id.to_bytes()), id);
+    assert_ne!(UniqueId::new(device).unwrap(), id);
+    let joined = Communicator::join(device, &id, 2, 2, Duration::from_secs(1));
+    refused(joined.map(drop), &["2 of 2"]);
+}
+
+#[test]
+fn captures_and_aborted_communicators() {
+    let world = World::new(Gpu::H200, 1);
+    let (rank, stream) = (&world.ranks[0], &world.streams[0]);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&world.devices[0], 10).unwrap();
+    let captured = stream.capture(|_| rank.broadcast(&mut buffer, 0).on(stream).run());
+    assert_eq!(captured.unwrap_err().kind(), ErrorKind::Capture);
+    rank.broadcast(&mut buffer, 0).run().unwrap();
+    rank.abort().unwrap();
+    rank.abort().unwrap();
+    let error = rank.broadcast(&mut buffer, 0).run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Collective);
+    assert!(error.to_string().contains("was aborted"), "{error}");
+}
+
+#[test]
+fn a_runtime_without_nccl() {
+    // The table of a runtime that has nothing but CUDA's names.
+    let sim = cuda_um_sim::Sim::builder().build().unwrap();
+    let mut resolve = |name: &std::ffi::CStr| match name.to_str().unwrap() {
+        name if name.starts_with("nccl") => std::ptr::null(),
+        name => sim.symbol(name),
+    };
+    #[allow(unsafe_code, reason = "fills a table with the simulator's functions")]
+    // SAFETY: the functions are the simulator's, which lives as long as the table.
+    let table = unsafe {
+        cuda_um::sys::Table::from_symbols(std::sync::Arc::new(sim.clone()), Some(13), &mut resolve)
+    };
+    let runtime = cuda_um::Runtime::from_table(table.unwrap().into()).unwrap();
+    let device = runtime.device(0).unwrap();
+    let error = Communicator::all(&[device]).unwrap_err();
+    assert!(matches!(error, Error::NotSupported { .. }), "{error}");
+    assert!(error.to_string().contains("NCCL 2.17"), "{error}");
+}
