@@ -19,6 +19,7 @@ mod memory;
 pub(crate) mod mempool;
 mod module;
 pub(crate) mod owned;
+mod peers;
 mod stream;
 
 pub(crate) use crate::driver::api::Api;

@@ -120,10 +120,15 @@ impl Devices {
             .ok_or(Code::INVALID_DEVICE)
     }
 
+    /// Whether `from` may reach the memory of `to`.
+    pub(crate) fn can_access(&self, from: usize, to: usize) -> bool {
+        // A device is not a peer of itself: measured with CUDA 13.0 on two H200s.
+        from != to && self.machine.profile.peers
+    }
+
     /// Lets `from` reach the memory of `to`.
     pub(crate) fn enable_peer(&mut self, from: usize, to: usize) -> Result<(), Code> {
-        // A device is not a peer of itself: measured with CUDA 13.0 on two H200s.
-        if from == to || !self.machine.profile.peers {
+        if !self.can_access(from, to) {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         if self[from].peers.insert(to) {
