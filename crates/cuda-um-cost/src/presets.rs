@@ -122,7 +122,7 @@ impl CostModel {
             peer_prefetch: ns(29_000),
             peer_rate: 395e9,
             peer_prefetch_rate: 196e9,
-            peer_fault_rate: 16e9,
+            peer_fault_rate: 19.5e9,
             peer_duplicate_rate: 70e9,
         }
     }
