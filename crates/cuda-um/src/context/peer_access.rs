@@ -6,12 +6,14 @@ use crate::context::reclaim::{Deferred, Reclaim};
 use crate::error::Result;
 use crate::fork;
 use crate::sync::Mutex;
-use std::collections::HashMap;
+use cuda_um_cost::PeerLink;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The enabled pairs of a driver, in all runtimes over it.
 #[derive(Default)]
-pub(crate) struct EnabledPeers(Mutex<HashMap<Pair, Enabled>>);
+pub(crate) struct EnabledPeers(Mutex<BTreeMap<Pair, Enabled>>);
 
 /// Ordinals: work of the first device accesses memory of the second.
 type Pair = (u32, u32);
@@ -21,6 +23,7 @@ struct Enabled {
     holders: usize,
     /// False if other code had enabled the pair: it stays so.
     is_ours: bool,
+    link: PeerLink,
 }
 
 /// Peer access between [`Devices`]: while it lives, kernels and copies of each device can access memory of the others, if
@@ -58,9 +61,10 @@ impl Devices {
             pairs: Vec::new(),
         };
         for (from, to) in self.pairs() {
-            if self.can_access_peer(from, to) {
+            let link = self.peer_link(from, to);
+            if let Some(link) = link.filter(|link| *link != PeerLink::Host) {
                 let pair = (from.ordinal(), to.ordinal());
-                from.state().driver.peers.enable(from.state(), pair)?;
+                from.state().driver.peers.enable(from.state(), pair, link)?;
                 access.pairs.push(pair);
             }
         }
@@ -141,8 +145,17 @@ impl EnabledPeers {
             .is_some_and(|enabled| enabled.holders > 0)
     }
 
+    /// The devices that a [`PeerAccess`] lets access the memory of a device, and their links, in the order of their ordinals.
+    pub(crate) fn linked_to(&self, to: u32) -> SmallVec<[(u32, PeerLink); 8]> {
+        let enabled = self.0.lock();
+        let held = enabled
+            .iter()
+            .filter(|(pair, enabled)| pair.1 == to && enabled.holders > 0);
+        held.map(|(pair, enabled)| (pair.0, enabled.link)).collect()
+    }
+
     /// Enables the pair, or counts one more holder.
-    fn enable(&self, from: &DeviceState, pair: Pair) -> Result<()> {
+    fn enable(&self, from: &DeviceState, pair: Pair, link: PeerLink) -> Result<()> {
         let mut enabled = self.0.lock();
         if let Some(enabled) = enabled.get_mut(&pair) {
             enabled.holders += 1;
@@ -150,8 +163,12 @@ impl EnabledPeers {
         }
         // Within the lock, so that an undo of this pair does not come after it.
         let is_ours = from.api.enable_peer_access(pair.0, pair.1)?;
-        let holders = 1;
-        enabled.insert(pair, Enabled { holders, is_ours });
+        let first = Enabled {
+            holders: 1,
+            is_ours,
+            link,
+        };
+        enabled.insert(pair, first);
         Ok(())
     }
 
