@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use um_kernels::calibrate::Session;
 
-/// Values that always stay built-in: parts of the host's first access and of its writes, and the costs of graphs. Only the simulator uses them.
+/// Values that always stay built-in: parts of the host's first access and of its writes, the costs of graphs, and those between two devices.
 pub const NEVER_MEASURED: &[&str] = &[
     "host_map_page_us",
     "host_cold_page_us",
@@ -33,6 +33,12 @@ pub const NEVER_MEASURED: &[&str] = &[
     "graph_launch_us",
     "graph_params_us",
     "graph_start_us",
+    "peer_us",
+    "peer_prefetch_us",
+    "peer_bytes_per_s",
+    "peer_prefetch_bytes_per_s",
+    "peer_fault_bytes_per_s",
+    "peer_duplicate_bytes_per_s",
 ];
 
 type Step = fn(&mut Session, &Rc<Raw>) -> Result<()>;

@@ -34,6 +34,12 @@ const ADDED: &[&str] = &[
     "graph_start_us",
     "graph_kernel_us",
     "graph_params_us",
+    "peer_us",
+    "peer_prefetch_us",
+    "peer_bytes_per_s",
+    "peer_prefetch_bytes_per_s",
+    "peer_fault_bytes_per_s",
+    "peer_duplicate_bytes_per_s",
 ];
 
 impl CostModel {

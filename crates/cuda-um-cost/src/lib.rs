@@ -5,6 +5,7 @@ mod json;
 mod link;
 mod migration;
 mod model;
+mod peer;
 mod presets;
 mod values;
 
@@ -12,3 +13,4 @@ pub use error::CostError;
 pub use link::LinkKind;
 pub use migration::Faults;
 pub use model::{CostModel, at_rate};
+pub use peer::PeerLink;

@@ -114,6 +114,10 @@ cost_model! {
         graph_kernel,
         /// Setting the parameters of a node.
         graph_params,
+        /// Setup of a copy from one device to another, and the wait for it.
+        peer,
+        /// Setup of a prefetch that moves managed memory from one device to another.
+        peer_prefetch,
     }
     rates {
         /// A kernel that reads or writes resident memory.
@@ -147,6 +151,14 @@ cost_model! {
         pin_rate: "pin_bytes_per_s",
         /// Mapping resident memory, for accessed-by advice.
         map_rate: "map_bytes_per_s",
+        /// Copies from one device to another over NVLink.
+        peer_rate: "peer_bytes_per_s",
+        /// Prefetches of managed memory from one device to another over NVLink.
+        peer_prefetch_rate: "peer_prefetch_bytes_per_s",
+        /// Copies over NVLink that the faults of a device cause.
+        peer_fault_rate: "peer_fault_bytes_per_s",
+        /// Read-mostly duplicates of another device's pages that the faults of a device cause over NVLink, with the time of the faults.
+        peer_duplicate_rate: "peer_duplicate_bytes_per_s",
     }
 }
 

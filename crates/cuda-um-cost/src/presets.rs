@@ -116,6 +116,14 @@ impl CostModel {
             graph_start: ns(4_200),
             graph_kernel: ns(920),
             graph_params: ns(500),
+            // Two of them over NVLink (18 links), CUDA 13.0: a copy of 64 KiB takes 8 us, of 256 MiB 391 GB/s; a prefetch of 1, 16 and
+            // 256 MiB 28, 152 and 183 GB/s; faults of a kernel 12.4 GB/s, duplicates 68 GB/s, of 256 MiB each.
+            peer: ns(7_300),
+            peer_prefetch: ns(29_000),
+            peer_rate: 395e9,
+            peer_prefetch_rate: 196e9,
+            peer_fault_rate: 19.5e9,
+            peer_duplicate_rate: 70e9,
         }
     }
 

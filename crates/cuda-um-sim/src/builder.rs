@@ -9,7 +9,7 @@ use crate::Sim;
 use crate::engine::{AddressSpace, Core, Machine};
 use crate::error::{MAX_DEVICES, SimError};
 use crate::kernel::CpuReference;
-use crate::preset::{CudaVersion, Cupti, Gpu};
+use crate::preset::{CudaVersion, Cupti, Gpu, Topology};
 use cuda_um_cost::CostModel;
 
 /// Sets up a [`Sim`]: see [`Sim::builder`].
@@ -19,6 +19,7 @@ pub struct Builder {
     gpu: Gpu,
     cuda: CudaVersion,
     devices: usize,
+    topology: Option<Topology>,
     references: HashMap<String, CpuReference>,
     total_memory_bytes: Option<u64>,
     cost: Option<CostModel>,
@@ -50,6 +51,7 @@ impl Builder {
             gpu: Gpu::default(),
             cuda: CudaVersion::default(),
             devices: 1,
+            topology: None,
             references: HashMap::new(),
             total_memory_bytes: None,
             cost: None,
@@ -114,6 +116,14 @@ impl Builder {
     /// Sets the number of devices, 1 to 8, of the same generation; 1 unless set. `CUDA_UM_SIM_DEVICES` for [`Sim::from_env`].
     pub fn devices(self, devices: usize) -> Builder {
         Builder { devices, ..self }
+    }
+
+    /// Sets how the devices are connected; unless set, as the generation of GPU usually is: H200s by NVLink.
+    pub fn topology(self, topology: Topology) -> Builder {
+        Builder {
+            topology: Some(topology),
+            ..self
+        }
     }
 
     /// Sets the CPU reference of a kernel for this simulator only. It takes precedence over one of
@@ -194,6 +204,7 @@ impl Builder {
             space,
             cost,
             cuda: self.cuda,
+            topology: self.topology.unwrap_or(profile.topology),
             concurrent: profile.concurrent_managed_access,
             coherent: profile.direct_host_access,
             crash_on_misuse: self.crash_on_misuse,

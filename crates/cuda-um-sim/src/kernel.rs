@@ -350,7 +350,7 @@ impl<'a> LaunchContext<'a> {
         let mut spent = self.spent.borrow_mut();
         spent.fault_time += access.time;
         spent.remote_bytes[usize::from(write)] += access.remote_bytes;
-        spent.local_bytes += (bytes as u64).saturating_sub(access.remote_bytes);
+        spent.local_bytes += (bytes as u64).saturating_sub(access.remote_bytes + access.peer_bytes);
         self.held.borrow_mut().push((range, write));
         Ok(Some(access.view))
     }

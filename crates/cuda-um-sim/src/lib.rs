@@ -100,7 +100,7 @@ pub use kernel::{
     CpuReference, Elements, LaunchContext, ReferenceError, register_kernel, register_module,
 };
 pub use misuse::{Leak, Misuse};
-pub use preset::{CudaVersion, Cupti, Gpu};
+pub use preset::{CudaVersion, Cupti, Gpu, Topology};
 pub use sim::{HoldGuard, PauseGuard, Sim};
 
 #[cfg(doctest)]

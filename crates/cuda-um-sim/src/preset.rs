@@ -1,6 +1,6 @@
 //! The machines and CUDA versions that can be simulated.
 
-use cuda_um_cost::CostModel;
+use cuda_um_cost::{CostModel, PeerLink};
 use cuda_um_sys::RuntimeVersion;
 use cuda_um_sys::ptx::newest_isa;
 
@@ -119,6 +119,27 @@ impl Gpu {
     }
 }
 
+/// How the devices of a simulator are connected to each other. Each has a link of its own to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Topology {
+    /// By PCIe: bytes between two devices take the links of both to the host.
+    Pcie,
+    /// By NVLink: each pair of devices has a link of its own, as two H200s have.
+    NvLink,
+    /// By NVSwitch: each device has one port, which all bytes from and to other devices share, as eight H200s of one host have.
+    NvSwitch,
+}
+
+impl Topology {
+    /// The link of two devices, for the cost model.
+    pub(crate) fn link(self) -> PeerLink {
+        match self {
+            Topology::Pcie => PeerLink::Pcie,
+            Topology::NvLink | Topology::NvSwitch => PeerLink::NvLink,
+        }
+    }
+}
+
 /// The properties in which simulated devices differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
@@ -136,6 +157,8 @@ pub(crate) struct Profile {
     pub(crate) memory_pools: bool,
     pub(crate) integrated: bool,
     pub(crate) peers: bool,
+    /// Of several such devices, unless the builder sets another one.
+    pub(crate) topology: Topology,
     pub(crate) cost: CostModel,
 }
 
@@ -156,6 +179,7 @@ impl Profile {
             memory_pools: true,
             integrated: false,
             peers: true,
+            topology: Topology::NvLink,
             cost: CostModel::h200(),
         }
     }
@@ -182,6 +206,7 @@ impl Profile {
             threads_per_multiprocessor: 1536,
             shared_bytes_per_block_optin: 99 << 10,
             pageable_memory_access: true,
+            topology: Topology::Pcie,
             cost: CostModel::hmm(),
             ..Profile::h200()
         }

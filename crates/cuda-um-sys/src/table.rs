@@ -135,6 +135,8 @@ pub struct Functions {
     pub cudaMallocFromPoolAsync: common::PFN_cudaMallocFromPoolAsync,
     /// `cudaFreeAsync`
     pub cudaFreeAsync: common::PFN_cudaFreeAsync,
+    /// `cudaDeviceGetP2PAttribute`, from CUDA 11.8 on
+    pub cudaDeviceGetP2PAttribute: Option<common::PFN_cudaDeviceGetP2PAttribute>,
     /// `cudaStreamGetDevice`, from CUDA 12.8 on
     pub cudaStreamGetDevice: Option<common::PFN_cudaStreamGetDevice>,
     /// `cudaMemPrefetchBatchAsync`, from CUDA 13.0 on
@@ -275,6 +277,7 @@ impl Functions {
             cudaMallocAsync: symbols.required(c"cudaMallocAsync")?,
             cudaMallocFromPoolAsync: symbols.required(c"cudaMallocFromPoolAsync")?,
             cudaFreeAsync: symbols.required(c"cudaFreeAsync")?,
+            cudaDeviceGetP2PAttribute: symbols.late(c"cudaDeviceGetP2PAttribute"),
             cudaStreamGetDevice: symbols.late(c"cudaStreamGetDevice"),
             cudaMemPrefetchBatchAsync: symbols.late(c"cudaMemPrefetchBatchAsync"),
             cudaMemDiscardBatchAsync: symbols.late(c"cudaMemDiscardBatchAsync"),
@@ -394,6 +397,7 @@ impl DriverTable {
 }
 /// The optional fields of [`Functions`] and [`DriverTable`], and the first version that has each.
 pub(crate) const LATE: &[(&str, u32, u32)] = &[
+    ("cudaDeviceGetP2PAttribute", 11, 8),
     ("cudaStreamGetDevice", 12, 8),
     ("cudaMemPrefetchBatchAsync", 13, 0),
     ("cudaMemDiscardBatchAsync", 13, 0),

@@ -5,6 +5,7 @@ mod attached;
 pub(crate) mod capability;
 pub(crate) mod capture;
 pub(crate) mod device;
+pub(crate) mod devices;
 pub(crate) mod drain;
 pub(crate) mod driver_state;
 pub(crate) mod enqueue;
@@ -24,6 +25,7 @@ pub(crate) mod non_concurrent;
     allow(dead_code, reason = "the profiler is the only observer")
 )]
 pub(crate) mod observer;
+pub(crate) mod peer_access;
 #[cfg_attr(
     not(feature = "auto-prefetch"),
     allow(dead_code, reason = "automatic prefetch is the only planner")

@@ -20,6 +20,7 @@ pub(crate) mod mempool;
 mod module;
 pub(crate) mod nccl;
 pub(crate) mod owned;
+mod peers;
 mod stream;
 
 pub(crate) use crate::driver::api::Api;

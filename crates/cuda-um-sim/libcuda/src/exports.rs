@@ -112,7 +112,7 @@ exports! {
     cudaGetDriverEntryPointByVersion cudaStreamBeginCapture cudaStreamEndCapture cudaStreamIsCapturing cudaStreamGetCaptureInfo
     cudaStreamGetCaptureInfo_v2 cudaStreamGetCaptureInfo_v3 cudaThreadExchangeStreamCaptureMode cudaEventRecordWithFlags cudaGraphDestroy
     cudaGraphGetNodes cudaGraphNodeGetType cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphExecDestroy cudaGraphExecUpdate
-    cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemsetNodeSetParams
+    cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemsetNodeSetParams cudaDeviceGetP2PAttribute
 
     cuDeviceGet cuDeviceGetName cuModuleLoadData cuModuleLoadDataEx cuModuleLoad cuModuleUnload cuModuleGetFunction
     cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor
@@ -132,6 +132,7 @@ exports! {
     cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemPrefetchAsync cuMemPrefetchAsync_v2 cuMemAdvise
     cuMemAdvise_v2 cuMemRangeGetAttribute cuStreamBeginCapture_v2 cuStreamEndCapture cuThreadExchangeStreamCaptureMode
     cuGraphInstantiateWithFlags cuGraphLaunch cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
+    cuDeviceGetP2PAttribute
 
     cuptiGetVersion cuptiActivityRegisterCallbacks cuptiActivityConfigureUnifiedMemoryCounter cuptiActivityEnable
     cuptiActivityDisable cuptiActivityFlushAll cuptiGetTimestamp cuptiActivityGetNumDroppedRecords cuptiActivityGetNextRecord

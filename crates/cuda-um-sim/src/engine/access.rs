@@ -45,12 +45,21 @@ impl State {
             view: span.view,
             time: Duration::ZERO,
             remote_bytes,
+            peer_bytes: 0,
         };
         let access = match span.memory {
             Memory::Device(owner) => {
                 self.check_device_access(launch.device, owner, address)?;
-                let remote = owner != launch.device;
-                over_link(if remote { bytes as u64 } else { 0 })
+                let peer_bytes = match owner != launch.device {
+                    true => bytes as u64,
+                    false => 0,
+                };
+                GrantedAccess {
+                    view: span.view,
+                    time: self.devices.peer_time(owner, launch.device, peer_bytes),
+                    remote_bytes: 0,
+                    peer_bytes,
+                }
             }
             Memory::Pinned => {
                 self.check_pinned_access(request)?;
@@ -72,6 +81,7 @@ impl State {
                     view: span.view,
                     time: price.time,
                     remote_bytes: price.remote_bytes,
+                    peer_bytes: price.peer_bytes,
                 }
             }
         };

@@ -34,7 +34,7 @@ impl State {
             AdviceChange::ReadMostly(false) => self.uvm().collapse(base, &pages),
             AdviceChange::AccessedBy(_, true) => {
                 let spread = self.managed.spread(base, &pages);
-                let mapped = spread.device + spread.host;
+                let mapped = spread.resident();
                 self.now += at_rate(mapped, self.machine.cost.map_rate);
             }
             AdviceChange::AccessedBy(place, false) => {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::bytes;
 use super::core::Core;
-use super::managed::{HOST, Processor, SYSTEM};
+use super::link::{By, processor};
+use super::managed::{HOST, Processor, SYSTEM, Spread};
 use super::memory::{Memory, Span};
 use super::operation::Operation;
 use super::state::State;
@@ -57,9 +58,18 @@ impl Direction {
 /// The kind of memory that holds one end of a copy when it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    Device,
+    Device(usize),
     Pinned,
     Pageable,
+}
+
+impl End {
+    fn device(self) -> Option<usize> {
+        match self {
+            End::Device(ordinal) => Some(ordinal),
+            End::Pinned | End::Pageable => None,
+        }
+    }
 }
 
 /// A copy that was checked.
@@ -107,11 +117,12 @@ impl Copy {
             state.populate_target(device, &to, direction);
             let ends = [state.end_of(&from), state.end_of(&to)];
             let cost = state.count_copy(&from, &to, ends);
-            let device = &mut state.devices[device];
-            match ends {
-                [End::Device, End::Device] => device.work_from(start, cost),
-                [from, _] => device.take_link(from == End::Device, start, cost),
-            }
+            let route = match ends.map(End::device) {
+                // A copy inside the host takes as long as one to the device.
+                [None, None] => (HOST, Processor::device(device), By::Copy),
+                [from, to] => (processor(from), processor(to), By::Copy),
+            };
+            state.devices.carry(device, [route], start, cost)
         };
         let source = match &staged {
             Some(staged) => staged.as_ptr() as usize,
@@ -279,23 +290,26 @@ impl State {
         let (bytes, cost) = (to.bytes as u64, &self.machine.cost);
         let counters = &mut self.records.counters;
         *match ends {
-            [End::Device, End::Device] => &mut counters.copied_device_to_device,
-            [_, End::Device] => &mut counters.copied_to_device,
-            [End::Device, _] => &mut counters.copied_to_host,
+            [End::Device(_), End::Device(_)] => &mut counters.copied_device_to_device,
+            [_, End::Device(_)] => &mut counters.copied_to_device,
+            [End::Device(_), _] => &mut counters.copied_to_host,
             _ => &mut counters.copied_host_to_host,
         } += bytes;
         let pageable = ends.contains(&End::Pageable);
-        let rate = match ends {
-            [End::Device, End::Device] => cost.device_rate,
-            _ if pageable => cost.pageable_rate,
-            _ => cost.pinned_rate,
+        let mut time = match ends {
+            [End::Device(from), End::Device(to)] if from != to => {
+                cost.peer_copy(self.devices.peer_link(from, to, By::Copy), bytes)
+            }
+            [End::Device(_), End::Device(_)] => cost.copy + at_rate(bytes, cost.device_rate),
+            _ if pageable => cost.copy + at_rate(bytes, cost.pageable_rate),
+            _ => cost.copy + at_rate(bytes, cost.pinned_rate),
         };
-        let mut time = cost.copy + at_rate(bytes, rate);
         let is_managed = |span: &Span| matches!(span.memory, Memory::Managed(_));
         if is_managed(from) || is_managed(to) {
             time += cost.copy_managed;
         }
-        if pageable && ends.contains(&End::Device) && to.bytes >= STAGED_FROM {
+        let to_or_from_device = ends.iter().any(|end| end.device().is_some());
+        if pageable && to_or_from_device && to.bytes >= STAGED_FROM {
             time += cost.staging;
         }
         time
@@ -303,7 +317,7 @@ impl State {
 
     fn end_of(&self, span: &Span) -> End {
         match span.memory {
-            Memory::Device(_) => End::Device,
+            Memory::Device(ordinal) => End::Device(ordinal),
             Memory::Pinned => End::Pinned,
             Memory::Managed(_) | Memory::Pageable => {
                 let on_host = match span.memory {
@@ -313,10 +327,7 @@ impl State {
                 let spread = self
                     .pages_in(span)
                     .map(|(base, pages)| self.managed.spread(base, &pages));
-                match spread {
-                    Some(spread) if spread.device > spread.host => End::Device,
-                    _ => on_host,
-                }
+                spread.and_then(Spread::device).map_or(on_host, End::Device)
             }
         }
     }

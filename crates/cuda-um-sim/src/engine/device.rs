@@ -1,10 +1,11 @@
-//! Devices: memory in use, peers, links, times.
+//! Devices: memory in use, peers, times.
 
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::link::Links;
 use super::machine::Machine;
 use super::status::Code;
 use crate::preset::Profile;
@@ -26,9 +27,6 @@ pub(crate) struct Device {
     pub(crate) retained: u32,
     /// End of the last work, on the virtual clock.
     pub(crate) end: Duration,
-    /// When the link is free again, in each direction.
-    link_in: Duration,
-    link_out: Duration,
 }
 
 impl Device {
@@ -45,8 +43,6 @@ impl Device {
             pool: 0,
             retained: 0,
             end: Duration::ZERO,
-            link_in: Duration::ZERO,
-            link_out: Duration::ZERO,
         }
     }
 
@@ -60,44 +56,27 @@ impl Device {
     pub(crate) fn worked_until(&mut self, end: Duration) {
         self.end = self.end.max(end);
     }
-
-    /// Work that does not use the link; returns its end.
-    pub(crate) fn work_from(&mut self, start: Duration, cost: Duration) -> Duration {
-        let end = start + cost;
-        self.worked_until(end);
-        end
-    }
-
-    /// Reserves one direction of the link for `cost` from `start` on, or from when it is free: copies and prefetches of one direction
-    /// share it. Returns when the work ends.
-    pub(crate) fn take_link(
-        &mut self,
-        outwards: bool,
-        start: Duration,
-        cost: Duration,
-    ) -> Duration {
-        let link = if outwards {
-            &mut self.link_out
-        } else {
-            &mut self.link_in
-        };
-        let end = start.max(*link) + cost;
-        *link = end;
-        self.worked_until(end);
-        end
-    }
 }
 
 /// The devices of one simulator, by ordinal.
 pub(crate) struct Devices {
     machine: Arc<Machine>,
     devices: Vec<Device>,
+    pub(super) links: Links,
 }
 
 impl Devices {
     pub(crate) fn new(machine: Arc<Machine>, count: usize) -> Devices {
         let devices = (0..count).map(|_| Device::new(&machine.profile)).collect();
-        Devices { machine, devices }
+        Devices {
+            machine,
+            devices,
+            links: Links::default(),
+        }
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -120,10 +99,15 @@ impl Devices {
             .ok_or(Code::INVALID_DEVICE)
     }
 
+    /// Whether `from` may reach the memory of `to`.
+    pub(crate) fn can_access(&self, from: usize, to: usize) -> bool {
+        // A device is not a peer of itself: measured with CUDA 13.0 on two H200s.
+        from != to && self.machine.profile.peers
+    }
+
     /// Lets `from` reach the memory of `to`.
     pub(crate) fn enable_peer(&mut self, from: usize, to: usize) -> Result<(), Code> {
-        // A device is not a peer of itself: measured with CUDA 13.0 on two H200s.
-        if from == to || !self.machine.profile.peers {
+        if !self.can_access(from, to) {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         if self[from].peers.insert(to) {

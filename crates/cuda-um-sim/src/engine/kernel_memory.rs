@@ -49,7 +49,10 @@ pub(crate) struct GrantedAccess {
     pub(crate) view: usize,
     /// Time for the faults that it raised.
     pub(crate) time: Duration,
+    /// Bytes over the link to the host.
     pub(crate) remote_bytes: u64,
+    /// Bytes of other devices; `time` has the time for them.
+    pub(crate) peer_bytes: u64,
 }
 
 /// The reason for which a kernel may not make an access.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::address_space::AddressSpace;
 use crate::kernel::CpuReference;
-use crate::preset::{CudaVersion, Cupti, Profile};
+use crate::preset::{CudaVersion, Cupti, Profile, Topology};
 use cuda_um_cost::{CostModel, at_rate};
 
 /// The simulated machine.
@@ -14,6 +14,7 @@ pub(crate) struct Machine {
     pub(crate) profile: Profile,
     pub(crate) cost: CostModel,
     pub(crate) cuda: CudaVersion,
+    pub(crate) topology: Topology,
     /// Devices raise page faults on managed memory, so the host and kernels may use it at the same time.
     pub(crate) concurrent: bool,
     /// The host and devices reach each other's memory without a migration.

@@ -26,6 +26,7 @@ mod hold;
 mod host;
 mod kernel_memory;
 mod launch;
+mod link;
 mod machine;
 mod managed;
 mod memory;

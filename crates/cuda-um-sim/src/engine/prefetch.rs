@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Core;
-use super::managed::{HOST, SYSTEM, prefetch_rate};
+use super::device::Devices;
+use super::managed::{HOST, SYSTEM};
 use super::place::Place;
 use super::state::State;
 use super::status::Code;
@@ -83,7 +84,7 @@ impl State {
         let first_record = self.records.activity.mark();
         self.records.activity.now = start;
         let mut cost = Duration::ZERO;
-        let (mut inwards, mut outwards, mut made) = (false, false, false);
+        let (mut routes, mut moves, mut between, mut made) = (Vec::new(), false, true, false);
         for Item {
             id,
             base,
@@ -103,21 +104,23 @@ impl State {
             }
             let (time, moved) = self.uvm().prefetch(base, pages, to);
             cost += time;
-            let (moves, home) = (moved.bytes() > 0, to.processor() == HOST);
-            inwards |= moves && !home;
-            outwards |= moves && home;
-            made |= moved.populated > 0 && home;
+            let target = to.processor();
+            routes.extend(Devices::migrations(moved.sources.iter(), target));
+            moves |= moved.bytes() > 0;
+            between &= moved.bytes() == moved.between_devices;
+            made |= moved.populated > 0 && target == HOST;
         }
         let machine = &self.machine;
         // Fresh pages of a device need no copy that would have to be set up; those of the host take as long as a copy.
-        cost += if inwards || outwards || made {
-            machine.cost.prefetch
-        } else {
-            machine.cost.prefetch_resident
+        cost += match moves || made {
+            true if moves && between && !made => machine.cost.peer_prefetch,
+            true => machine.cost.prefetch,
+            false => machine.cost.prefetch_resident,
         };
-        if inwards || outwards {
-            let end = self.devices[device].take_link(!inwards, start, cost);
-            let time_of = |to, bytes| at_rate(bytes, prefetch_rate(machine, to));
+        if moves {
+            let end = self.devices.carry(device, routes, start, cost);
+            let devices = &self.devices;
+            let time_of = |from, to, bytes| at_rate(bytes, devices.prefetch_rate(from, to));
             let activity = &mut self.records.activity;
             activity.transfers_end(first_record, end, time_of);
             return end;

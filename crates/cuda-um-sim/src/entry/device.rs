@@ -4,6 +4,8 @@ use super::driver_symbol::latest_symbol;
 use super::guard::{entry_points, with_state};
 use super::pointer::{Out, Text};
 use crate::engine::{Code, Core, ThreadState};
+use crate::preset::CudaVersion;
+use cuda_um_cost::PeerLink;
 use std::sync::Arc;
 
 /// `cudaDriverEntryPointSuccess` and `cudaDriverEntryPointSymbolNotFound`.
@@ -69,7 +71,25 @@ entry_points! { Runtime;
     fn cudaDeviceCanAccessPeer(core, can: Out<i32>, device: i32, peer: i32) {
         let state = core.state.lock();
         let (device, peer) = (state.devices.ordinal(device)?, state.devices.ordinal(peer)?);
-        can.put(i32::from(device != peer && core.machine.profile.peers))
+        can.put(i32::from(state.devices.can_access(device, peer)))
+    }
+
+    fn cudaDeviceGetP2PAttribute(core, value: Out<i32>, attribute: u32, from: i32, to: i32) {
+        let state = core.state.lock();
+        let (from, to) = (state.devices.ordinal(from)?, state.devices.ordinal(to)?);
+        if from == to {
+            return Err(Code::INVALID_DEVICE);
+        }
+        let (can, nvlink) = (state.devices.can_access(from, to), core.machine.topology.link() == PeerLink::NvLink);
+        value.put(match attribute {
+            // The rank: 0 is the best.
+            1 => i32::from(!nvlink),
+            2 => i32::from(can),
+            // Native atomics, arrays.
+            3 | 4 => i32::from(can && nvlink),
+            5 if core.machine.cuda >= CudaVersion::V13_0 => 0,
+            _ => return Err(Code::INVALID_VALUE),
+        })
     }
 
     fn cudaDeviceEnablePeerAccess(core, peer: i32, flags: u32) {

@@ -11,6 +11,7 @@ driver_twins! {
     fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) = device::cudaDeviceGetAttribute;
     fn cuDeviceGetPCIBusId(text: Out<u8>, len: i32, device: i32) = device::cudaDeviceGetPCIBusId;
     fn cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) = device::cudaDeviceCanAccessPeer;
+    fn cuDeviceGetP2PAttribute(value: Out<i32>, attribute: u32, from: i32, to: i32) = device::cudaDeviceGetP2PAttribute;
     fn cuCtxSynchronize() = device::cudaDeviceSynchronize;
     fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) = device::cudaDeviceGetStreamPriorityRange;
     fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) = device::cudaMemGetInfo;

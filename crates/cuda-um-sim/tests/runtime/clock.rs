@@ -1,5 +1,6 @@
 //! The virtual clock: the events that advance it, and its times compared with measurements on an H200.
 
+mod peers;
 mod rows;
 mod table;
 

@@ -77,6 +77,8 @@ pub const RUNTIME: &[(&str, Since)] = &[
     ("cudaMallocAsync", Always),
     ("cudaMallocFromPoolAsync", Always),
     ("cudaFreeAsync", Always),
+    // Every supported version has it; a table that is filled by other code may lack it.
+    ("cudaDeviceGetP2PAttribute", Version(11, 8)),
     ("cudaStreamGetDevice", Version(12, 8)),
     ("cudaMemPrefetchBatchAsync", Version(13, 0)),
     ("cudaMemDiscardBatchAsync", Version(13, 0)),

@@ -131,6 +131,9 @@ pub struct CUstream_st {
 pub struct cudaDeviceAttr(pub ::core::ffi::c_uint);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct cudaDeviceP2PAttr(pub ::core::ffi::c_uint);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct cudaDriverEntryPointQueryResult(pub ::core::ffi::c_uint);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
@@ -699,6 +702,19 @@ impl cudaDeviceAttr {
     pub const cudaDevAttrReserved145: cudaDeviceAttr = cudaDeviceAttr(145);
     pub const cudaDevAttrOnlyPartialHostNativeAtomicSupported: cudaDeviceAttr = cudaDeviceAttr(
         147,
+    );
+}
+impl cudaDeviceP2PAttr {
+    pub const cudaDevP2PAttrPerformanceRank: cudaDeviceP2PAttr = cudaDeviceP2PAttr(1);
+    pub const cudaDevP2PAttrAccessSupported: cudaDeviceP2PAttr = cudaDeviceP2PAttr(2);
+    pub const cudaDevP2PAttrNativeAtomicSupported: cudaDeviceP2PAttr = cudaDeviceP2PAttr(
+        3,
+    );
+    pub const cudaDevP2PAttrCudaArrayAccessSupported: cudaDeviceP2PAttr = cudaDeviceP2PAttr(
+        4,
+    );
+    pub const cudaDevP2PAttrOnlyPartialNativeAtomicSupported: cudaDeviceP2PAttr = cudaDeviceP2PAttr(
+        5,
     );
 }
 impl cudaDriverEntryPointQueryResult {
@@ -1300,6 +1316,12 @@ pub type PFN_cudaDeviceGetDefaultMemPool = unsafe extern "C" fn(
 pub type PFN_cudaDeviceGetMemPool = unsafe extern "C" fn(
     memPool: *mut cudaMemPool_t,
     device: ::core::ffi::c_int,
+) -> cudaError_t;
+pub type PFN_cudaDeviceGetP2PAttribute = unsafe extern "C" fn(
+    value: *mut ::core::ffi::c_int,
+    attr: cudaDeviceP2PAttr,
+    srcDevice: ::core::ffi::c_int,
+    dstDevice: ::core::ffi::c_int,
 ) -> cudaError_t;
 pub type PFN_cudaDeviceGetPCIBusId = unsafe extern "C" fn(
     pciBusId: *mut ::core::ffi::c_char,

@@ -1,5 +1,6 @@
 //! State of the driver, which all runtimes over it share.
 
+use crate::context::peer_access::EnabledPeers;
 use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
@@ -16,6 +17,8 @@ pub(crate) struct DriverState {
     managed: Mutex<HashMap<u32, usize>>,
     /// The open devices of all runtimes.
     devices: Mutex<Vec<Weak<dyn Pending>>>,
+    /// The pairs of devices with peer access.
+    pub(crate) peers: EnabledPeers,
 }
 
 /// The states of all drivers in use, with their identities.

@@ -57,6 +57,7 @@ struct Devices {
 struct Entry {
     state: Mutex<Option<Arc<DeviceState>>>,
     own_stream: OnceLock<Arc<StreamInner>>,
+    relay_stream: OnceLock<Arc<StreamInner>>,
 }
 
 impl Runtime {
@@ -238,13 +239,25 @@ impl Runtime {
 
     /// The library's own stream of a device.
     pub(crate) fn own_stream(&self, state: &Arc<DeviceState>) -> Result<Arc<StreamInner>> {
-        let devices = self.devices_of_driver()?;
-        let slot = devices.slot(state.ordinal)?;
-        if let Some(stream) = slot.own_stream.get() {
+        self.stream_of(state, |slot| &slot.own_stream)
+    }
+
+    /// The stream of a device for copies of its neighbours, so that they do not wait for its own work.
+    pub(crate) fn relay_stream(&self, state: &Arc<DeviceState>) -> Result<Arc<StreamInner>> {
+        self.stream_of(state, |slot| &slot.relay_stream)
+    }
+
+    fn stream_of(
+        &self,
+        state: &Arc<DeviceState>,
+        of: impl FnOnce(&Entry) -> &OnceLock<Arc<StreamInner>>,
+    ) -> Result<Arc<StreamInner>> {
+        let stream = of(self.devices_of_driver()?.slot(state.ordinal)?);
+        if let Some(stream) = stream.get() {
             return Ok(Arc::clone(stream));
         }
         let made = StreamInner::create(state)?;
-        Ok(Arc::clone(slot.own_stream.get_or_init(|| made)))
+        Ok(Arc::clone(stream.get_or_init(|| made)))
     }
 
     /// The state that all runtimes over this driver share.

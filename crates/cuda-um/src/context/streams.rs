@@ -4,6 +4,7 @@ use crate::context::driver_state::Pending;
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
 use crate::context::stream_handle::StreamHandle;
+use crate::context::tracker::Use;
 use crate::driver::Api;
 use crate::error::Result;
 use crate::fork;
@@ -95,6 +96,17 @@ impl Streams {
             prune(&mut listed);
         }
         listed.push(Arc::clone(stream));
+    }
+
+    /// The last work of each live stream.
+    pub(crate) fn uses(&self) -> SmallVec<[Use; 2]> {
+        let listed = self.listed.lock();
+        let live = listed.iter().filter_map(|listed| listed.stream.upgrade());
+        live.map(|stream| Use {
+            seq: stream.submitted(),
+            stream,
+        })
+        .collect()
     }
 
     /// Waits for all work of the device, including the work of other libraries.

@@ -173,7 +173,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
 
 /// What a migration may do to other uses, and to the contents.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Migration {
+pub(super) enum Migration {
     /// Reads may run at the same time.
     Shared,
     /// After reads, too.
@@ -185,7 +185,7 @@ enum Migration {
 /// The unit in which contents are discarded: the largest page of a host, because CUDA does not say which pages a range has that ends within one.
 const DISCARDED: usize = 64 << 10;
 
-fn migrate<T>(
+pub(super) fn migrate<T>(
     view: View<'_, T>,
     how: Migration,
     location: Location,
@@ -257,7 +257,7 @@ fn is_captured<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Res
 }
 
 /// Whether CUDA discards such memory on the stream. Without it, the contents migrate.
-fn can_discard(raw: &Allocation, stream: &Stream) -> bool {
+pub(super) fn can_discard(raw: &Allocation, stream: &Stream) -> bool {
     let inner = stream.inner();
     let is_legacy = stream.as_raw().addr() <= LEGACY_STREAM;
     let has_discard = inner.api().has_discard() && raw.is_managed();
@@ -268,7 +268,7 @@ fn can_discard(raw: &Allocation, stream: &Stream) -> bool {
 const LEGACY_STREAM: usize = 1;
 
 /// Prefetches a part of an allocation, which tracks this use.
-fn prefetch_part(
+pub(super) fn prefetch_part(
     raw: &Allocation,
     part: &Range<usize>,
     to: Location,

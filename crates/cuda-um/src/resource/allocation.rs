@@ -200,6 +200,16 @@ impl Allocation {
         observer::made(self);
     }
 
+    /// Takes the label and the name of other memory.
+    pub(crate) fn take_label(&mut self, other: &Self) {
+        if let Some(label) = other.label {
+            self.set_label(label);
+        }
+        if let Some(name) = &other.name {
+            self.set_name(name.clone());
+        }
+    }
+
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_ref().map(Name::as_str)
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::address_space::PAGE;
-use super::managed::{HOST, Processor, Processors};
+use super::managed::{Processor, Processors, source};
 
 /// The most records that wait for delivery; further ones are dropped and counted.
 const MOST_PENDING: usize = 1 << 20;
@@ -146,11 +146,7 @@ impl Activity {
         if !self.memory {
             return;
         }
-        let from = if to != HOST && from.contains(HOST) {
-            HOST
-        } else {
-            from.device_first().unwrap_or(HOST)
-        };
+        let from = source(from, to);
         let bytes = (pages.len() * PAGE) as u64;
         let (cause, now) = (self.cause, self.now);
         let what = What::Transfer {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Activity, Cause, Record, What};
 use crate::engine::address_space::PAGE;
+use crate::engine::device::Devices;
 use crate::engine::managed::{HOST, LEAF_PAGES, Processor};
 use cuda_um_cost::{CostModel, at_rate};
 
@@ -14,9 +15,12 @@ const LEAF_BYTES: usize = LEAF_PAGES * PAGE;
 /// How the faults of one block were served.
 pub(crate) struct Service<'a> {
     pub(crate) cost: &'a CostModel,
+    pub(crate) devices: &'a Devices,
     pub(crate) processor: Processor,
     /// The processor raises faults.
     pub(crate) faults: bool,
+    /// The faults take no time beside that of the duplicates that they make.
+    pub(crate) duplicates: bool,
     pub(crate) write: bool,
     /// Address of the block.
     pub(crate) block: usize,
@@ -44,7 +48,7 @@ impl Service<'_> {
 
     /// The time for a group of so many faults, besides the copies that they cause.
     fn fault_time(&self, faults: u32, shared: bool) -> Duration {
-        if !self.faults {
+        if !self.faults || self.duplicates {
             return Duration::ZERO;
         }
         match self.processor {
@@ -104,8 +108,15 @@ impl Activity {
         let in_group = |record: &mut Record| service.leaf_bit(record.address) & brought != 0;
         for mut record in moved.extract_if(.., in_group) {
             let start = now;
-            if let What::Transfer { bytes, cause, .. } = &mut record.what {
-                now += at_rate(*bytes, service.cost.fault_rate);
+            if let What::Transfer {
+                from,
+                to,
+                bytes,
+                cause,
+            } = &mut record.what
+            {
+                let rate = (service.devices).fault_rate(*from, *to, service.duplicates);
+                now += at_rate(*bytes, rate);
                 *cause = match service.leaf_bit(record.address) & faulting {
                     0 => Cause::Density,
                     _ => Cause::Coherence,
@@ -151,10 +162,12 @@ impl Activity {
         &mut self,
         mark: usize,
         end: Duration,
-        cost: impl Fn(Processor, u64) -> Duration,
+        cost: impl Fn(Processor, Processor, u64) -> Duration,
     ) {
         let takes = |what: &What| match *what {
-            What::Transfer { to, bytes, .. } if !what.is_eviction() => cost(to, bytes),
+            What::Transfer {
+                from, to, bytes, ..
+            } if !what.is_eviction() => cost(from, to, bytes),
             _ => Duration::ZERO,
         };
         let records = self.pending.get_mut(mark..).unwrap_or_default();

@@ -17,6 +17,8 @@ pub(crate) struct Moved {
     pub(crate) to_device: u64,
     pub(crate) to_host: u64,
     pub(crate) between_devices: u64,
+    /// The processors that the bytes came from.
+    pub(crate) sources: Processors,
     pub(crate) populated: u64,
     /// Of the populated bytes, those beyond the part of the allocation that the host's caches hold.
     pub(crate) cold: u64,
@@ -37,6 +39,14 @@ impl Moved {
     pub(crate) fn populated_on_host(&self, cost: &CostModel) -> Duration {
         let pages = |bytes: u64| (bytes / PAGE as u64) as u32;
         cost.host_populate_page * pages(self.populated) + cost.host_cold_page * pages(self.cold)
+    }
+}
+
+/// The one of several processors with a page from which it is copied.
+pub(crate) fn source(from: Processors, to: Processor) -> Processor {
+    match to != HOST && from.contains(HOST) {
+        true => HOST,
+        false => from.device_first().unwrap_or(HOST),
     }
 }
 
@@ -131,6 +141,7 @@ impl UvmDriver<'_> {
         let bytes = (pages.len() * PAGE) as u64;
         self.records.activity.transfer(from, to, base, pages);
         let counters = &mut self.records.counters;
+        moved.sources = moved.sources.with(source(from, to));
         if to == HOST {
             moved.to_host += bytes;
             counters.bytes_to_host += bytes;

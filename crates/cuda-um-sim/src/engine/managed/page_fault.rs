@@ -11,7 +11,7 @@ use super::fault_plan::{
     CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, mask, plan_faults,
     plan_faults_with,
 };
-use super::migration::Moved;
+use super::migration::{Moved, source};
 use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors, blocks, common};
 use super::reach::Reach;
 use crate::engine::activity::{Cause, MapCause, Service};
@@ -24,8 +24,10 @@ use cuda_um_cost::at_rate;
 pub(crate) struct Price {
     /// Time for faults and the copies that they caused.
     pub(crate) time: Duration,
-    /// Bytes reached over the link.
+    /// Bytes reached over the link to the host.
     pub(crate) remote_bytes: u64,
+    /// Bytes reached in the memory of other devices; `time` has the time for them.
+    pub(crate) peer_bytes: u64,
 }
 
 impl UvmDriver<'_> {
@@ -96,6 +98,8 @@ struct Touch<'t, 's> {
 struct Classes {
     /// Pages that fault and are brought.
     faulting: u32,
+    /// Those of them that are only duplicated from another device.
+    duplicating: u32,
     /// Pages that fault and are mapped over the link.
     mapping: u32,
     /// Pages that are not wholly resident at the processor, touched or not.
@@ -104,6 +108,8 @@ struct Classes {
     no_density: bool,
     /// Pages of 4 KiB that are reached over the link.
     remote_pages: u64,
+    /// Those of them that another device has, by its ordinal.
+    peer_pages: Vec<(usize, u64)>,
     /// Pages to map at this processor, over the link.
     to_map: Vec<(Run, Processor)>,
     /// Pages that are mapped already, and the state to which the access changes them.
@@ -154,11 +160,12 @@ impl Touch<'_, '_> {
                 _ => self.window.open_groups() as usize,
             },
         };
-        self.count(&plans, classes.remote_pages);
+        let duplicates = plans.faulting != 0 && plans.faulting & !classes.duplicating == 0;
+        self.count(&plans, &classes, duplicates);
         self.map(classes);
         let moved = self.bring(&block, plans.bring.bring);
-        self.record(&block, &plans, &before);
-        self.bill(&moved);
+        self.record(&block, &plans, &before, duplicates);
+        self.bill(&moved, duplicates);
     }
 
     /// Finds how the processor reaches each page of a block.
@@ -179,19 +186,41 @@ impl Touch<'_, '_> {
             classes.no_density |= self.processor != HOST && prefers_host;
             match self.driver.reach(self.processor, &run, self.write) {
                 Reach::Local => {}
-                Reach::Collapse | Reach::Fault => classes.faulting |= block.leaf_mask(&run.pages),
+                Reach::Collapse | Reach::Fault => {
+                    let leaves = block.leaf_mask(&run.pages);
+                    classes.faulting |= leaves;
+                    if self.is_peer_duplicate(&run) {
+                        classes.duplicating |= leaves;
+                    }
+                }
                 Reach::Remote => {
-                    classes.remote_pages += run.pages.len() as u64;
+                    let holder = run.page.resident.device_first().unwrap_or(HOST);
+                    self.add_remote(&mut classes, &run, holder);
                     classes.to_update.extend(self.update_of(run));
                 }
                 Reach::MapRemote(holder) => {
                     classes.mapping |= block.leaf_mask(&run.pages);
-                    classes.remote_pages += run.pages.len() as u64;
+                    self.add_remote(&mut classes, &run, holder);
                     classes.to_map.push((run, holder));
                 }
             }
         }
         classes
+    }
+
+    /// Whether a fault only duplicates pages of another device.
+    fn is_peer_duplicate(&self, run: &Run) -> bool {
+        let devices = &self.driver.devices;
+        let from = source(run.page.resident, self.processor);
+        run.advice.read_mostly && !self.write && devices.duplicates_at_once(from, self.processor)
+    }
+
+    fn add_remote(&self, classes: &mut Classes, run: &Run, holder: Processor) {
+        let pages = run.pages.len() as u64;
+        classes.remote_pages += pages;
+        if let (Some(_), Some(peer)) = (self.processor.ordinal(), holder.ordinal()) {
+            classes.peer_pages.push((peer, pages));
+        }
     }
 
     /// The new state of pages that are reached over the link without a fault, if it changes.
@@ -229,7 +258,7 @@ impl Touch<'_, '_> {
     }
 
     /// Counts the faults of a block, and adds their time to the price.
-    fn count(&mut self, plans: &Plans, remote_pages: u64) {
+    fn count(&mut self, plans: &Plans, classes: &Classes, duplicates: bool) {
         let faults = plans.bring.faults + plans.map.faults;
         let machine = self.driver.machine;
         let counters = &mut self.driver.records.counters;
@@ -241,11 +270,22 @@ impl Touch<'_, '_> {
             let groups = self.window.add_block(groups);
             counters.gpu_faults += u64::from(faults);
             counters.gpu_fault_groups += u64::from(groups);
-            self.price.time +=
-                machine.cost.gpu_fault * faults + machine.cost.gpu_fault_group * groups;
+            if !duplicates {
+                self.price.time +=
+                    machine.cost.gpu_fault * faults + machine.cost.gpu_fault_group * groups;
+            }
         }
-        counters.remote_accesses += remote_pages;
-        self.price.remote_bytes += remote_pages * PAGE as u64;
+        counters.remote_accesses += classes.remote_pages;
+        let mut remote_bytes = classes.remote_pages * PAGE as u64;
+        for &(peer, pages) in &classes.peer_pages {
+            let (bytes, own) = (pages * PAGE as u64, self.processor.ordinal());
+            remote_bytes -= bytes;
+            self.price.peer_bytes += bytes;
+            let devices = &self.driver.devices;
+            self.price.time +=
+                own.map_or(Duration::ZERO, |own| devices.peer_time(peer, own, bytes));
+        }
+        self.price.remote_bytes += remote_bytes;
     }
 
     /// Maps the pages that stay where they are.
@@ -331,7 +371,7 @@ impl Touch<'_, '_> {
     }
 
     /// Records the faults of a block, and times the records of the pages that they brought.
-    fn record(&mut self, block: &Block, plans: &Plans, before: &Before) {
+    fn record(&mut self, block: &Block, plans: &Plans, before: &Before, duplicates: bool) {
         if !self.driver.records.activity.memory {
             return;
         }
@@ -339,6 +379,8 @@ impl Touch<'_, '_> {
         let groups = plans.groups();
         let service = Service {
             cost: &self.driver.machine.cost,
+            devices: self.driver.devices,
+            duplicates,
             processor: self.processor,
             faults: self.processor == HOST || self.driver.machine.concurrent,
             write: self.write,
@@ -352,9 +394,15 @@ impl Touch<'_, '_> {
     }
 
     /// Adds the time of the pages that a block's faults brought.
-    fn bill(&mut self, moved: &Moved) {
+    fn bill(&mut self, moved: &Moved, duplicates: bool) {
         let cost = &self.driver.machine.cost;
-        self.price.time += at_rate(moved.bytes(), cost.fault_rate);
+        let of_host = moved.bytes() - moved.between_devices;
+        self.price.time += at_rate(of_host, cost.fault_rate);
+        if let Some(peer) = moved.sources.without(HOST).device_first() {
+            let devices = &self.driver.devices;
+            let rate = devices.fault_rate(peer, self.processor, duplicates);
+            self.price.time += at_rate(moved.between_devices, rate);
+        }
         self.price.time += match self.processor {
             HOST => {
                 let discarded = (moved.discarded / PAGE as u64) as u32;

@@ -9,7 +9,6 @@ use super::migration::Moved;
 use super::page::{HOST, Processor, blocks};
 use crate::engine::activity::Cause;
 use crate::engine::address_space::PAGE;
-use crate::engine::machine::Machine;
 use crate::engine::place::Place;
 use cuda_um_cost::at_rate;
 
@@ -48,8 +47,19 @@ impl UvmDriver<'_> {
             return (looked_at, moved);
         }
         // The time to look at a block is hidden behind its copy.
-        let copied = at_rate(moved.bytes(), prefetch_rate(self.machine, target));
-        (copied + self.populate_time(target, &moved), moved)
+        let of_host = moved.bytes() - moved.between_devices;
+        let peer = moved.sources.without(HOST).device_first();
+        let copied = at_rate(of_host, self.devices.prefetch_rate(HOST, target));
+        let from_peer = peer.map_or(Duration::ZERO, |peer| {
+            at_rate(
+                moved.between_devices,
+                self.devices.prefetch_rate(peer, target),
+            )
+        });
+        (
+            copied + from_peer + self.populate_time(target, &moved),
+            moved,
+        )
     }
 
     fn populate_time(&self, target: Processor, moved: &Moved) -> Duration {
@@ -92,13 +102,5 @@ impl UvmDriver<'_> {
         let range = base + pages.start * PAGE..base + pages.end * PAGE;
         self.machine.space.discard(range.clone());
         self.machine.space.poison(range);
-    }
-}
-
-/// Bytes a second of a prefetch to `target`.
-pub(crate) fn prefetch_rate(machine: &Machine, target: Processor) -> f64 {
-    match target {
-        HOST => machine.cost.prefetch_to_host_rate,
-        _ => machine.cost.prefetch_to_device_rate,
     }
 }

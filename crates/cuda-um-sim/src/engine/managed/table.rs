@@ -17,10 +17,25 @@ pub(crate) struct ManagedMemory {
 }
 
 /// Bytes of a range, by where they are resident.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Spread {
-    pub(crate) device: u64,
-    pub(crate) host: u64,
+    host: u64,
+    devices: BTreeMap<usize, u64>,
+}
+
+impl Spread {
+    /// Bytes that are resident somewhere.
+    pub(crate) fn resident(&self) -> u64 {
+        self.host + self.devices.values().sum::<u64>()
+    }
+
+    /// The device with the most of the bytes, if more are on devices than on the host.
+    pub(crate) fn device(self) -> Option<usize> {
+        let on_devices: u64 = self.devices.values().sum();
+        let most = self.devices.iter().max_by_key(|(_, bytes)| **bytes);
+        most.filter(|_| on_devices > self.host)
+            .map(|(ordinal, _)| *ordinal)
+    }
 }
 
 impl ManagedMemory {
@@ -75,7 +90,7 @@ impl ManagedMemory {
         }
     }
 
-    /// Bytes of a range that are resident on a device and on the host.
+    /// Bytes of a range that are resident on devices and on the host.
     pub(crate) fn spread(&self, base: usize, pages: &Range<usize>) -> Spread {
         let mut spread = Spread::default();
         let Some(managed) = self.get(base) else {
@@ -83,10 +98,11 @@ impl ManagedMemory {
         };
         for (run, page) in managed.pages.overlapping(pages) {
             let bytes = (common(run, pages).len() * PAGE) as u64;
-            match page.resident.device_first() {
-                None => {}
-                Some(HOST) => spread.host += bytes,
-                Some(_) => spread.device += bytes,
+            if let Some(at) = page.resident.device_first() {
+                *match at.ordinal() {
+                    None => &mut spread.host,
+                    Some(ordinal) => spread.devices.entry(ordinal).or_default(),
+                } += bytes;
             }
         }
         spread

@@ -54,7 +54,11 @@ impl Tracked for Allocation {
                 .check_pageable_access("a kernel's use of system memory")?;
         }
         let (expected, found) = (device.ordinal(), self.device().ordinal());
-        if !self.is_for_all_devices() && expected != found {
+        let is_peers = self.is_device_memory() && self.is_open_to_peers() && {
+            let peers = &device.state().driver.peers;
+            peers.is_held((expected, found))
+        };
+        if !self.is_for_all_devices() && !is_peers && expected != found {
             return Err(Error::DeviceMismatch {
                 what: "a buffer of the launch",
                 expected,

@@ -1,0 +1,157 @@
+//! Several devices of one runtime, and the links between them.
+
+use crate::context::device::Device;
+use crate::context::runtime::Runtime;
+use crate::error::{Error, Result};
+use cuda_um_cost::PeerLink;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Devices of one [`Runtime`], in a fixed order, and the links between them. It derefs to a slice of [`Device`]; a clone is the same
+/// devices.
+///
+/// ```
+/// # let sim = cuda_um_sim::Sim::builder().devices(2).build().unwrap();
+/// use cuda_um::{Devices, Runtime};
+///
+/// let runtime = Runtime::from_table(sim.table())?; // on a machine with GPUs: `Runtime::open()?`
+/// let devices = Devices::all(&runtime)?;
+/// for (from, to) in devices.pairs() {
+///     let rate = devices.peer_bytes_per_s(from, to).unwrap() / 1e9;
+///     println!("{from} to {to}: {:?}, about {rate} GB/s", devices.peer_link(from, to));
+/// }
+/// let access = devices.enable_peer_access()?; // until it is dropped
+/// # drop(access);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Devices {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    devices: Vec<Device>,
+    /// The link of each ordered pair, by the positions of its devices; `None` for a device and itself.
+    links: Vec<Option<PeerLink>>,
+}
+
+impl Devices {
+    /// All devices of a runtime, in the order of their ordinals.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Runtime::devices`] and [`Devices::of`].
+    pub fn all(runtime: &Runtime) -> Result<Self> {
+        Self::of(runtime.devices()?)
+    }
+
+    /// These devices, in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for no device and for a device that is there twice; [`Error::RuntimeMismatch`] for devices of several
+    /// runtimes; errors of `cudaDeviceCanAccessPeer` and `cudaDeviceGetP2PAttribute`.
+    #[doc(alias = "cudaDeviceCanAccessPeer", alias = "cudaDeviceGetP2PAttribute")]
+    pub fn of(devices: impl IntoIterator<Item = Device>) -> Result<Self> {
+        let devices: Vec<Device> = devices.into_iter().collect();
+        let invalid = |value: String, reason: &str| Error::InvalidArgument {
+            what: "the list of devices",
+            value,
+            reason: reason.to_owned(),
+        };
+        let Some(first) = devices.first() else {
+            return Err(invalid("empty".to_owned(), "name at least one device"));
+        };
+        for (position, device) in devices.iter().enumerate() {
+            if !device.runtime().is_same(first.runtime()) {
+                return Err(Error::RuntimeMismatch { what: "a device" });
+            }
+            let is_same = |other: &Device| other.ordinal() == device.ordinal();
+            if devices[..position].iter().any(is_same) {
+                let twice = format!("one with device {} twice", device.ordinal());
+                return Err(invalid(twice, "name each device once"));
+            }
+        }
+        let links = devices
+            .iter()
+            .flat_map(|from| devices.iter().map(move |to| link(from, to)));
+        let links = links.collect::<Result<_>>()?;
+        Ok(Self {
+            inner: Arc::new(Inner { devices, links }),
+        })
+    }
+
+    /// All ordered pairs of different devices.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Device, &Device)> {
+        let of = move |from| self.iter().map(move |to| (from, to));
+        let pairs = self.iter().flat_map(of);
+        pairs.filter(|(from, to)| from.ordinal() != to.ordinal())
+    }
+
+    /// Returns true if kernels and copies of `from` can access the memory of `to`, after
+    /// [`enable_peer_access`](Self::enable_peer_access). False for a device and itself, and for a device that is not in this list.
+    #[doc(alias = "cudaDeviceCanAccessPeer")]
+    pub fn can_access_peer(&self, from: &Device, to: &Device) -> bool {
+        let link = self.peer_link(from, to);
+        link.is_some_and(|link| link != PeerLink::Host)
+    }
+
+    /// The link between two devices, as far as the runtime reports it ([`PeerLink::of`]). `None` for a device and itself, and for a
+    /// device that is not in this list.
+    pub fn peer_link(&self, from: &Device, to: &Device) -> Option<PeerLink> {
+        let position = |of: &Device| {
+            self.iter()
+                .position(|device| Arc::ptr_eq(device.state(), of.state()))
+        };
+        let (from, to) = (position(from)?, position(to)?);
+        self.inner.links[from * self.len() + to]
+    }
+
+    /// The rate of large copies from one device to another in bytes a second, by the cost model of the device with the data
+    /// ([`PeerLink`], [`CostModel::peer_rate_over`](crate::cost::CostModel::peer_rate_over)). `None` if there is no
+    /// [`peer_link`](Self::peer_link).
+    pub fn peer_bytes_per_s(&self, from: &Device, to: &Device) -> Option<f64> {
+        let link = self.peer_link(from, to)?;
+        Some(from.cost_model().peer_rate_over(link))
+    }
+
+    /// The runtime of the devices.
+    pub fn runtime(&self) -> &Runtime {
+        self[0].runtime()
+    }
+}
+
+/// The link of two devices of one runtime.
+pub(crate) fn link(from: &Device, to: &Device) -> Result<Option<PeerLink>> {
+    let (api, from, to) = (from.api(), from.ordinal(), to.ordinal());
+    if from == to {
+        return Ok(None);
+    }
+    let can = api.can_access_peer(from, to)?;
+    let atomics = can && api.has_peer_atomics(from, to)?;
+    Ok(Some(PeerLink::of(can, atomics)))
+}
+
+impl Deref for Devices {
+    type Target = [Device];
+
+    fn deref(&self) -> &[Device] {
+        &self.inner.devices
+    }
+}
+
+impl<'a> IntoIterator for &'a Devices {
+    type Item = &'a Device;
+    type IntoIter = std::slice::Iter<'a, Device>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Devices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
