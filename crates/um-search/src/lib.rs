@@ -12,6 +12,7 @@ mod reference;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod workspace;
+mod world;
 
 pub use cosine_top_k::{
     CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
@@ -22,3 +23,4 @@ pub use exact::{
     SearchCounts, SearchPath,
 };
 pub use metric::Metric;
+pub use world::World;
