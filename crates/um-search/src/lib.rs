@@ -9,9 +9,11 @@ mod load;
 mod metric;
 #[cfg(feature = "sim")]
 mod reference;
+mod sharded;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod workspace;
+mod world;
 
 pub use cosine_top_k::{
     CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
@@ -22,3 +24,5 @@ pub use exact::{
     SearchCounts, SearchPath,
 };
 pub use metric::Metric;
+pub use sharded::{Shard, ShardedSearch};
+pub use world::World;
