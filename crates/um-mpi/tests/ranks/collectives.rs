@@ -128,7 +128,7 @@ fn order(mpi: Mpi) {
     println!("done");
 }
 
-const LARGE: usize = i32::MAX as usize + 4096;
+const LARGE: usize = (1 << 31) + 4096;
 
 fn large_if_asked(launcher: &Launcher) {
     match std::env::var_os("CUDA_UM_TEST_MPI_LARGE") {
@@ -141,16 +141,15 @@ fn large_if_asked(launcher: &Launcher) {
 fn large(mpi: Mpi) {
     let world = mpi.world();
     let is_first = world.rank() == 0;
-    let mut bytes = match is_first {
-        true => (0..LARGE).map(|i| (i >> 12) as u8).collect(),
-        false => Vec::new(),
-    };
+    // Pages of one byte each.
+    let page = |number: usize| [number as u8; 4096];
+    let mut bytes = Vec::new();
+    if is_first {
+        (0..LARGE / 4096).for_each(|number| bytes.extend_from_slice(&page(number)));
+    }
     let right = |bytes: &[u8]| {
-        bytes.len() == LARGE
-            && bytes
-                .iter()
-                .enumerate()
-                .all(|(i, &byte)| byte == (i >> 12) as u8)
+        let mut pages = bytes.chunks(4096).enumerate();
+        bytes.len() == LARGE && pages.all(|(number, bytes)| bytes == page(number))
     };
     world.broadcast(&mut bytes, 0).unwrap();
     assert!(right(&bytes));

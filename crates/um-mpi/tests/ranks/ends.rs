@@ -71,11 +71,6 @@ fn killed_is_told(launcher: &Launcher) {
     for other in ["rank 0 of 3 (PID", "rank 2 of 3 (PID"] {
         assert!(!outcome.text.contains(other), "{}", outcome.text);
     }
-    // The launcher does nothing.
-    let outcome = launcher.option("-disable-auto-cleanup").run(3);
-    fails_soon(&outcome);
-    others_learn(&outcome, "rank 1 of 3 (PID ");
-    outcome.says("ended without MPI_Finalize: it was killed, crashed, or left the program early; MPI_Abort ends all ranks");
 }
 
 fn exits(mpi: Mpi) {
@@ -100,6 +95,13 @@ fn vanishes_is_told(launcher: &Launcher) {
     let outcome = launcher.run(3);
     assert!(outcome.since_the_event() < SOON, "{}", outcome.text);
     outcome.says("um-mpi: rank 1 of 3 (PID ");
+    // The launcher does nothing: the others find out by themselves.
+    let outcome = launcher.option("-disable-auto-cleanup").run(3);
+    fails_soon(&outcome);
+    others_learn(&outcome, "rank 1 of 3 (PID ");
+    outcome.says(
+        "ended without MPI_Finalize: it was killed, crashed, or left the program early; MPI_Abort ends all ranks",
+    );
 }
 
 fn panics(mpi: Mpi) {
