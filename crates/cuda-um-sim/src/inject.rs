@@ -18,6 +18,7 @@ pub struct Fail {
     call: &'static str,
     skip: u64,
     times: Option<u64>,
+    pub(crate) device: Option<u32>,
     pub(crate) code: u32,
     pub(crate) sticky: bool,
     pub(crate) after: bool,
@@ -30,6 +31,7 @@ impl Fail {
             call,
             skip: 0,
             times: Some(1),
+            device: None,
             code: cudaError::cudaErrorUnknown.0,
             sticky: false,
             after: false,
@@ -53,6 +55,16 @@ impl Fail {
     pub fn from_then_on(self) -> Fail {
         Fail {
             times: None,
+            ..self
+        }
+    }
+
+    /// Counts the calls that are made while this device is the thread's current one. A failure that would poison the context then is the loss
+    /// of this device: later calls while it is current return the error, and calls for other devices work. Work that was enqueued before
+    /// still runs, and memory of the lost device can be freed.
+    pub fn on_device(self, ordinal: u32) -> Fail {
+        Fail {
+            device: Some(ordinal),
             ..self
         }
     }
@@ -130,10 +142,13 @@ impl Failures {
         self.0.clear();
     }
 
-    /// Counts a call of this name; returns its failure. If several failures apply, it is the one that was added first.
-    pub(crate) fn strike(&mut self, call: &str) -> Option<Fail> {
+    /// Counts a call of this name, with this current device; returns its failure. If several failures apply, it is the one that was added
+    /// first.
+    pub(crate) fn strike(&mut self, call: &str, device: usize) -> Option<Fail> {
         let mut struck = None;
-        for failure in self.0.iter_mut().filter(|failure| failure.call == call) {
+        let is_here = |failure: &Fail| failure.device.is_none_or(|only| only as usize == device);
+        let of_call = |failure: &&mut Fail| failure.call == call && is_here(failure);
+        for failure in self.0.iter_mut().filter(of_call) {
             if failure.strikes() && struck.is_none() {
                 struck = Some(failure.clone());
             }

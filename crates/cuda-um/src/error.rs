@@ -140,6 +140,17 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
+    /// The part of one device in an operation on several failed. The parts of the others are not affected by it.
+    #[error("shard {shard}, on device {device}: {cause}")]
+    Shard {
+        /// The number of the shard, from 0.
+        shard: usize,
+        /// The ordinal of its device.
+        device: u32,
+        /// The error of that part.
+        #[source]
+        cause: Box<Error>,
+    },
     /// A value exceeds a limit of the device.
     #[error("{what} is {value}, and the limit is {limit}")]
     LimitExceeded {
@@ -349,7 +360,7 @@ impl Error {
             | Self::RuntimeMismatch { .. }
             | Self::Foreign { .. }
             | Self::ReadOnly { .. } => ErrorKind::InvalidArgument,
-            Self::Incomplete { cause, .. } => cause.kind(),
+            Self::Incomplete { cause, .. } | Self::Shard { cause, .. } => cause.kind(),
             Self::Busy { .. } | Self::WouldDeadlock { .. } => ErrorKind::Busy,
             Self::Capture { .. } => ErrorKind::Capture,
             Self::Sticky { .. } => ErrorKind::Sticky,

@@ -68,6 +68,7 @@ pub mod range;
 mod settings;
 mod sync;
 mod telemetry;
+mod together;
 mod unblock;
 #[cfg(all(windows, not(miri)))]
 mod windows;
@@ -92,6 +93,8 @@ pub mod resource;
 pub use buffer::host_vec;
 #[doc(hidden)]
 pub use sync::EventsLater;
+#[doc(hidden)]
+pub use together::together;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 

@@ -21,6 +21,7 @@ pub mod memory;
 mod promised;
 mod range_ops;
 mod runtime;
+mod sharded;
 pub mod shared;
 mod transfer;
 mod typed;
@@ -36,6 +37,7 @@ pub use error::{CudaError, Result};
 pub use host_buffer::HostBuffer;
 pub use promised::CudaFeature;
 pub use runtime::RuntimeChoice;
+pub use sharded::{Sharded, Split};
 pub use shared::{SharedBuffer, SharedRead, SharedWrite};
 pub use typed::Typed;
 

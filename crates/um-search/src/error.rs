@@ -39,6 +39,48 @@ pub enum SearchError {
         /// The reason, as text.
         reason: String,
     },
+    /// The part of one device in a search over shards failed. The devices of the other shards keep working.
+    #[error("shard {shard}, on device {device}: {cause}")]
+    Shard {
+        /// The number of the shard in this process, from 0.
+        shard: usize,
+        /// The ordinal of its device.
+        device: u32,
+        /// The error of that part.
+        #[source]
+        cause: Box<SearchError>,
+    },
+    /// The ranks of a world do not search for the same. Every rank gets this error.
+    #[error(
+        "the ranks differ in {what}: rank {rank} has {found}, and rank 0 has {expected}: all must give the same"
+    )]
+    Disagreement {
+        /// The value in which they differ.
+        what: &'static str,
+        /// The first rank that differs from rank 0.
+        rank: usize,
+        /// Its value.
+        found: String,
+        /// The value of rank 0.
+        expected: String,
+    },
+    /// Another rank of the world failed in its part of the search, which has no result.
+    #[error("rank {rank} failed: {reason}")]
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// Its error, as text.
+        reason: String,
+    },
+    /// The ranks could not exchange bytes.
+    #[error("{call} between ranks failed: {cause}")]
+    World {
+        /// The method of [`World`](crate::World).
+        call: &'static str,
+        /// The error of the transport.
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// An error of CUDA or of `cuda-um`.
     #[error(transparent)]
     Cuda(#[from] cuda_um::Error),

@@ -9,6 +9,7 @@ mod load;
 mod metric;
 #[cfg(feature = "sim")]
 mod reference;
+mod sharded;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod workspace;
@@ -23,4 +24,5 @@ pub use exact::{
     SearchCounts, SearchPath,
 };
 pub use metric::Metric;
+pub use sharded::{Shard, ShardedSearch};
 pub use world::World;

@@ -15,33 +15,7 @@ use std::error::Error;
 ///   that rank. After an error the search calls no further method for the same operation.
 /// - With one rank, both return at once.
 ///
-/// # Examples
-/// A world of one process:
-/// ```
-/// use std::error::Error;
-/// use um_search::World;
-///
-/// struct Alone;
-///
-/// impl World for Alone {
-///     fn rank(&self) -> usize {
-///         0
-///     }
-///     fn size(&self) -> usize {
-///         1
-///     }
-///     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
-///         Ok(vec![bytes.to_vec()])
-///     }
-///     fn broadcast(&self, _: &mut Vec<u8>, root: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
-///         match root {
-///             0 => Ok(()),
-///             _ => Err(format!("the root {root} is not a rank: there is rank 0").into()),
-///         }
-///     }
-/// }
-/// assert_eq!(Alone.all_gather(b"abc").unwrap(), [b"abc"]);
-/// ```
+/// The value `()` is a world of one process.
 pub trait World {
     /// The number of this process, from 0 to [`size`](Self::size) − 1.
     #[doc(alias = "MPI_Comm_rank")]
@@ -69,4 +43,48 @@ pub trait World {
         bytes: &mut Vec<u8>,
         root: usize,
     ) -> Result<(), Box<dyn Error + Send + Sync>>;
+}
+
+/// A world of one process.
+impl World for () {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
+        Ok(vec![bytes.to_vec()])
+    }
+
+    fn broadcast(&self, _: &mut Vec<u8>, root: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+        match root {
+            0 => Ok(()),
+            _ => Err(format!("rank {root} is not in the world, which has rank 0").into()),
+        }
+    }
+}
+
+impl<W: World + ?Sized> World for &W {
+    fn rank(&self) -> usize {
+        (**self).rank()
+    }
+
+    fn size(&self) -> usize {
+        (**self).size()
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
+        (**self).all_gather(bytes)
+    }
+
+    fn broadcast(
+        &self,
+        bytes: &mut Vec<u8>,
+        root: usize,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        (**self).broadcast(bytes, root)
+    }
 }

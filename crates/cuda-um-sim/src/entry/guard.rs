@@ -97,7 +97,16 @@ fn guarded(
             _ => Err(poison),
         };
     }
-    let injected = core.state.lock().failures.strike(name);
+    let device = ThreadState::with(core.id, |thread| thread.device);
+    // These calls choose a device, and do not use it.
+    let is_choice = ["cudaSetDevice", "cudaGetDevice"].contains(&name);
+    if !is_choice
+        && !matches!(level, Level::Inquiry | Level::Release)
+        && let Some(code) = core.context.loss_of(device)
+    {
+        return Err(code);
+    }
+    let injected = core.state.lock().failures.strike(name, device);
     let Some(failure) = injected else {
         return call(core);
     };
@@ -106,7 +115,10 @@ fn guarded(
     }
     let code = Code(failure.code);
     if failure.sticky || code.is_sticky() || code.is_loss() && device_has_streams(core, name) {
-        core.context.set_poison(code);
+        match failure.device {
+            Some(_) => core.context.lose(device, code),
+            None => core.context.set_poison(code),
+        }
     }
     Err(code)
 }

@@ -99,7 +99,7 @@ impl Failure {
     pub fn is_told_by(&self, error: &Error) -> bool {
         let is_this = |call: &str, subject: &str| call == self.name() && !subject.is_empty();
         match error {
-            Error::Incomplete { cause, .. } => self.is_told_by(cause),
+            Error::Incomplete { cause, .. } | Error::Shard { cause, .. } => self.is_told_by(cause),
             Error::OutOfMemory { call, subject, .. } => {
                 self.kind == Kind::OutOfMemory && is_this(call, subject)
             }
@@ -121,7 +121,7 @@ impl Failure {
     /// True if the error says that the context is broken, and with which code. It may name any call that met the error first.
     pub fn broke(&self, error: &Error) -> bool {
         match error {
-            Error::Incomplete { cause, .. } => self.broke(cause),
+            Error::Incomplete { cause, .. } | Error::Shard { cause, .. } => self.broke(cause),
             Error::Sticky {
                 call,
                 subject,

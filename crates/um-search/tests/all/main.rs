@@ -4,5 +4,6 @@ mod cosine_top_k;
 mod exact;
 mod exact_inputs;
 mod exact_shared;
+mod sharded;
 mod subscriber;
 mod support;

@@ -16,6 +16,8 @@ pub(crate) struct Context {
     pub(crate) gate: Gate,
     /// The sticky error, and its text if that says more than the code.
     poison: OnceLock<(Code, Option<&'static CStr>)>,
+    /// The devices that are lost, each with its error.
+    lost: Mutex<Vec<(usize, Code)>>,
     /// Pieces of work that devices run now.
     running: Mutex<usize>,
     came_to_rest: Condvar,
@@ -36,6 +38,18 @@ impl Context {
     /// Poisons the context with a sticky error; the first error stays.
     pub(crate) fn set_poison(&self, code: Code) {
         let _ = self.poison.set((code, None));
+    }
+
+    /// The error that every call for a device returns from now on; the first error stays.
+    pub(crate) fn lose(&self, device: usize, code: Code) {
+        self.lost.lock().push((device, code));
+    }
+
+    /// The error of a device that is lost.
+    pub(crate) fn loss_of(&self, device: usize) -> Option<Code> {
+        let lost = self.lost.lock();
+        let loss = lost.iter().find(|(lost, _)| *lost == device);
+        loss.map(|(_, code)| *code)
     }
 
     /// As [`set_poison`](Self::set_poison), for a failure whose text says more than the code.

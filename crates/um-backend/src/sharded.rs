@@ -1,0 +1,283 @@
+//! Rows over several devices.
+
+mod as_buffer;
+mod parts;
+mod reshard;
+mod split;
+
+pub use split::Split;
+
+use std::ops::Range;
+
+use cuda_um::{HintOutcome, Location, range, together};
+
+use crate::backend::{BufferKind, CudaBackend};
+use crate::buffer::Buffer;
+use crate::dtype::Element;
+use crate::error::{CudaError, Result};
+
+/// Rows of elements over the devices of several backends: each device has a shard, a range of adjacent rows in a buffer of its own.
+///
+/// For the host it is one [`Buffer`]: copies of any range, fills, guards (of a copy), files and hints go to the shards that have the
+/// elements; copies of 1 MiB and more between the host and several shards run at the same time, each on a thread. For devices, each shard is
+/// a `dyn Buffer` ([`shard`](Self::shard)), and [`each_shard`](Self::each_shard) launches on all. A shard may be empty.
+///
+/// If the part of one device fails, the error is [`CudaError::Shard`], which names it; the shards of the other devices keep working, and the
+/// other parts of the same call are done.
+///
+/// # Examples
+/// ```
+/// use um_backend::sim::Sim;
+/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, Sharded, Split};
+///
+/// let sim = Sim::builder().devices(2).build().unwrap();
+/// let first = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
+/// let backends = [first.clone(), first.sibling(1)?];
+/// let elements: Vec<f32> = (0..12).map(|i| i as f32).collect();
+/// let mut rows = Sharded::from_slice(&backends, BufferKind::Cuda, 4, &elements, Split::Even)?;
+/// assert_eq!((rows.rows_of(0), rows.rows_of(1)), (0..2, 2..3));
+/// rows.each_shard(|_, _, range, shard| shard.fill(range.start as f32))?;
+/// assert_eq!(rows.to_vec()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]);
+/// # Ok::<(), um_backend::CudaError>(())
+/// ```
+#[derive(Debug)]
+pub struct Sharded<T: Element> {
+    /// In the order of their rows.
+    shards: Vec<Shard<T>>,
+    kind: BufferKind,
+    row_len: usize,
+    /// The share of each device, for clones.
+    weights: Vec<f64>,
+    name: Option<String>,
+}
+
+/// The rows of one device.
+#[derive(Debug)]
+struct Shard<T> {
+    backend: CudaBackend,
+    rows: Range<usize>,
+    buffer: Box<dyn Buffer<T>>,
+}
+
+impl<T: Element> Shard<T> {
+    fn new(
+        backend: &CudaBackend,
+        kind: BufferKind,
+        rows: Range<usize>,
+        len: usize,
+    ) -> Result<Self> {
+        let buffer = backend.create(kind, len)?;
+        Ok(Self {
+            backend: backend.clone(),
+            rows,
+            buffer,
+        })
+    }
+
+    /// An error of this shard, which has the number `shard`.
+    fn failed(&self, shard: usize, cause: CudaError) -> CudaError {
+        failed(shard, &self.backend, cause)
+    }
+}
+
+fn failed(shard: usize, backend: &CudaBackend, cause: CudaError) -> CudaError {
+    CudaError::Shard {
+        shard,
+        device: backend.device().ordinal(),
+        cause: Box::new(cause),
+    }
+}
+
+impl<T: Element> Sharded<T> {
+    /// Allocates `rows` rows of `row_len` zeros, in buffers of a kind: shard `i` on the device of `backends[i]`.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](CudaError::InvalidArgument) for no backends, a device twice, `row_len` 0, and weights that are no shares;
+    /// [`LengthMismatch`](CudaError::LengthMismatch) for another number of weights than backends; [`TooLarge`](CudaError::TooLarge); and as for
+    /// [`CudaBackend::create`], in a [`CudaError::Shard`].
+    #[doc(alias = "cudaMalloc")]
+    pub fn zeroed(
+        backends: &[CudaBackend],
+        kind: BufferKind,
+        rows: usize,
+        row_len: usize,
+        split: Split<'_>,
+    ) -> Result<Self> {
+        check_row_len(row_len)?;
+        range::size_bytes::<T>(rows.saturating_mul(row_len))?;
+        let weights = split.weights(backends)?;
+        Self::with_weights(backends, kind, rows, row_len, weights)
+    }
+
+    fn with_weights(
+        backends: &[CudaBackend],
+        kind: BufferKind,
+        rows: usize,
+        row_len: usize,
+        weights: Vec<f64>,
+    ) -> Result<Self> {
+        let ranges = split::ranges(rows, &weights);
+        let parts = backends.iter().zip(ranges).enumerate();
+        let shards = parts.map(|(number, (backend, rows))| {
+            let len = rows.len() * row_len;
+            Shard::new(backend, kind, rows, len).map_err(|cause| failed(number, backend, cause))
+        });
+        Ok(Self {
+            shards: shards.collect::<Result<_>>()?,
+            kind,
+            row_len,
+            weights,
+            name: None,
+        })
+    }
+
+    /// Allocates rows of `row_len` elements with the contents of a slice, row after row.
+    ///
+    /// # Ordering
+    /// As for [`Buffer::copy_from_host`].
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed); [`InvalidArgument`](CudaError::InvalidArgument) if the elements are not whole rows; and errors of the
+    /// copies.
+    pub fn from_slice(
+        backends: &[CudaBackend],
+        kind: BufferKind,
+        row_len: usize,
+        elements: &[T],
+        split: Split<'_>,
+    ) -> Result<Self> {
+        check_row_len(row_len)?;
+        if !elements.len().is_multiple_of(row_len) {
+            return Err(no_rows(elements.len(), row_len));
+        }
+        let weights = split.weights(backends)?;
+        let ranges = split::ranges(elements.len() / row_len, &weights);
+        let jobs = backends.iter().zip(ranges).enumerate().collect();
+        let shards = together(jobs, |(number, (backend, rows))| {
+            let part = &elements[rows.start * row_len..rows.end * row_len];
+            let made = backend.create_from(kind, part);
+            Ok(Shard {
+                buffer: made.map_err(|cause| failed(number, backend, cause))?,
+                backend: backend.clone(),
+                rows,
+            })
+        });
+        Ok(Self {
+            shards: shards.into_iter().collect::<Result<_>>()?,
+            kind,
+            row_len,
+            weights,
+            name: None,
+        })
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.shards.last().map_or(0, |last| last.rows.end)
+    }
+
+    /// The elements of a row.
+    #[must_use]
+    pub fn row_len(&self) -> usize {
+        self.row_len
+    }
+
+    /// The number of shards: one for each backend.
+    #[must_use]
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The rows of a shard.
+    ///
+    /// # Panics
+    /// There is no shard with this number.
+    #[must_use]
+    pub fn rows_of(&self, shard: usize) -> Range<usize> {
+        self.shards[shard].rows.clone()
+    }
+
+    /// The backend of a shard, with its device and stream.
+    ///
+    /// # Panics
+    /// There is no shard with this number.
+    #[must_use]
+    pub fn backend(&self, shard: usize) -> &CudaBackend {
+        &self.shards[shard].backend
+    }
+
+    /// The rows of a device as a buffer.
+    ///
+    /// # Panics
+    /// There is no shard with this number.
+    #[must_use]
+    pub fn shard(&self, shard: usize) -> &dyn Buffer<T> {
+        &*self.shards[shard].buffer
+    }
+
+    /// The rows of a device as a buffer, to be written.
+    ///
+    /// # Panics
+    /// There is no shard with this number.
+    #[must_use]
+    pub fn shard_mut(&mut self, shard: usize) -> &mut dyn Buffer<T> {
+        &mut *self.shards[shard].buffer
+    }
+
+    /// Calls `work` for each shard that has rows, in order, with its number, its backend, its rows and its buffer: to launch a kernel on
+    /// `backend.device().stream()`. Work that is only enqueued runs on all devices at the same time.
+    ///
+    /// # Errors
+    /// The first error of `work`, in a [`CudaError::Shard`]. It is still called for the shards after that.
+    pub fn each_shard(
+        &mut self,
+        mut work: impl FnMut(usize, &CudaBackend, Range<usize>, &mut dyn Buffer<T>) -> Result<()>,
+    ) -> Result<()> {
+        let with_rows = self.shards.iter_mut().enumerate();
+        let with_rows = with_rows.filter(|(_, shard)| !shard.rows.is_empty());
+        parts::first_error(with_rows.map(|(number, shard)| {
+            let rows = shard.rows.clone();
+            work(number, &shard.backend, rows, &mut *shard.buffer)
+                .map_err(|cause| shard.failed(number, cause))
+        }))
+    }
+
+    /// Migrates each shard to its own device.
+    ///
+    /// # Ordering
+    /// Enqueued on the library's stream of each device, after earlier work on its shard.
+    ///
+    /// # Errors
+    /// As for [`Buffer::prefetch`], in a [`CudaError::Shard`]. Memory that cannot migrate is not an error.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch_shards(&self) -> Result<HintOutcome> {
+        let hint = |(number, shard): (usize, &Shard<T>)| {
+            let home = Location::from(shard.backend.device());
+            shard
+                .buffer
+                .prefetch(home)
+                .map_err(|cause| shard.failed(number, cause))
+        };
+        parts::outcome(self.shards.iter().enumerate().map(hint))
+    }
+}
+
+fn check_row_len(row_len: usize) -> Result<()> {
+    match row_len {
+        0 => Err(CudaError::InvalidArgument {
+            what: "the row length of Sharded",
+            value: "0".to_owned(),
+            reason: "a row has at least one element".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn no_rows(elements: usize, row_len: usize) -> CudaError {
+    CudaError::InvalidArgument {
+        what: "the length of Sharded",
+        value: format!("{elements} elements"),
+        reason: format!("a row has {row_len} elements: give whole rows"),
+    }
+}

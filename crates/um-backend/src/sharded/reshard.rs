@@ -1,0 +1,68 @@
+//! Another split, or other devices.
+
+use std::ops::Range;
+
+use super::split::{self, same_device};
+use super::{Shard, Sharded, Split, failed};
+use crate::backend::CudaBackend;
+use crate::dtype::Element;
+use crate::error::Result;
+
+/// A shard of the new split.
+enum Made<T> {
+    /// It has the device and the rows of the old shard with this number.
+    Kept(usize),
+    New(Shard<T>),
+}
+
+impl<T: Element> Sharded<T> {
+    /// Splits the rows anew, over the same or other devices. Rows go from device to device, by the peers' link if peer access is enabled; a
+    /// shard that keeps its device and its rows is not copied. Until the copies are done, both the old and the new shards have memory.
+    ///
+    /// # Ordering
+    /// The copies are enqueued when this returns, each on the library's stream of the device that gets the rows, after earlier work on the
+    /// old shards. Later work is ordered after them.
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed), and errors of the copies. The old split then stays, with all its rows.
+    #[doc(alias = "cudaMemcpyPeerAsync")]
+    pub fn reshard(&mut self, backends: &[CudaBackend], split: Split<'_>) -> Result<()> {
+        let weights = split.weights(backends)?;
+        let ranges = split::ranges(self.rows(), &weights);
+        let mut made = Vec::with_capacity(backends.len());
+        for (number, (backend, rows)) in backends.iter().zip(ranges).enumerate() {
+            let is_same = |old: &Shard<T>| old.rows == rows && same_device(&old.backend, backend);
+            if let Some(old) = self.shards.iter().position(is_same) {
+                made.push(Made::Kept(old));
+                continue;
+            }
+            let shard = self.gathered(backend, rows);
+            made.push(Made::New(
+                shard.map_err(|cause| failed(number, backend, cause))?,
+            ));
+        }
+        let mut old: Vec<_> = self.shards.drain(..).map(Some).collect();
+        self.shards
+            .extend(made.into_iter().filter_map(|made| match made {
+                Made::Kept(number) => old[number].take(),
+                Made::New(shard) => Some(shard),
+            }));
+        self.weights = weights;
+        if let Some(name) = self.name.take() {
+            crate::Buffer::set_name(self, &name);
+        }
+        Ok(())
+    }
+
+    /// A new shard with rows of the old ones.
+    fn gathered(&self, backend: &CudaBackend, rows: Range<usize>) -> Result<Shard<T>> {
+        let elements = rows.start * self.row_len..rows.end * self.row_len;
+        let mut shard = Shard::new(backend, self.kind, rows, elements.len())?;
+        for part in self.parts(elements) {
+            let source = &*self.shards[part.number].buffer;
+            let at = part.outside.start;
+            shard.buffer.copy_from_buffer_at(at, source, part.inside)?;
+        }
+        Ok(shard)
+    }
+}

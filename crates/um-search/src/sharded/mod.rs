@@ -1,0 +1,218 @@
+//! Exact search over shards: the rows are on several devices, of one machine or of several.
+
+mod agree;
+mod check;
+mod gather;
+mod merge;
+mod part;
+
+use crate::cosine_top_k::{TargetScalar, TopKShape};
+use crate::error::{Result, SearchError};
+use crate::exact::{ExactTopK, Filter, Format, PreparedTargets, SearchPath};
+use crate::metric::Metric;
+use crate::world::World;
+use cuda_um::{Device, View, together};
+use merge::List;
+use part::Part;
+use std::borrow::Borrow;
+
+const NAME: &str = "sharded_search";
+
+/// Rows of the targets that one device searches.
+#[derive(Debug, Clone, Copy)]
+pub struct Shard<'a, T> {
+    /// The global index of the first row.
+    pub first: usize,
+    /// The rows, row-major, in memory that kernels of the device can read. May be empty.
+    pub rows: View<'a, T>,
+    /// The same rows as [`ShardedSearch::prepare`] converted them.
+    pub prepared: Option<&'a PreparedTargets>,
+}
+
+impl<'a, T> Shard<'a, T> {
+    /// Rows whose first has this global index, for a search that converts them if its filter needs it.
+    pub fn new(first: usize, rows: View<'a, T>) -> Self {
+        Self {
+            first,
+            rows,
+            prepared: None,
+        }
+    }
+}
+
+/// Exact top-k of each query over rows on several devices: [`ExactTopK`] on each, and a merge of the lists on the host.
+///
+/// The lists are those of one device with all rows, bit for bit, for any number of shards, any split and any order of them: the
+/// highest score first, for equal scores the lower global index first; NaN and −∞ are in no list, and the places that are left have −∞ and
+/// `u32::MAX`. Shards may be empty, and shorter than k.
+///
+/// With [`over`](Self::over) the shards of several processes are searched together: each rank of a [`World`] has some of the rows and
+/// all queries, and gets all lists.
+///
+/// # Examples
+/// ```no_run
+/// use cuda_um::{DeviceBuffer, Runtime};
+/// use um_search::{Filter, Metric, Shard, ShardedSearch, TopKShape};
+///
+/// let devices = Runtime::open()?.devices()?;
+/// let search = ShardedSearch::load(&devices)?;
+/// let (dim, each) = (768, 1 << 20);
+/// let shape = TopKShape { queries: 2, targets: each * devices.len(), dim, k: 10 };
+/// let rows = devices.iter().map(|device| DeviceBuffer::<f32>::zeroed(device, each * dim));
+/// let rows = rows.collect::<cuda_um::Result<Vec<_>>>()?;
+/// let shard = |(number, rows): (usize, &'_ DeviceBuffer<f32>)| Shard::new(number * each, rows.as_view());
+/// let shards: Vec<_> = rows.iter().enumerate().map(shard).collect();
+/// let (mut scores, mut indices) = (vec![0.0; 20], vec![0; 20]);
+/// search.search(shape, Metric::Cosine, Filter::Auto, &[1.0f32; 2 * 768], &shards, &mut scores, &mut indices)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ShardedSearch<W = ()> {
+    parts: Vec<Part>,
+    world: W,
+}
+
+impl ShardedSearch {
+    /// Loads the kernels on each device, on all at the same time. A device that is named twice has two shards.
+    ///
+    /// # Errors
+    /// There is no device; as for [`ExactTopK::load`], in a [`SearchError::Shard`].
+    pub fn load(devices: impl IntoIterator<Item: Borrow<Device>>) -> Result<Self> {
+        let devices = devices.into_iter().map(|device| device.borrow().clone());
+        let devices: Vec<Device> = devices.collect();
+        if devices.is_empty() {
+            return Err(SearchError::Value {
+                kernel: NAME,
+                parameter: "the number of devices",
+                found: 0,
+                allowed: "at least 1".to_owned(),
+            });
+        }
+        let parts = on_each(
+            devices.into_iter().enumerate().collect(),
+            |number, device| Part::load(number, &device),
+        );
+        Ok(Self {
+            parts: parts?,
+            world: (),
+        })
+    }
+}
+
+impl<W: World> ShardedSearch<W> {
+    /// Searches together with the other ranks of a world from now on. Each rank calls [`search`](Self::search) with the same shape, metric
+    /// and queries, and with its own shards.
+    #[must_use]
+    pub fn over<O: World>(self, world: O) -> ShardedSearch<O> {
+        ShardedSearch {
+            parts: self.parts,
+            world,
+        }
+    }
+
+    /// The search of a device: its counts, and the kernels of its filter.
+    ///
+    /// # Panics
+    /// There is no device with this number.
+    pub fn exact(&self, shard: usize) -> &ExactTopK {
+        &self.parts[shard].search
+    }
+
+    /// Converts the rows of each shard for repeated searches, on all devices at the same time; `None` for an empty shard. The results go into
+    /// [`Shard::prepared`].
+    ///
+    /// # Ordering
+    /// Enqueued on a stream of each device when this returns, after all earlier uses of the rows.
+    ///
+    /// # Errors
+    /// Another number of shards than devices; as for [`ExactTopK::prepare`], in a [`SearchError::Shard`].
+    pub fn prepare<T: TargetScalar>(
+        &self,
+        shards: &[Shard<'_, T>],
+        dim: usize,
+        metric: Metric,
+        format: Format,
+    ) -> Result<Vec<Option<PreparedTargets>>> {
+        check::number(shards.len(), self.parts.len())?;
+        on_each(self.jobs(shards), |_, (part, shard)| {
+            part.prepare(shard, dim, metric, format)
+        })
+    }
+
+    /// Finds the `k` targets with the highest score for each query, among the rows of all shards: shard `i` on device `i`. `shape.targets` is
+    /// the number of all rows, of which each is in one shard of one rank. The rows of a shard begin at a multiple of four elements if `dim` is
+    /// one, because the norms depend on it.
+    ///
+    /// # Ordering
+    /// After all earlier uses of the rows. Done when this returns: `scores` and `indices`, `[queries, k]`, hold the lists, with global
+    /// indices. Returns the path of each shard.
+    ///
+    /// With a world, collective: it returns when all ranks have called it, with the same lists on each.
+    ///
+    /// # Errors
+    /// As for [`ExactTopK::launch`]; another number of shards than devices, rows that are missing or in two shards, shards that were prepared
+    /// for another metric; [`SearchError::Shard`] for an error of one device. With a world, on every rank: [`SearchError::Disagreement`];
+    /// [`SearchError::Rank`] for an error of another rank; [`SearchError::World`]. After an error the results have unspecified contents.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "those of a launch, and the results"
+    )]
+    pub fn search<T: TargetScalar, Q: TargetScalar>(
+        &self,
+        shape: TopKShape,
+        metric: Metric,
+        filter: Filter,
+        queries: &[Q],
+        shards: &[Shard<'_, T>],
+        scores: &mut [f32],
+        indices: &mut [u32],
+    ) -> Result<Vec<SearchPath>> {
+        let lengths = (queries.len(), scores.len(), indices.len());
+        let checked = check::shards(shape, metric, shards, self.parts.len(), lengths);
+        agree::agree(&self.world, shape, metric, queries, shards, checked)?;
+        let (world, results): (&dyn World, _) = (&self.world, (&mut *scores, &mut *indices));
+        let searched = self.here(shape, (metric, filter), queries, shards, results);
+        match world.size() {
+            1 => searched,
+            _ => gather::gather(world, shape.k, searched, scores, indices),
+        }
+    }
+
+    /// Searches the shards of this process.
+    fn here<T: TargetScalar, Q: TargetScalar>(
+        &self,
+        shape: TopKShape,
+        (metric, filter): (Metric, Filter),
+        queries: &[Q],
+        shards: &[Shard<'_, T>],
+        (scores, indices): (&mut [f32], &mut [u32]),
+    ) -> Result<Vec<SearchPath>> {
+        let enqueued = on_each(self.jobs(shards), |_, (part, shard)| {
+            part.enqueue(shape, metric, filter, queries, shard)
+        })?;
+        // All devices work now: the host waits for one after the other.
+        let lists = enqueued.iter().zip(&self.parts);
+        let lists = lists.map(|(enqueued, part)| enqueued.wait().map_err(|why| part.failed(why)));
+        let lists = lists.collect::<Result<Vec<_>>>()?;
+        let lists: Vec<List<'_>> = lists.iter().flatten().map(part::Found::list).collect();
+        merge::merge(&lists, shape.k, scores, indices);
+        Ok(enqueued.iter().map(|part| part.path.clone()).collect())
+    }
+
+    /// The devices, each with its shard.
+    fn jobs<'j, 's, T>(
+        &'j self,
+        shards: &'j [Shard<'s, T>],
+    ) -> Vec<(usize, (&'j Part, &'j Shard<'s, T>))> {
+        self.parts.iter().zip(shards).enumerate().collect()
+    }
+}
+
+/// Runs a job for each device, each on a thread. Returns the first error.
+fn on_each<J: Send, R: Send>(
+    jobs: Vec<(usize, J)>,
+    run: impl Fn(usize, J) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let results = together(jobs, |(number, job)| Ok(run(number, job)));
+    results.into_iter().map(|result| result?).collect()
+}

@@ -1,0 +1,208 @@
+//! Wrong inputs, and devices that fail in the middle of a search.
+
+use super::world::each;
+use super::{Case, PLAIN, cases, eight, runtime_of};
+use cuda_um::ErrorKind;
+use cuda_um_sim::{Fail, cudaError};
+use cuda_um_testkit::watchdog::watch;
+use um_search::{Filter, Format, Metric, SearchError, Shard, ShardedSearch};
+
+/// The error names the lost device; the others search on with the memory that they had.
+#[test]
+fn a_lost_device_is_named_and_the_others_survive() {
+    let (sim, devices) = eight();
+    let case = cases().swap_remove(0);
+    let search = ShardedSearch::load(&devices[..3]).unwrap();
+    let split = [0..100, 100..250, 250..400];
+    let rows: Vec<_> = split
+        .iter()
+        .zip(&devices)
+        .map(|(range, device)| case.rows(device, range))
+        .collect();
+    let shards = rows.iter().zip(&split);
+    let shards: Vec<_> = shards
+        .map(|(rows, range)| Shard::new(range.start, rows.as_view()))
+        .collect();
+    let (mut scores, mut indices) = (vec![0.0; 50], vec![0; 50]);
+    let (shape, metric) = (case.shape(), Metric::Cosine);
+    let lost = Fail::call("cuLaunchKernel").on_device(1).nth(2);
+    sim.fail(lost.with(cudaError::cudaErrorIllegalAddress));
+    for _ in 0..2 {
+        let found = search.search(
+            shape,
+            metric,
+            Filter::Off,
+            &case.queries,
+            &shards,
+            &mut scores,
+            &mut indices,
+        );
+        let SearchError::Shard {
+            shard: 1,
+            device: 1,
+            cause,
+        } = found.unwrap_err()
+        else {
+            panic!("another error");
+        };
+        let SearchError::Cuda(cause) = *cause else {
+            panic!("{cause}");
+        };
+        assert_eq!(cause.kind(), ErrorKind::Sticky, "{cause}");
+    }
+    // The other two, as a search of their rows.
+    let mut left = Case {
+        targets: case.targets[..250 * case.dim].to_vec(),
+        ..case.clone()
+    };
+    left.targets.drain(100 * case.dim..);
+    left.targets
+        .extend_from_slice(&case.targets[250 * case.dim..]);
+    let right = left.right(&devices[0], metric);
+    let search = ShardedSearch::load([&devices[0], &devices[2]]).unwrap();
+    let shards = [
+        Shard::new(0, rows[0].as_view()),
+        Shard::new(100, rows[2].as_view()),
+    ];
+    search
+        .search(
+            left.shape(),
+            metric,
+            Filter::Off,
+            &left.queries,
+            &shards,
+            &mut scores,
+            &mut indices,
+        )
+        .unwrap();
+    assert_eq!((super::bits(&scores), indices), right);
+    drop(rows);
+    runtime_of(&devices).reclaim().unwrap();
+}
+
+/// A rank whose device fails tells the others.
+#[test]
+fn a_device_that_fails_ends_the_search_of_all_ranks() {
+    let _watchdog = watch();
+    let (sim, devices) = eight();
+    let case = cases().swap_remove(0);
+    let failing = Fail::call("cuLaunchKernel").on_device(2);
+    sim.fail(failing.with(cudaError::cudaErrorLaunchOutOfResources));
+    let split = [0..100, 100..250, 250..400];
+    let mut errors = each(3, |number, rank| {
+        let own = &devices[number..];
+        let ranges = [split[number].clone()];
+        case.over(rank, own, &ranges, Metric::Cosine, PLAIN)
+            .unwrap_err()
+    });
+    let own = errors.remove(2);
+    assert!(
+        matches!(
+            own,
+            SearchError::Shard {
+                shard: 0,
+                device: 2,
+                ..
+            }
+        ),
+        "{own}"
+    );
+    for error in errors {
+        assert!(
+            matches!(&error, SearchError::Rank { rank: 2, .. }),
+            "{error}"
+        );
+        assert_eq!(error.to_string(), format!("rank 2 failed: {own}"));
+    }
+}
+
+#[test]
+fn wrong_inputs() {
+    let (_sim, devices) = eight();
+    let case = cases().swap_remove(0);
+    let text = |error: SearchError| error.to_string();
+    let none: [cuda_um::Device; 0] = [];
+    let error = text(ShardedSearch::load(none).unwrap_err());
+    assert_eq!(
+        error,
+        "sharded_search: the number of devices is 0; allowed: at least 1"
+    );
+
+    let search = ShardedSearch::load(&devices[..2]).unwrap();
+    let all = case.rows(&devices[0], &(0..400));
+    let with = |shards: &[Shard<'_, f32>]| {
+        let (mut scores, mut indices) = (vec![0.0; 50], vec![0; 50]);
+        let (shape, metric) = (case.shape(), Metric::Cosine);
+        let found = search.search(
+            shape,
+            metric,
+            Filter::Off,
+            &case.queries,
+            shards,
+            &mut scores,
+            &mut indices,
+        );
+        text(found.unwrap_err())
+    };
+    let view = |range: std::ops::Range<usize>| all.view(range).unwrap();
+    let half = Shard::new(0, view(0..4000));
+    assert_eq!(
+        with(&[half]),
+        "sharded_search: `the list of shards` has 1 elements, 2 are needed"
+    );
+    assert_eq!(
+        with(&[half, Shard::new(200, view(4000..7990))]),
+        "sharded_search: `the rows of a shard` has 3990 elements, 3980 are needed"
+    );
+    assert_eq!(
+        with(&[half, Shard::new(100, view(4000..8000))]),
+        "sharded_search: the row at which a shard begins, or the last one ends, is 200; allowed: 100, so that each of the 400 rows is in one shard"
+    );
+    let error = with(&[half, Shard::new(200, view(3999..7999))]);
+    assert!(
+        error.contains("allowed: multiples of 16 (shard 1)"),
+        "{error}"
+    );
+    // Memory of device 0 for the search on device 1.
+    let error = with(&[half, Shard::new(200, view(4000..8000))]);
+    assert!(error.starts_with("shard 1, on device 1: "), "{error}");
+    assert!(
+        error.contains("belongs to device 0, not to device 1"),
+        "{error}"
+    );
+    // The filter of a prepared copy is for one metric.
+    let prepared = search.prepare(
+        &[half, Shard::new(200, view(0..0))],
+        case.dim,
+        Metric::InnerProduct,
+        Format::Bf16,
+    );
+    let prepared = prepared.unwrap();
+    assert!(prepared[1].is_none());
+    let with_copy = Shard {
+        prepared: prepared[0].as_ref(),
+        ..half
+    };
+    let error = with(&[with_copy, Shard::new(200, view(4000..8000))]);
+    assert!(
+        error.contains("shard 0 was prepared for InnerProduct, and the search is for Cosine"),
+        "{error}"
+    );
+    let long = Case {
+        k: 401,
+        ..case.clone()
+    };
+    let error = long
+        .over((), &devices, &[0..400], Metric::Cosine, PLAIN)
+        .unwrap_err();
+    assert_eq!(
+        text(error),
+        "sharded_search: k is 401; allowed: 1 to 400 (there are 400 targets)"
+    );
+    let none = Case {
+        queries: Vec::new(),
+        ..case.clone()
+    };
+    let found = none.over((), &devices, &[0..0, 0..400], Metric::Cosine, PLAIN);
+    assert_eq!(found.unwrap(), (Vec::new(), Vec::new()));
+}

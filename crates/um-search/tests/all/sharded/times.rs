@@ -1,0 +1,68 @@
+//! Two devices against one, by the simulator's clock.
+
+use super::{Device, eight};
+use cuda_um::DeviceBuffer;
+use cuda_um_sim::Sim;
+use half::f16;
+use std::time::Duration;
+use um_search::{Filter, Metric, Shard, ShardedSearch, TopKShape};
+
+/// Elements of a row: many, because the time of one query is that of a whole tile on a device, and that of one in the simulator.
+const DIM: usize = 1 << 15;
+
+/// The modelled time of a search over these devices, each with so many rows of zeros.
+fn time(sim: &Sim, devices: &[Device], rows: usize) -> Duration {
+    let search = ShardedSearch::load(devices).unwrap();
+    let zeros = |device| DeviceBuffer::<f16>::zeroed(device, rows * DIM).unwrap();
+    let buffers: Vec<_> = devices.iter().map(zeros).collect();
+    let shards = buffers.iter().enumerate();
+    let shards: Vec<_> = shards
+        .map(|(number, buffer)| Shard::new(number * rows, buffer.as_view()))
+        .collect();
+    let shape = TopKShape {
+        queries: 1,
+        targets: devices.len() * rows,
+        dim: DIM,
+        k: 10,
+    };
+    let (queries, metric) = (vec![1.0f32; DIM], Metric::InnerProduct);
+    let (mut scores, mut indices) = ([0.0; 10], [0; 10]);
+    let mut search = || {
+        let before = sim.now();
+        search
+            .search(
+                shape,
+                metric,
+                Filter::Off,
+                &queries,
+                &shards,
+                &mut scores,
+                &mut indices,
+            )
+            .unwrap();
+        sim.now() - before
+    };
+    // The first allocates.
+    search();
+    let time = search();
+    assert_eq!(indices, std::array::from_fn(|place| place as u32));
+    time
+}
+
+#[test]
+fn two_devices_are_nearly_twice_as_fast_by_the_model() {
+    let (sim, devices) = eight();
+    let (rows, one, two) = (4096, &devices[..1], &devices[..2]);
+    let whole = time(&sim, one, rows);
+    let halves = time(&sim, two, rows / 2);
+    let half = time(&sim, one, rows / 2);
+    let (strong, weak) = (
+        whole.as_secs_f64() / halves.as_secs_f64(),
+        half.as_secs_f64() / halves.as_secs_f64(),
+    );
+    println!(
+        "modelled: {rows} rows on one device {whole:?}, on two {halves:?}: {strong:.3} times as fast; half of the rows on one \
+         {half:?}: weak scaling {weak:.3}"
+    );
+    assert!(strong >= 1.85 && weak >= 0.97, "{strong:.3} {weak:.3}");
+}

@@ -1,0 +1,104 @@
+//! A world of threads, connected by channels.
+
+use std::error::Error;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use um_search::World;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// A rank: it sends to each other one, and receives from each. When it is dropped, the others learn that it is lost.
+pub struct Rank {
+    number: usize,
+    to: Vec<Sender<Vec<u8>>>,
+    from: Vec<Receiver<Vec<u8>>>,
+}
+
+/// All ranks of a world.
+pub fn world(size: usize) -> Vec<Rank> {
+    let rank = |number| Rank {
+        number,
+        to: Vec::new(),
+        from: Vec::new(),
+    };
+    let mut ranks: Vec<_> = (0..size).map(rank).collect();
+    for from in 0..size {
+        for to in 0..size {
+            let (sender, receiver) = channel();
+            ranks[from].to.push(sender);
+            // The order of the senders, because each has its turn.
+            ranks[to].from.push(receiver);
+        }
+    }
+    ranks
+}
+
+/// Runs each rank on a thread.
+pub fn each<R: Send>(size: usize, run: impl Fn(usize, Rank) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|threads| {
+        let run = &run;
+        let ranks = world(size).into_iter().enumerate();
+        let ranks = ranks.map(|(number, rank)| threads.spawn(move || run(number, rank)));
+        let ranks: Vec<_> = ranks.collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+impl Rank {
+    fn receive(&self, from: usize) -> Result<Vec<u8>, Failure> {
+        let received = self.from[from].recv();
+        received.map_err(|_| format!("rank {from} is lost").into())
+    }
+
+    fn send(&self, bytes: &[u8]) {
+        for to in &self.to {
+            // A rank that is lost does not listen; the receiver's end tells it.
+            let _ = to.send(bytes.to_vec());
+        }
+    }
+}
+
+impl World for Rank {
+    fn rank(&self) -> usize {
+        self.number
+    }
+
+    fn size(&self) -> usize {
+        self.to.len()
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        self.send(bytes);
+        (0..self.size()).map(|from| self.receive(from)).collect()
+    }
+
+    fn broadcast(&self, bytes: &mut Vec<u8>, root: usize) -> Result<(), Failure> {
+        if root == self.number {
+            self.send(bytes);
+        }
+        *bytes = self.receive(root)?;
+        Ok(())
+    }
+}
+
+/// A world whose bytes are changed on their way from this rank.
+pub struct Changed<C>(pub Rank, pub C);
+
+impl<C: Fn(&mut Vec<u8>)> World for Changed<C> {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut changed = bytes.to_vec();
+        self.1(&mut changed);
+        self.0.all_gather(&changed)
+    }
+
+    fn broadcast(&self, bytes: &mut Vec<u8>, root: usize) -> Result<(), Failure> {
+        self.0.broadcast(bytes, root)
+    }
+}
