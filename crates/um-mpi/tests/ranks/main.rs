@@ -5,6 +5,7 @@
 mod collectives;
 mod ends;
 mod launch;
+mod search;
 
 use launch::Launcher;
 use um_mpi::Mpi;
@@ -13,7 +14,7 @@ use um_mpi::Mpi;
 type Case = (&'static str, fn(Mpi), fn(&Launcher));
 
 fn main() {
-    let cases: Vec<Case> = [collectives::CASES, ends::CASES].concat();
+    let cases: Vec<Case> = [collectives::CASES, ends::CASES, search::CASES].concat();
     if let Ok(name) = std::env::var("CUDA_UM_TEST_CASE") {
         let (_, rank, _) = cases.iter().find(|case| case.0 == name).expect("a case");
         return rank(Mpi::init().expect("MPI"));
