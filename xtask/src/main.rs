@@ -8,6 +8,7 @@ mod candle;
 mod floors;
 mod fuzz;
 mod gpu_bundle;
+mod mpi;
 mod mutants;
 mod nightly;
 mod python_wheels;
@@ -62,6 +63,8 @@ enum Task {
     SimLib(sim_lib::Args),
     /// Build and test integrations/um-candle with the pinned nvcc, over the simulator; with --bundle for a machine with a GPU.
     Candle(candle::Args),
+    /// Run the tests of um-mpi on 1 to 8 processes of this machine, with MPICH from a pinned wheel, and print what a merge over 8 ranks costs.
+    Mpi,
     /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),
 }
@@ -101,6 +104,7 @@ fn main() -> anyhow::Result<()> {
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
         Task::Candle(args) => candle::run(&args),
+        Task::Mpi => mpi::run(),
         Task::Fuzz(args) => fuzz::run(&args),
     }
 }

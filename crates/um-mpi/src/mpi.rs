@@ -1,0 +1,259 @@
+//! MPI from its initialisation to its end.
+#![allow(unsafe_code, reason = "calls MPI")]
+
+use crate::abi::{
+    COMM_NULL, COMM_SELF, COMM_TYPE_SHARED, COMM_WORLD, ERRORS_RETURN, Functions, Handle,
+    INFO_NULL, THREAD_MULTIPLE,
+};
+use crate::library::{self, Opened};
+use crate::state::State;
+use crate::watch::{Process, Watch};
+use crate::witness::Witness;
+use crate::{Communicator, MpiError};
+use cuda_um_locks::Mutex;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use um_search::World;
+
+/// Variables in which launchers tell a process how many there are.
+const RANKS: [&str; 2] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"];
+
+/// MPI is initialised, or was.
+static STARTED: AtomicBool = AtomicBool::new(false);
+/// MPI for the handler of the process's end.
+static AT_EXIT: OnceLock<(&'static State, u32)> = OnceLock::new();
+
+/// The initialised MPI library of this process. There is one in a program, from its first lines to its end.
+///
+/// A drop finalises MPI, after all ranks have dropped theirs; ranks that call something else meanwhile get [`MpiError::Order`]. A drop during a
+/// panic, or after an error of MPI itself, ends all ranks (`MPI_Abort`), because the others would wait for ever; so does a process that
+/// exits (`std::process::exit`) before the drop. Each of these prints a line that names the rank.
+///
+/// It stays on the thread that made it, as MPI requires; its communicators can be used on every thread.
+#[doc(alias = "MPI_Init_thread")]
+#[doc(alias = "MPI_Finalize")]
+pub struct Mpi {
+    state: &'static State,
+    world: Communicator<'static>,
+    local_rank: usize,
+    /// `MPI_Finalize` is for the thread of `MPI_Init_thread`.
+    thread: PhantomData<*const ()>,
+}
+
+impl Mpi {
+    /// Opens the MPI library and initialises it, for use by several threads. Returns when all ranks have called this.
+    ///
+    /// If `CUDA_UM_MPI` is set (a path, or a name for the system's loader; trusted input), only this library is tried, otherwise
+    /// `libmpi_abi.so.1`, `libmpi_abi.so.0` and `libmpi_abi.so`. The library stays loaded. A program that was started without a launcher has one
+    /// rank. In a program of several ranks, a shell (`/bin/sh`) waits beside each process, and reports the rank if the process is killed.
+    ///
+    /// # Errors
+    /// - [`MpiError::NotFound`], [`MpiError::WithoutAbi`], [`MpiError::AbiVersion`], [`MpiError::MissingFunction`]: there is no library that
+    ///   can be used.
+    /// - [`MpiError::AlreadyInitialized`]: this is not the first call in this process.
+    /// - [`MpiError::OtherLauncher`]: the launcher is not the one of the library.
+    /// - [`MpiError::ThreadLevel`], [`MpiError::Call`]: the library cannot be initialised.
+    pub fn init() -> Result<Self, MpiError> {
+        let Opened { functions, path } = library::open()?;
+        if STARTED.swap(true, Ordering::SeqCst) || is_used(&functions) {
+            return Err(MpiError::AlreadyInitialized);
+        }
+        let state = start(functions, &path)?;
+        let mut world = COMM_NULL;
+        // SAFETY: MPI is initialised; the pointer is valid. A communicator of its own, so that no message meets one of another library.
+        let code = unsafe { (functions.comm_dup)(COMM_WORLD, &mut world) };
+        functions.check("MPI_Comm_dup", code)?;
+        let mut mpi = Self {
+            state,
+            world: Communicator::new(state, world, None)?,
+            local_rank: 0,
+            thread: PhantomData,
+        };
+        mpi.meet_the_others_of_this_machine()?;
+        Ok(mpi)
+    }
+
+    /// All ranks of the program.
+    #[doc(alias = "MPI_COMM_WORLD")]
+    pub fn world(&self) -> &Communicator<'_> {
+        &self.world
+    }
+
+    /// The number of this rank among those on the same machine, from 0.
+    #[doc(alias = "MPI_Comm_split_type")]
+    pub fn local_rank(&self) -> usize {
+        self.local_rank
+    }
+
+    /// The ordinal of the device for this rank, of `device_count` that it sees: the local rank modulo the count.
+    ///
+    /// Ranks of one machine get different devices as long as there are enough, and share them evenly otherwise. A launcher that gives each rank a
+    /// device of its own (`CUDA_VISIBLE_DEVICES`) leaves it one device, which is number 0.
+    ///
+    /// # Errors
+    /// [`MpiError::NoDevice`] if `device_count` is 0.
+    pub fn device_for_local_rank(&self, device_count: usize) -> Result<usize, MpiError> {
+        let ordinal = self.local_rank.checked_rem(device_count);
+        ordinal.ok_or(MpiError::NoDevice)
+    }
+
+    /// Ends the processes of all ranks, with this exit code, after a line on the standard error that names this rank. Nothing is dropped.
+    #[doc(alias = "MPI_Abort")]
+    pub fn abort(&self, code: i32) -> ! {
+        self.state.abort(code, "the program asked to end the job")
+    }
+
+    fn meet_the_others_of_this_machine(&mut self) -> Result<(), MpiError> {
+        let state = self.state;
+        let mut local = COMM_NULL;
+        // SAFETY: MPI is initialised, and all ranks come here; the pointer is valid.
+        let code = unsafe {
+            (state.functions.comm_split_type)(
+                COMM_WORLD,
+                COMM_TYPE_SHARED,
+                state.rank as c_int,
+                INFO_NULL,
+                &mut local,
+            )
+        };
+        state.functions.check("MPI_Comm_split_type", code)?;
+        let local = Communicator::new(state, local, None)?;
+        let this = Process::this(state.rank);
+        let others = local.gather(&this.to_bytes())?;
+        let others: Vec<Process> = others.iter().map(|b| Process::from_bytes(b)).collect();
+        let host = state.functions.processor_name();
+        let watch = Watch::new(&this, &others, state.size, host);
+        let _ = state.watch.set(watch);
+        self.local_rank = local.rank();
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Mpi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mpi")
+            .field("world", &self.world)
+            .field("local_rank", &self.local_rank)
+            .finish()
+    }
+}
+
+impl Drop for Mpi {
+    fn drop(&mut self) {
+        let state = self.state;
+        if state.size > 1 {
+            if std::thread::panicking() {
+                state.abort(101, "the program panicked");
+            }
+            if let Err(error) = self.world.end() {
+                state.abort(1, &error.to_string());
+            }
+        }
+        finalize(state);
+    }
+}
+
+/// Another part of the program initialised MPI.
+fn is_used(functions: &Functions) -> bool {
+    let (mut initialized, mut finalized) = (0, 0);
+    // SAFETY: both may be called at any time; the pointers are valid.
+    unsafe {
+        (functions.initialized)(&mut initialized);
+        (functions.finalized)(&mut finalized);
+    }
+    initialized != 0 || finalized != 0
+}
+
+/// Initialises MPI.
+fn start(functions: Functions, path: &str) -> Result<&'static State, MpiError> {
+    let mut provided = 0;
+    let none = std::ptr::null_mut();
+    // SAFETY: the first call in this process; the standard allows null for the arguments of the program.
+    let code =
+        unsafe { (functions.init_thread)(none, none.cast(), THREAD_MULTIPLE, &mut provided) };
+    functions.check("MPI_Init_thread", code)?;
+    let (mut rank, mut size) = (0, 1);
+    let returned = |handle: Handle| {
+        // SAFETY: MPI is initialised, and the handle is a predefined communicator.
+        unsafe { (functions.comm_set_errhandler)(handle, ERRORS_RETURN) }
+    };
+    // An error without a communicator goes to the handler of MPI_COMM_SELF.
+    let codes = [returned(COMM_WORLD), returned(COMM_SELF)];
+    // SAFETY: MPI is initialised; the pointers are valid.
+    let (of_rank, of_size) = unsafe {
+        (
+            (functions.comm_rank)(COMM_WORLD, &mut rank),
+            (functions.comm_size)(COMM_WORLD, &mut size),
+        )
+    };
+    for code in codes {
+        functions.check("MPI_Comm_set_errhandler", code)?;
+    }
+    functions.check("MPI_Comm_rank", of_rank)?;
+    functions.check("MPI_Comm_size", of_size)?;
+
+    let state: &'static State = Box::leak(Box::new(State {
+        functions,
+        rank: rank as usize,
+        size: size as usize,
+        watch: OnceLock::new(),
+        broken: OnceLock::new(),
+        ended: AtomicBool::new(false),
+        witness: Mutex::new(None),
+    }));
+    let refused = match provided < THREAD_MULTIPLE {
+        true => Some(MpiError::ThreadLevel { provided }),
+        false => other_launcher(size, path),
+    };
+    if let Some(error) = refused {
+        finalize(state);
+        return Err(error);
+    }
+    if size > 1 {
+        let (pid, host) = (std::process::id(), functions.processor_name());
+        *state.witness.lock() = Witness::new(&format!(
+            "um-mpi: rank {rank} of {size} (PID {pid} at {host}) ended without MPI_Finalize"
+        ));
+        let _ = AT_EXIT.set((state, pid));
+        // SAFETY: the handler does not unwind, and the code of this program stays loaded.
+        unsafe { libc::atexit(at_exit) };
+    }
+    Ok(state)
+}
+
+fn other_launcher(size: c_int, path: &str) -> Option<MpiError> {
+    let told = RANKS
+        .into_iter()
+        .find_map(|variable| Some((variable, std::env::var(variable).ok()?)));
+    let (variable, value) = told.filter(|(_, value)| size == 1 && value != "1")?;
+    Some(MpiError::OtherLauncher {
+        variable,
+        value,
+        library: path.to_owned(),
+    })
+}
+
+/// The process exits without a drop of [`Mpi`]: MPICH's launcher would often end the job with the exit code 0.
+extern "C" fn at_exit() {
+    if let Some((state, pid)) = AT_EXIT.get()
+        && !state.ended.load(Ordering::SeqCst)
+        // A child made by fork is not a rank.
+        && std::process::id() == *pid
+    {
+        state.abort(1, "the process exits without MPI_Finalize");
+    }
+}
+
+fn finalize(state: &State) {
+    state.ended.store(true, Ordering::SeqCst);
+    if let Some(witness) = &mut *state.witness.lock() {
+        witness.dismiss();
+    }
+    // SAFETY: MPI is initialised, and all operations of this process have ended.
+    let code = unsafe { (state.functions.finalize)() };
+    if let Err(error) = state.functions.check("MPI_Finalize", code) {
+        eprintln!("um-mpi: rank {} of {}: {error}", state.rank, state.size);
+    }
+}

@@ -1,0 +1,411 @@
+//! Searches over the ranks, on the simulator: the lists of one process, to the bit.
+
+use crate::Case;
+use crate::launch::Launcher;
+use cuda_um::{Device, DeviceBuffer};
+use cuda_um_sim::Builder;
+use cuda_um_testkit::{Checked, open};
+use half::f16;
+use std::cell::RefCell;
+use std::error::Error;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use um_mpi::Mpi;
+use um_search::{
+    Filter, Metric, SearchError, Shard, ShardedSearch, TargetScalar, TopKShape, World,
+};
+
+pub const CASES: &[Case] = &[
+    ("lists", lists, |launcher| {
+        for ranks in [1, 2, 3, 4, 8] {
+            launcher.succeeds(ranks);
+        }
+    }),
+    ("differ", differ, |launcher| drop(launcher.succeeds(3))),
+    ("lost", lost, lost_is_told),
+    ("merge_cost", merge_cost, |launcher| {
+        let outcome = launcher.succeeds(8);
+        let cost = outcome.text.lines().filter(|line| line.contains("queries"));
+        cost.for_each(|line| println!("{line}"));
+    }),
+];
+
+/// Scores as bits, and indices.
+type Lists = (Vec<u32>, Vec<u32>);
+
+/// A simulator of this rank with two devices; the rank's device comes first.
+fn devices(mpi: &Mpi) -> (Checked, Vec<Device>) {
+    let sim = Checked::new(Builder::from_env().unwrap().devices(2).build().unwrap());
+    let mut devices = open(&sim).devices().unwrap();
+    let own = mpi.device_for_local_rank(devices.len()).unwrap();
+    devices.rotate_left(own);
+    assert_eq!(devices[0].ordinal() as usize, own);
+    (sim, devices)
+}
+
+/// A search: the queries and targets of all ranks.
+#[derive(Clone)]
+struct Job<T> {
+    dim: usize,
+    k: usize,
+    queries: Vec<f32>,
+    targets: Vec<T>,
+}
+
+impl<T: TargetScalar> Job<T> {
+    fn rows(&self) -> usize {
+        self.targets.len() / self.dim
+    }
+
+    /// The lists of a search with these rows on the first devices.
+    fn search(
+        &self,
+        world: impl World,
+        devices: &[Device],
+        ranges: &[Range<usize>],
+        metric: Metric,
+    ) -> um_search::Result<Lists> {
+        let devices = &devices[..ranges.len()];
+        let buffers: Vec<_> = devices
+            .iter()
+            .zip(ranges)
+            .map(|(device, range)| {
+                let rows = &self.targets[range.start * self.dim..range.end * self.dim];
+                DeviceBuffer::from_slice(device, rows).unwrap()
+            })
+            .collect();
+        let shards: Vec<_> = ranges
+            .iter()
+            .zip(&buffers)
+            .map(|(range, rows)| Shard::new(range.start, rows.as_view()))
+            .collect();
+        let shape = TopKShape {
+            queries: self.queries.len() / self.dim,
+            targets: self.rows(),
+            dim: self.dim,
+            k: self.k,
+        };
+        let mut scores = vec![7.0_f32; shape.queries * shape.k];
+        let mut indices = vec![7; scores.len()];
+        let search = ShardedSearch::load(devices)?.over(world);
+        search.search(
+            shape,
+            metric,
+            Filter::Off,
+            &self.queries,
+            &shards,
+            &mut scores,
+            &mut indices,
+        )?;
+        Ok((scores.into_iter().map(f32::to_bits).collect(), indices))
+    }
+}
+
+fn noise(seed: u32, len: usize) -> Vec<f32> {
+    let next = |state: &mut u32| {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        Some((*state >> 8) as f32 / (1 << 23) as f32 - 1.0)
+    };
+    (0..len).scan(seed, |state, _| next(state)).collect()
+}
+
+/// The rows of each rank: even, with empty shards, in the reverse order, and all on the last rank.
+fn splits(rows: usize, ranks: usize) -> Vec<Vec<Range<usize>>> {
+    let even: Vec<_> = (0..ranks)
+        .map(|rank| rank * rows / ranks..(rank + 1) * rows / ranks)
+        .collect();
+    let mut with_empty = even.clone();
+    for pair in with_empty.chunks_exact_mut(2) {
+        pair[1].start = pair[0].start;
+        pair[0].end = pair[0].start;
+    }
+    let reversed = even.iter().rev().cloned().collect();
+    let mut last = vec![0..0; ranks];
+    last[ranks - 1] = 0..rows;
+    vec![even, with_empty, reversed, last]
+}
+
+fn check<T: TargetScalar>(mpi: &Mpi, devices: &[Device], job: &Job<T>, name: &str) {
+    let (world, all) = (mpi.world(), 0..job.rows());
+    for metric in [Metric::Cosine, Metric::InnerProduct] {
+        let right = job
+            .search((), devices, std::slice::from_ref(&all), metric)
+            .unwrap();
+        for split in splits(job.rows(), world.size()) {
+            let own = split[world.rank()].clone();
+            // One device, and the rows in two parts on two devices.
+            let middle = own.start + own.len() / 3;
+            for ranges in [&[own.clone()][..], &[own.start..middle, middle..own.end]] {
+                let found = job.search(world, devices, ranges, metric).unwrap();
+                assert!(found == right, "{name}, {metric:?}, {split:?} on {world:?}");
+            }
+        }
+    }
+}
+
+fn lists(mpi: Mpi) {
+    let (_sim, devices) = devices(&mpi);
+    let (dim, queries) = (20, noise(1, 5 * 20));
+    let job = |k, targets| Job {
+        dim,
+        k,
+        queries: queries.clone(),
+        targets,
+    };
+    let random = noise(2, 211 * dim);
+    check(&mpi, &devices, &job(10, random.clone()), "random");
+    check(
+        &mpi,
+        &devices,
+        &job(10, vec![0.5; 211 * dim]),
+        "equal scores",
+    );
+    let mut with_nan = random.clone();
+    with_nan
+        .chunks_mut(dim)
+        .step_by(3)
+        .for_each(|row| row[7] = f32::NAN);
+    check(&mpi, &devices, &job(100, with_nan), "NaN rows");
+    check(
+        &mpi,
+        &devices,
+        &job(150, random.clone()),
+        "more places than rows of a shard",
+    );
+    check(
+        &mpi,
+        &devices,
+        &job(10, vec![f32::NAN; 9 * dim]),
+        "nothing to find",
+    );
+    let half = random.iter().map(|&value| f16::from_f32(value)).collect();
+    let half = Job {
+        dim,
+        k: 10,
+        queries,
+        targets: half,
+    };
+    check(&mpi, &devices, &half, "f16");
+    println!("done");
+}
+
+/// A world that changes what this rank sends in a call, counted from 0.
+struct Changed<W, C>(W, RefCell<usize>, C);
+
+impl<W: World, C: Fn(usize, &mut Vec<u8>)> World for Changed<W, C> {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
+        let mut bytes = bytes.to_vec();
+        self.2(*self.1.borrow(), &mut bytes);
+        *self.1.borrow_mut() += 1;
+        self.0.all_gather(&bytes)
+    }
+
+    fn broadcast(
+        &self,
+        bytes: &mut Vec<u8>,
+        root: usize,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.0.broadcast(bytes, root)
+    }
+}
+
+/// Rank 1 differs: each rank gets an error, and the next search works.
+fn differ(mpi: Mpi) {
+    let (_sim, devices) = devices(&mpi);
+    let world = mpi.world();
+    let is_other = world.rank() == 1;
+    let right = Job {
+        dim: 8,
+        k: 5,
+        queries: noise(3, 32),
+        targets: noise(4, 90 * 8),
+    };
+    let own = splits(90, 3)[0][world.rank()].clone();
+    let search =
+        |job: &Job<f32>, range: Range<usize>| job.search(world, &devices, &[range], Metric::Cosine);
+    let differs = |what: &str, found: um_search::Result<Lists>| {
+        let error = found.unwrap_err();
+        let is_right = matches!(&error, SearchError::Disagreement { what: told, rank: 1, .. } if told.starts_with(what));
+        assert!(is_right, "{what}: {error} on {world:?}");
+    };
+    let changed = |change: fn(&mut Job<f32>)| {
+        let mut job = right.clone();
+        if is_other {
+            change(&mut job);
+        }
+        job
+    };
+    differs(
+        "the length of the lists",
+        search(&changed(|job| job.k = 6), own.clone()),
+    );
+    differs(
+        "the queries",
+        search(&changed(|job| job.queries[7] += 1.0), own.clone()),
+    );
+    differs(
+        "the number of targets",
+        search(&changed(|job| job.targets.extend([0.0; 8])), own.clone()),
+    );
+    let half = Job {
+        dim: 8,
+        k: 5,
+        queries: right.queries.clone(),
+        targets: right
+            .targets
+            .iter()
+            .map(|&value| f16::from_f32(value))
+            .collect(),
+    };
+    differs(
+        "the element type of the targets",
+        match is_other {
+            true => half.search(world, &devices, &[own.clone()], Metric::Cosine),
+            false => search(&right, own.clone()),
+        },
+    );
+    let version = Changed(world, RefCell::new(0), |_: usize, bytes: &mut Vec<u8>| {
+        bytes[8] ^= u8::from(is_other)
+    });
+    let error = right
+        .search(version, &devices, &[own.clone()], Metric::Cosine)
+        .unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            SearchError::Disagreement {
+                what: "the version of um-search",
+                rank: 1,
+                ..
+            }
+        ) != is_other,
+        "{error}"
+    );
+    // The rows of a world of another size: those of rank 2 of four are nowhere.
+    let of_four = splits(90, 4)[0][world.rank()].clone();
+    let error = search(&right, of_four).unwrap_err();
+    assert!(matches!(&error, SearchError::Value { .. }), "{error}");
+
+    let all = right
+        .search((), &devices, &[0..90], Metric::Cosine)
+        .unwrap();
+    assert!(search(&right, own).unwrap() == all);
+    println!("done");
+}
+
+/// Rank 1 ends between the agreement and the lists.
+fn lost(mpi: Mpi) {
+    let (_sim, devices) = devices(&mpi);
+    let world = mpi.world();
+    let job = Job {
+        dim: 8,
+        k: 5,
+        queries: noise(3, 32),
+        targets: noise(4, 90 * 8),
+    };
+    let own = splits(90, 3)[0][world.rank()].clone();
+    let dies = |call: usize, _: &mut Vec<u8>| {
+        if call == 1 && world.rank() == 1 {
+            #[allow(unsafe_code, reason = "ends this process")]
+            // SAFETY: a plain system call.
+            unsafe {
+                libc::_exit(0)
+            }
+        }
+    };
+    let found = job.search(
+        Changed(world, RefCell::new(0), dies),
+        &devices,
+        &[own],
+        Metric::Cosine,
+    );
+    println!("rank {} learns: {}", world.rank(), found.unwrap_err());
+}
+
+fn lost_is_told(launcher: &Launcher) {
+    let outcome = launcher.option("-disable-auto-cleanup").run(3);
+    assert!(!outcome.success);
+    outcome.says(" learns: all_gather between ranks failed: rank 1 of 3 (PID ");
+}
+
+/// Times of the exchange.
+struct Timed<W> {
+    world: W,
+    in_calls: RefCell<Duration>,
+    ended: RefCell<Instant>,
+}
+
+impl<W: World> World for Timed<W> {
+    fn rank(&self) -> usize {
+        self.world.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.world.size()
+    }
+
+    /// Without the wait for ranks that still search.
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
+        self.world.all_gather(&[])?;
+        let started = Instant::now();
+        let all = self.world.all_gather(bytes);
+        *self.in_calls.borrow_mut() += started.elapsed();
+        *self.ended.borrow_mut() = Instant::now();
+        all
+    }
+
+    fn broadcast(
+        &self,
+        bytes: &mut Vec<u8>,
+        root: usize,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.world.broadcast(bytes, root)
+    }
+}
+
+/// What a search over ranks costs beside the search: the exchange, and the merge of the lists. Printed, and not checked.
+fn merge_cost(mpi: Mpi) {
+    let (_sim, devices) = devices(&mpi);
+    let world = mpi.world();
+    for queries in [1, 100, 1000] {
+        let job = Job {
+            dim: 4,
+            k: 10,
+            queries: noise(5, queries * 4),
+            targets: noise(6, 80 * 4),
+        };
+        let own = splits(80, world.size())[0][world.rank()].clone();
+        let (mut exchanges, mut merges) = (Vec::new(), Vec::new());
+        for _ in 0..21 {
+            let timed = Timed {
+                world,
+                in_calls: RefCell::default(),
+                ended: RefCell::new(Instant::now()),
+            };
+            job.search(&timed, &devices, std::slice::from_ref(&own), Metric::Cosine)
+                .unwrap();
+            merges.push(timed.ended.borrow().elapsed());
+            exchanges.push(*timed.in_calls.borrow());
+        }
+        if world.rank() == 0 {
+            let median = |times: &mut Vec<Duration>| {
+                times.sort_unstable();
+                times[times.len() / 2].as_secs_f64() * 1e6
+            };
+            let (exchange, merge) = (median(&mut exchanges), median(&mut merges));
+            let share = (exchange + merge) / 100.0;
+            println!(
+                "8 ranks, {queries} queries, k 10: exchange {exchange:.0} us, merge {merge:.0} us: {share:.1} % of a batch of 10 ms"
+            );
+        }
+    }
+    println!("done");
+}
