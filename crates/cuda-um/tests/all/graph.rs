@@ -2,6 +2,7 @@
 
 mod capture;
 mod conditions;
+mod foreign;
 mod launch;
 mod parameters;
 mod refused;
