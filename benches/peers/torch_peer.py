@@ -158,7 +158,7 @@ def graph(request):
         finish()
         start = time.perf_counter()
         kept["graph"].replay()
-        if request["done"]:
+        if request["wait"]:
             finish()
         seconds += time.perf_counter() - start
     finish()

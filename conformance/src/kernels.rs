@@ -1,4 +1,4 @@
-//! The CPU references of `kernels.ptx`, for the simulator.
+//! The kernels, and their CPU references for the simulator.
 #![allow(
     unsafe_code,
     reason = "guarantees that the references match their kernels"
@@ -9,15 +9,20 @@ use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 /// The kernels, as text that ends with NUL.
-pub(crate) const PTX: &CStr =
-    match CStr::from_bytes_with_nul(concat!(include_str!("kernels.ptx"), "\0").as_bytes()) {
+pub(crate) const PTX: &CStr = with_nul(concat!(include_str!("kernels.ptx"), "\0"));
+/// Those that set conditions.
+pub(crate) const CONDITIONS: &CStr = with_nul(concat!(include_str!("conditions.ptx"), "\0"));
+
+const fn with_nul(text: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
         Err(_) => panic!("the PTX holds a NUL"),
-    };
+    }
+}
 
 /// Registers the CPU references for every simulator of this process.
 pub(crate) fn register() {
-    // SAFETY: each reference does the same as its kernel in `kernels.ptx` on the memory of its parameters, and only this suite
+    // SAFETY: each reference does the same as its kernel in the PTX on the memory of its parameters, and only this suite
     // uses the names.
     unsafe {
         register_kernel("conf_add", add);
@@ -25,6 +30,7 @@ pub(crate) fn register() {
         register_kernel("conf_wait", wait);
         register_kernel("conf_limited", limited);
         register_kernel("conf_trap", trap);
+        register_kernel("conf_set_condition", set_condition);
     }
 }
 
@@ -43,6 +49,11 @@ fn copy(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let data = unsafe { launch.system_slice::<u32>(0, count)? };
     launch.slice_mut::<u32>(1, count)?.copy_from_slice(data);
     Ok(())
+}
+
+fn set_condition(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    let value = launch.slice::<u32>(0, 1)?[0];
+    launch.set_condition(launch.value(1)?, value)
 }
 
 fn wait(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {

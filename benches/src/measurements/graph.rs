@@ -3,7 +3,7 @@
 use super::measurement::{FACTOR, KIB, Measurement, no_notes};
 use crate::Bench;
 use crate::measure::{Case, Round};
-use crate::peer::TORCH;
+use crate::peer::{CUDARC, TORCH};
 use crate::raw::{Kind, Memory, Raw};
 use crate::report::CaseReport;
 use anyhow::Result;
@@ -119,8 +119,9 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>, done: bool) -> Result<()> {
         ] {
             add_raw(&mut case, &raw, (name, kind, as_graph), (count, done))?;
         }
-        let request = json!({"do": "graph", "kernels": count, "elements": LEN, "launches": LAUNCHES, "done": done});
-        case.peer(bench, TORCH, "PyTorch CUDAGraph", request);
+        let request = json!({"do": "graph", "kernels": count, "elements": LEN, "launches": LAUNCHES, "wait": done});
+        case.peer(bench, TORCH, "PyTorch CUDAGraph", request.clone());
+        case.peer(bench, CUDARC, "cudarc CudaGraph", request);
         cases.push(case.run(&bench.clock, &bench.many_rounds()));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! A framework's day: many temporaries, small kernels on two streams, a few copies.
 #![allow(unsafe_code, reason = "registers the reference of a kernel")]
 
+mod as_graph;
 mod ours;
 mod plan;
 
@@ -12,7 +13,7 @@ use crate::raw::Temporaries;
 use crate::report::CaseReport;
 use anyhow::{Result, ensure};
 use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
-use plan::{CHECKED, Plan, SLOTS, Worker};
+use plan::{CHECKED, Operations, Plan, SLOTS, Worker};
 use serde_json::json;
 use std::time::Duration;
 use um_backend::BufferKind;
@@ -22,10 +23,23 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "A step of a framework: 300 temporaries are allocated and freed in stream order, at most 64 at a time, most of them small; 200 \
            kernels multiply temporaries in place on two streams; 3 slices are copied in, and one number is read back. The time of one \
            step, out of 100 in a row and the wait for all work. The number is verified in each step, and 1 MiB after the timed \
-           ones.",
+           ones. As a graph: the kernels and the temporaries are recorded once, so that a step is 3 copies, a launch and the read.",
     run,
-    notes: super::measurement::no_notes,
+    notes,
 };
+
+/// A contender, and the same as a graph.
+const UNIFIED: [&str; 2] = ["cuda-um, UnifiedBuffer", "cuda-um, UnifiedBuffer, as a graph"];
+const DEVICE: [&str; 2] = ["cuda-um, DeviceBuffer", "cuda-um, DeviceBuffer, as a graph"];
+
+fn notes(cases: &[CaseReport]) -> Vec<String> {
+    let pairs = cases.iter().flat_map(|case| [UNIFIED, DEVICE].map(|pair| (case, pair)));
+    let note = |(case, [name, graph]): (&CaseReport, [&str; 2])| {
+        let ratio = case.median(graph)? / case.median(name)?;
+        Some(format!("{graph}: {ratio:.2} of the time of {name}"))
+    };
+    pairs.filter_map(note).collect()
+}
 
 /// Steps in a sample. The simulator's clock needs fewer.
 const STEPS: u32 = 100;
@@ -41,9 +55,13 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     };
     let mut case = Case::new("one step", plan.bytes, CHECKED);
     let unified = ours::unified(bench)?;
-    case.ours("cuda-um, UnifiedBuffer", sampled(plan, steps, unified));
+    case.ours(UNIFIED[0], sampled(plan, steps, unified));
     let device = ours::device(bench)?;
-    case.ours("cuda-um, DeviceBuffer", sampled(plan, steps, device));
+    case.ours(DEVICE[0], sampled(plan, steps, device));
+    let unified = as_graph::AsGraph::new(ours::unified(bench)?);
+    case.ours(UNIFIED[1], sampled(plan, steps, unified));
+    let device = as_graph::AsGraph::new(ours::device(bench)?);
+    case.ours(DEVICE[1], sampled(plan, steps, device));
     for (name, kind) in [
         ("um-backend, dyn Buffer, unified", BufferKind::Unified),
         ("um-backend, dyn Buffer, device", BufferKind::Cuda),
@@ -84,13 +102,13 @@ fn sampled<'a>(
         let time = round.clock.time(|| {
             for _ in 0..steps {
                 let mut number = [f32::NAN];
-                plan.run(&mut worker, source, &mut number)?;
+                worker.step(plan, source, &mut number)?;
                 let right = number[0] == source[0] * factor;
                 ensure!(right, "WRONG RESULT: the number of a step");
             }
             worker.finish()
         })?;
-        plan.run(&mut worker, source, round.back)?;
+        worker.step(plan, source, round.back)?;
         worker.finish()?;
         round.verified(time / steps, factor)
     }
@@ -103,7 +121,7 @@ fn scale_in_place(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> 
     Ok(())
 }
 
-impl Worker for Temporaries {
+impl Operations for Temporaries {
     fn allocate(&mut self, slot: usize, len: usize) -> Result<()> {
         Temporaries::allocate(self, slot, len)
     }

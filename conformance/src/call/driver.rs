@@ -10,12 +10,24 @@ use cuda_um_testkit::call::{self, Shape};
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
-const NAMES: [(&str, &CStr); 5] = [
-    ("conf_add", c"conf_add"),
-    ("conf_copy", c"conf_copy"),
-    ("conf_wait", c"conf_wait"),
-    ("conf_limited", c"conf_limited"),
-    ("conf_trap", c"conf_trap"),
+/// The kernels of each image, and the first version of CUDA that has all that they call.
+const IMAGES: [(&CStr, (u32, u32), &[(&str, &CStr)]); 2] = [
+    (
+        kernels::PTX,
+        (11, 8),
+        &[
+            ("conf_add", c"conf_add"),
+            ("conf_copy", c"conf_copy"),
+            ("conf_wait", c"conf_wait"),
+            ("conf_limited", c"conf_limited"),
+            ("conf_trap", c"conf_trap"),
+        ],
+    ),
+    (
+        kernels::CONDITIONS,
+        (12, 3),
+        &[("conf_set_condition", c"conf_set_condition")],
+    ),
 ];
 
 /// One thread for each element.
@@ -28,18 +40,21 @@ pub(crate) fn linear(count: usize) -> Shape {
 pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
     let (table, driver) = (&machine.table, machine.table.driver()?);
     let mut kernels = machine.kernels.lock().expect("no case has run");
-    for device in (0..machine.facts.devices as u32).rev() {
+    let version = (table.version().major, table.version().minor);
+    let devices = (0..machine.facts.devices as u32).rev();
+    let images = devices.flat_map(|device| IMAGES.map(|image| (device, image)));
+    for (device, (image, _, names)) in images.filter(|(_, (_, since, _))| version >= *since) {
         let mut module = null_mut();
         call!(table, cudaSetDevice(device as i32));
         call!(table, cudaFree(null_mut()));
-        let image = kernels::PTX.as_ptr().cast();
+        let image = image.as_ptr().cast();
         let code = call!(driver, cuModuleLoadData(&mut module, image));
         ensure!(
             code == Code::SUCCESS,
-            "kernels.ptx on device {device}: error {}",
+            "the kernels on device {device}: error {}",
             code.0
         );
-        for (name, c_name) in NAMES {
+        for (name, c_name) in names {
             let (mut function, mut threads) = (null_mut(), 0);
             let code = call!(
                 driver,
@@ -91,7 +106,7 @@ impl Cuda<'_> {
     }
 
     /// `cuLaunchKernel` of a kernel that takes these arguments.
-    fn launch<const N: usize>(
+    pub(super) fn launch<const N: usize>(
         &self,
         name: &'static str,
         shape: Shape,

@@ -52,6 +52,7 @@ macro_rules! call_late {
         call!(function($($argument),*))
     }};
 }
+pub(super) use call_late;
 
 impl<'c> Cuda<'c> {
     /// `cudaThreadExchangeStreamCaptureMode`: the mode before.

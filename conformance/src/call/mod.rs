@@ -12,6 +12,7 @@ macro_rules! call {
 }
 
 mod code;
+mod condition;
 mod cuda;
 pub(crate) mod device;
 pub(crate) mod driver;

@@ -53,6 +53,10 @@ pub(super) const CASES: &[Case] = cases! {
     "graphs.parameters" (parameters):
         "The value and the address of a memset and the addresses of a copy can be changed; parameters of another type are refused.",
         sources::GRAPH, &["cudaGraphExecMemsetNodeSetParams", "cudaGraphExecMemcpyNodeSetParams1D"];
+    "graphs.conditions" (conditions):
+        "A body runs as long as the value that kernels set is not 0; a body of an `if` in it runs once in a round, or not.",
+        sources::GUIDE_GRAPHS, &["cudaGraphConditionalHandleCreate", "cudaGraphAddNode", "cudaStreamBeginCaptureToGraph"],
+        needs(&[Need::Since(12, 3)]);
 };
 
 const UNTIMED: u32 = sys::cudaEventDisableTiming;
@@ -355,4 +359,33 @@ fn parameters(c: &Cuda<'_>) -> Verdict {
     c.is("memory", out.value_all()?, 0x0101_0101)?;
     let wrong = exec.set_memcpy(memset, &second, &first, kind::DEFAULT)?;
     c.refuses("of a memset", wrong)
+}
+
+fn conditions(c: &Cuda<'_>) -> Verdict {
+    let (rounds, once) = (c.device_memory(4 * KIB)?, c.device_memory(4 * KIB)?);
+    let (memory, out) = (c.device_memory(4 * KIB)?, c.pinned(4 * KIB, 0)?);
+    let exec = c.captured(|stream| {
+        let goes_on = stream.condition()?;
+        c.set_condition(&rounds, goes_on, stream)?;
+        stream.body(goes_on, true, |stream| {
+            c.add(&memory, 10, stream)?;
+            let is_once = stream.condition()?;
+            c.set_condition(&once, is_once, stream)?;
+            stream.body(is_once, false, |stream| c.add(&memory, 1, stream))?;
+            c.add(&rounds, 1, stream)?;
+            c.set_condition(&rounds, goes_on, stream)
+        })?;
+        copy(c, &out, &memory, stream)
+    })?;
+    let stream = c.stream()?;
+    // A value of bytes of 255 is 0 after one round.
+    for (byte, is_once, expected) in [(0, 0, 0), (255, 0, 10), (255, 1, 11)] {
+        set(c, &memory, 0, &stream)?;
+        set(c, &rounds, byte, &stream)?;
+        set(c, &once, is_once, &stream)?;
+        c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
+        run(c, &exec)?;
+        c.is("the result", out.value_all()?, expected)?;
+    }
+    Ok(())
 }

@@ -159,6 +159,17 @@ impl<'a> LaunchContext<'a> {
         Ok(&found.bytes)
     }
 
+    /// Sets the value of a condition of a graph, by its handle: what `cudaGraphSetConditional` does in a kernel.
+    ///
+    /// # Errors
+    /// There is no such condition.
+    pub fn set_condition(&self, handle: u64, value: u32) -> Result<(), ReferenceError> {
+        match self.memory.set_condition(handle, value) {
+            true => Ok(()),
+            false => Err(ReferenceError::NoCondition { handle }),
+        }
+    }
+
     /// The `len` elements behind a pointer parameter, to read. Managed pages fault, and migrate or are duplicated, as when the kernel reads
     /// them.
     ///

@@ -189,6 +189,12 @@ pub struct Functions {
     pub cudaGraphExecMemsetNodeSetParams: Option<
         common::PFN_cudaGraphExecMemsetNodeSetParams,
     >,
+    /// `cudaGraphConditionalHandleCreate`, from CUDA 12.3 on
+    pub cudaGraphConditionalHandleCreate: Option<
+        common::PFN_cudaGraphConditionalHandleCreate,
+    >,
+    /// `cudaStreamBeginCaptureToGraph`, from CUDA 12.3 on
+    pub cudaStreamBeginCaptureToGraph: Option<common::PFN_cudaStreamBeginCaptureToGraph>,
     /// `cudaMemPrefetchAsync`, before CUDA 13: the destination is a device ordinal
     pub cudaMemPrefetchAsync_v11: Option<v11::PFN_cudaMemPrefetchAsync>,
     /// `cudaMemPrefetchAsync`, from CUDA 12.2 on (`cudaMemPrefetchAsync_v2` before 13): the destination is a `cudaMemLocation`
@@ -203,6 +209,12 @@ pub struct Functions {
     pub cudaMemcpyBatchAsync_v13: Option<v13::PFN_cudaMemcpyBatchAsync>,
     /// `cudaStreamGetCaptureInfo`, from CUDA 12.3 on (`cudaStreamGetCaptureInfo_v3` before 13): with the data of edges
     pub cudaStreamGetCaptureInfo_v3: Option<v13::PFN_cudaStreamGetCaptureInfo>,
+    /// `cudaStreamUpdateCaptureDependencies`, from CUDA 12.3 on (`cudaStreamUpdateCaptureDependencies_v2` before 13): with the data of edges
+    pub cudaStreamUpdateCaptureDependencies_v13: Option<
+        v13::PFN_cudaStreamUpdateCaptureDependencies,
+    >,
+    /// `cudaGraphAddNode`, from CUDA 12.3 on (`cudaGraphAddNode_v2` before 13): with the data of edges
+    pub cudaGraphAddNode_v13: Option<v13::PFN_cudaGraphAddNode>,
     /// `cudaGraphExecUpdate`, before CUDA 12: the node and the result are separate arguments
     pub cudaGraphExecUpdate_v11: Option<v11::PFN_cudaGraphExecUpdate>,
     /// `cudaGraphExecUpdate`, from CUDA 12.0 on: the nodes and the result are a `cudaGraphExecUpdateResultInfo`
@@ -305,6 +317,10 @@ impl Functions {
                 .late(c"cudaGraphExecMemcpyNodeSetParams1D"),
             cudaGraphExecMemsetNodeSetParams: symbols
                 .late(c"cudaGraphExecMemsetNodeSetParams"),
+            cudaGraphConditionalHandleCreate: symbols
+                .late(c"cudaGraphConditionalHandleCreate"),
+            cudaStreamBeginCaptureToGraph: symbols
+                .late(c"cudaStreamBeginCaptureToGraph"),
             cudaMemPrefetchAsync_v11: symbols.before(13, c"cudaMemPrefetchAsync"),
             cudaMemPrefetchAsync_v13: symbols
                 .before(13, c"cudaMemPrefetchAsync_v2")
@@ -318,6 +334,12 @@ impl Functions {
             cudaStreamGetCaptureInfo_v3: symbols
                 .before(13, c"cudaStreamGetCaptureInfo_v3")
                 .or_else(|| symbols.since(13, c"cudaStreamGetCaptureInfo")),
+            cudaStreamUpdateCaptureDependencies_v13: symbols
+                .before(13, c"cudaStreamUpdateCaptureDependencies_v2")
+                .or_else(|| symbols.since(13, c"cudaStreamUpdateCaptureDependencies")),
+            cudaGraphAddNode_v13: symbols
+                .before(13, c"cudaGraphAddNode_v2")
+                .or_else(|| symbols.since(13, c"cudaGraphAddNode")),
             cudaGraphExecUpdate_v11: symbols.before(12, c"cudaGraphExecUpdate"),
             cudaGraphExecUpdate_v13: symbols.since(12, c"cudaGraphExecUpdate"),
         })
@@ -420,6 +442,8 @@ pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaGraphExecDestroy", 11, 8),
     ("cudaGraphExecMemcpyNodeSetParams1D", 11, 8),
     ("cudaGraphExecMemsetNodeSetParams", 11, 8),
+    ("cudaGraphConditionalHandleCreate", 12, 3),
+    ("cudaStreamBeginCaptureToGraph", 12, 3),
     ("cudaMemPrefetchAsync_v11", 11, 0),
     ("cudaMemPrefetchAsync_v13", 12, 2),
     ("cudaMemAdvise_v11", 11, 0),
@@ -427,6 +451,8 @@ pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaMemcpyBatchAsync_v12", 12, 8),
     ("cudaMemcpyBatchAsync_v13", 13, 0),
     ("cudaStreamGetCaptureInfo_v3", 12, 3),
+    ("cudaStreamUpdateCaptureDependencies_v13", 12, 3),
+    ("cudaGraphAddNode_v13", 12, 3),
     ("cudaGraphExecUpdate_v11", 11, 0),
     ("cudaGraphExecUpdate_v13", 12, 0),
     ("cuFuncGetParamInfo", 12, 4),

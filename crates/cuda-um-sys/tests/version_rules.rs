@@ -50,6 +50,10 @@ const SYMBOLS_12_9: &[&str] = &[
     "cudaStreamGetCaptureInfo_v2",
     "cudaStreamGetCaptureInfo_v3",
     "cudaGraphExecUpdate",
+    "cudaStreamUpdateCaptureDependencies",
+    "cudaStreamUpdateCaptureDependencies_v2",
+    "cudaGraphAddNode",
+    "cudaGraphAddNode_v2",
 ];
 const SYMBOLS_13_0: &[&str] = &[
     "cudaMemPrefetchAsync",
@@ -64,6 +68,8 @@ const SYMBOLS_13_0: &[&str] = &[
     "cudaMemSetMemPool",
     "cudaStreamGetCaptureInfo",
     "cudaGraphExecUpdate",
+    "cudaStreamUpdateCaptureDependencies",
+    "cudaGraphAddNode",
 ];
 
 macro_rules! tells {
@@ -128,6 +134,8 @@ impl Library {
                     "cudaMemcpyBatchAsync",
                     "cudaStreamGetCaptureInfo",
                     "cudaStreamGetCaptureInfo_v3",
+                    "cudaStreamUpdateCaptureDependencies",
+                    "cudaGraphAddNode",
                     "cudaGraphInstantiateWithParams",
                     "cudaGetDriverEntryPointByVersion",
                 ]
@@ -147,8 +155,8 @@ impl Library {
 }
 
 /// True for each that is present: prefetch v11, prefetch v13, advise v11, advise v13, batch copy v12, batch copy v13, batch
-/// prefetch, information of a capture v2 and v3, update of a graph v11 and v13.
-fn chosen(table: &Table) -> [bool; 11] {
+/// prefetch, information of a capture v2 and v3, update of a graph v11 and v13, dependencies of a capture, node of a graph.
+fn chosen(table: &Table) -> [bool; 13] {
     [
         table.cudaMemPrefetchAsync_v11.is_some(),
         table.cudaMemPrefetchAsync_v13.is_some(),
@@ -161,12 +169,14 @@ fn chosen(table: &Table) -> [bool; 11] {
         table.cudaStreamGetCaptureInfo_v3.is_some(),
         table.cudaGraphExecUpdate_v11.is_some(),
         table.cudaGraphExecUpdate_v13.is_some(),
+        table.cudaStreamUpdateCaptureDependencies_v13.is_some(),
+        table.cudaGraphAddNode_v13.is_some(),
     ]
 }
 
 /// The elements of [`chosen`]: `+` for a function that is present.
-const fn present(marks: &[u8; 11]) -> [bool; 11] {
-    let mut present = [false; 11];
+const fn present(marks: &[u8; 13]) -> [bool; 13] {
+    let mut present = [false; 13];
     let mut index = 0;
     while index < marks.len() {
         present[index] = marks[index] == b'+';
@@ -175,11 +185,11 @@ const fn present(marks: &[u8; 11]) -> [bool; 11] {
     present
 }
 
-const OLDEST: [bool; 11] = present(b"+-+----+-+-");
-const OLD: [bool; 11] = present(b"+-+----+--+");
-const BOTH: [bool; 11] = present(b"++++---+--+");
-const BOTH_AND_BATCH: [bool; 11] = present(b"+++++--++-+");
-const NEW: [bool; 11] = present(b"-+-+-++-+-+");
+const OLDEST: [bool; 13] = present(b"+-+----+-+---");
+const OLD: [bool; 13] = present(b"+-+----+--+--");
+const BOTH: [bool; 13] = present(b"++++---+--+--");
+const BOTH_AND_BATCH: [bool; 13] = present(b"+++++--++-+++");
+const NEW: [bool; 13] = present(b"-+-+-++-+-+++");
 
 #[test]
 fn the_version_told_decides() {
@@ -246,7 +256,7 @@ fn thirteen_without_its_batch_functions_is_still_new() {
     }
     .table()
     .unwrap();
-    assert_eq!(chosen(&table), present(b"-+-+-------"));
+    assert_eq!(chosen(&table), present(b"-+-+---------"));
 }
 
 #[test]

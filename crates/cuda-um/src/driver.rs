@@ -9,6 +9,7 @@ pub(crate) mod advice;
 mod api;
 mod captures;
 mod check;
+pub(crate) mod condition;
 mod current;
 mod device;
 pub(crate) mod foreign;

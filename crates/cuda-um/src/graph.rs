@@ -23,6 +23,7 @@
 //! # Ok::<(), cuda_um::Error>(())
 //! ```
 
+mod condition;
 mod contents;
 mod dot;
 mod exec;
@@ -32,7 +33,7 @@ pub use exec::GraphExec;
 pub use parameter::GraphParameter;
 
 use crate::buffer::any::Memory;
-use crate::context::capture::{self, Capture, Kind};
+use crate::context::capture::{self, Capture};
 use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
@@ -184,13 +185,10 @@ impl Graph {
         self.contents.node_count()
     }
 
-    /// The names of the kernels, in the order of their launches.
+    /// The names of the kernels, in the order of their launches in the capture, with those in bodies of conditions.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
-        let kernels = self.contents.nodes.iter();
-        kernels.filter_map(|node| match &node.kind {
-            Kind::Kernel(kernel) => Some(&*kernel.name),
-            Kind::Fill | Kind::Copy | Kind::Foreign => None,
-        })
+        let kernels = capture::kernels(&self.contents.nodes).into_iter();
+        kernels.map(|kernel| &*kernel.name)
     }
 
     /// The graph as a picture in the language of Graphviz: recorded work with the buffers that it uses, and what runs after what.

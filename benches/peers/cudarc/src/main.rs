@@ -2,6 +2,7 @@
 
 #[path = "../../rust/protocol.rs"]
 mod protocol;
+mod graph;
 mod step;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DriverError, sys};
@@ -166,6 +167,7 @@ fn main() {
         "copy_to_host" => peer.copy_to_host(request),
         "from_slice" => peer.new_from_slice(request),
         "allocate" => peer.allocate(request),
+        "graph" => graph::graph(&peer.context, request),
         "step" => step::step(&peer.context, request),
         _ => cannot("cudarc", wanted),
     });

@@ -4,7 +4,7 @@
     reason = "launches the kernel of the step, on temporaries with undefined numbers"
 )]
 
-use super::plan::{SLOTS, STREAMS, Worker};
+use super::plan::{Operations, SLOTS, STREAMS};
 use crate::Bench;
 use crate::measurements::measurement::FACTOR;
 use crate::raw::SCALE_IN_PLACE;
@@ -64,12 +64,12 @@ fn launch(kernel: &Kernel, stream: &Stream, data: impl WriteArg<f32>) -> Result<
 pub(super) struct Ours<'a, B, N, F> {
     bench: &'a Bench,
     kernel: Kernel,
-    streams: [Stream; STREAMS],
-    slots: Vec<Option<B>>,
+    pub(super) streams: [Stream; STREAMS],
+    pub(super) slots: Vec<Option<B>>,
     /// Makes a temporary for kernels to write.
     new: N,
     /// Makes a temporary with the contents of a slice.
-    filled: F,
+    pub(super) filled: F,
 }
 
 impl<'a, B, N, F> Ours<'a, B, N, F>
@@ -91,8 +91,15 @@ where
     }
 }
 
+/// A contender with these buffers.
+macro_rules! made {
+    ($buffer:ty) => {
+        Ours<'_, $buffer, impl Fn(usize) -> Result<$buffer>, impl Fn(&[f32]) -> Result<$buffer>>
+    };
+}
+
 /// `UnifiedBuffer`, from its plain constructors.
-pub(super) fn unified(bench: &Bench) -> Result<impl Worker> {
+pub(super) fn unified(bench: &Bench) -> Result<made!(UnifiedBuffer<f32>)> {
     let device = &bench.device;
     let new = |len| {
         let made = UnifiedBuffer::uninit(device, len, UnifiedOptions::default())?;
@@ -105,7 +112,7 @@ pub(super) fn unified(bench: &Bench) -> Result<impl Worker> {
 }
 
 /// `DeviceBuffer`, from its plain constructors.
-pub(super) fn device(bench: &Bench) -> Result<impl Worker> {
+pub(super) fn device(bench: &Bench) -> Result<made!(DeviceBuffer<f32>)> {
     let device = &bench.device;
     let new = |len| {
         let made = DeviceBuffer::uninit(device, len)?;
@@ -118,7 +125,7 @@ pub(super) fn device(bench: &Bench) -> Result<impl Worker> {
 }
 
 /// `dyn Buffer`, from the constructors of the backend.
-pub(super) fn boxed(bench: &Bench, kind: BufferKind) -> Result<impl Worker> {
+pub(super) fn boxed(bench: &Bench, kind: BufferKind) -> Result<impl Operations> {
     let config = CudaBackendConfig::default().runtime(RuntimeChoice::Given(bench.runtime.clone()));
     let backend = CudaBackend::initialize_blocking(config)?;
     let same = backend.clone();
@@ -131,7 +138,7 @@ pub(super) fn boxed(bench: &Bench, kind: BufferKind) -> Result<impl Worker> {
     )
 }
 
-impl<B, N, F> Worker for Ours<'_, B, N, F>
+impl<B, N, F> Operations for Ours<'_, B, N, F>
 where
     B: Temporary,
     N: Fn(usize) -> Result<B>,

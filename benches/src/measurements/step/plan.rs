@@ -48,16 +48,48 @@ pub(super) enum Op {
     },
 }
 
-/// A contender: it does the operations.
+impl Op {
+    pub(super) fn slot(self) -> usize {
+        match self {
+            Self::Allocate { slot, .. } | Self::Fill { slot, .. } => slot,
+            Self::Scale { slot } | Self::Read { slot } | Self::Free { slot } => slot,
+        }
+    }
+}
+
+/// A contender.
 pub(super) trait Worker {
+    /// Does one step. `source` has the slices, which all begin at its start; `read` gets the first elements of the checked temporary.
+    fn step(&mut self, plan: &Plan, source: &[f32], read: &mut [f32]) -> Result<()>;
+    /// Waits for all work.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// A contender that does the operations one by one.
+pub(super) trait Operations {
     fn allocate(&mut self, slot: usize, len: usize) -> Result<()>;
     fn fill(&mut self, slot: usize, source: &[f32]) -> Result<()>;
     fn scale(&mut self, slot: usize) -> Result<()>;
     /// Reads the first elements, as many as the target has.
     fn read(&mut self, slot: usize, target: &mut [f32]) -> Result<()>;
     fn free(&mut self, slot: usize) -> Result<()>;
-    /// Waits for all work.
     fn finish(&mut self) -> Result<()>;
+}
+
+impl<W: Operations> Worker for W {
+    fn step(&mut self, plan: &Plan, source: &[f32], read: &mut [f32]) -> Result<()> {
+        plan.ops.iter().try_for_each(|op| match *op {
+            Op::Allocate { slot, len } => self.allocate(slot, len),
+            Op::Fill { slot, len } => self.fill(slot, &source[..len]),
+            Op::Scale { slot } => self.scale(slot),
+            Op::Read { slot } => self.read(slot, read),
+            Op::Free { slot } => self.free(slot),
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Operations::finish(self)
+    }
 }
 
 /// A step.
@@ -98,23 +130,6 @@ impl Plan {
                 .count() as i32,
             ops: making.ops,
         }
-    }
-
-    /// Does one step. `source` has the slices, which all begin at its start; `read` gets the first elements of the checked
-    /// temporary.
-    pub(super) fn run(
-        &self,
-        worker: &mut impl Worker,
-        source: &[f32],
-        read: &mut [f32],
-    ) -> Result<()> {
-        self.ops.iter().try_for_each(|op| match *op {
-            Op::Allocate { slot, len } => worker.allocate(slot, len),
-            Op::Fill { slot, len } => worker.fill(slot, &source[..len]),
-            Op::Scale { slot } => worker.scale(slot),
-            Op::Read { slot } => worker.read(slot, read),
-            Op::Free { slot } => worker.free(slot),
-        })
     }
 
     /// The operations as text for peers: for each a letter, the slot, and the number of elements or 0.

@@ -15,6 +15,10 @@ impl KernelMemory for Core {
         self.state.lock().kernel_access(launch, request)
     }
 
+    fn set_condition(&self, handle: u64, value: u32) -> bool {
+        self.state.lock().graphs.set_condition(handle, value)
+    }
+
     fn is_inherited(&self) -> bool {
         self.is_inherited()
     }

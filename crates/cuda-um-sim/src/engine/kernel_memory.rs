@@ -63,6 +63,9 @@ pub(crate) trait KernelMemory: Sync {
     /// Makes an access; the error says why the kernel may not make it.
     fn access(&self, launch: Launch, request: &Request) -> Result<GrantedAccess, Refusal>;
 
+    /// Sets the value of a condition of a graph; returns false if there is none.
+    fn set_condition(&self, handle: u64, value: u32) -> bool;
+
     /// Whether this process is a child made by `fork`, which has no simulated memory.
     fn is_inherited(&self) -> bool;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::copy::{Copy, Set};
 use super::core::Core;
 use super::foreign::forbid_calls;
-use super::graph::GraphMemory;
+use super::graph::{Conditional, GraphMemory};
 use super::launch::Kernel;
 use super::memory::Span;
 use super::state::State;
@@ -31,6 +31,8 @@ pub(super) enum Operation {
     /// Only in graphs: memory of the graph begins and ends.
     Allocate(Arc<GraphMemory>),
     Free,
+    /// Only in graphs: a body that runs if, or as long as, a value is not 0.
+    Conditional(Conditional),
 }
 
 /// How an operation is priced and counted.
@@ -150,6 +152,12 @@ impl State {
                 core.state.lock().fill_fresh(&memory);
                 start
             }),
+            Operation::Conditional(conditional) => {
+                let number = pricing.number;
+                Box::new(move |start| {
+                    conditional.run(&core, stream, &Pricing { kernel, number }, start)
+                })
+            }
             Operation::Record(_) | Operation::Wait(_) | Operation::Free => Box::new(|start| start),
         }
     }

@@ -1,9 +1,12 @@
 //! Stream capture and graphs.
 
-use cuda_um_sys::{CUDA_KERNEL_NODE_PARAMS_v1, cudaGraphExecUpdateResultInfo, cudaMemsetParams};
+use cuda_um_sys::{
+    CUDA_KERNEL_NODE_PARAMS_v1, cudaConditionalNodeParams, cudaGraphExecUpdateResultInfo,
+    cudaMemsetParams,
+};
 
-use super::guard::{entry_points, with_any_stream, with_work_stream};
-use super::pointer::{Arguments, Out};
+use super::guard::{entry_points, with_any_stream, with_state, with_work_stream};
+use super::pointer::{Arguments, Array, Out};
 use crate::engine::{
     CaptureInfo, CaptureMode, Code, Core, Direction, LaunchShape, ThreadState, UpdateFailure,
 };
@@ -88,6 +91,55 @@ entry_points! { Runtime;
         let new = CaptureMode::from_raw(mode.get()?)?;
         let old = ThreadState::with(core.id, |thread| std::mem::replace(&mut thread.capture_mode, new));
         mode.put(old as u32)
+    }
+
+    fn cudaGraphConditionalHandleCreate(core, handle: Out<u64>, graph: usize, _default: u32, flags: u32) {
+        handle.put(core.state.lock().graphs.create_condition(graph, flags)?)
+    }
+
+    // Only nodes with a condition, and no edge has data.
+    fn cudaGraphAddNode_v2 as "cudaGraphAddNode" (
+        core, node: Out<usize>, graph: usize, after: Array<usize>, edges: Array<u8>, count: usize, params: Out<(u64, u64)>,
+    ) {
+        /// `cudaGraphNodeTypeConditional`, in a struct with two words before its union.
+        const CONDITIONAL: u32 = 13;
+        let condition = params.after().cast::<cudaConditionalNodeParams>();
+        if params.cast::<u32>().get()? != CONDITIONAL || !edges.is_null() {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let mut given = condition.get()?;
+        if given.type_.0 > 1 || given.size != 1 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let (after, repeats) = (after.to_vec(count)?, given.type_.0 == 1);
+        let (added, body) = with_state(core, |state, device| {
+            state.graphs.add_condition((graph, device), after, given.handle, repeats)
+        })?;
+        given.phGraph_out = std::ptr::with_exposed_provenance_mut(body);
+        condition.put(given)?;
+        node.put(added)
+    }
+
+    fn cudaStreamUpdateCaptureDependencies_v2 as "cudaStreamUpdateCaptureDependencies" (
+        core, stream: usize, nodes: Array<usize>, edges: Array<u8>, count: usize, flags: u32,
+    ) {
+        /// `cudaStreamSetCaptureDependencies`: to add some is not simulated.
+        const SET: u32 = 1;
+        if flags != SET || !edges.is_null() {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let nodes = nodes.to_vec(count)?;
+        with_any_stream(core, stream, |state, stream| state.graphs.set_dependencies(stream, &nodes))
+    }
+
+    fn cudaStreamBeginCaptureToGraph(
+        core, stream: usize, graph: usize, _after: Array<usize>, _edges: Array<u8>, count: usize, mode: u32,
+    ) {
+        let mode = CaptureMode::from_raw(mode)?;
+        if count != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        with_any_stream(core, stream, |state, stream| state.graphs.begin_to(stream, graph, mode))
     }
 
     fn cudaGraphDestroy(core, graph: usize) { core.state.lock().destroy_graph(graph) }

@@ -101,7 +101,10 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
             from(V12_9)
         }
         "cudaStreamGetCaptureInfo_v2" => !from(V13_0),
-        "cudaStreamGetCaptureInfo_v3" => from(V12_9) && !from(V13_0),
+        "cudaStreamGetCaptureInfo_v3"
+        | "cudaGraphAddNode_v2"
+        | "cudaStreamUpdateCaptureDependencies_v2" => from(V12_9) && !from(V13_0),
+        "cudaGraphConditionalHandleCreate" | "cudaStreamBeginCaptureToGraph" => from(V12_9),
         "cudaMemPrefetchBatchAsync"
         | "cudaMemDiscardBatchAsync"
         | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
@@ -116,6 +119,10 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaMemcpyBatchAsync" if from(V13_0) => "cudaMemcpyBatchAsync_13",
         "cudaGetDriverEntryPoint" if from(V12_2) => "cudaGetDriverEntryPoint_12",
         "cudaGraphExecUpdate" if from(V12_2) => "cudaGraphExecUpdate_12",
+        "cudaGraphAddNode" if from(V13_0) => "cudaGraphAddNode_v2",
+        "cudaStreamUpdateCaptureDependencies" if from(V13_0) => {
+            "cudaStreamUpdateCaptureDependencies_v2"
+        }
         "cudaStreamGetCaptureInfo" if from(V13_0) => "cudaStreamGetCaptureInfo_13",
         name => name,
     };

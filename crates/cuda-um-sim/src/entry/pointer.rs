@@ -55,6 +55,11 @@ impl<T> Out<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
+    /// The address after the value, in a struct of the caller.
+    pub(crate) fn after(self) -> Self {
+        Out(self.0.wrapping_add(1))
+    }
+
     /// The same address with another type, for arguments whose type depends on another argument.
     pub(crate) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())

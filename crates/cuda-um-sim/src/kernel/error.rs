@@ -78,6 +78,12 @@ pub enum ReferenceError {
         /// The parameter.
         index: usize,
     },
+    /// No graph has the condition.
+    #[error("no graph has a condition {handle:#x}")]
+    NoCondition {
+        /// The handle.
+        handle: u64,
+    },
     /// An error of the reference itself: as a failed device-side assertion.
     #[error("{0}")]
     Failed(String),

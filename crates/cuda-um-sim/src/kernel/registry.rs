@@ -5,9 +5,7 @@ use std::sync::LazyLock;
 
 use cuda_um_locks::RwLock;
 
-use super::CpuReference;
-#[cfg(doc)]
-use super::LaunchContext;
+use super::{CpuReference, LaunchContext, ReferenceError};
 
 /// The references that are registered under a name.
 #[derive(Clone, Copy)]
@@ -69,5 +67,14 @@ pub(crate) fn registered(ptx: &str, name: &str) -> Option<Registered> {
     let registry = REGISTRY.read();
     let of_module = registry.by_module.get(ptx);
     let found = of_module.and_then(|names| names.get(name));
-    found.or_else(|| registry.by_name.get(name)).copied()
+    let found = found.or_else(|| registry.by_name.get(name)).copied();
+    found.or_else(|| (name == SET_CONDITION).then_some(Registered::One(set_condition)))
+}
+
+/// The kernel of cuda-um that copies a number to a condition of a graph.
+const SET_CONDITION: &str = "cuda_um_set_condition";
+
+fn set_condition(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    let value = launch.slice::<u32>(0, 1)?[0];
+    launch.set_condition(launch.value(1)?, value)
 }

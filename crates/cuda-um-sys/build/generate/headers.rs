@@ -1,7 +1,7 @@
 //! Runs bindgen over one version's headers.
 
 use super::major::Major;
-use super::spec::Covered;
+use super::spec::{Covered, UNTYPED};
 use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -89,6 +89,10 @@ fn bindgen_over(
     for ty in &covered.types {
         builder = builder.allowlist_type(format!("^{ty}$"));
     }
+    for ty in UNTYPED {
+        builder = builder.blocklist_type(format!("^{ty}$"));
+    }
+    builder = builder.raw_line("pub type cudaGraphNodeParams = ::core::ffi::c_void;");
     for var in &covered.constants {
         builder = builder.allowlist_var(format!("^{var}$"));
     }

@@ -102,6 +102,8 @@ pub const RUNTIME: &[(&str, Since)] = &[
     ("cudaGraphExecDestroy", Version(11, 8)),
     ("cudaGraphExecMemcpyNodeSetParams1D", Version(11, 8)),
     ("cudaGraphExecMemsetNodeSetParams", Version(11, 8)),
+    ("cudaGraphConditionalHandleCreate", Version(12, 3)),
+    ("cudaStreamBeginCaptureToGraph", Version(12, 3)),
 ];
 
 /// One of several signatures of a function: a separate field, always an `Option`.
@@ -195,6 +197,26 @@ pub const VARIANTS: &[Variant] = &[
         since: (12, 3),
     },
     Variant {
+        field: "cudaStreamUpdateCaptureDependencies_v13",
+        major: Major::V13,
+        function: "cudaStreamUpdateCaptureDependencies",
+        changed: 13,
+        before: Some("cudaStreamUpdateCaptureDependencies_v2"),
+        from: Some("cudaStreamUpdateCaptureDependencies"),
+        versions: "from CUDA 12.3 on (`cudaStreamUpdateCaptureDependencies_v2` before 13): with the data of edges",
+        since: (12, 3),
+    },
+    Variant {
+        field: "cudaGraphAddNode_v13",
+        major: Major::V13,
+        function: "cudaGraphAddNode",
+        changed: 13,
+        before: Some("cudaGraphAddNode_v2"),
+        from: Some("cudaGraphAddNode"),
+        versions: "from CUDA 12.3 on (`cudaGraphAddNode_v2` before 13): with the data of edges",
+        since: (12, 3),
+    },
+    Variant {
         field: "cudaGraphExecUpdate_v11",
         major: Major::V11,
         function: "cudaGraphExecUpdate",
@@ -247,6 +269,18 @@ const TYPES: &[&str] = &[
     "cudaMemPoolAttr",
     "cudaMemAllocationType",
     "CUDA_KERNEL_NODE_PARAMS",
+    "cudaConditionalNodeParams",
+];
+
+/// `cudaGraphNodeParams` is a union of the parameters of all kinds of nodes. Only [one of them](TYPES) is used, so a function takes
+/// `*mut c_void` in its place, and the types that only the others name are left out: patterns.
+pub const UNTYPED: &[&str] = &[
+    "cudaGraphNodeParams.*",
+    "cuda(Kernel|Host|Memset|MemAlloc)(Node)?ParamsV2",
+    "cuda(Memcpy|MemFree|ChildGraph|EventRecord|EventWait)NodeParams",
+    "cudaMemcpy3DParms|cudaExtent|cudaPos|cudaPitchedPtr|cudaArray|cudaArray_t|dim3",
+    "cudaGraphChildGraphNodeOwnership",
+    "(cuda|CU)[eE]xternalSemaphore.*",
 ];
 
 /// Macros that are flags.

@@ -126,6 +126,23 @@ pub type CUstream = *mut CUstream_st;
 pub struct CUstream_st {
     _unused: [u8; 0],
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cudaConditionalNodeParams {
+    pub handle: cudaGraphConditionalHandle,
+    pub type_: cudaGraphConditionalNodeType,
+    pub size: ::core::ffi::c_uint,
+    pub phGraph_out: *mut cudaGraph_t,
+}
+impl Default for cudaConditionalNodeParams {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct cudaDeviceAttr(pub ::core::ffi::c_uint);
@@ -150,6 +167,10 @@ pub const cudaEventRecordExternal: u32 = 1;
 pub const cudaEventWaitDefault: u32 = 0;
 pub const cudaEventWaitExternal: u32 = 1;
 pub type cudaEvent_t = *mut CUevent_st;
+pub type cudaGraphConditionalHandle = ::core::ffi::c_ulonglong;
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct cudaGraphConditionalNodeType(pub ::core::ffi::c_uint);
 pub type cudaGraphEdgeData = cudaGraphEdgeData_st;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -180,6 +201,7 @@ impl Default for cudaGraphExecUpdateResultInfo_st {
     }
 }
 pub type cudaGraphExec_t = *mut CUgraphExec_st;
+pub type cudaGraphNodeParams = ::core::ffi::c_void;
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct cudaGraphNodeType(pub ::core::ffi::c_uint);
@@ -991,6 +1013,17 @@ impl cudaError_enum {
     pub const CUDA_ERROR_KEY_ROTATION: cudaError_enum = cudaError_enum(916);
     pub const CUDA_ERROR_UNKNOWN: cudaError_enum = cudaError_enum(999);
 }
+impl cudaGraphConditionalNodeType {
+    pub const cudaGraphCondTypeIf: cudaGraphConditionalNodeType = cudaGraphConditionalNodeType(
+        0,
+    );
+    pub const cudaGraphCondTypeWhile: cudaGraphConditionalNodeType = cudaGraphConditionalNodeType(
+        1,
+    );
+    pub const cudaGraphCondTypeSwitch: cudaGraphConditionalNodeType = cudaGraphConditionalNodeType(
+        2,
+    );
+}
 impl cudaGraphExecUpdateResult {
     pub const cudaGraphExecUpdateSuccess: cudaGraphExecUpdateResult = cudaGraphExecUpdateResult(
         0,
@@ -1392,6 +1425,20 @@ pub type PFN_cudaGetErrorString = unsafe extern "C" fn(
     error: cudaError_t,
 ) -> *const ::core::ffi::c_char;
 pub type PFN_cudaGetLastError = unsafe extern "C" fn() -> cudaError_t;
+pub type PFN_cudaGraphAddNode_v2 = unsafe extern "C" fn(
+    pGraphNode: *mut cudaGraphNode_t,
+    graph: cudaGraph_t,
+    pDependencies: *const cudaGraphNode_t,
+    dependencyData: *const cudaGraphEdgeData,
+    numDependencies: usize,
+    nodeParams: *mut cudaGraphNodeParams,
+) -> cudaError_t;
+pub type PFN_cudaGraphConditionalHandleCreate = unsafe extern "C" fn(
+    pHandle_out: *mut cudaGraphConditionalHandle,
+    graph: cudaGraph_t,
+    defaultLaunchValue: ::core::ffi::c_uint,
+    flags: ::core::ffi::c_uint,
+) -> cudaError_t;
 pub type PFN_cudaGraphDestroy = unsafe extern "C" fn(graph: cudaGraph_t) -> cudaError_t;
 pub type PFN_cudaGraphExecDestroy = unsafe extern "C" fn(
     graphExec: cudaGraphExec_t,
@@ -1641,6 +1688,14 @@ pub type PFN_cudaStreamBeginCapture = unsafe extern "C" fn(
     stream: cudaStream_t,
     mode: cudaStreamCaptureMode,
 ) -> cudaError_t;
+pub type PFN_cudaStreamBeginCaptureToGraph = unsafe extern "C" fn(
+    stream: cudaStream_t,
+    graph: cudaGraph_t,
+    dependencies: *const cudaGraphNode_t,
+    dependencyData: *const cudaGraphEdgeData,
+    numDependencies: usize,
+    mode: cudaStreamCaptureMode,
+) -> cudaError_t;
 pub type PFN_cudaStreamCreateWithFlags = unsafe extern "C" fn(
     pStream: *mut cudaStream_t,
     flags: ::core::ffi::c_uint,
@@ -1685,6 +1740,13 @@ pub type PFN_cudaStreamIsCapturing = unsafe extern "C" fn(
 pub type PFN_cudaStreamQuery = unsafe extern "C" fn(stream: cudaStream_t) -> cudaError_t;
 pub type PFN_cudaStreamSynchronize = unsafe extern "C" fn(
     stream: cudaStream_t,
+) -> cudaError_t;
+pub type PFN_cudaStreamUpdateCaptureDependencies_v2 = unsafe extern "C" fn(
+    stream: cudaStream_t,
+    dependencies: *mut cudaGraphNode_t,
+    dependencyData: *const cudaGraphEdgeData,
+    numDependencies: usize,
+    flags: ::core::ffi::c_uint,
 ) -> cudaError_t;
 pub type PFN_cudaStreamWaitEvent = unsafe extern "C" fn(
     stream: cudaStream_t,

@@ -128,6 +128,27 @@ const _: () = {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
+        "Size of cudaConditionalNodeParams",
+    ][::core::mem::size_of::<cudaConditionalNodeParams>() - 24usize];
+    [
+        "Alignment of cudaConditionalNodeParams",
+    ][::core::mem::align_of::<cudaConditionalNodeParams>() - 8usize];
+    [
+        "Offset of field: cudaConditionalNodeParams::handle",
+    ][::core::mem::offset_of!(cudaConditionalNodeParams, handle) - 0usize];
+    [
+        "Offset of field: cudaConditionalNodeParams::type_",
+    ][::core::mem::offset_of!(cudaConditionalNodeParams, type_) - 8usize];
+    [
+        "Offset of field: cudaConditionalNodeParams::size",
+    ][::core::mem::offset_of!(cudaConditionalNodeParams, size) - 12usize];
+    [
+        "Offset of field: cudaConditionalNodeParams::phGraph_out",
+    ][::core::mem::offset_of!(cudaConditionalNodeParams, phGraph_out) - 16usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
         "Size of cudaGraphEdgeData_st",
     ][::core::mem::size_of::<cudaGraphEdgeData_st>() - 8usize];
     [

@@ -25,3 +25,9 @@ pub type PFN_cudaStreamGetCaptureInfo = unsafe extern "C" fn(
     pCaptureStatus: *mut cudaStreamCaptureStatus,
     pId: *mut ::core::ffi::c_ulonglong,
 ) -> cudaError_t;
+pub type PFN_cudaStreamUpdateCaptureDependencies = unsafe extern "C" fn(
+    stream: cudaStream_t,
+    dependencies: *mut cudaGraphNode_t,
+    numDependencies: usize,
+    flags: ::core::ffi::c_uint,
+) -> cudaError_t;

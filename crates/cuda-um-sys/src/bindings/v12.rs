@@ -2,6 +2,13 @@
 // Do not edit: change build/generate/ and run it again.
 
 use super::common::*;
+pub type PFN_cudaGraphAddNode = unsafe extern "C" fn(
+    pGraphNode: *mut cudaGraphNode_t,
+    graph: cudaGraph_t,
+    pDependencies: *const cudaGraphNode_t,
+    numDependencies: usize,
+    nodeParams: *mut cudaGraphNodeParams,
+) -> cudaError_t;
 pub type PFN_cudaGraphExecUpdate = unsafe extern "C" fn(
     hGraphExec: cudaGraphExec_t,
     hGraph: cudaGraph_t,
@@ -29,4 +36,10 @@ pub type PFN_cudaMemcpyBatchAsync = unsafe extern "C" fn(
     numAttrs: usize,
     failIdx: *mut usize,
     stream: cudaStream_t,
+) -> cudaError_t;
+pub type PFN_cudaStreamUpdateCaptureDependencies = unsafe extern "C" fn(
+    stream: cudaStream_t,
+    dependencies: *mut cudaGraphNode_t,
+    numDependencies: usize,
+    flags: ::core::ffi::c_uint,
 ) -> cudaError_t;

@@ -2,6 +2,14 @@
 // Do not edit: change build/generate/ and run it again.
 
 use super::common::*;
+pub type PFN_cudaGraphAddNode = unsafe extern "C" fn(
+    pGraphNode: *mut cudaGraphNode_t,
+    graph: cudaGraph_t,
+    pDependencies: *const cudaGraphNode_t,
+    dependencyData: *const cudaGraphEdgeData,
+    numDependencies: usize,
+    nodeParams: *mut cudaGraphNodeParams,
+) -> cudaError_t;
 pub type PFN_cudaGraphExecUpdate = unsafe extern "C" fn(
     hGraphExec: cudaGraphExec_t,
     hGraph: cudaGraph_t,
@@ -38,4 +46,11 @@ pub type PFN_cudaStreamGetCaptureInfo = unsafe extern "C" fn(
     dependencies_out: *mut *const cudaGraphNode_t,
     edgeData_out: *mut *const cudaGraphEdgeData,
     numDependencies_out: *mut usize,
+) -> cudaError_t;
+pub type PFN_cudaStreamUpdateCaptureDependencies = unsafe extern "C" fn(
+    stream: cudaStream_t,
+    dependencies: *mut cudaGraphNode_t,
+    dependencyData: *const cudaGraphEdgeData,
+    numDependencies: usize,
+    flags: ::core::ffi::c_uint,
 ) -> cudaError_t;

@@ -28,7 +28,7 @@ pub(super) async fn until_free<G>(
         let uses = raw.in_flight.before(access);
         let gate = raw.gate().map(Arc::clone);
         unblock(move || {
-            uses.iter().try_for_each(Use::wait)?;
+            Use::wait_for_each(&uses)?;
             gate.map_or(Ok(()), |gate| gate.wait())
         })
         .await?;
@@ -100,7 +100,7 @@ async fn uses_done(raw: &Allocation, access: Access, other: Option<Use>) -> Resu
     uses.extend(other);
     for used in &uses {
         if !used.is_done()? {
-            return unblock(move || uses.iter().try_for_each(Use::wait)).await;
+            return unblock(move || Use::wait_for_each(&uses)).await;
         }
     }
     Ok(())

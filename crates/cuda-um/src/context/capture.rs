@@ -4,13 +4,14 @@
 //! stream in its place ([`of`]), so work of other threads on the same streams runs as always. The capture mode is "relaxed": it restricts no
 //! other call of CUDA, on any thread.
 
+mod body;
 mod node;
 mod place;
 mod private;
 mod refusal;
 mod slot;
 
-pub(crate) use node::{KernelNode, Kind, Node};
+pub(crate) use node::{KernelNode, Kind, Node, kernels};
 pub(crate) use place::Place;
 pub(crate) use refusal::{BY_HOST, NO_WAIT, refuse, refuse_device, refuse_host, refused};
 pub(crate) use slot::{Memory, Slot, SlotUse};
@@ -33,6 +34,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The captures of all threads.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of the next capture, or of the next body in one.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Capture>>> = const { RefCell::new(None) };
@@ -57,6 +61,10 @@ pub(crate) struct Capture {
     nodes: RefCell<Vec<Node>>,
     /// The recorded values of the parameters.
     parameters: RefCell<Vec<Vec<u8>>>,
+    /// The number of the body that is recorded; that of the capture outside of bodies.
+    part: Cell<u64>,
+    /// True if a body may lack work.
+    is_broken: Cell<bool>,
 }
 
 /// A stream of the capture, and the private stream that stands for it.
@@ -176,7 +184,6 @@ impl Capture {
     /// Begins a capture of this thread's work on the stream, and on the library's stream of the device, on which operations run that name no
     /// stream.
     pub(crate) fn begin(stream: &Stream) -> Result<Rc<Self>> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         if is_of_this_thread() {
             return Err(refused(
                 "a second capture",
@@ -193,9 +200,10 @@ impl Capture {
             return Err(error);
         }
         let stream = Arc::clone(inner);
+        // Relaxed: the numbers need only differ.
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let capture = Rc::new(Self {
-            // Relaxed: the numbers need only differ.
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
             device,
             own,
             streams: RefCell::new(smallvec::smallvec![Captured { stream, private }]),
@@ -203,6 +211,8 @@ impl Capture {
             slots: RefCell::default(),
             nodes: RefCell::default(),
             parameters: RefCell::default(),
+            part: Cell::new(id),
+            is_broken: Cell::new(false),
         });
         ACTIVE.fetch_add(1, Ordering::Relaxed);
         CURRENT.set(Some(Rc::clone(&capture)));
@@ -242,24 +252,31 @@ impl Capture {
         Ok(())
     }
 
+    /// Later work on the first stream is after all work that is captured by now.
+    fn join(&self) -> Result<()> {
+        let streams = self.streams.borrow();
+        streams.iter().skip(1).try_for_each(|other| {
+            let event = RawEvent::create(&self.device, false)?.record(&other.private)?;
+            streams[0].private.enqueue_wait(&event)
+        })
+    }
+
     /// Ends the capture, and orders the end of the graph after all its work. In any case nothing is captured afterwards.
     pub(crate) fn end(&self) -> Result<Recorded> {
         let first = self.first();
-        let others: SmallVec<[_; MOST_STREAMS]> = {
-            let streams = self.streams.borrow();
-            let others = streams.iter().skip(1);
-            others.map(|other| Arc::clone(&other.private)).collect()
-        };
-        let joined = others.iter().try_for_each(|other| {
-            let event = RawEvent::create(&self.device, false)?.record(other)?;
-            first.enqueue_wait(&event)
-        });
+        let joined = self.join();
         Self::forget();
         // If the first call did not end the capture, the second one does.
         let graph = first
             .end_capture()
             .inspect_err(|_| drop(first.end_capture()));
         joined?;
+        if self.is_broken.get() {
+            return Err(refused(
+                "the end of a capture",
+                "the body of a condition failed, so it may lack work: return the error of `if_on` or `while_on` from the closure",
+            ));
+        }
         let slots = self.slots.take().into_iter();
         Ok(Recorded {
             graph: graph?,

@@ -190,6 +190,7 @@ impl Shared {
     fn run(&self) {
         let mut waiting: Vec<Entry> = Vec::new();
         let mut sleep = SLEEP.0;
+        let mut tolerates = false;
         loop {
             let mut state = self.state.lock();
             if state.queue.is_empty() {
@@ -210,19 +211,23 @@ impl Shared {
             let mut busy = Busy::new();
             waiting = waiting
                 .into_iter()
-                .filter_map(|entry| self.poll(entry, &mut busy))
+                .filter_map(|entry| self.poll(entry, &mut busy, &mut tolerates))
                 .collect();
         }
     }
 
     /// Releases the entry if its uses are done; otherwise returns it. Does not return when the process ends.
-    fn poll(&self, entry: Entry, busy: &mut Busy) -> Option<Entry> {
+    fn poll(&self, entry: Entry, busy: &mut Busy, tolerates: &mut bool) -> Option<Entry> {
         let Some(_calls) = Calls::begin() else {
             // Threads in `flush` do not wait for it.
             drop(self.state.lock());
             self.ended.notify_all();
             process_end::stop();
         };
+        if !*tolerates && let Some(used) = entry.deferred.uses.first() {
+            used.stream.api().tolerate_captures();
+            *tolerates = true;
+        }
         match caught(|| entry.deferred.is_done(busy)) {
             Some(Ok(true)) => self.end(entry, true, Ok(())),
             Some(Ok(false)) => return Some(entry),

@@ -26,6 +26,14 @@ impl Use {
         Arc::ptr_eq(&self.stream, &other.stream) && self.seq == other.seq
     }
 
+    /// Waits for uses, on a thread of the library.
+    pub(crate) fn wait_for_each(uses: &[Self]) -> Result<()> {
+        if let Some(used) = uses.first() {
+            used.stream.api().tolerate_captures();
+        }
+        uses.iter().try_for_each(Self::wait)
+    }
+
     /// Returns true if only a wait by the host tells that the use is over.
     pub(crate) fn must_wait(&self) -> bool {
         self.stream.must_wait_for(self.seq)

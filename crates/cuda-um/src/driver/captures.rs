@@ -1,9 +1,12 @@
 //! Keeps captures and waits for a whole device apart: CUDA refuses to synchronize a device on which any thread captures a stream.
 
+#![allow(unsafe_code, reason = "sets the mode of a thread")]
+
 use crate::driver::api::Api;
 use crate::error::{Error, Result};
 use crate::fork::{self, PerProcess};
 use crate::sync::{Condvar, Mutex, global, has_turn, this_thread};
+use cuda_um_sys as sys;
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -50,6 +53,18 @@ pub(crate) struct Wait {
 }
 
 impl Api {
+    /// The calls of this thread, which is one of the library's, come at any time: from now on they do not disturb captures of other libraries in
+    /// CUDA's "global" mode, in which a query of an event by any thread ends the capture.
+    pub(crate) fn tolerate_captures(&self) {
+        if let Some(exchange) = self.table.cudaThreadExchangeStreamCaptureMode {
+            let mut mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+            // SAFETY: the place is valid for the call.
+            if unsafe { exchange(&mut mode) } != sys::cudaError::cudaSuccess {
+                self.clear_last_error();
+            }
+        }
+    }
+
     /// Waits until no thread waits for a device of the driver, and counts a capture of this thread.
     pub(super) fn count_capture(&self, device: u32) -> Result<()> {
         fork::check("cudaStreamBeginCapture")?;

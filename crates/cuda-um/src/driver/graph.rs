@@ -69,28 +69,43 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<sys::cudaGraph_t> {
+        // SAFETY: guaranteed by the caller.
+        let ended = unsafe { self.end_body(ordinal, stream) };
+        self.uncount_capture(ordinal);
+        ended
+    }
+
+    /// Ends the capture of the stream into the body of a condition, which is the result: it is not destroyed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`end_capture`](Self::end_capture).
+    pub(crate) unsafe fn end_body(
+        &self,
+        ordinal: u32,
+        stream: sys::cudaStream_t,
+    ) -> Result<sys::cudaGraph_t> {
         let (name, end) = ("cudaStreamEndCapture", self.table.cudaStreamEndCapture);
         let mut graph = std::ptr::null_mut();
         // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
-        let ended = self.on_graph(ordinal, name, end, |end| unsafe { end(stream, &mut graph) });
-        self.uncount_capture(ordinal);
-        ended.map(|()| graph)
+        self.on_graph(ordinal, name, end, |end| unsafe { end(stream, &mut graph) })?;
+        Ok(graph)
     }
 
-    /// The nodes that the next work of a captured stream runs after.
+    /// The graph that a stream is captured into, and the nodes that the next work of the stream runs after.
     ///
     /// # Safety
     ///
     /// The stream is live, and captured.
-    pub(crate) unsafe fn captured_nodes(
+    pub(crate) unsafe fn captured(
         &self,
         ordinal: u32,
         stream: sys::cudaStream_t,
-    ) -> Result<Nodes> {
+    ) -> Result<(sys::cudaGraph_t, Nodes)> {
         let name = "cudaStreamGetCaptureInfo";
         let mut status = sys::cudaStreamCaptureStatus::cudaStreamCaptureStatusNone;
         let (mut nodes, mut count) = (std::ptr::null(), 0);
-        let (id, graph) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (id, mut graph) = (std::ptr::null_mut(), std::ptr::null_mut());
         let mut is_missing = false;
         self.on(
             ordinal,
@@ -103,7 +118,7 @@ impl Api {
                         stream,
                         &mut status,
                         id,
-                        graph,
+                        &mut graph,
                         &mut nodes,
                         &mut count,
                     )
@@ -116,11 +131,11 @@ impl Api {
             return Err(self.missing_function(name));
         }
         if nodes.is_null() || count == 0 {
-            return Ok(Nodes::new());
+            return Ok((graph, Nodes::new()));
         }
         // SAFETY: CUDA has written the array's address and length; it stays until the next call on the stream.
         let nodes = unsafe { std::slice::from_raw_parts(nodes, count) };
-        Ok(Nodes::from_slice(nodes))
+        Ok((graph, Nodes::from_slice(nodes)))
     }
 
     /// The number of nodes of a graph.

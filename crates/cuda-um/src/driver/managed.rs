@@ -18,9 +18,13 @@ impl Api {
     }
 
     pub(super) fn missing_function(&self, what: &str) -> Error {
+        let needs = match sys::Table::available_since(what) {
+            Some(version) => format!("CUDA {version}"),
+            None => "a runtime that exports it".to_owned(),
+        };
         Error::NotSupported {
             what: what.to_owned(),
-            needs: "a runtime that exports it".to_owned(),
+            needs,
             have: self.version_text(),
         }
     }

@@ -1,7 +1,7 @@
 //! What a graph and its executable graphs share.
 #![allow(unsafe_code, reason = "passes the handle of the graph to CUDA")]
 
-use crate::context::capture::{Kind, Memory, Node, Recorded, SlotUse};
+use crate::context::capture::{Memory, Node, Recorded, SlotUse, kernels};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
@@ -97,9 +97,8 @@ impl Contents {
     /// The kernels stay loaded until these launches are complete.
     pub(super) fn keep_kernels(&self, launches: &InFlight) {
         let mut last = None;
-        for node in &self.nodes {
-            if let Kind::Kernel(kernel) = &node.kind
-                && let Some(module) = kernel.module.downcast_ref::<Loaded>()
+        for kernel in kernels(&self.nodes) {
+            if let Some(module) = kernel.module.downcast_ref::<Loaded>()
                 // Most launches in a row are of one module.
                 && last.replace(std::ptr::from_ref(module)) != Some(std::ptr::from_ref(module))
             {

@@ -4,7 +4,7 @@
 mod change;
 mod residency;
 
-use crate::context::capture::{self, KernelNode, Kind};
+use crate::context::capture::{self, KernelNode, Kind, Node, kernels};
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
@@ -80,18 +80,11 @@ impl GraphExec {
         self.order = (0..self.required.len()).collect();
         self.changed.clear();
         self.refusal = None;
-        let kernels = |kind: &Kind| matches!(kind, Kind::Kernel(_));
-        let all = self.contents.nodes.len();
-        let kernels = self
-            .contents
-            .nodes
-            .iter()
-            .filter(|node| kernels(&node.kind))
-            .count();
-        self.name = format!(
-            "graph of {kernels} kernels and {} other operations",
-            all - kernels
-        );
+        let nodes = &self.contents.nodes;
+        let is_kernel = |node: &&Node| matches!(node.kind, Kind::Kernel(_));
+        let others = nodes.len() - nodes.iter().filter(is_kernel).count();
+        let kernels = kernels(nodes).len();
+        self.name = format!("graph of {kernels} kernels and {others} other operations");
     }
 
     /// Enqueues all work of the graph on a stream, with one call
@@ -253,6 +246,10 @@ impl GraphExec {
             value: work,
             reason: format!("{reason}: instantiate the new graph"),
         };
+        if let Some(at) = new.nodes.iter().position(|node| node.kind.is_body()) {
+            let work = format!("one whose work {at} is {}", new.nodes[at].kind.name());
+            return Err(differs(work, "the bodies of conditions are not updated"));
+        }
         let (before, after) = (of_kind(&self.origin), of_kind(new));
         if before != after {
             let same = before

@@ -83,6 +83,12 @@ impl<T: NoUninit> KernelArg for GraphParameter<T> {
                 "the parameter belongs to a capture that this thread does not record: pass the value itself",
             ));
         };
+        if capture.is_in_body() {
+            return Err(capture::refused(
+                "a parameter of a graph in the body of a condition",
+                "CUDA changes no kernels there: let the kernel read the number from a buffer",
+            ));
+        }
         capture.with_parameter(self.index, |bytes| {
             arguments.push_parameter(bytes, self.index)
         });

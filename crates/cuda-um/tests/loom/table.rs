@@ -6,7 +6,8 @@ use crate::models::engine::{Copy, Engine, engine};
 use cuda_um_sys::{
     CUdevice, CUdeviceptr, CUresult, CUstream, Table, cudaDeviceAttr,
     cudaDriverEntryPointQueryResult, cudaError, cudaError_t, cudaEvent_t, cudaMemcpyKind,
-    cudaPointerAttributes, cudaStream_t,
+    cudaGraph_t, cudaGraphExec_t, cudaGraphNode_t, cudaPointerAttributes, cudaStream_t,
+    cudaStreamCaptureMode, cudaStreamCaptureStatus,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::without_provenance_mut;
@@ -44,6 +45,8 @@ fn symbol(name: &CStr) -> Option<*const c_void> {
         cudaStreamCreateWithFlags cudaStreamDestroy cudaStreamSynchronize cudaStreamQuery cudaStreamWaitEvent
         cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord cudaEventQuery cudaEventSynchronize
         cudaHostAlloc cudaFreeHost cudaMalloc cudaFree cudaMemcpyAsync cudaPointerGetAttributes
+        cudaThreadExchangeStreamCaptureMode cudaStreamBeginCapture cudaStreamEndCapture cudaStreamGetCaptureInfo_v2
+        cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphDestroy cudaGraphExecDestroy
     }
 }
 
@@ -250,4 +253,54 @@ extern "C" fn cudaPointerGetAttributes(
 ) -> cudaError_t {
     // What older versions return for memory that CUDA does not know.
     cudaError::cudaErrorInvalidValue
+}
+
+extern "C" fn cudaStreamBeginCapture(stream: cudaStream_t, _: cudaStreamCaptureMode) -> cudaError_t {
+    engine(|cuda| cuda.begin_capture(stream.addr()));
+    cudaError::cudaSuccess
+}
+
+extern "C" fn cudaStreamEndCapture(stream: cudaStream_t, graph: *mut cudaGraph_t) -> cudaError_t {
+    let ended = engine(|cuda| cuda.end_capture(stream.addr()));
+    store!(graph, without_provenance_mut(ended))
+}
+
+/// There are no nodes to tell.
+extern "C" fn cudaStreamGetCaptureInfo_v2(
+    _: cudaStream_t,
+    status: *mut cudaStreamCaptureStatus,
+    _: *mut c_ulonglong,
+    _: *mut cudaGraph_t,
+    _: *mut *const cudaGraphNode_t,
+    _: *mut usize,
+) -> cudaError_t {
+    store!(status, cudaStreamCaptureStatus::cudaStreamCaptureStatusActive)
+}
+
+extern "C" fn cudaGraphInstantiateWithFlags(
+    exec: *mut cudaGraphExec_t,
+    graph: cudaGraph_t,
+    _: c_ulonglong,
+) -> cudaError_t {
+    let made = engine(|cuda| cuda.instantiate(graph.addr()));
+    store!(exec, without_provenance_mut(made))
+}
+
+extern "C" fn cudaGraphLaunch(exec: cudaGraphExec_t, stream: cudaStream_t) -> cudaError_t {
+    engine(|cuda| cuda.launch_graph(exec.addr(), stream.addr()));
+    cudaError::cudaSuccess
+}
+
+extern "C" fn cudaGraphDestroy(graph: cudaGraph_t) -> cudaError_t {
+    engine(|cuda| cuda.destroy_graph(graph.addr()));
+    cudaError::cudaSuccess
+}
+
+extern "C" fn cudaGraphExecDestroy(exec: cudaGraphExec_t) -> cudaError_t {
+    engine(|cuda| cuda.destroy_graph(exec.addr()));
+    cudaError::cudaSuccess
+}
+
+extern "C" fn cudaThreadExchangeStreamCaptureMode(_: *mut cudaStreamCaptureMode) -> cudaError_t {
+    cudaError::cudaSuccess
 }

@@ -57,6 +57,13 @@ impl Capture {
         branches.any(|branch| branch.is_blocking && branch.device == device)
     }
 
+    /// The stream comes after these nodes only.
+    pub(super) fn come_after(&mut self, stream: &Stream, nodes: &[usize]) {
+        if let Some(branch) = self.branches.get_mut(&stream.handle) {
+            branch.after = nodes.to_vec();
+        }
+    }
+
     /// The stream comes after these nodes, too; it joins the capture if it is not part of it.
     fn join(&mut self, stream: &Stream, nodes: &[usize]) {
         let branch = self.branches.entry(stream.handle).or_insert(Branch {
@@ -171,6 +178,7 @@ impl State {
             self.graphs.graphs.insert(capture.graph, capture.nodes);
             return Ok(capture.graph);
         }
+        self.graphs.remove_bodies(&capture.nodes);
         drop(capture);
         self.free_graph_memory();
         Err(match is_valid {

@@ -46,10 +46,9 @@ impl State {
         if flags & !(AUTO_FREE | WITHOUT_EFFECT) != 0 {
             return Err(Code::NOT_SUPPORTED);
         }
-        let nodes = self.graphs.graphs.get(&graph);
         let exec = Exec {
             graph,
-            nodes: nodes.ok_or(Code::INVALID_VALUE)?.clone(),
+            nodes: self.graphs.executable(graph)?,
             auto_free: flags & AUTO_FREE != 0,
             last: None,
         };
@@ -144,7 +143,7 @@ impl State {
     }
 
     /// Checks that all that a node refers to still exists.
-    fn check_node(&self, node: &Node) -> Result<(), Code> {
+    pub(super) fn check_node(&self, node: &Node) -> Result<(), Code> {
         for (address, id) in node.operation.memory() {
             let holding = self.memory.holding(address);
             if holding.is_none_or(|allocation| allocation.id != id) {
@@ -152,6 +151,7 @@ impl State {
                 return Err(Code::INVALID_VALUE);
             }
         }
+        self.check_body(node)?;
         match &node.operation {
             Operation::Kernel(kernel) if kernel.function.is_unloaded() => {
                 let misuse = Misuse::ModuleUnloadedInUse { launches: 1 };

@@ -1,6 +1,7 @@
 //! Graphs: stream capture, the graphs that it makes, and their executable form.
 
 mod capture;
+mod condition;
 mod exec;
 mod mode;
 mod set;
@@ -15,9 +16,11 @@ use super::state::State;
 use super::status::Code;
 use super::stream::Stream;
 use capture::Capture;
+use condition::Condition;
 use exec::Exec;
 
 pub(crate) use capture::CaptureInfo;
+pub(in crate::engine) use condition::Conditional;
 pub(crate) use mode::CaptureMode;
 pub(crate) use update::UpdateFailure;
 
@@ -44,6 +47,7 @@ impl Node {
             Operation::Allocate(_) => 10,
             Operation::Free => 11,
             Operation::Write(_) => 12,
+            Operation::Conditional(_) => 13,
         }
     }
 }
@@ -61,6 +65,7 @@ pub(crate) struct Graphs {
     graphs: HashMap<usize, Vec<Node>>,
     execs: HashMap<usize, Exec>,
     memory: Vec<Arc<GraphMemory>>,
+    conditions: HashMap<u64, Arc<Condition>>,
 }
 
 impl Graphs {
@@ -71,6 +76,7 @@ impl Graphs {
             graphs: HashMap::new(),
             execs: HashMap::new(),
             memory: Vec::new(),
+            conditions: HashMap::new(),
         }
     }
 
@@ -109,7 +115,9 @@ impl Graphs {
 impl State {
     pub(crate) fn destroy_graph(&mut self, graph: usize) -> Result<(), Code> {
         let removed = self.graphs.graphs.remove(&graph);
-        removed.ok_or(Code::INVALID_VALUE)?;
+        let removed = removed.ok_or(Code::INVALID_VALUE)?;
+        self.graphs.remove_bodies(&removed);
+        drop(removed);
         self.free_graph_memory();
         Ok(())
     }
@@ -154,12 +162,13 @@ impl State {
             .poison(memory.base..memory.base + memory.bytes);
     }
 
-    /// Frees the memory of which no graph and no launch is left.
+    /// Frees the memory of which no graph and no launch is left, and forgets such conditions.
     fn free_graph_memory(&mut self) {
         let unused = |memory: &mut Arc<GraphMemory>| Arc::strong_count(memory) == 1;
         let unused: Vec<_> = self.graphs.memory.extract_if(.., unused).collect();
         for memory in unused {
             self.free(memory.base);
         }
+        self.graphs.remove_conditions();
     }
 }

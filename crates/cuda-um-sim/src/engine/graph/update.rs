@@ -46,7 +46,8 @@ impl Operation {
             | (Operation::Record(_), Operation::Record(_))
             | (Operation::Wait(_), Operation::Wait(_)) => (true, FAILED),
             (Operation::Allocate(_), Operation::Allocate(_))
-            | (Operation::Free, Operation::Free) => (false, NOT_SUPPORTED),
+            | (Operation::Free, Operation::Free)
+            | (Operation::Conditional(_), Operation::Conditional(_)) => (false, NOT_SUPPORTED),
             _ => (false, TYPE_CHANGED),
         };
         if fits { Ok(()) } else { Err(error) }

@@ -37,6 +37,11 @@ pub(crate) enum Kind {
     Fill,
     Copy,
     Foreign,
+    /// The body of a condition, which runs once or not, or again and again.
+    Body {
+        repeats: bool,
+        nodes: Vec<Node>,
+    },
 }
 
 /// Grid, block, and bytes of shared memory.
@@ -61,6 +66,19 @@ pub(crate) struct KernelNode {
     pub(crate) parameters: Vec<(usize, u32, u32)>,
 }
 
+/// The captured launches, with those in bodies, in the order of the capture.
+pub(crate) fn kernels(nodes: &[Node]) -> Vec<&KernelNode> {
+    let mut all = Vec::new();
+    for node in nodes {
+        match &node.kind {
+            Kind::Kernel(kernel) => all.push(&**kernel),
+            Kind::Body { nodes, .. } => all.extend(kernels(nodes)),
+            Kind::Fill | Kind::Copy | Kind::Foreign => {}
+        }
+    }
+    all
+}
+
 impl Kind {
     /// The work in words.
     pub(crate) fn name(&self) -> &str {
@@ -69,6 +87,12 @@ impl Kind {
             Self::Fill => "fill",
             Self::Copy => "copy",
             Self::Foreign => "work of another library",
+            Self::Body { repeats: false, .. } => "if",
+            Self::Body { repeats: true, .. } => "while",
         }
+    }
+
+    pub(crate) fn is_body(&self) -> bool {
+        matches!(self, Self::Body { .. })
     }
 }

@@ -30,7 +30,7 @@ impl Place {
         let Self { capture, private } = self;
         let slots: SmallVec<[_; 16]> = parts.iter().map(|part| capture.slot_of(part)).collect();
         for ((_, slot), part) in slots.iter().zip(parts) {
-            slot.uses.order(private, part.access)?;
+            slot.uses.borrow().order(private, part.access)?;
         }
         let after = private.captured_nodes()?;
         let uses = RecordUses {
@@ -56,12 +56,12 @@ impl Place {
     /// Captures an event.
     pub(crate) fn event(&self) -> Result<(RawEvent, u64)> {
         let event = RawEvent::create(&self.capture.device, false)?.record(&self.private)?;
-        Ok((event, self.capture.id))
+        Ok((event, self.capture.part.get()))
     }
 
     /// Orders later work after an event of this capture.
     pub(crate) fn wait(&self, event: &RawEvent, captured_in: Option<u64>) -> Result<()> {
-        match captured_in == Some(self.capture.id) {
+        match captured_in == Some(self.capture.part.get()) {
             true => self.private.enqueue_wait(event),
             false => Err(refused(
                 "a wait for an event that was recorded outside of the capture",
@@ -82,8 +82,8 @@ impl Drop for RecordUses<'_, '_> {
     fn drop(&mut self) {
         let (seq, mut finished) = (self.private.number(), Finished::new());
         for ((_, slot), part) in self.slots.iter().zip(self.parts) {
-            slot.uses
-                .record(self.private, seq, part.access, &mut finished);
+            let uses = slot.uses.borrow();
+            uses.record(self.private, seq, part.access, &mut finished);
             slot.used(part);
         }
     }

@@ -11,8 +11,8 @@ use std::ops::Range;
 /// One piece of memory, with all that the captured work does with it.
 pub(crate) struct Slot {
     pub(super) memory: Memory,
-    /// The uses by captured work.
-    pub(super) uses: InFlight,
+    /// The uses by captured work; in the body of a condition, by work of the body.
+    pub(super) uses: RefCell<InFlight>,
     /// The memory itself, if it was dropped during the capture.
     pub(super) kept: Cell<Option<Box<dyn Any + Send + Sync>>>,
     state: RefCell<SlotUse>,
@@ -76,7 +76,7 @@ impl Slot {
     pub(super) fn new(part: &Part<'_>) -> Self {
         Self {
             memory: Memory::of(part),
-            uses: InFlight::default(),
+            uses: RefCell::default(),
             kept: Cell::new(None),
             state: RefCell::new(SlotUse {
                 bytes: 0..0,

@@ -206,6 +206,9 @@ impl GraphExec {
             let before = changed.map_or_else(|| (**recorded).clone(), |(_, kernel)| kernel.clone());
             let mut after = before.clone();
             change(recorded, &mut after);
+            if after.words == before.words {
+                continue;
+            }
             let result = self.set_kernel(index, &mut after);
             done.push((index, before, after));
             if let Err(error) = result {

@@ -77,6 +77,24 @@ pub fn graphs(world: &World) -> Result<()> {
     data.close()
 }
 
+/// A graph with a condition.
+pub fn conditions(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let version = device.runtime().version();
+    if (version.major, version.minor) < (12, 3) {
+        return Ok(());
+    }
+    let on = DeviceBuffer::from_slice(device, &[1u32])?;
+    let mut data = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    let record = |data: &mut DeviceBuffer<u32>| {
+        stream.capture(|recording| recording.if_on(&on, || data.fill_on(3, stream)))
+    };
+    let mut exec = record(&mut data)?.instantiate()?;
+    exec.launch(stream, (&on, &mut data))?;
+    assert_eq!(data.to_vec()?, [3; COUNT]);
+    data.close()
+}
+
 /// A separate runtime: tests the calls when it is opened, and at its end.
 pub fn from_open_to_end(world: &World) -> Result<()> {
     let runtime = Runtime::from_table(world.sim.table())?;
