@@ -1,7 +1,5 @@
 //! The header of a GGUF file, as ggml's reader has it: versions 2 and 3, little-endian.
 
-use std::collections::HashSet;
-
 use crate::error::Result;
 use crate::info::TensorInfo;
 use crate::kinds;
@@ -212,14 +210,11 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
         }
         content.metadata.insert(key, value);
     }
-    let (mut end, mut names) = (0, HashSet::new());
+    let mut end = 0;
     for _ in 0..tensors {
         let at = header.at;
         let (info, offset) = tensor(&mut header)?;
         let name = &*info.name;
-        if !names.insert(name.to_owned()) {
-            return Err(shard.wrong_tensor(name, at, "the file has it twice".to_owned()));
-        }
         if offset != end {
             return Err(shard.wrong_tensor(
                 name,

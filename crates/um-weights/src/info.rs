@@ -31,11 +31,10 @@ pub(crate) struct Kind {
     pub(crate) block: usize,
 }
 
-/// A part of a tensor: its runs of bytes in the file, at the beginning of a target, and its shape.
+/// A slice of a tensor: its runs of bytes in the file, and its shape.
 pub(crate) struct Cut {
     pub(crate) runs: Runs,
     pub(crate) shape: Vec<usize>,
-    pub(crate) bytes: usize,
 }
 
 impl TensorInfo {
@@ -88,63 +87,64 @@ impl TensorInfo {
         self.offset
     }
 
-    /// All of the tensor, or a range of one dimension.
-    pub(crate) fn cut(&self, slice: Option<(usize, Range<usize>)>) -> Result<Cut> {
-        let mut shape = self.shape.clone();
-        let mut runs = Runs {
+    /// All of the tensor, at the beginning of a target.
+    pub(crate) fn runs(&self) -> Runs {
+        Runs {
             offset: self.offset,
             at: 0,
             bytes: self.bytes,
             count: 1,
             stride: 0,
+        }
+    }
+
+    /// A range of one dimension.
+    pub(crate) fn cut(&self, dimension: usize, range: Range<usize>) -> Result<Cut> {
+        let refused = |reason: String| Error::Slice {
+            tensor: self.name.to_string(),
+            shape: self.shape.clone(),
+            dimension,
+            range: range.clone(),
+            reason,
         };
-        if let Some((dimension, range)) = slice {
-            let refused = |reason: String| Error::Slice {
-                tensor: self.name.to_string(),
-                shape: self.shape.clone(),
-                dimension,
-                range: range.clone(),
-                reason,
+        let Some(&len) = self.shape.get(dimension) else {
+            let dimensions = self.shape.len();
+            return Err(refused(format!("it has {dimensions} dimensions")));
+        };
+        if range.start > range.end || range.end > len {
+            return Err(refused(format!("the dimension has {len} elements")));
+        }
+        let block = self.kind.block;
+        let last = self.shape.len() - 1;
+        if block > 1 {
+            let starts = [self.shape[last], range.start, range.end];
+            let whole = match dimension == last {
+                true => starts.iter().all(|at| at.is_multiple_of(block)),
+                false => starts[0].is_multiple_of(block),
             };
-            let Some(&len) = self.shape.get(dimension) else {
-                let dimensions = self.shape.len();
-                return Err(refused(format!("it has {dimensions} dimensions")));
-            };
-            if range.start > range.end || range.end > len {
-                return Err(refused(format!("the dimension has {len} elements")));
-            }
-            let block = self.kind.block;
-            let last = self.shape.len() - 1;
-            if block > 1 {
-                let starts = [self.shape[last], range.start, range.end];
-                let whole = match dimension == last {
-                    true => starts.iter().all(|at| at.is_multiple_of(block)),
-                    false => starts[0].is_multiple_of(block),
-                };
-                if !whole {
-                    let name = self.kind.name;
-                    return Err(refused(format!("blocks of {name} have {block} elements")));
-                }
-            }
-            shape[dimension] = range.len();
-            let outer: usize = self.shape[..dimension].iter().product();
-            if self.bytes == 0 || range.is_empty() {
-                runs.bytes = 0;
-            } else {
-                // The size of the tensor was checked, so no product overflows. A range of the last dimension may be smaller than an element.
-                let row = self.bytes / outer;
-                let bytes_of =
-                    |elements: usize| (row as u128 * elements as u128 / len as u128) as usize;
-                runs.offset += bytes_of(range.start) as u64;
-                runs.bytes = bytes_of(range.len());
-                if range.len() == len {
-                    runs.bytes *= outer;
-                } else {
-                    (runs.count, runs.stride) = (outer, row as u64);
-                }
+            if !whole {
+                let name = self.kind.name;
+                return Err(refused(format!("blocks of {name} have {block} elements")));
             }
         }
-        let bytes = runs.bytes * runs.count;
-        Ok(Cut { runs, shape, bytes })
+        let (mut shape, mut runs) = (self.shape.clone(), self.runs());
+        shape[dimension] = range.len();
+        let outer: usize = self.shape[..dimension].iter().product();
+        if self.bytes == 0 || range.is_empty() {
+            runs.bytes = 0;
+        } else {
+            // The size of the tensor was checked, so no product overflows. A range of the last dimension may be smaller than an element.
+            let row = self.bytes / outer;
+            let bytes_of =
+                |elements: usize| (row as u128 * elements as u128 / len as u128) as usize;
+            runs.offset += bytes_of(range.start) as u64;
+            runs.bytes = bytes_of(range.len());
+            if range.len() == len {
+                runs.bytes *= outer;
+            } else {
+                (runs.count, runs.stride) = (outer, row as u64);
+            }
+        }
+        Ok(Cut { runs, shape })
     }
 }

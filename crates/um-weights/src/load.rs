@@ -60,6 +60,11 @@ impl Job {
         })
     }
 
+    /// The number of tensors.
+    pub(crate) fn tensors(&self) -> usize {
+        self.mapped.tensors.len() + self.plan.wanted.len()
+    }
+
     pub(crate) fn bytes_in_flight(&self) -> usize {
         self.options.bytes_in_flight
     }
@@ -79,7 +84,9 @@ impl Job {
     fn allocate(&self, groups: &[Group]) -> Result<Vec<ErasedBuffer>> {
         let allocate = |group: &Group| {
             let buffer = self.buffer(group.bytes);
-            buffer.map_err(Error::of_cuda(self.name(&group.tensors[0].0)))
+            buffer.map_err(Error::of_cuda(
+                self.name(&self.plan.wanted[group.tensors.start]),
+            ))
         };
         groups.iter().map(allocate).collect()
     }
@@ -108,10 +115,10 @@ impl Job {
         &self.opened.tensors[wanted.index].name
     }
 
-    /// Reads the bytes of a batch, and returns its tensors.
-    fn read(&self, mut batch: Vec<(Group, ErasedBuffer)>, done: &mut u64) -> Result<Vec<Tensor>> {
+    /// Reads the bytes of a batch.
+    fn read(&self, batch: &mut [(Group, ErasedBuffer)], done: &mut u64) -> Result<()> {
         let bytes: usize = batch.iter().map(|(group, _)| group.bytes).sum();
-        let file_bytes: u64 = batch.iter().map(|(group, _)| group.file_bytes()).sum();
+        let file_bytes: u64 = batch.iter().map(|(group, _)| group.file_bytes).sum();
         let before = *done;
         let is_stopped = Cell::new(false);
         // Buffers have gaps between tensors.
@@ -125,7 +132,7 @@ impl Job {
             is_stopped.set(outcome.is_break());
             outcome
         };
-        self.fill(&mut batch, &mut progress)?;
+        self.fill(batch, &mut progress)?;
         if is_stopped.get() && *done < self.plan.file_bytes {
             return Err(Error::Stopped {
                 done_bytes: *done,
@@ -136,11 +143,7 @@ impl Job {
         if self.options.drop_page_cache {
             batch.iter().for_each(|(group, _)| self.drop_pages(group));
         }
-        let mut tensors = Vec::new();
-        for (group, buffer) in batch {
-            self.share(group, buffer, &mut tensors)?;
-        }
-        Ok(tensors)
+        Ok(())
     }
 
     /// Writes the bytes of the buffers, or some of them if `progress` stops it.
@@ -208,7 +211,7 @@ impl Job {
 
     /// The error of a failure at a position of a buffer.
     fn failed(&self, group: &Group, position: usize, cause: Result<io::Error, CudaError>) -> Error {
-        let (wanted, at) = group.locate(position);
+        let (wanted, at) = self.plan.locate(group, position);
         let tensor = self.name(wanted).to_owned();
         let shard = &self.opened.shards[group.shard];
         let file = shard.path.to_path_buf();
@@ -230,25 +233,32 @@ impl Job {
     }
 
     /// Makes the tensors of a buffer whose bytes are there.
-    fn share(&self, group: Group, mut buffer: ErasedBuffer, to: &mut Vec<Tensor>) -> Result<()> {
-        if let [(wanted, _)] = &group.tensors[..] {
+    fn deliver(
+        &self,
+        group: &Group,
+        mut buffer: ErasedBuffer,
+        to: &mut dyn FnMut(Tensor),
+    ) -> Result<()> {
+        let tensors = &self.plan.wanted[group.tensors.clone()];
+        if let [wanted] = tensors {
             buffer.set_name(self.name(wanted));
         }
         let buffer = SharedBuffer::new(buffer);
-        for (wanted, at) in group.tensors {
-            to.push(self.tensor(wanted, at, &buffer)?);
+        for wanted in tensors {
+            to(self.tensor(wanted, &buffer)?);
         }
         Ok(())
     }
 
-    fn tensor(&self, wanted: Wanted, at: usize, buffer: &SharedBuffer) -> Result<Tensor> {
+    fn tensor(&self, wanted: &Wanted, buffer: &SharedBuffer) -> Result<Tensor> {
         let info = &self.opened.tensors[wanted.index];
-        let part = buffer.view(at..at + wanted.cut.bytes);
+        let part = buffer.view(wanted.at..wanted.at + wanted.bytes);
         let part = part.and_then(|part| part.cast(info.dtype()));
         Ok(Tensor {
-            buffer: part.map_err(Error::of_cuda(&info.name))?,
-            shape: wanted.cut.shape,
-            info: info.clone(),
+            infos: Arc::clone(&self.opened.tensors),
+            index: wanted.index,
+            shape: wanted.slice.as_ref().map(|cut| cut.shape[..].into()),
+            buffer: part.map_err(|error| Error::of_cuda(&info.name)(error))?,
         })
     }
 
@@ -281,11 +291,11 @@ pub(crate) fn run(
     deliver: &mut dyn FnMut(Tensor),
 ) -> Result<()> {
     let mut done = 0;
-    for (wanted, at, buffer) in job.mapped.deliver() {
+    for (wanted, buffer) in std::mem::take(&mut job.mapped.tensors) {
         if let Some(flow) = flow {
-            flow.add(wanted.cut.bytes);
+            flow.add(wanted.bytes);
         }
-        deliver(job.tensor(wanted, at, &buffer)?);
+        deliver(job.tensor(&wanted, &buffer)?);
     }
     let bytes_of = |groups: &[Group]| groups.iter().map(|group| group.bytes).sum::<usize>();
     let mut next = job.plan.batch();
@@ -307,13 +317,16 @@ pub(crate) fn run(
                 flow.end(bytes_of(next));
             }
         }
-        let tensors = job.read(groups.into_iter().zip(buffers).collect(), &mut done)?;
+        let mut batch: Vec<_> = groups.into_iter().zip(buffers).collect();
+        job.read(&mut batch, &mut done)?;
         if let Some(flow) = flow {
             // The receiver does not take the gaps between tensors.
-            let taken = tensors.iter().map(|tensor| tensor.buffer.size_bytes());
-            flow.end(bytes - taken.sum::<usize>());
+            let taken: u64 = batch.iter().map(|(group, _)| group.file_bytes).sum();
+            flow.end(bytes - taken as usize);
         }
-        tensors.into_iter().for_each(&mut *deliver);
+        for (group, buffer) in batch {
+            job.deliver(&group, buffer, deliver)?;
+        }
     }
     Ok(())
 }

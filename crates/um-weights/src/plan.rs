@@ -1,5 +1,8 @@
 //! Which bytes go to which buffer.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use um_backend::cuda_um::buffer::Runs;
 
 use crate::error::Result;
@@ -14,11 +17,16 @@ const SMALL: usize = 1 << 20;
 const MOST_SHARED: usize = 64 << 20;
 /// The largest number of bytes that are allocated at a time.
 const MOST_BATCH: usize = 256 << 20;
+/// A batch with so many tensors gets no further buffer: the tensors are made while the copies of its last pieces run.
+const MOST_TENSORS: usize = 4096;
 
-/// A tensor to load.
+/// A tensor to load. There may be many small ones, so a whole tensor has no memory of its own.
 pub(crate) struct Wanted {
     pub(crate) index: usize,
-    pub(crate) cut: Cut,
+    pub(crate) bytes: usize,
+    /// The position in its buffer, or of a mapped tensor that in its file.
+    pub(crate) at: usize,
+    pub(crate) slice: Option<Box<Cut>>,
 }
 
 /// The contents of one buffer.
@@ -26,80 +34,105 @@ pub(crate) struct Wanted {
 pub(crate) struct Group {
     /// The file.
     pub(crate) shard: usize,
-    /// The tensors, with their positions.
-    pub(crate) tensors: Vec<(Wanted, usize)>,
+    /// The tensors, as a part of [`Plan::wanted`].
+    pub(crate) tensors: Range<usize>,
     pub(crate) bytes: usize,
+    /// The bytes that are read.
+    pub(crate) file_bytes: u64,
     pub(crate) runs: Vec<Runs>,
 }
 
 /// The tensors in order, as groups.
 pub(crate) struct Plan {
-    wanted: std::iter::Peekable<std::vec::IntoIter<(usize, Wanted)>>,
+    infos: Arc<Vec<TensorInfo>>,
+    pub(crate) wanted: Vec<Wanted>,
+    /// The first tensor that no group has.
+    next: usize,
     batch_bytes: usize,
     /// The bytes of all files that are read.
     pub(crate) file_bytes: u64,
 }
 
 impl Plan {
-    pub(crate) fn new(tensors: &[TensorInfo], options: &LoadOptions) -> Result<Self> {
-        let (mut wanted, mut file_bytes) = (Vec::new(), 0);
-        for (index, info) in tensors.iter().enumerate() {
+    pub(crate) fn new(infos: &Arc<Vec<TensorInfo>>, options: &LoadOptions) -> Result<Self> {
+        let (mut wanted, mut file_bytes) = (Vec::with_capacity(infos.len()), 0);
+        for (index, info) in infos.iter().enumerate() {
             if options.only.as_ref().is_some_and(|only| !only(&info.name)) {
                 continue;
             }
             let slice = options.slices.as_ref().and_then(|slices| slices(info));
-            let cut = info.cut(slice)?;
-            file_bytes += cut.bytes as u64;
-            wanted.push((info.shard, Wanted { index, cut }));
+            let slice = slice.map(|(dimension, range)| info.cut(dimension, range).map(Box::new));
+            let slice = slice.transpose()?;
+            let bytes = slice
+                .as_ref()
+                .map_or(info.bytes, |cut| cut.runs.bytes * cut.runs.count);
+            file_bytes += bytes as u64;
+            wanted.push(Wanted {
+                index,
+                bytes,
+                at: 0,
+                slice,
+            });
         }
         Ok(Self {
-            wanted: wanted.into_iter().peekable(),
+            infos: Arc::clone(infos),
+            wanted,
+            next: 0,
             batch_bytes: MOST_BATCH.min(options.bytes_in_flight / 2),
             file_bytes,
         })
     }
 
+    /// The runs of a tensor in its file.
+    pub(crate) fn runs(&self, wanted: &Wanted) -> Runs {
+        let whole = || self.infos[wanted.index].runs();
+        wanted.slice.as_ref().map_or_else(whole, |cut| cut.runs)
+    }
+
     /// Takes those tensors out of the plan for which `fits` returns true.
-    pub(crate) fn split_off(&mut self, fits: impl Fn(&Wanted) -> bool) -> Vec<(usize, Wanted)> {
-        let all = std::mem::replace(&mut self.wanted, Vec::new().into_iter().peekable());
-        let (fit, rest): (Vec<_>, Vec<_>) = all.partition(|(_, wanted)| fits(wanted));
-        let bytes = fit.iter().map(|(_, wanted)| wanted.cut.bytes as u64);
-        self.file_bytes -= bytes.sum::<u64>();
-        self.wanted = rest.into_iter().peekable();
+    pub(crate) fn split_off(&mut self, fits: impl Fn(&Wanted, Runs) -> bool) -> Vec<Wanted> {
+        let all = std::mem::take(&mut self.wanted).into_iter();
+        let (fit, rest): (Vec<_>, Vec<_>) = all.partition(|wanted| fits(wanted, self.runs(wanted)));
+        self.file_bytes -= fit.iter().map(|wanted| wanted.bytes as u64).sum::<u64>();
+        self.wanted = rest;
         fit
     }
 
     /// Takes the next group.
     fn group(&mut self) -> Option<Group> {
-        let (shard, first) = self.wanted.next()?;
-        let is_shared = first.cut.bytes < SMALL;
+        let first = self.wanted.get(self.next)?;
+        let (first_bytes, shard) = (first.bytes, self.infos[first.index].shard);
         let most = MOST_SHARED.min(self.batch_bytes);
         let mut group = Group {
             shard,
+            tensors: self.next..self.next,
             ..Group::default()
         };
-        group.add(first);
-        while is_shared
-            && let Some((_, next)) = self.wanted.next_if(|(next, wanted)| {
-                let bytes = wanted.cut.bytes;
-                *next == shard
-                    && bytes < SMALL
-                    && group.bytes.next_multiple_of(ALIGN) + bytes <= most
-            })
-        {
-            group.add(next);
+        while let Some(wanted) = self.wanted.get(self.next) {
+            let at = group.bytes.next_multiple_of(ALIGN);
+            let fits = || {
+                first_bytes.max(wanted.bytes) < SMALL
+                    && self.infos[wanted.index].shard == shard
+                    && at + wanted.bytes <= most
+            };
+            if !group.tensors.is_empty() && !fits() {
+                break;
+            }
+            group.add(wanted.bytes, self.runs(wanted), at);
+            self.wanted[self.next].at = at;
+            self.next += 1;
         }
         Some(group)
     }
 
     /// Takes the groups that are allocated and read at a time.
     pub(crate) fn batch(&mut self) -> Option<Vec<Group>> {
+        let first = self.next;
         let mut batch = vec![self.group()?];
         let mut bytes = batch[0].bytes;
-        while self
-            .wanted
-            .peek()
-            .is_some_and(|(_, next)| bytes + next.cut.bytes <= self.batch_bytes)
+        while let Some(next) = self.wanted.get(self.next)
+            && bytes + next.bytes <= self.batch_bytes
+            && self.next - first < MOST_TENSORS
             && let Some(group) = self.group()
         {
             bytes += group.bytes;
@@ -107,55 +140,39 @@ impl Plan {
         }
         Some(batch)
     }
+
+    /// The tensor at a position of a group's buffer, and the position in the file.
+    pub(crate) fn locate(&self, group: &Group, position: usize) -> (&Wanted, u64) {
+        let tensors = &self.wanted[group.tensors.clone()];
+        let next = tensors.partition_point(|wanted| wanted.at <= position);
+        let wanted = &tensors[next.max(1) - 1];
+        let runs = self.runs(wanted);
+        let inside = (position - wanted.at).min(wanted.bytes);
+        let number = inside.checked_div(runs.bytes).unwrap_or(0);
+        let number = number.min(runs.count - 1);
+        let rest = inside - number * runs.bytes;
+        let at = runs.offset + number as u64 * runs.stride + rest as u64;
+        (wanted, at)
+    }
 }
 
 impl Group {
-    fn add(&mut self, wanted: Wanted) {
-        let at = self.bytes.next_multiple_of(ALIGN);
-        self.bytes = at + wanted.cut.bytes;
-        let runs = Runs {
-            at,
-            ..wanted.cut.runs
-        };
-        if runs.bytes > 0 {
-            match self.runs.last_mut() {
-                // Neighbours in the file and in the buffer are one run.
-                Some(last)
-                    if last.count == 1
-                        && runs.count == 1
-                        && last.at + last.bytes == at
-                        && last.offset + last.bytes as u64 == runs.offset =>
-                {
-                    last.bytes += runs.bytes;
-                }
-                _ => self.runs.push(runs),
+    fn add(&mut self, bytes: usize, runs: Runs, at: usize) {
+        self.tensors.end += 1;
+        self.bytes = at + bytes;
+        self.file_bytes += bytes as u64;
+        match self.runs.last_mut() {
+            _ if runs.bytes == 0 => {}
+            // Neighbours in the file and in the buffer are one run.
+            Some(last)
+                if last.count == 1
+                    && runs.count == 1
+                    && last.at + last.bytes == at
+                    && last.offset + last.bytes as u64 == runs.offset =>
+            {
+                last.bytes += runs.bytes;
             }
+            _ => self.runs.push(Runs { at, ..runs }),
         }
-        self.tensors.push((wanted, at));
-    }
-
-    /// The bytes that are read.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        self.tensors
-            .iter()
-            .map(|(wanted, _)| wanted.cut.bytes as u64)
-            .sum()
-    }
-
-    /// The tensor at a position of the buffer, and the position in the file.
-    pub(crate) fn locate(&self, position: usize) -> (&Wanted, u64) {
-        let next = self.tensors.partition_point(|(_, at)| *at <= position);
-        let (wanted, at) = &self.tensors[next.max(1) - 1];
-        let runs = &wanted.cut.runs;
-        let inside = (position - at).min(wanted.cut.bytes);
-        let number = inside
-            .checked_div(runs.bytes)
-            .unwrap_or(0)
-            .min(runs.count - 1);
-        let rest = inside - number * runs.bytes;
-        (
-            wanted,
-            runs.offset + number as u64 * runs.stride + rest as u64,
-        )
     }
 }

@@ -1,5 +1,7 @@
 //! A tensor in memory.
 
+use std::sync::Arc;
+
 use um_backend::{DType, SharedBuffer};
 
 use crate::info::TensorInfo;
@@ -7,8 +9,10 @@ use crate::info::TensorInfo;
 /// A tensor that was loaded: its memory is a [`SharedBuffer`], of its own or a part of one that small tensors share.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    pub(crate) info: TensorInfo,
-    pub(crate) shape: Vec<usize>,
+    pub(crate) infos: Arc<Vec<TensorInfo>>,
+    pub(crate) index: usize,
+    /// Of a slice.
+    pub(crate) shape: Option<Box<[usize]>>,
     pub(crate) buffer: SharedBuffer,
 }
 
@@ -16,13 +20,13 @@ impl Tensor {
     /// What the file says about the whole tensor.
     #[must_use]
     pub fn info(&self) -> &TensorInfo {
-        &self.info
+        &self.infos[self.index]
     }
 
     /// The shape of what was loaded: of a slice, that of the slice.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
-        &self.shape
+        self.shape.as_deref().unwrap_or(self.info().shape())
     }
 
     /// The type of the buffer's elements: [`TensorInfo::dtype`].

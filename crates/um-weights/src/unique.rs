@@ -1,6 +1,5 @@
 //! JSON objects whose names differ: serde's own maps keep the last of equal names.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -32,13 +31,16 @@ impl<'de, V: Entry<'de>> Deserialize<'de> for Unique<V> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let (mut entries, mut names) = (Vec::new(), HashSet::new());
+                let mut entries = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     let value = V::read(&name, &mut map)?;
-                    if !names.insert(name.clone()) {
-                        return Err(A::Error::custom(format_args!("{name:?} is there twice")));
-                    }
                     entries.push((name, value));
+                }
+                let mut names: Vec<&str> = entries.iter().map(|(name, _)| &**name).collect();
+                names.sort_unstable();
+                if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+                    let text = format_args!("{:?} is there twice", pair[0]);
+                    return Err(A::Error::custom(text));
                 }
                 Ok(entries)
             }

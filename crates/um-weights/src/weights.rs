@@ -1,6 +1,6 @@
 //! Files that are open, and what they have.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -53,8 +53,9 @@ pub(crate) struct Opened {
     pub(crate) shards: Vec<Shard>,
     formats: Vec<&'static str>,
     /// In the order of the files, and within each in that of the file.
-    pub(crate) tensors: Vec<TensorInfo>,
-    by_name: HashMap<Arc<str>, usize>,
+    pub(crate) tensors: Arc<Vec<TensorInfo>>,
+    /// Sorted by name.
+    by_name: Vec<usize>,
     metadata: BTreeMap<String, String>,
 }
 
@@ -81,9 +82,7 @@ impl Weights {
                 _ => opened.add(Shard::open(path)?, |_| true)?,
             }
         }
-        Ok(Self {
-            opened: Arc::new(opened),
-        })
+        opened.finish()
     }
 
     /// Reads the header of one file in other storage, such as an archive or a store of objects. `name` stands for its path in errors.
@@ -100,9 +99,7 @@ impl Weights {
         };
         let mut opened = Opened::default();
         opened.add(shard, |_| true)?;
-        Ok(Self {
-            opened: Arc::new(opened),
-        })
+        opened.finish()
     }
 
     /// Returns all tensors, in the order of the files.
@@ -114,8 +111,11 @@ impl Weights {
     /// Returns the tensor with this name.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        let index = self.opened.by_name.get(name)?;
-        Some(&self.opened.tensors[*index])
+        let Opened {
+            tensors, by_name, ..
+        } = &*self.opened;
+        let place = by_name.binary_search_by(|&index| (*tensors[index].name).cmp(name));
+        place.ok().map(|place| &tensors[by_name[place]])
     }
 
     /// Returns the metadata of all files: those of a later file replace equal keys. Values of GGUF are texts, and arrays their type and length
@@ -170,7 +170,7 @@ impl Weights {
         })
     }
 
-    /// Loads tensors into buffers of a kind, in the order of the files. Each byte is read once.
+    /// Loads tensors into buffers of a kind, in the order of the files, and returns them by name. Each byte is read once.
     ///
     /// Several threads read pieces straight into the pinned memory for copies, while the copy engine moves those before them
     /// ([`Device::set_transfer_options`](um_backend::Device::set_transfer_options)); memory that the host reaches is read into directly. Tensors
@@ -188,13 +188,14 @@ impl Weights {
         backend: &CudaBackend,
         kind: BufferKind,
         options: &LoadOptions,
-    ) -> Result<BTreeMap<String, Tensor>> {
-        let mut loaded = BTreeMap::new();
+    ) -> Result<BTreeMap<Arc<str>, Tensor>> {
         let job = Job::new(&self.opened, backend, kind, options)?;
+        let mut loaded = Vec::with_capacity(job.tensors());
         load::run(job, None, &mut |tensor| {
-            loaded.insert(tensor.info().name().to_owned(), tensor);
+            loaded.push((Arc::clone(&tensor.info().name), tensor));
         })?;
-        Ok(loaded)
+        // Most files have the order of the names, for which this is much faster than to insert one by one.
+        Ok(loaded.into_iter().collect())
     }
 
     /// Loads tensors as [`load`](Self::load) does, on a thread of its own, and returns them as they arrive. The thread waits if the tensors that
@@ -228,24 +229,34 @@ impl Opened {
     /// Adds those tensors of a file that are wanted.
     fn add(&mut self, shard: Shard, is_wanted: impl Fn(&str) -> bool) -> Result<()> {
         let content = shard.content()?;
-        for mut info in content.tensors {
-            if !is_wanted(&info.name) {
-                continue;
-            }
+        let mut tensors = content.tensors;
+        tensors.retain(|info| is_wanted(&info.name));
+        for info in &mut tensors {
             info.shard = self.shards.len();
-            let index = self.tensors.len();
-            if let Some(first) = self.by_name.insert(info.name.clone(), index) {
-                return Err(Error::Duplicate {
-                    tensor: info.name.to_string(),
-                    files: [&self.tensors[first].file, &info.file].map(|file| file.to_path_buf()),
-                });
-            }
-            self.tensors.push(info);
         }
+        Arc::make_mut(&mut self.tensors).append(&mut tensors);
         self.shards.push(shard);
         self.formats.push(content.format);
         self.metadata.extend(content.metadata);
         Ok(())
+    }
+
+    /// Sorts the tensors by name, and refuses equal names.
+    fn finish(mut self) -> Result<Weights> {
+        let tensors = &self.tensors;
+        let mut by_name: Vec<usize> = (0..tensors.len()).collect();
+        by_name.sort_by(|a, b| tensors[*a].name.cmp(&tensors[*b].name));
+        let same = |pair: &&[usize]| tensors[pair[0]].name == tensors[pair[1]].name;
+        if let Some(pair) = by_name.windows(2).find(same) {
+            return Err(Error::Duplicate {
+                tensor: tensors[pair[0]].name.to_string(),
+                files: [pair[0], pair[1]].map(|index| tensors[index].file.to_path_buf()),
+            });
+        }
+        self.by_name = by_name;
+        Ok(Weights {
+            opened: Arc::new(self),
+        })
     }
 
     fn add_index(&mut self, path: &Path) -> Result<()> {
@@ -282,9 +293,11 @@ impl Opened {
             })?;
             let before = self.tensors.len();
             self.add(shard, |tensor| tensors.contains(tensor))?;
-            let is_missing =
-                |tensor: &&&str| self.by_name.get(**tensor).is_none_or(|at| *at < before);
-            if let Some(tensor) = tensors.iter().find(is_missing) {
+            let found: HashSet<&str> = self.tensors[before..]
+                .iter()
+                .map(|info| &*info.name)
+                .collect();
+            if let Some(tensor) = tensors.difference(&found).next() {
                 return Err(Error::NotInShard {
                     index: path.into(),
                     tensor: (*tensor).to_owned(),

@@ -256,10 +256,10 @@ fn progress_grows_to_the_end_and_stops_the_read() {
         assert!(seen.is_sorted() && seen.last() == Some(done.as_ref().unwrap()));
         (done.unwrap(), seen.len())
     };
-    // Two threads with four pieces each.
-    assert_eq!(run(200_000), (2 * 8 * 16384, 2));
+    // Two threads with eight pieces each.
+    assert_eq!(run(200_000), (2 * 8 * 16384, 1));
     let (done, rounds) = run(usize::MAX);
-    assert_eq!((done, rounds), (1_000_000, 8));
+    assert_eq!((done, rounds), (1_000_000, 4));
     for buffer in buffers {
         assert!(buffer.to_vec().unwrap() == storage.bytes[..500_000]);
     }
@@ -396,4 +396,49 @@ fn wrong_runs_and_targets_are_refused() {
         .map(|view| FileRead::new(view, &storage, &runs).unwrap());
     let error = FileRead::run(&mut reads, usize::MAX, on).unwrap_err();
     assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
+}
+
+/// Storage without an end.
+struct Ones;
+
+impl ReadAt for Ones {
+    fn read_at(&self, into: &mut [IoSliceMut<'_>], _: u64) -> io::Result<usize> {
+        into[0].fill(1);
+        Ok(into[0].len())
+    }
+}
+
+#[test]
+fn a_read_that_fills_larger_chunks_makes_them_and_others_do_not() {
+    const MIB: usize = 1 << 20;
+    let (sim, device, _) = unpooled(Gpu::H200);
+    let chunks = || {
+        let leaks = sim.leaks().into_iter();
+        let of_chunk = |leak| match leak {
+            Leak::Memory { bytes, kind, .. } if kind == "cudaHostAlloc" => Some(bytes),
+            _ => None,
+        };
+        leaks.filter_map(of_chunk).collect::<Vec<_>>()
+    };
+    let load = |options: Option<TransferOptions>, bytes: usize| {
+        options
+            .into_iter()
+            .for_each(|options| device.set_transfer_options(options));
+        let mut target = DeviceBuffer::<u8>::zeroed(&device, bytes).unwrap();
+        let done = read(target.as_view_mut(), &Ones, &whole(bytes)).unwrap();
+        assert_eq!(done, bytes);
+        assert!(target.to_vec().unwrap().iter().all(|byte| *byte == 1));
+    };
+    // The default has a thread for each of three quarters of the cores, at most 12.
+    let two = TransferOptions::default().threads(1);
+    load(Some(two.ring_bytes(4 * MIB)), 40 * MIB);
+    assert_eq!(chunks(), [2 * MIB; 2]);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let all = (cores * 3 / 4).clamp(1, 12) * 2 * 4 * MIB;
+    load(Some(TransferOptions::default()), all - MIB);
+    assert!(chunks().iter().all(|bytes| *bytes == 2 * MIB));
+    load(None, all);
+    assert!(chunks().iter().all(|bytes| *bytes == 4 * MIB) && chunks().len() <= all / (4 * MIB));
+    device.trim();
+    assert_eq!(chunks(), [0; 0]);
 }

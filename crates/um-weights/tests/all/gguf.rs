@@ -261,7 +261,7 @@ fn each_field_of_the_header_is_checked() {
                 .tensor("t", &[1], 0, 0)
                 .tensor("t", &[1], 0, 32),
             64,
-            "the file has it twice",
+            "a name has one tensor",
         ),
         (
             head(3, 2, 0)
@@ -280,7 +280,10 @@ fn each_field_of_the_header_is_checked() {
         let text = error.to_string();
         assert!(text.contains(reason), "{text}");
         assert!(
-            matches!(error, Error::Format { .. } | Error::Tensor { .. }),
+            matches!(
+                error,
+                Error::Format { .. } | Error::Tensor { .. } | Error::Duplicate { .. }
+            ),
             "{text}"
         );
         assert_eq!(text.lines().count(), 1);

@@ -158,6 +158,6 @@ pub fn load_all(
         .unwrap();
     let tensors = tensors.into_iter();
     tensors
-        .map(|(name, tensor)| (name, bytes_of(&tensor)))
+        .map(|(name, tensor)| (name.to_string(), bytes_of(&tensor)))
         .collect()
 }

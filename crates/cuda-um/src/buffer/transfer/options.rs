@@ -15,9 +15,13 @@
 pub struct TransferOptions {
     pub(super) threads: usize,
     pub(super) ring_bytes: usize,
+    /// The size of the ring for large reads of files.
+    read_ring_bytes: usize,
     from_bytes: usize,
 }
 
+/// The largest piece of a read, in bytes: 8 to 12 threads read files in the page cache fastest in such pieces.
+pub(super) const MOST_READ: usize = 4 * MIB;
 /// Chunks of each thread: it fills one while the copy engine reads the other.
 pub(super) const CHUNKS_PER_THREAD: usize = 2;
 /// The upper limit of threads, because each has chunks and a lane in the ring. Far fewer saturate any link.
@@ -27,13 +31,15 @@ const MIB: usize = 1 << 20;
 impl Default for TransferOptions {
     /// Three quarters of the machine's cores, but at most 12 threads, with two chunks of 2 MiB each. Chunks are allocated when copies above
     /// 128 KiB need them. A smaller copy has 256 KiB of pinned memory for itself, which later ones use again. Every copy is staged, but
-    /// for those of 512 KiB to 2 MiB to an idle stream, which the driver does at least as fast.
+    /// for those of 512 KiB to 2 MiB to an idle stream, which the driver does at least as fast. Reads of files that fill chunks of 4 MiB
+    /// ([`FileRead`](crate::buffer::FileRead)) make the chunks that large.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let threads = (cores * 3 / 4).clamp(1, 12);
         Self {
             threads,
             ring_bytes: threads * CHUNKS_PER_THREAD * 2 * MIB,
+            read_ring_bytes: threads * CHUNKS_PER_THREAD * MOST_READ,
             from_bytes: 0,
         }
     }
@@ -55,6 +61,7 @@ impl TransferOptions {
     pub fn ring_bytes(self, bytes: usize) -> Self {
         Self {
             ring_bytes: bytes,
+            read_ring_bytes: bytes,
             ..self
         }
     }
@@ -82,6 +89,28 @@ impl TransferOptions {
         bytes > 0 && bytes >= self.stages_from()
     }
 
+    /// Returns the size of the pieces of a read of so many bytes: that of the chunks, which are larger if the read fills them all.
+    pub(super) fn read_piece_bytes(self, bytes: usize) -> usize {
+        let most = if bytes < self.read_ring_bytes {
+            0
+        } else {
+            MOST_READ
+        };
+        match self.with_chunks(most).chunk_bytes() {
+            0 => MOST_READ,
+            chunk => chunk.min(MOST_READ),
+        }
+    }
+
+    /// Returns the options of a ring with chunks for pieces of this size, if they allow such chunks.
+    pub(super) fn with_chunks(self, piece_bytes: usize) -> Self {
+        let wanted = self.threads * CHUNKS_PER_THREAD * piece_bytes;
+        Self {
+            ring_bytes: self.ring_bytes.max(wanted.min(self.read_ring_bytes)),
+            ..self
+        }
+    }
+
     /// Returns the size of the largest chunk in bytes; 0 if staging is disabled.
     pub(super) fn chunk_bytes(self) -> usize {
         let bytes = self.ring_bytes / (self.threads * CHUNKS_PER_THREAD);
@@ -104,9 +133,11 @@ mod tests {
                     .threads(threads)
                     .ring_bytes(ring_bytes);
                 let chunks = options.threads as u128 * CHUNKS_PER_THREAD as u128;
-                let ring = options.chunk_bytes() as u128 * chunks;
-                assert!(ring <= ring_bytes as u128, "{options:?}");
-                assert_eq!(options.chunk_bytes() % PAGE, 0);
+                for options in [options, options.with_chunks(MOST_READ)] {
+                    let ring = options.chunk_bytes() as u128 * chunks;
+                    assert!(ring <= ring_bytes as u128, "{options:?}");
+                    assert_eq!(options.chunk_bytes() % PAGE, 0);
+                }
             }
         }
     }

@@ -23,10 +23,10 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::ops::{ControlFlow, Range};
 
-/// The largest piece in bytes.
-const MOST_PIECE: usize = 4 << 20;
+/// The smallest of the last pieces, which become smaller, so that all threads end at about the same time.
+const LAST_PIECE: usize = 1 << 20;
 /// The pieces of each thread in one round.
-const PIECES: usize = 4;
+const PIECES: usize = 8;
 const CALL: &str = "read_at";
 
 /// A part of one target.
@@ -70,9 +70,9 @@ pub(in crate::buffer) fn run(
         }
     }
     let total = reads.iter().map(|read| read.target.len()).sum();
-    let (threads, piece_bytes) = Transfers::of(device.state()).read_shape(MOST_PIECE);
+    let (threads, piece_bytes) = Transfers::of(device.state()).read_shape(total);
     let threads = threads.min(most_threads).max(1);
-    let mut pieces = pieces(reads, piece_bytes).peekable();
+    let mut pieces = pieces(reads, piece_bytes, threads).peekable();
     let mut round = Vec::with_capacity(threads * PIECES);
     let mut own = Vec::new();
     let mut done = 0;
@@ -99,21 +99,28 @@ pub(in crate::buffer) fn run(
 }
 
 /// The pieces of all targets, in order.
-fn pieces(reads: &[FileRead<'_>], most: usize) -> impl Iterator<Item = Piece> + use<> {
+fn pieces(
+    reads: &[FileRead<'_>],
+    most: usize,
+    threads: usize,
+) -> impl Iterator<Item = Piece> + use<> {
     let lengths: Vec<usize> = reads.iter().map(|read| read.target.len()).collect();
-    let mut base = 0;
-    lengths
-        .into_iter()
-        .enumerate()
-        .flat_map(move |(read, len)| {
-            let start = base;
-            base += len;
-            (0..len).step_by(most).map(move |from| Piece {
-                read,
-                range: from..(from + most).min(len),
-                at: start + from,
-            })
-        })
+    let mut left: usize = lengths.iter().sum();
+    let (mut read, mut start, mut at) = (0, 0, 0);
+    std::iter::from_fn(move || {
+        while start == *lengths.get(read)? {
+            (read, start) = (read + 1, 0);
+        }
+        let fair = (left / threads).clamp(LAST_PIECE.min(most), most);
+        let bytes = (fair - fair % PAGE).min(lengths[read] - start);
+        let piece = Piece {
+            read,
+            range: start..start + bytes,
+            at,
+        };
+        (start, at, left) = (start + bytes, at + bytes, left - bytes);
+        Some(piece)
+    })
 }
 
 /// Returns true if the host writes the target itself: memory of the host, and managed memory of a device that has no other.
@@ -195,9 +202,9 @@ fn through_ring(
     (round, threads): (&[Piece], usize),
 ) -> Option<Outcome> {
     let device = stream.device();
-    let ring = Transfers::of(device).take_to_read()?;
-    let largest = round.iter().map(|piece| piece.range.len()).max();
-    if largest > Some(ring.options().chunk_bytes()) {
+    let largest = round.iter().map(|piece| piece.range.len()).max()?;
+    let ring = Transfers::of(device).take_to_read(largest)?;
+    if largest > ring.options().chunk_bytes() {
         return None;
     }
     let _calls = match Calls::of(CALL) {
@@ -251,7 +258,7 @@ fn through_ring(
 fn direct(device: &Device, reads: &[FileRead<'_>], (round, threads): (&[Piece], usize)) -> Outcome {
     let cuda = |error| (round[0].at, Cause::Cuda(error));
     // For its threads only.
-    let ring = Transfers::of(device.state()).take_to_read();
+    let ring = Transfers::of(device.state()).take_to_read(0);
     let _calls = Calls::of(CALL).map_err(cuda)?;
     let mut open = Vec::new();
     for same in round.chunk_by(|a, b| a.read == b.read) {

@@ -93,11 +93,14 @@ impl Transfers {
 
     /// Takes the ring; `None` if another copy has it.
     pub(super) fn take(&self) -> Option<RingTurn<'_>> {
-        self.take_of(&mut self.state.lock())
+        let mut state = self.state.lock();
+        let options = state.options;
+        self.take_of(&mut state, options)
     }
 
     /// Takes the ring for one round of a read, after the rounds of other reads; `None` if a copy has it, or a round that this thread works on.
-    pub(super) fn take_to_read(&self) -> Option<RingTurn<'_>> {
+    /// The ring has chunks for pieces of this size, if the options allow such.
+    pub(super) fn take_to_read(&self, piece_bytes: usize) -> Option<RingTurn<'_>> {
         if READS.get() {
             return None;
         }
@@ -108,26 +111,30 @@ impl Transfers {
             self.given_back.wait(&mut state);
         }
         state.served += 1;
-        let turn = self.take_of(&mut state);
+        let options = state.options.with_chunks(piece_bytes);
+        let is_small = |ring: &mut Ring| ring.options().chunk_bytes() < options.chunk_bytes();
+        let small = state.ring.take_if(is_small);
+        let turn = self.take_of(&mut state, options);
         state.is_read = turn.is_some();
         READS.set(turn.is_some());
         drop(state);
+        // Later, as for other options.
+        if let Some(small) = small {
+            after_unlock(move || drop(small));
+        }
         if turn.is_none() {
             self.given_back.notify_all();
         }
         turn
     }
 
-    /// Returns the number of threads of a read, and the size of its pieces in bytes: that of the chunks, and at most `most`.
-    pub(super) fn read_shape(&self, most: usize) -> (usize, usize) {
+    /// Returns the number of threads of a read of so many bytes, and the size of its pieces in bytes.
+    pub(super) fn read_shape(&self, bytes: usize) -> (usize, usize) {
         let options = self.state.lock().options;
-        match options.chunk_bytes() {
-            0 => (options.threads, most),
-            bytes => (options.threads, bytes.min(most)),
-        }
+        (options.threads, options.read_piece_bytes(bytes))
     }
 
-    fn take_of<'a>(&'a self, state: &mut State) -> Option<RingTurn<'a>> {
+    fn take_of<'a>(&'a self, state: &mut State, new: TransferOptions) -> Option<RingTurn<'a>> {
         if state.is_taken {
             return None;
         }
@@ -135,7 +142,7 @@ impl Transfers {
         let ring = state.ring.take();
         Some(RingTurn {
             transfers: self,
-            ring: Some(ring.unwrap_or_else(|| Ring::new(state.options))),
+            ring: Some(ring.unwrap_or_else(|| Ring::new(new))),
             changes: state.changes,
         })
     }
