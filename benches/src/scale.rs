@@ -1,6 +1,8 @@
 //! Measurements of several devices, and checks of the results: the sections of the binary `um_scale`.
 
 mod collectives;
+mod peers;
+mod shards;
 
 use crate::clock::Clock;
 use anyhow::{Result, ensure};
@@ -22,11 +24,38 @@ pub struct Section {
 }
 
 /// All sections, in their order.
-pub const SECTIONS: &[Section] = &[Section {
-    name: "collectives",
-    what: "all_gather over all devices, by this library and by NCCL's functions alone",
-    run: collectives::run,
-}];
+pub const SECTIONS: &[Section] = &[
+    Section {
+        name: "migrations",
+        what: "from the first device to the second, beside the copy between devices",
+        run: peers::migrations,
+    },
+    Section {
+        name: "duplicates",
+        what: "read-mostly memory on two devices, beside the driver's faults",
+        run: peers::duplicates,
+    },
+    Section {
+        name: "uploads",
+        what: "pinned memory to one device and back, alone and through its neighbours",
+        run: peers::uploads,
+    },
+    Section {
+        name: "shards",
+        what: "memory of the host to rows over all devices, beside one device",
+        run: shards::uploads,
+    },
+    Section {
+        name: "search",
+        what: "exact search over one device and over all, weak and strong scaling",
+        run: shards::search,
+    },
+    Section {
+        name: "collectives",
+        what: "all_gather over all devices, by this library and by NCCL's functions alone",
+        run: collectives::run,
+    },
+];
 
 /// All devices of a machine, with a stream for each.
 pub struct Machine {
@@ -47,6 +76,8 @@ impl Machine {
     pub fn open(simulated: Option<usize>, quick: bool) -> Result<Self> {
         let (table, clock) = match simulated {
             Some(devices) => {
+                um_kernels::sim::register();
+                um_search::sim::register();
                 let sim = Sim::builder().devices(devices).build()?;
                 (sim.table(), Clock::Simulated(sim))
             }
@@ -57,20 +88,37 @@ impl Machine {
         let devices: Vec<_> = devices
             .map(|it| runtime.device(it))
             .collect::<Result<_, _>>()?;
-        for device in &devices {
-            // What is freed goes back: no more than 1 GiB of managed memory at a time.
-            for kind in [MemoryKind::Managed, MemoryKind::Device] {
-                device.set_pool_options(kind, PoolOptions::default().keep_bytes(0))?;
-            }
-        }
         let streams = devices.iter().map(Device::create_stream);
-        Ok(Self {
+        let machine = Self {
             table,
             streams: streams.collect::<Result<_, _>>()?,
             devices,
             clock,
             quick,
-        })
+        };
+        machine.keep_nothing()?;
+        Ok(machine)
+    }
+
+    /// What is freed goes back to CUDA: no more than 1 GiB of managed memory at a time.
+    fn keep_nothing(&self) -> Result<()> {
+        for device in &self.devices {
+            for kind in [MemoryKind::Managed, MemoryKind::Device] {
+                device.set_pool_options(kind, PoolOptions::default().keep_bytes(0))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first two devices; says that the section is skipped if there is one.
+    fn two(&self) -> Option<[Device; 2]> {
+        match &self.devices[..] {
+            [first, second, ..] => Some([first.clone(), second.clone()]),
+            _ => {
+                println!("skipped: it needs two devices, and this machine has one");
+                None
+            }
+        }
     }
 
     /// Waits for the streams of all devices.
@@ -103,5 +151,27 @@ impl Machine {
             times.sort_unstable();
             times[times.len() / 2]
         }))
+    }
+}
+
+/// A table of times, whose last column compares with the first row of each size.
+struct Times;
+
+impl Times {
+    fn new(beside: &str) -> Self {
+        println!("| what | MiB | us | GB/s | {beside} |\n|---|---|---|---|---|");
+        Self
+    }
+
+    fn rows<const N: usize>(&self, bytes: usize, names: [&str; N], times: [Duration; N]) {
+        let us = times.map(|time| time.as_secs_f64() * 1e6);
+        for (name, time) in names.into_iter().zip(us) {
+            println!(
+                "| {name} | {} | {time:.1} | {:.1} | {:.3} |",
+                bytes >> 20,
+                bytes as f64 / time / 1e3,
+                us[0] / time
+            );
+        }
     }
 }

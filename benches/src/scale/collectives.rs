@@ -97,7 +97,7 @@ impl Case<'_> {
             .map(|(source, target)| (source.address(), target.address()))
             .collect();
         let targets = std::cell::RefCell::new(targets);
-        let mut by_library = || -> Result<()> {
+        let by_library = || -> Result<()> {
             let targets = &mut *targets.borrow_mut();
             let each = self.ranks.iter().zip(&machine.streams);
             let each = each.zip(&sources).zip(targets);
@@ -106,15 +106,12 @@ impl Case<'_> {
             }))?;
             machine.synchronize()
         };
-        let mut alone = || -> Result<()> {
+        let alone = || -> Result<()> {
             self.raw.all_gather(&raw, part)?;
             machine.synchronize()
         };
         // Each contender writes all of the targets, and each is checked once.
-        for contender in [
-            &mut by_library as &mut dyn FnMut() -> Result<()>,
-            &mut alone,
-        ] {
+        for contender in [&by_library as &dyn Fn() -> Result<()>, &alone] {
             for target in targets.borrow_mut().iter_mut() {
                 target.fill(0xee)?;
             }
@@ -128,7 +125,7 @@ impl Case<'_> {
             // Managed memory goes back to the devices.
             by_library()?;
         }
-        let [library, alone] = machine.medians(|_| Ok(()), [&mut by_library, &mut alone])?;
+        let [library, alone] = machine.medians(|_| Ok(()), [&mut &by_library, &mut &alone])?;
         let [library, alone] = [library, alone].map(|it| it.as_secs_f64() * 1e6);
         println!(
             "| {memory} | {} | {library:.1} | {alone:.1} | {:.3} | {:.1} |",

@@ -1,5 +1,6 @@
 //! A step as one graph: the temporaries belong to the graph, and the slices are copied in before its launch.
 
+use crate::measurements::step::plan::Operations;
 use super::ours::{Ours, Temporary};
 use super::plan::{Op, Plan, SLOTS, Worker};
 use anyhow::{Context, Result};
