@@ -161,6 +161,15 @@ impl Sim {
         self.inner.core.state.lock().failures.add(failure);
     }
 
+    /// Loses a device, as by a fault of its memory: from now on, calls for it, and copies from and to its memory, return
+    /// `cudaErrorECCUncorrectable`, and its streams run no more work. The other devices go on. A device that does not exist is not lost.
+    pub fn lose(&self, device: u32) {
+        let core = &self.inner.core;
+        if (device as usize) < core.state.lock().devices.len() {
+            core.context.lose(device as usize);
+        }
+    }
+
     /// Removes every failure that [`fail`](Sim::fail) added. A poisoned context stays poisoned.
     pub fn clear_failures(&self) {
         self.inner.core.state.lock().failures.clear();

@@ -97,6 +97,12 @@ fn guarded(
             _ => Err(poison),
         };
     }
+    if level != Level::Inquiry && !NEED_NO_CONTEXT.contains(&name) {
+        let device = ThreadState::with(core.id, |thread| thread.device);
+        if core.context.is_lost(device) {
+            return Err(Code::ECC_UNCORRECTABLE);
+        }
+    }
     let injected = core.state.lock().failures.strike(name);
     let Some(failure) = injected else {
         return call(core);
@@ -110,6 +116,16 @@ fn guarded(
     }
     Err(code)
 }
+
+/// Calls that work although the current device is lost.
+const NEED_NO_CONTEXT: &[&str] = &[
+    "cudaSetDevice",
+    "cudaGetDevice",
+    "cudaGetDeviceCount",
+    "cudaDeviceGetAttribute",
+    "cudaDeviceCanAccessPeer",
+    "cudaDeviceGetP2PAttribute",
+];
 
 /// Whether the device that a call is about has streams.
 fn device_has_streams(core: &Core, call: &str) -> bool {

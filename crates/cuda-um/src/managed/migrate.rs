@@ -142,7 +142,10 @@ impl<T> UnifiedBuffer<T> {
                 copied_bytes: 0,
                 total_bytes: through.size_bytes(),
                 cause: Box::new(cause),
-            })
+            })?;
+        // The copy wrote the pages where they are.
+        prefetch::record_move(&self.raw, &(0..self.raw.bytes()), to, stream, true);
+        Ok(())
     }
 
     /// Duplicates the buffer on several devices: sets [`Advice::SetReadMostly`] and prefetches to each device, on the library's stream of

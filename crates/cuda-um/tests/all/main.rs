@@ -9,6 +9,7 @@ mod bad_input;
 mod buffers;
 mod claims;
 mod current_device;
+mod devices;
 mod errors;
 mod executors;
 mod foreign;

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cuda_um_locks::{Condvar, Mutex};
 
@@ -16,6 +17,8 @@ pub(crate) struct Context {
     pub(crate) gate: Gate,
     /// The sticky error, and its text if that says more than the code.
     poison: OnceLock<(Code, Option<&'static CStr>)>,
+    /// The devices whose own contexts are broken, one bit each.
+    lost: AtomicU32,
     /// Pieces of work that devices run now.
     running: Mutex<usize>,
     came_to_rest: Condvar,
@@ -45,12 +48,21 @@ impl Context {
         }
     }
 
-    /// Runs a piece of work, unless the context is poisoned.
-    pub(super) fn work<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+    /// Loses a device: no call works on it from now on, and no work runs there.
+    pub(crate) fn lose(&self, device: usize) {
+        self.lost.fetch_or(1 << device, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_lost(&self, device: usize) -> bool {
+        self.lost.load(Ordering::Acquire) & 1 << device != 0
+    }
+
+    /// Runs a piece of work of a device, unless the context is poisoned or the device is lost.
+    pub(super) fn work<R>(&self, device: usize, run: impl FnOnce() -> R) -> Option<R> {
         // The work is counted before the poison is read, and `rest` is called after the poison was set: either the work does not run, or
         // `rest` waits for it.
         *self.running.lock() += 1;
-        let poisoned = self.poison().is_some();
+        let poisoned = self.poison().is_some() || self.is_lost(device);
         let result = if poisoned { None } else { contain(run) };
         if !poisoned && result.is_none() {
             // The simulator itself panicked, for a panic of a reference has been caught before. A wait for the work must still end.
