@@ -77,7 +77,9 @@ pub(super) fn migrations(machine: &Machine) -> Result<()> {
             machine.synchronize()
         };
         let mut prefetch = || -> Result<()> {
-            prefetched.prefetch_on(Location::from(far), stream)?.require()?;
+            prefetched
+                .prefetch_on(Location::from(far), stream)?
+                .require()?;
             Ok(stream.synchronize()?)
         };
         let mut migrate = || -> Result<()> {
@@ -162,7 +164,11 @@ pub(super) fn duplicates(machine: &Machine) -> Result<()> {
             Ok(())
         };
         let times = machine.medians(home, [&mut faults, &mut duplicate])?;
-        table.rows(bytes, ["a kernel that faults", "duplicate, then the kernel"], times);
+        table.rows(
+            bytes,
+            ["a kernel that faults", "duplicate, then the kernel"],
+            times,
+        );
         ensure!(sum.borrow().read_one(0)? == expected, "WRONG RESULT");
     }
     Ok(())
@@ -194,7 +200,11 @@ pub(super) fn uploads(machine: &Machine) -> Result<()> {
         let [up, down] = machine.medians(|_| Ok(()), [&mut up, &mut down])?;
         access.close()?;
         table.rows(bytes, ["upload", "upload, with neighbours"], [own_up, up]);
-        table.rows(bytes, ["download", "download, with neighbours"], [own_down, down]);
+        table.rows(
+            bytes,
+            ["download", "download, with neighbours"],
+            [own_down, down],
+        );
         ensure!(back.borrow().to_vec()? == values, "WRONG RESULT");
     }
     Ok(())

@@ -72,7 +72,10 @@ pub(super) fn search(machine: &Machine) -> Result<()> {
     }
     let halves = upload(&machine.devices, rows / count)?;
     let (strong, found) = time(machine, &machine.devices, &halves, &query)?;
-    ensure!(found == expected, "WRONG RESULT: the lists of all devices are not those of one");
+    ensure!(
+        found == expected,
+        "WRONG RESULT: the lists of all devices are not those of one"
+    );
     drop(halves);
     let many = upload(&machine.devices, rows)?;
     let (weak, _) = time(machine, &machine.devices, &many, &query)?;
@@ -151,5 +154,11 @@ fn time(
     };
     let [time] = machine.medians(|_| Ok(()), [&mut run])?;
     let (scores, indices) = results.into_inner();
-    Ok((time, (scores.iter().map(|score: &f32| score.to_bits()).collect(), indices)))
+    Ok((
+        time,
+        (
+            scores.iter().map(|score: &f32| score.to_bits()).collect(),
+            indices,
+        ),
+    ))
 }

@@ -4,7 +4,7 @@ use super::{Code, Cuda};
 use crate::Facts;
 use crate::Failure;
 use anyhow::{Result, ensure};
-use cuda_um_sys::{Table, cudaDeviceAttr as Attr};
+use cuda_um_sys::{Table, cudaDeviceAttr as Attr, cudaDeviceP2PAttr};
 
 /// Reads the properties of a machine, and creates a context on each device.
 pub(crate) fn facts(table: &Table) -> Result<Facts> {
@@ -119,6 +119,14 @@ impl Cuda<'_> {
             cudaDeviceCanAccessPeer(&mut can, device, peer)
         );
         (code, can)
+    }
+
+    /// `cudaDeviceGetP2PAttribute`: code and value, if the version has it.
+    pub(crate) fn peer_attribute(&self, attribute: u32, from: i32, to: i32) -> Option<(Code, i32)> {
+        let ask = self.table().cudaDeviceGetP2PAttribute?;
+        let (mut value, attribute) = (i32::MIN, cudaDeviceP2PAttr(attribute));
+        let code = call!(ask(&mut value, attribute, from, to));
+        Some((code, value))
     }
 
     /// `cudaDeviceEnablePeerAccess`

@@ -15,6 +15,9 @@ pub(super) const CASES: &[Case] = cases! {
     "several-devices.can-access-peer" (can_access_peer):
         "A device is not its own peer, and a device that does not exist is refused.",
         sources::PEER, &["cudaDeviceCanAccessPeer"];
+    "several-devices.peer-attributes" (peer_attributes):
+        "The attributes of a pair agree with the access; a device and itself are no pair.",
+        sources::PEER, &["cudaDeviceGetP2PAttribute"], needs(PEERS);
     "several-devices.pool-access" (pool_access):
         "With access to a pool, a kernel of another device can use its memory.",
         sources::POOLS, &["cudaMemPoolSetAccess", "cudaMallocFromPoolAsync"], needs(&[Need::Devices(2),
@@ -70,6 +73,37 @@ fn can_access_peer(c: &Cuda<'_>) -> Verdict {
         c.can_access_peer(64, 0).0,
         Code::INVALID_DEVICE,
     )
+}
+
+fn peer_attributes(c: &Cuda<'_>) -> Verdict {
+    let value = |attribute| {
+        let (code, value) = c.peer_attribute(attribute, 0, 1).unwrap_or_default();
+        c.succeeds("cudaDeviceGetP2PAttribute", code)?;
+        Ok(value)
+    };
+    c.is("access is supported", value(2)?, 1)?;
+    c.is(
+        "native atomics are a flag",
+        i32::from((0..=1).contains(&value(3)?)),
+        1,
+    )?;
+    let refused = |attribute, to| c.peer_attribute(attribute, 0, to).map(|(code, _)| code);
+    for (what, found, expected) in [
+        ("itself", refused(2, 0), Code::INVALID_DEVICE),
+        (
+            "a device that does not exist",
+            refused(2, 64),
+            Code::INVALID_DEVICE,
+        ),
+        (
+            "an attribute that does not exist",
+            refused(99, 1),
+            Code::INVALID_VALUE,
+        ),
+    ] {
+        c.gives(what, found.unwrap_or_default(), expected)?;
+    }
+    Ok(())
 }
 
 fn pool_access(c: &Cuda<'_>) -> Verdict {

@@ -79,17 +79,10 @@ impl CostModel {
 const RELAY_GAIN: f64 = 1.1;
 
 impl CostModel {
-    /// The time in which managed memory moves to another device through a copy: to memory of its own there, the pages without their
-    /// contents to the device, and back into them.
+    /// The time in which the contents of managed memory move to a block on another device: a copy between the devices, and behind each
+    /// piece one into the block.
     pub fn managed_copy_from_peer(&self, link: PeerLink, bytes: u64) -> Duration {
-        let copies = self.peer_copy(link, bytes) + self.copy + 2 * self.copy_managed;
-        [
-            self.prefetch,
-            at_rate(bytes, self.device_populate_rate),
-            at_rate(bytes, self.device_rate),
-        ]
-        .into_iter()
-        .fold(copies, Duration::saturating_add)
+        self.peer_copy(link, bytes) + self.prefetch + self.copy + 2 * self.copy_managed
     }
 
     /// The bytes that each of several neighbours of a device carries if a copy between pinned memory and the device also takes their links

@@ -12,7 +12,8 @@ use cuda_um_sys::{Table, cudaError};
 
 use crate::call_log::CallRecord;
 use crate::counters::Counters;
-use crate::engine::{Core, Hold, Kind, OnWait};
+
+use crate::engine::{Code, Core, Hold, Kind, OnWait};
 use crate::error::SimError;
 use crate::inject::Fail;
 use crate::misuse::{Leak, Misuse};
@@ -162,6 +163,15 @@ impl Sim {
     /// Makes a call fail.
     pub fn fail(&self, failure: Fail) {
         self.inner.core.state.lock().failures.add(failure);
+    }
+
+    /// Loses a device, as by a fault of its memory: from now on, calls for it, and copies from and to its memory, return
+    /// `cudaErrorECCUncorrectable`, and its streams run no more work. The other devices go on. A device that does not exist is not lost.
+    pub fn lose(&self, device: u32) {
+        let core = &self.inner.core;
+        if (device as usize) < core.state.lock().devices.len() {
+            core.context.lose(device as usize, Code::ECC_UNCORRECTABLE);
+        }
     }
 
     /// Removes every failure that [`fail`](Sim::fail) added. A poisoned context stays poisoned.

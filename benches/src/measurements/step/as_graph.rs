@@ -1,8 +1,8 @@
 //! A step as one graph: the temporaries belong to the graph, and the slices are copied in before its launch.
 
-use crate::measurements::step::plan::Operations;
 use super::ours::{Ours, Temporary};
 use super::plan::{Op, Plan, SLOTS, Worker};
+use crate::measurements::step::plan::Operations;
 use anyhow::{Context, Result};
 use cuda_um::kernel::Arguments;
 use cuda_um::{DeviceBuffer, GraphExec, UnifiedBuffer};

@@ -216,6 +216,11 @@ impl State {
     ) -> Result<Copy, Code> {
         let to = self.memory.find(to, count)?;
         let from = self.memory.find(from, count)?;
+        let is_lost =
+            |end: &Span| matches!(end.memory, Memory::Device(of) if self.context.is_lost(of));
+        if is_lost(&to) || is_lost(&from) {
+            return Err(Code::ECC_UNCORRECTABLE);
+        }
         if let Some((from_device, to_device)) = direction.device_ends() {
             self.check_end(&from, from_device)?;
             self.check_end(&to, to_device)?;

@@ -105,10 +105,8 @@ fn guarded(
         };
     }
     let device = ThreadState::with(core.id, |thread| thread.device);
-    // These calls choose a device, and do not use it.
-    let is_choice = ["cudaSetDevice", "cudaGetDevice"].contains(&name);
-    if !is_choice
-        && !matches!(level, Level::Inquiry | Level::Release)
+    if !matches!(level, Level::Inquiry | Level::Release)
+        && !NEED_NO_CONTEXT.contains(&name)
         && let Some(code) = core.context.loss_of(device)
     {
         return Err(code);
@@ -137,6 +135,16 @@ fn in_broken_context(name: &str, call: impl FnOnce() -> Outcome) -> Outcome {
         _ => Err(UNHANDLED_CUDA_ERROR),
     }
 }
+
+/// Calls that work although the current device is lost.
+const NEED_NO_CONTEXT: &[&str] = &[
+    "cudaSetDevice",
+    "cudaGetDevice",
+    "cudaGetDeviceCount",
+    "cudaDeviceGetAttribute",
+    "cudaDeviceCanAccessPeer",
+    "cudaDeviceGetP2PAttribute",
+];
 
 /// Whether the device that a call is about has streams.
 fn device_has_streams(core: &Core, call: &str) -> bool {

@@ -13,7 +13,7 @@ use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::{self, Migration, can_discard, missing, prefetch_part};
+use crate::managed::prefetch::{self, Migration, missing, prefetch_part};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Allocate;
@@ -69,10 +69,28 @@ impl<T> DeviceBuffer<T> {
     }
 }
 
+/// Bytes that are copied at a time, so that both copies of a migration run at the same time.
+const PIECE: usize = 32 << 20;
+
+/// The elements of a piece.
+fn piece_len<T>() -> usize {
+    (PIECE / size_of::<T>().max(1)).max(1)
+}
+
+/// Memory on the target of a migration by copies.
+struct Way<T> {
+    /// The new block.
+    block: UnifiedBuffer<T>,
+    /// Two pieces of device memory, through which the contents pass.
+    through: DeviceBuffer<T>,
+}
+
 impl<T> UnifiedBuffer<T> {
-    /// Moves the pages of the buffer to a device; the address stays. By a prefetch, or, if the pages are known to be on another device,
-    /// peer access to it is enabled ([`PeerAccess`](crate::PeerAccess)) and the cost model says that this is faster, by a copy between the
-    /// devices ([`CostModel::managed_copy_from_peer`](crate::cost::CostModel::managed_copy_from_peer); CUDA 13.0 and newer).
+    /// Moves the buffer to a device: by a prefetch, for which the address stays, or, if that is faster, by a copy between the devices
+    /// into another block of managed memory, for which it **changes**. The copy is for memory of a [`Pool`](crate::Pool) without advice
+    /// that is known to be on another device, while peer access to it is enabled ([`PeerAccess`](crate::PeerAccess)), and if the cost model
+    /// says that it is faster ([`CostModel::managed_copy_from_peer`](crate::cost::CostModel::managed_copy_from_peer)). The new block is of
+    /// the default pool of the device ([`Device::pool`]). To keep the address, use [`prefetch_on`](Self::prefetch_on).
     ///
     /// # Ordering
     ///
@@ -81,13 +99,14 @@ impl<T> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// The errors of [`prefetch_on`](Self::prefetch_on), and of [`Stream::copy`]; [`Error::ReadOnly`] for a read-only import. Memory
-    /// that does not migrate, such as mapped pinned memory, has the outcome [`HintOutcome::NotApplied`]. If the last step of a copy fails
-    /// twice, the error is [`Error::Incomplete`] and the contents are undefined.
+    /// that does not migrate, such as mapped pinned memory, has the outcome [`HintOutcome::NotApplied`]. After an error of a copy the
+    /// buffer is where it was, unchanged.
     #[doc(alias = "cudaMemPrefetchAsync")]
+    #[doc(alias = "cudaMemcpyAsync")]
     pub fn migrate(&mut self, device: &Device, stream: &Stream) -> Result<HintOutcome> {
         stream.check_runtime(device, "the device")?;
-        if let Some(through) = self.memory_on_the_way(device, stream)? {
-            self.migrate_by_copies(through, device, stream)?;
+        if let Some(way) = self.way_to(device)? {
+            *self = self.moved(way, device, stream)?;
             return Ok(HintOutcome::Applied);
         }
         let moved = self
@@ -96,14 +115,10 @@ impl<T> UnifiedBuffer<T> {
         HintOutcome::of(moved)
     }
 
-    /// Memory on the device for a migration by copies, if it is possible and faster.
-    fn memory_on_the_way(
-        &self,
-        device: &Device,
-        stream: &Stream,
-    ) -> Result<Option<DeviceBuffer<T>>> {
+    /// Memory for a migration by copies, if it is possible and faster.
+    fn way_to(&self, device: &Device) -> Result<Option<Way<T>>> {
         let (raw, to) = (&self.raw, device.ordinal());
-        if raw.check_write().is_err() || capture::is_active() || !can_discard(raw, stream) {
+        if !raw.is_replaceable() || raw.check_write().is_err() || capture::is_active() {
             return Ok(None);
         }
         let bytes = raw.bytes();
@@ -117,32 +132,45 @@ impl<T> UnifiedBuffer<T> {
         if cost.managed_copy_from_peer(link, len) >= cost.prefetch_from_peer(link, len) {
             return Ok(None);
         }
-        match DefaultMemory::new(device, MemoryKind::Device).allocate(bytes) {
-            Ok(raw) => Ok(Some(DeviceBuffer::of_raw(raw))),
+        let allocate = |kind, bytes| DefaultMemory::new(device, kind).allocate(bytes);
+        let managed = allocate(MemoryKind::Managed, bytes);
+        let pieces = managed.and_then(|managed| {
+            let through = self.len().min(2 * piece_len::<T>()) * size_of::<T>();
+            let through = allocate(MemoryKind::Device, through)?;
+            Ok(Way {
+                block: Self::of_raw(managed),
+                through: DeviceBuffer::of_raw(through),
+            })
+        });
+        match pieces {
             Err(Error::OutOfMemory { .. }) => Ok(None),
-            Err(error) => Err(error),
+            pieces => pieces.map(Some),
         }
     }
 
-    fn migrate_by_copies(
-        &mut self,
-        mut through: DeviceBuffer<T>,
-        device: &Device,
-        stream: &Stream,
-    ) -> Result<()> {
-        let mut view = self.as_view_mut();
-        stream.copy(&view, &mut through)?;
-        let to = Location::from(device);
-        prefetch::migrate(view.as_view(), Migration::Discard, to, stream)?;
-        // Twice: the contents are only there.
-        let copied = stream.copy(&through, &mut view);
-        copied
-            .or_else(|_| stream.copy(&through, &mut view))
-            .map_err(|cause| Error::Incomplete {
-                copied_bytes: 0,
-                total_bytes: through.size_bytes(),
-                cause: Box::new(cause),
-            })
+    /// The contents in another block. The copy between the devices goes into device memory, because the driver copies from the memory of one
+    /// device into managed memory on another through the host; from there a second stream copies each piece into the block.
+    fn moved(&self, way: Way<T>, device: &Device, stream: &Stream) -> Result<Self> {
+        let Way {
+            mut block,
+            mut through,
+        } = way;
+        let (runtime, to) = (device.runtime(), Location::from(device));
+        let side = Stream::new(runtime.clone(), runtime.relay_stream(device.state())?);
+        // Beside the first piece: the old contents of the block are not needed.
+        prefetch::migrate(block.as_view(), Migration::Discard, to, &side)?;
+        let piece_len = piece_len::<T>();
+        for (number, start) in (0..self.len()).step_by(piece_len).enumerate() {
+            let end = self.len().min(start + piece_len);
+            let at = number % 2 * piece_len;
+            let mut piece = through.view_mut(at..at + end - start)?;
+            stream.copy_range(self, start..end, &mut piece, 0)?;
+            side.copy_range(&piece, .., &mut block, start)?;
+        }
+        // The copies wrote the pages where they are.
+        prefetch::record_move(&block.raw, &(0..block.raw.bytes()), to, &side, true);
+        block.raw.take_label(&self.raw);
+        Ok(block)
     }
 
     /// Duplicates the buffer on several devices: sets [`Advice::SetReadMostly`] and prefetches to each device, on the library's stream of

@@ -334,6 +334,10 @@ impl Allocation {
     }
 
     /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.
+    pub(crate) fn is_replaceable(&self) -> bool {
+        self.is_managed() && self.owner.is_replaceable(&self.block)
+    }
+
     pub(crate) fn is_open_to_peers(&self) -> bool {
         self.owner.is_open_to_peers()
     }

@@ -10,6 +10,7 @@ mod buffers;
 mod claims;
 mod collective;
 mod current_device;
+mod devices;
 mod errors;
 mod executors;
 mod foreign;

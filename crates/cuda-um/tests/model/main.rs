@@ -92,7 +92,7 @@ const MACHINES: [Spec; 10] = [
     simulated(Gpu::Pascal, CudaVersion::V11_8, 2),
     simulated(Gpu::H200, CudaVersion::V13_4, 1),
     simulated(Gpu::Maxwell, CudaVersion::V12_9, 1),
-    simulated(Gpu::H200, CudaVersion::V13_0, 4),
+    simulated(Gpu::H200, CudaVersion::V13_0, 8),
     simulated(Gpu::NoConcurrentAccess, CudaVersion::V13_0, 2),
     simulated(Gpu::Gh200, CudaVersion::V13_4, 4),
 ];

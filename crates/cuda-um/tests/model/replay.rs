@@ -35,7 +35,7 @@ pub fn run(machine: &mut Machine, sequence: &[Operation]) -> Outcome {
 pub struct Slot {
     pub buffer: Buffer,
     pub contents: Contents,
-    kind: Kind,
+    pub kind: Kind,
 }
 
 pub struct Replay<'m> {
@@ -126,6 +126,7 @@ impl<'m> Replay<'m> {
             | CopyWithin { .. }
             | Prefetch { .. }
             | PrefetchBatch { .. }
+            | Migrate { .. }
             | Forget { .. }
             | Drop { .. }
             | Trim
@@ -233,6 +234,11 @@ impl<'m> Replay<'m> {
                 let chosen = (0..self.slots.len()).filter(|slot| slots >> slot & 1 == 1);
                 self.prefetch_and_look(&chosen.collect::<Vec<_>>(), at, stream, true)
             }
+            Migrate {
+                slot,
+                device,
+                stream,
+            } => self.migrate(slot, device, stream),
             Forget { slot } => {
                 let slot = self.slot(slot).map(|at| &self.slots[at].buffer);
                 if let Some(Buffer::Unified(buffer)) = slot {

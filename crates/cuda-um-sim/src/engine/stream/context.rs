@@ -59,12 +59,16 @@ impl Context {
         }
     }
 
-    /// Runs a piece of work, unless the context is poisoned.
-    pub(super) fn work<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn is_lost(&self, device: usize) -> bool {
+        self.loss_of(device).is_some()
+    }
+
+    /// Runs a piece of work of a device, unless the context is poisoned or the device is lost.
+    pub(super) fn work<R>(&self, device: usize, run: impl FnOnce() -> R) -> Option<R> {
         // The work is counted before the poison is read, and `rest` is called after the poison was set: either the work does not run, or
         // `rest` waits for it.
         *self.running.lock() += 1;
-        let poisoned = self.poison().is_some();
+        let poisoned = self.poison().is_some() || self.is_lost(device);
         let result = if poisoned { None } else { contain(run) };
         if !poisoned && result.is_none() {
             // The simulator itself panicked, for a panic of a reference has been caught before. A wait for the work must still end.

@@ -173,7 +173,10 @@ impl Stream {
                 start = start.max(completion.wait());
                 self.waiting.store(false, Ordering::Release);
             }
-            now = self.context.work(|| (op.work)(start)).unwrap_or(start);
+            now = self
+                .context
+                .work(self.device, || (op.work)(start))
+                .unwrap_or(start);
             op.done.finish(now);
             // After the end is known: a subscriber may wait for this very work.
             send_events();

@@ -7,8 +7,8 @@ use super::{
 use crate::world::{Post, World};
 use cuda_um::collective::{Communicator, Reduce, group};
 use cuda_um::{
-    Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Placement, Pool, PrefetchBatch,
-    Result, UnifiedBuffer, UnifiedOptions,
+    Advice, DeviceBuffer, Devices, Location, MemoryKind, PinnedBuffer, Placement, Pool,
+    PrefetchBatch, Result, UnifiedBuffer, UnifiedOptions,
 };
 
 /// A managed buffer is prefetched from device to device, and each device uses it in turn.
@@ -185,3 +185,58 @@ pub fn collectives(world: &World) -> Result<()> {
     }
     world.all_of(ranks.into_iter().map(Communicator::close))
 }
+
+/// Peer access: a kernel in the memory of another device, a relayed copy, buffers that move from device to device and back.
+pub fn peers(world: &World) -> Result<()> {
+    let devices = Devices::all(&world.runtime)?;
+    let access = devices.enable_peer_access()?;
+    let more = devices.enable_peer_access()?;
+    let [first, second, ..] = &world.posts[..] else {
+        panic!("a machine of two devices");
+    };
+    let mut data = DeviceBuffer::from_slice(&first.device, &[1u32; COUNT])?;
+    let mut managed = UnifiedBuffer::from_slice(&first.device, &[2u32; COUNT])?;
+    (second.add).launch(&second.stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
+    for post in world.posts.iter().rev() {
+        data.migrate(&post.device, &post.stream)?;
+        managed.migrate(&post.device, &post.stream)?;
+        (post.add).launch(&post.stream, COUNT, (&mut data, COUNT as u32, 1u32))?;
+    }
+    assert_eq!(data.to_vec()?, [5 + world.posts.len() as u32; COUNT]);
+    managed.duplicate(&devices)?;
+    assert_eq!(managed.host()?[..], [2; COUNT]);
+    let large = vec![7u8; RELAYED];
+    let pinned = PinnedBuffer::from_slice(&first.device, &large)?;
+    let mut on_device = DeviceBuffer::<u8>::zeroed(&first.device, RELAYED)?;
+    first.stream.copy(&pinned, &mut on_device)?;
+    assert!(on_device.to_vec()? == large);
+    drop(more);
+    on_device.close()?;
+    data.close()?;
+    managed.close()?;
+    access.close()
+}
+
+/// Managed memory moves through a copy, because the cost model says so.
+pub fn through_copies(world: &World) -> Result<()> {
+    let [first, second, ..] = &world.posts[..] else {
+        panic!("a machine of two devices");
+    };
+    let mut model = (*second.device.cost_model()).clone();
+    model.peer_prefetch_rate = 1e6;
+    second.device.set_cost_model(model)?;
+    let access = Devices::all(&world.runtime)?.enable_peer_access()?;
+    let whole = vec![9u32; BLOCKS];
+    let mut data = UnifiedBuffer::from_slice(&first.device, &whole)?;
+    data.prefetch_on(&first.device, &first.stream)?;
+    data.migrate(&second.device, &second.stream)?;
+    assert!(data.host()?[..] == whole);
+    data.close()?;
+    drop(access);
+    world.runtime.reclaim()
+}
+
+/// Bytes of a copy that a neighbour relays.
+const RELAYED: usize = 6 << 20;
+/// Elements with whole blocks of 2 MiB, whose location is tracked.
+const BLOCKS: usize = 1 << 20;
