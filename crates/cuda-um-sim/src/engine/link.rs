@@ -48,10 +48,13 @@ impl Devices {
         }
     }
 
-    /// Bytes a second of a prefetch.
-    pub(crate) fn prefetch_rate(&self, from: Processor, to: Processor) -> f64 {
+    /// Bytes a second of a prefetch, which moves or duplicates pages.
+    pub(crate) fn prefetch_rate(&self, from: Processor, to: Processor, duplicate: bool) -> f64 {
         let cost = &self.machine().cost;
         match (from.ordinal(), to.ordinal()) {
+            (Some(_), Some(_)) if duplicate && self.link_of(from, to) == Some(PeerLink::NvLink) => {
+                cost.peer_duplicate_rate
+            }
             (Some(from), Some(to)) => {
                 cost.peer_prefetch_rate_over(self.peer_link(from, to, By::Migration))
             }
@@ -60,22 +63,15 @@ impl Devices {
         }
     }
 
-    /// Bytes a second of the copies that faults cause; of duplicates with the time of the faults.
-    pub(crate) fn fault_rate(&self, from: Processor, to: Processor, duplicate: bool) -> f64 {
+    /// Bytes a second of the copies that faults cause.
+    pub(crate) fn fault_rate(&self, from: Processor, to: Processor) -> f64 {
         let cost = &self.machine().cost;
-        let link = self.link_of(from, to);
-        match link {
-            Some(PeerLink::NvLink) if duplicate => cost.peer_duplicate_rate,
+        match self.link_of(from, to) {
             Some(PeerLink::NvLink) => cost.peer_fault_rate,
             // The pages go to the host, and then to the device.
             Some(PeerLink::Host) => cost.fault_rate / 2.0,
             Some(_) | None => cost.fault_rate,
         }
-    }
-
-    /// Whether the time of faults is part of [`fault_rate`](Self::fault_rate).
-    pub(crate) fn duplicates_at_once(&self, from: Processor, to: Processor) -> bool {
-        self.link_of(from, to) == Some(PeerLink::NvLink)
     }
 
     /// The time of a kernel on `to` that uses bytes of `from` where they are.

@@ -84,7 +84,8 @@ impl State {
         let first_record = self.records.activity.mark();
         self.records.activity.now = start;
         let mut cost = Duration::ZERO;
-        let (mut routes, mut moves, mut between, mut made) = (Vec::new(), false, true, false);
+        let (mut routes, mut duplicated) = (Vec::new(), false);
+        let (mut moves, mut between, mut made) = (false, true, false);
         for Item {
             id,
             base,
@@ -107,6 +108,7 @@ impl State {
             let target = to.processor();
             routes.extend(Devices::migrations(moved.sources.iter(), target));
             moves |= moved.bytes() > 0;
+            duplicated |= moved.duplicated;
             between &= moved.bytes() == moved.between_devices;
             made |= moved.populated > 0 && target == HOST;
         }
@@ -120,7 +122,8 @@ impl State {
         if moves {
             let end = self.devices.carry(device, routes, start, cost);
             let devices = &self.devices;
-            let time_of = |from, to, bytes| at_rate(bytes, devices.prefetch_rate(from, to));
+            let time_of =
+                |from, to, bytes| at_rate(bytes, devices.prefetch_rate(from, to, duplicated));
             let activity = &mut self.records.activity;
             activity.transfers_end(first_record, end, time_of);
             return end;

@@ -19,8 +19,6 @@ pub(crate) struct Service<'a> {
     pub(crate) processor: Processor,
     /// The processor raises faults.
     pub(crate) faults: bool,
-    /// The faults take no time beside that of the duplicates that they make.
-    pub(crate) duplicates: bool,
     pub(crate) write: bool,
     /// Address of the block.
     pub(crate) block: usize,
@@ -48,7 +46,7 @@ impl Service<'_> {
 
     /// The time for a group of so many faults, besides the copies that they cause.
     fn fault_time(&self, faults: u32, shared: bool) -> Duration {
-        if !self.faults || self.duplicates {
+        if !self.faults {
             return Duration::ZERO;
         }
         match self.processor {
@@ -115,7 +113,7 @@ impl Activity {
                 cause,
             } = &mut record.what
             {
-                let rate = (service.devices).fault_rate(*from, *to, service.duplicates);
+                let rate = (service.devices).fault_rate(*from, *to);
                 now += at_rate(*bytes, rate);
                 *cause = match service.leaf_bit(record.address) & faulting {
                     0 => Cause::Density,

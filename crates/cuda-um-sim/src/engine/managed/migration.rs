@@ -17,6 +17,8 @@ pub(crate) struct Moved {
     pub(crate) to_device: u64,
     pub(crate) to_host: u64,
     pub(crate) between_devices: u64,
+    /// True if some of them were only duplicated.
+    pub(crate) duplicated: bool,
     /// The processors that the bytes came from.
     pub(crate) sources: Processors,
     pub(crate) populated: u64,

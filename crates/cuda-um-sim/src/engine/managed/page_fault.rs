@@ -11,7 +11,7 @@ use super::fault_plan::{
     CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, mask, plan_faults,
     plan_faults_with,
 };
-use super::migration::{Moved, source};
+use super::migration::Moved;
 use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors, blocks, common};
 use super::reach::Reach;
 use crate::engine::activity::{Cause, MapCause, Service};
@@ -98,8 +98,6 @@ struct Touch<'t, 's> {
 struct Classes {
     /// Pages that fault and are brought.
     faulting: u32,
-    /// Those of them that are only duplicated from another device.
-    duplicating: u32,
     /// Pages that fault and are mapped over the link.
     mapping: u32,
     /// Pages that are not wholly resident at the processor, touched or not.
@@ -160,12 +158,11 @@ impl Touch<'_, '_> {
                 _ => self.window.open_groups() as usize,
             },
         };
-        let duplicates = plans.faulting != 0 && plans.faulting & !classes.duplicating == 0;
-        self.count(&plans, &classes, duplicates);
+        self.count(&plans, &classes);
         self.map(classes);
         let moved = self.bring(&block, plans.bring.bring);
-        self.record(&block, &plans, &before, duplicates);
-        self.bill(&moved, duplicates);
+        self.record(&block, &plans, &before);
+        self.bill(&moved);
     }
 
     /// Finds how the processor reaches each page of a block.
@@ -186,13 +183,7 @@ impl Touch<'_, '_> {
             classes.no_density |= self.processor != HOST && prefers_host;
             match self.driver.reach(self.processor, &run, self.write) {
                 Reach::Local => {}
-                Reach::Collapse | Reach::Fault => {
-                    let leaves = block.leaf_mask(&run.pages);
-                    classes.faulting |= leaves;
-                    if self.is_peer_duplicate(&run) {
-                        classes.duplicating |= leaves;
-                    }
-                }
+                Reach::Collapse | Reach::Fault => classes.faulting |= block.leaf_mask(&run.pages),
                 Reach::Remote => {
                     let holder = run.page.resident.device_first().unwrap_or(HOST);
                     self.add_remote(&mut classes, &run, holder);
@@ -206,13 +197,6 @@ impl Touch<'_, '_> {
             }
         }
         classes
-    }
-
-    /// Whether a fault only duplicates pages of another device.
-    fn is_peer_duplicate(&self, run: &Run) -> bool {
-        let devices = &self.driver.devices;
-        let from = source(run.page.resident, self.processor);
-        run.advice.read_mostly && !self.write && devices.duplicates_at_once(from, self.processor)
     }
 
     fn add_remote(&self, classes: &mut Classes, run: &Run, holder: Processor) {
@@ -258,7 +242,7 @@ impl Touch<'_, '_> {
     }
 
     /// Counts the faults of a block, and adds their time to the price.
-    fn count(&mut self, plans: &Plans, classes: &Classes, duplicates: bool) {
+    fn count(&mut self, plans: &Plans, classes: &Classes) {
         let faults = plans.bring.faults + plans.map.faults;
         let machine = self.driver.machine;
         let counters = &mut self.driver.records.counters;
@@ -270,10 +254,8 @@ impl Touch<'_, '_> {
             let groups = self.window.add_block(groups);
             counters.gpu_faults += u64::from(faults);
             counters.gpu_fault_groups += u64::from(groups);
-            if !duplicates {
-                self.price.time +=
-                    machine.cost.gpu_fault * faults + machine.cost.gpu_fault_group * groups;
-            }
+            self.price.time +=
+                machine.cost.gpu_fault * faults + machine.cost.gpu_fault_group * groups;
         }
         counters.remote_accesses += classes.remote_pages;
         let mut remote_bytes = classes.remote_pages * PAGE as u64;
@@ -371,7 +353,7 @@ impl Touch<'_, '_> {
     }
 
     /// Records the faults of a block, and times the records of the pages that they brought.
-    fn record(&mut self, block: &Block, plans: &Plans, before: &Before, duplicates: bool) {
+    fn record(&mut self, block: &Block, plans: &Plans, before: &Before) {
         if !self.driver.records.activity.memory {
             return;
         }
@@ -380,7 +362,6 @@ impl Touch<'_, '_> {
         let service = Service {
             cost: &self.driver.machine.cost,
             devices: self.driver.devices,
-            duplicates,
             processor: self.processor,
             faults: self.processor == HOST || self.driver.machine.concurrent,
             write: self.write,
@@ -394,13 +375,13 @@ impl Touch<'_, '_> {
     }
 
     /// Adds the time of the pages that a block's faults brought.
-    fn bill(&mut self, moved: &Moved, duplicates: bool) {
+    fn bill(&mut self, moved: &Moved) {
         let cost = &self.driver.machine.cost;
         let of_host = moved.bytes() - moved.between_devices;
         self.price.time += at_rate(of_host, cost.fault_rate);
         if let Some(peer) = moved.sources.without(HOST).device_first() {
             let devices = &self.driver.devices;
-            let rate = devices.fault_rate(peer, self.processor, duplicates);
+            let rate = devices.fault_rate(peer, self.processor);
             self.price.time += at_rate(moved.between_devices, rate);
         }
         self.price.time += match self.processor {

@@ -36,6 +36,7 @@ impl UvmDriver<'_> {
                 }
                 let (pages, fresh) = (run.pages.clone(), run.page.resident.is_empty());
                 let duplicate = run.advice.read_mostly && !fresh;
+                moved.duplicated |= duplicate;
                 self.bring(target, base, run, duplicate, &mut moved);
                 if target == HOST && fresh {
                     self.leave(base, pages, Left::Unmapped);
@@ -49,11 +50,11 @@ impl UvmDriver<'_> {
         // The time to look at a block is hidden behind its copy.
         let of_host = moved.bytes() - moved.between_devices;
         let peer = moved.sources.without(HOST).device_first();
-        let copied = at_rate(of_host, self.devices.prefetch_rate(HOST, target));
+        let copied = at_rate(of_host, self.devices.prefetch_rate(HOST, target, false));
         let from_peer = peer.map_or(Duration::ZERO, |peer| {
             at_rate(
                 moved.between_devices,
-                self.devices.prefetch_rate(peer, target),
+                self.devices.prefetch_rate(peer, target, moved.duplicated),
             )
         });
         (

@@ -86,11 +86,21 @@ fn faults(len: usize) -> f64 {
     on(&cuda, 1, || cost(&cuda, || cuda.run("read", data, len)))
 }
 
-fn duplicates(len: usize) -> f64 {
+/// Device 1 gets a duplicate of managed memory of 0, by a prefetch or by the faults of a kernel.
+fn duplicates(len: usize, by_prefetch: bool) -> f64 {
     let cuda = devices(2, Topology::NvLink);
     let data = written_by_0(&cuda, len);
     ok(cuda.advise(data, len, READ_MOSTLY, 0));
-    on(&cuda, 1, || cost(&cuda, || cuda.run("read", data, len)))
+    let stream = stream(&cuda, 1);
+    on(&cuda, 1, || {
+        cost(&cuda, || match by_prefetch {
+            true => {
+                ok(cuda.prefetch(data, len, 1, stream));
+                cuda.sync(stream);
+            }
+            false => cuda.run("read", data, len),
+        })
+    })
 }
 
 /// A kernel on 1 reads device memory of 0 where it is.
@@ -155,7 +165,18 @@ fn two_h200s_take_the_times_that_were_measured() {
         at("prefetch of 16 MiB", prefetch, 16 * MIB, 152.0),
         at("prefetch of 256 MiB", prefetch, 256 * MIB, 183.0),
         at("faults of a kernel", faults, 256 * MIB, 12.4),
-        at("read-mostly duplicate", duplicates, 256 * MIB, 68.0),
+        at(
+            "read-mostly duplicate by a prefetch",
+            |len| duplicates(len, true),
+            256 * MIB,
+            67.9,
+        ),
+        at(
+            "read-mostly duplicate by faults",
+            |len| duplicates(len, false),
+            256 * MIB,
+            12.8,
+        ),
         at("a kernel reads the other's memory", reads, 256 * MIB, 367.0),
         at("uploads to both at once", uploads, 256 * MIB, 110.0),
         at("upload to one", upload, 256 * MIB, 55.3),
