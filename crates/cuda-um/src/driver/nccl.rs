@@ -53,10 +53,9 @@ impl Handle for NcclComm {
             ordinal,
         };
         // SAFETY: guaranteed by the caller.
-        api.nccl_call("ncclCommDestroy", of, |nccl| unsafe {
+        api.nccl_release("ncclCommDestroy", of, |nccl| unsafe {
             (nccl.ncclCommDestroy)(self.0)
         })
-        .map(drop)
     }
 }
 
@@ -113,6 +112,26 @@ impl Api {
         work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
     ) -> Result<bool> {
         let _current = Current::set(self, of.ordinal, call)?;
+        self.nccl_call_here(call, of, work)
+    }
+
+    /// Like [`nccl_call`](Self::nccl_call), for a function that frees a communicator: no later call would do that.
+    fn nccl_release(
+        &self,
+        call: &'static str,
+        of: Rank,
+        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
+    ) -> Result<()> {
+        let _current = Current::set_for_release(self, of.ordinal, call)?;
+        self.nccl_call_here(call, of, work).map(drop)
+    }
+
+    fn nccl_call_here(
+        &self,
+        call: &'static str,
+        of: Rank,
+        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
+    ) -> Result<bool> {
         let nccl = self.nccl()?;
         let result = work(&nccl);
         self.nccl_check(&nccl, call, of, result)
@@ -237,12 +256,24 @@ impl Api {
         let nccl = self.nccl()?;
         // SAFETY: no preconditions.
         let started = unsafe { (nccl.ncclGroupStart)() };
-        self.nccl_check(&nccl, "ncclGroupStart", of, started)?;
-        let called = calls(&nccl);
-        // SAFETY: the group of this thread began above.
+        let started = self.nccl_check(&nccl, "ncclGroupStart", of, started);
+        let called = started.and_then(|_| calls(&nccl));
+        if called.is_err() {
+            self.nccl_fail_group(&nccl);
+        }
+        // SAFETY: the group of this thread began above; otherwise the call is refused.
         let ended = unsafe { (nccl.ncclGroupEnd)() };
         let ended = self.nccl_check(&nccl, "ncclGroupEnd", of, ended);
         called.and(ended)
+    }
+
+    /// Makes the group of this thread fail: without one of its calls the others would wait for ever. A call that is refused does that.
+    fn nccl_fail_group(&self, nccl: &sys::Nccl) {
+        let mut none = std::ptr::null_mut();
+        let mut config = sys::ncclConfig_t::INITIALIZER;
+        let id = sys::ncclUniqueId { internal: [0; 128] };
+        // SAFETY: the places are valid for the call, which refuses 0 ranks.
+        unsafe { (nccl.ncclCommInitRankConfig)(&mut none, 0, id, 0, &mut config) };
     }
 
     /// Enqueues calls as one group.
@@ -339,10 +370,9 @@ impl Api {
     /// Ends the work of a communicator and frees it.
     pub(crate) fn nccl_abort(&self, raw: NcclComm, of: Rank) -> Result<()> {
         // SAFETY: the communicator is live, and the caller does not use it again.
-        self.nccl_call("ncclCommAbort", of, |nccl| unsafe {
+        self.nccl_release("ncclCommAbort", of, |nccl| unsafe {
             (nccl.ncclCommAbort)(raw.0)
         })
-        .map(drop)
     }
 }
 
