@@ -1,6 +1,10 @@
 //! NCCL: communicators, and groups of calls.
 #![allow(unsafe_code, reason = "calls NCCL")]
 
+mod call;
+
+pub(crate) use call::{Call, What};
+
 use crate::driver::api::Api;
 use crate::driver::check::{Subject, text};
 use crate::driver::current::Current;
@@ -8,10 +12,9 @@ use crate::driver::owned::Handle;
 use crate::error::{Error, Result};
 use crate::fork;
 use cuda_um_sys as sys;
-use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sys::{ncclDataType_t, ncclRedOp_t, ncclResult_t};
+use sys::ncclResult_t;
 
 /// The names of NCCL's results.
 const RESULTS: [&str; 9] = [
@@ -56,42 +59,6 @@ impl Handle for NcclComm {
         api.nccl_release("ncclCommDestroy", of, |nccl| unsafe {
             (nccl.ncclCommDestroy)(self.0)
         })
-    }
-}
-
-/// A call of a group, with checked addresses.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    pub(crate) what: What,
-    pub(crate) source: *const c_void,
-    pub(crate) target: *mut c_void,
-    pub(crate) count: usize,
-    pub(crate) datatype: ncclDataType_t,
-    pub(crate) stream: sys::cudaStream_t,
-}
-
-/// The function of a call, with the arguments that only it has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
-    Broadcast { root: usize },
-    AllReduce(ncclRedOp_t),
-    ReduceScatter(ncclRedOp_t),
-    AllGather,
-    Send { to: usize },
-    Receive { from: usize },
-}
-
-impl What {
-    /// The name of the function of NCCL.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Broadcast { .. } => "ncclBroadcast",
-            Self::AllReduce(_) => "ncclAllReduce",
-            Self::ReduceScatter(_) => "ncclReduceScatter",
-            Self::AllGather => "ncclAllGather",
-            Self::Send { .. } => "ncclSend",
-            Self::Receive { .. } => "ncclRecv",
-        }
     }
 }
 
@@ -288,44 +255,9 @@ impl Api {
     ) -> Result<()> {
         let mut each = |nccl: &sys::Nccl| -> Result<bool> {
             for &(NcclComm(raw), of, call) in calls {
-                let Call {
-                    what,
-                    source,
-                    target,
-                    count,
-                    datatype,
-                    stream,
-                } = call;
                 // SAFETY: the caller's promise.
-                let result = unsafe {
-                    match what {
-                        What::Broadcast { root } => (nccl.ncclBroadcast)(
-                            source,
-                            target,
-                            count,
-                            datatype,
-                            root as i32,
-                            raw,
-                            stream,
-                        ),
-                        What::AllReduce(operation) => (nccl.ncclAllReduce)(
-                            source, target, count, datatype, operation, raw, stream,
-                        ),
-                        What::ReduceScatter(operation) => (nccl.ncclReduceScatter)(
-                            source, target, count, datatype, operation, raw, stream,
-                        ),
-                        What::AllGather => {
-                            (nccl.ncclAllGather)(source, target, count, datatype, raw, stream)
-                        }
-                        What::Send { to } => {
-                            (nccl.ncclSend)(source, count, datatype, to as i32, raw, stream)
-                        }
-                        What::Receive { from } => {
-                            (nccl.ncclRecv)(target, count, datatype, from as i32, raw, stream)
-                        }
-                    }
-                };
-                self.nccl_check(nccl, what.name(), of, result)?;
+                let result = unsafe { call.make(nccl, raw) };
+                self.nccl_check(nccl, call.what.name(), of, result)?;
             }
             Ok(false)
         };
