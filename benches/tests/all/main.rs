@@ -6,6 +6,7 @@ mod replay;
 mod replay_limits;
 mod um_bench;
 mod um_replay;
+mod um_scale;
 
 use std::path::Path;
 use std::process::Command;

@@ -37,6 +37,7 @@ pub struct Table {
     cupti: Option<Addresses>,
     /// NCCL's symbols, in the same way.
     nccl: Option<nccl::Addresses>,
+    opened_nccl: OnceLock<Arc<Nccl>>,
     owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -100,6 +101,7 @@ impl Table {
             declared_host_access: declared::host_access(resolve),
             cupti: Some(Addresses::ask(resolve)),
             nccl: Some(nccl::Addresses::ask(resolve)),
+            opened_nccl: OnceLock::new(),
             owner,
         })
     }
@@ -183,18 +185,22 @@ impl Table {
     ///
     /// A table from [`Table::from_symbols`] has NCCL's functions from the same place. For a loaded runtime, `libnccl.so.2` is opened. If
     /// `CUDA_UM_NCCL` (a trusted path) is set, only this path is tried. Otherwise it is searched by the name for the system's loader, and in
-    /// `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. It is never unloaded.
+    /// `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. It is opened once, and
+    /// never unloaded.
     ///
     /// # Errors
     /// [`NcclError::NotFound`], [`NcclError::MissingSymbol`], and [`NcclError::UnsupportedVersion`] before 2.17.
     #[doc(alias = "libnccl")]
     pub fn nccl(&self) -> Result<Arc<Nccl>, NcclError> {
-        match &self.nccl {
+        if let Some(nccl) = self.opened_nccl.get() {
+            return Ok(Arc::clone(nccl));
+        }
+        let nccl = match &self.nccl {
             // SAFETY: the creator of the table guaranteed the signature of every symbol, for as long as the owner lives.
             Some(addresses) => unsafe { Nccl::from_addresses(addresses, Arc::clone(&self.owner)) },
             None => open_nccl(),
-        }
-        .map(Arc::new)
+        }?;
+        Ok(Arc::clone(self.opened_nccl.get_or_init(|| Arc::new(nccl))))
     }
 
     /// The first version that has an optional function: `cudaMemPrefetchBatchAsync` was added in 13.0.

@@ -15,7 +15,7 @@ use std::process::Command;
 const CUDA_HEADERS: [(&str, &str); 3] = [
     (
         "cuda_runtime.h",
-        "typedef struct CUstream_st *cudaStream_t;\n#define CUDART_VERSION 13000\n",
+        "#include <stddef.h>\ntypedef struct CUstream_st *cudaStream_t;\n#define CUDART_VERSION 13000\n",
     ),
     ("cuda_fp16.h", ""),
     ("cuda_bf16.h", "#define __CUDA_BF16_TYPES_EXIST__\n"),

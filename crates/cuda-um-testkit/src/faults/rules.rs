@@ -127,6 +127,7 @@ pub const RULES: &[Rule] = &[
             "cuModuleUnload",
             "cudaGraphDestroy",
             "cudaGraphExecDestroy",
+            "ncclCommDestroy",
         ],
         "the free failed: a retry could free memory that has a new owner",
     ),

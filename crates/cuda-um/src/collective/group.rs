@@ -76,6 +76,14 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
             users.push((communicator, communicator.begin_use()?));
         }
     }
+    let limit = users.iter().filter_map(|(it, _)| it.limit).min();
+    if limit.is_some() && users.iter().any(|(it, _)| it.limit.is_none()) {
+        return Err(Error::InvalidArgument {
+            what: "a group",
+            value: "communicators with and without a limit".to_owned(),
+            reason: "NCCL does not begin them together: run two groups".to_owned(),
+        });
+    }
     prepared.iter().try_for_each(Prepared::migrate)?;
     let raw = |communicator: &Communicator| {
         let mut users = users.iter();
@@ -87,7 +95,6 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
     });
     let calls: Vec<(NcclComm, _, Call)> = calls.collect();
     let api = first.operation.communicator.device().api();
-    let limit = users.iter().filter_map(|(it, _)| it.limit).min();
     let mut began = false;
     let done = enqueue(&prepared, &mut || {
         began = true;

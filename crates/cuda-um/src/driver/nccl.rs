@@ -1,6 +1,10 @@
 //! NCCL: communicators, and groups of calls.
 #![allow(unsafe_code, reason = "calls NCCL")]
 
+mod call;
+
+pub(crate) use call::{Call, What};
+
 use crate::driver::api::Api;
 use crate::driver::check::{Subject, text};
 use crate::driver::current::Current;
@@ -8,10 +12,9 @@ use crate::driver::owned::Handle;
 use crate::error::{Error, Result};
 use crate::fork;
 use cuda_um_sys as sys;
-use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sys::{ncclDataType_t, ncclRedOp_t, ncclResult_t};
+use sys::ncclResult_t;
 
 /// The names of NCCL's results.
 const RESULTS: [&str; 9] = [
@@ -53,46 +56,9 @@ impl Handle for NcclComm {
             ordinal,
         };
         // SAFETY: guaranteed by the caller.
-        api.nccl_call("ncclCommDestroy", of, |nccl| unsafe {
+        api.nccl_release("ncclCommDestroy", of, |nccl| unsafe {
             (nccl.ncclCommDestroy)(self.0)
         })
-        .map(drop)
-    }
-}
-
-/// A call of a group, with checked addresses.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    pub(crate) what: What,
-    pub(crate) source: *const c_void,
-    pub(crate) target: *mut c_void,
-    pub(crate) count: usize,
-    pub(crate) datatype: ncclDataType_t,
-    pub(crate) stream: sys::cudaStream_t,
-}
-
-/// The function of a call, with the arguments that only it has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
-    Broadcast { root: usize },
-    AllReduce(ncclRedOp_t),
-    ReduceScatter(ncclRedOp_t),
-    AllGather,
-    Send { to: usize },
-    Receive { from: usize },
-}
-
-impl What {
-    /// The name of the function of NCCL.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Broadcast { .. } => "ncclBroadcast",
-            Self::AllReduce(_) => "ncclAllReduce",
-            Self::ReduceScatter(_) => "ncclReduceScatter",
-            Self::AllGather => "ncclAllGather",
-            Self::Send { .. } => "ncclSend",
-            Self::Receive { .. } => "ncclRecv",
-        }
     }
 }
 
@@ -113,6 +79,26 @@ impl Api {
         work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
     ) -> Result<bool> {
         let _current = Current::set(self, of.ordinal, call)?;
+        self.nccl_call_here(call, of, work)
+    }
+
+    /// Like [`nccl_call`](Self::nccl_call), for a function that frees a communicator: no later call would do that.
+    fn nccl_release(
+        &self,
+        call: &'static str,
+        of: Rank,
+        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
+    ) -> Result<()> {
+        let _current = Current::set_for_release(self, of.ordinal, call)?;
+        self.nccl_call_here(call, of, work).map(drop)
+    }
+
+    fn nccl_call_here(
+        &self,
+        call: &'static str,
+        of: Rank,
+        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
+    ) -> Result<bool> {
         let nccl = self.nccl()?;
         let result = work(&nccl);
         self.nccl_check(&nccl, call, of, result)
@@ -237,12 +223,24 @@ impl Api {
         let nccl = self.nccl()?;
         // SAFETY: no preconditions.
         let started = unsafe { (nccl.ncclGroupStart)() };
-        self.nccl_check(&nccl, "ncclGroupStart", of, started)?;
-        let called = calls(&nccl);
-        // SAFETY: the group of this thread began above.
+        let started = self.nccl_check(&nccl, "ncclGroupStart", of, started);
+        let called = started.and_then(|_| calls(&nccl));
+        if called.is_err() {
+            self.nccl_fail_group(&nccl);
+        }
+        // SAFETY: the group of this thread began above; otherwise the call is refused.
         let ended = unsafe { (nccl.ncclGroupEnd)() };
         let ended = self.nccl_check(&nccl, "ncclGroupEnd", of, ended);
         called.and(ended)
+    }
+
+    /// Makes the group of this thread fail: without one of its calls the others would wait for ever. A call that is refused does that.
+    fn nccl_fail_group(&self, nccl: &sys::Nccl) {
+        let mut none = std::ptr::null_mut();
+        let mut config = sys::ncclConfig_t::INITIALIZER;
+        let id = sys::ncclUniqueId { internal: [0; 128] };
+        // SAFETY: the places are valid for the call, which refuses 0 ranks.
+        unsafe { (nccl.ncclCommInitRankConfig)(&mut none, 0, id, 0, &mut config) };
     }
 
     /// Enqueues calls as one group.
@@ -257,44 +255,9 @@ impl Api {
     ) -> Result<()> {
         let mut each = |nccl: &sys::Nccl| -> Result<bool> {
             for &(NcclComm(raw), of, call) in calls {
-                let Call {
-                    what,
-                    source,
-                    target,
-                    count,
-                    datatype,
-                    stream,
-                } = call;
                 // SAFETY: the caller's promise.
-                let result = unsafe {
-                    match what {
-                        What::Broadcast { root } => (nccl.ncclBroadcast)(
-                            source,
-                            target,
-                            count,
-                            datatype,
-                            root as i32,
-                            raw,
-                            stream,
-                        ),
-                        What::AllReduce(operation) => (nccl.ncclAllReduce)(
-                            source, target, count, datatype, operation, raw, stream,
-                        ),
-                        What::ReduceScatter(operation) => (nccl.ncclReduceScatter)(
-                            source, target, count, datatype, operation, raw, stream,
-                        ),
-                        What::AllGather => {
-                            (nccl.ncclAllGather)(source, target, count, datatype, raw, stream)
-                        }
-                        What::Send { to } => {
-                            (nccl.ncclSend)(source, count, datatype, to as i32, raw, stream)
-                        }
-                        What::Receive { from } => {
-                            (nccl.ncclRecv)(target, count, datatype, from as i32, raw, stream)
-                        }
-                    }
-                };
-                self.nccl_check(nccl, what.name(), of, result)?;
+                let result = unsafe { call.make(nccl, raw) };
+                self.nccl_check(nccl, call.what.name(), of, result)?;
             }
             Ok(false)
         };
@@ -339,10 +302,9 @@ impl Api {
     /// Ends the work of a communicator and frees it.
     pub(crate) fn nccl_abort(&self, raw: NcclComm, of: Rank) -> Result<()> {
         // SAFETY: the communicator is live, and the caller does not use it again.
-        self.nccl_call("ncclCommAbort", of, |nccl| unsafe {
+        self.nccl_release("ncclCommAbort", of, |nccl| unsafe {
             (nccl.ncclCommAbort)(raw.0)
         })
-        .map(drop)
     }
 }
 

@@ -100,8 +100,17 @@ fn cliques_that_cannot_be() {
     let id = UniqueId::new(device).unwrap();
     assert_eq!(UniqueId::from_bytes(id.to_bytes()), id);
     assert_ne!(UniqueId::new(device).unwrap(), id);
-    let joined = Communicator::join(device, &id, 2, 2, Duration::from_secs(1));
+    let limit = Duration::from_secs(60);
+    let joined = Communicator::join(device, &id, 2, 2, limit);
     refused(joined.map(drop), &["2 of 2"]);
+    let limited = Communicator::join(device, &id, 0, 1, limit).unwrap();
+    let mut a = DeviceBuffer::<u32>::zeroed(device, 10).unwrap();
+    let mut b = DeviceBuffer::<u32>::zeroed(device, 10).unwrap();
+    let both = [
+        limited.broadcast(&mut a, 0),
+        world.ranks[0].broadcast(&mut b, 0),
+    ];
+    refused(group(both), &["with and without a limit"]);
 }
 
 #[test]

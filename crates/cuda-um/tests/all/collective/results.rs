@@ -16,7 +16,7 @@ const MACHINES: [(Gpu, usize); 6] = [
 ];
 
 /// An odd number, so that parts are not aligned.
-const COUNT: usize = 1237;
+const COUNT: usize = 237;
 
 fn unified<T: DeviceCopy>(device: &Device, values: &[T]) -> UnifiedBuffer<T> {
     UnifiedBuffer::from_slice(device, values).unwrap()
