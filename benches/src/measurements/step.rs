@@ -29,11 +29,16 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
 };
 
 /// A contender, and the same as a graph.
-const UNIFIED: [&str; 2] = ["cuda-um, UnifiedBuffer", "cuda-um, UnifiedBuffer, as a graph"];
+const UNIFIED: [&str; 2] = [
+    "cuda-um, UnifiedBuffer",
+    "cuda-um, UnifiedBuffer, as a graph",
+];
 const DEVICE: [&str; 2] = ["cuda-um, DeviceBuffer", "cuda-um, DeviceBuffer, as a graph"];
 
 fn notes(cases: &[CaseReport]) -> Vec<String> {
-    let pairs = cases.iter().flat_map(|case| [UNIFIED, DEVICE].map(|pair| (case, pair)));
+    let pairs = cases
+        .iter()
+        .flat_map(|case| [UNIFIED, DEVICE].map(|pair| (case, pair)));
     let note = |(case, [name, graph]): (&CaseReport, [&str; 2])| {
         let ratio = case.median(graph)? / case.median(name)?;
         Some(format!("{graph}: {ratio:.2} of the time of {name}"))

@@ -5,8 +5,8 @@
 use crate::models::engine::{Copy, Engine, engine};
 use cuda_um_sys::{
     CUdevice, CUdeviceptr, CUresult, CUstream, Table, cudaDeviceAttr,
-    cudaDriverEntryPointQueryResult, cudaError, cudaError_t, cudaEvent_t, cudaMemcpyKind,
-    cudaGraph_t, cudaGraphExec_t, cudaGraphNode_t, cudaPointerAttributes, cudaStream_t,
+    cudaDriverEntryPointQueryResult, cudaError, cudaError_t, cudaEvent_t, cudaGraph_t,
+    cudaGraphExec_t, cudaGraphNode_t, cudaMemcpyKind, cudaPointerAttributes, cudaStream_t,
     cudaStreamCaptureMode, cudaStreamCaptureStatus,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -255,7 +255,10 @@ extern "C" fn cudaPointerGetAttributes(
     cudaError::cudaErrorInvalidValue
 }
 
-extern "C" fn cudaStreamBeginCapture(stream: cudaStream_t, _: cudaStreamCaptureMode) -> cudaError_t {
+extern "C" fn cudaStreamBeginCapture(
+    stream: cudaStream_t,
+    _: cudaStreamCaptureMode,
+) -> cudaError_t {
     engine(|cuda| cuda.begin_capture(stream.addr()));
     cudaError::cudaSuccess
 }
@@ -274,7 +277,10 @@ extern "C" fn cudaStreamGetCaptureInfo_v2(
     _: *mut *const cudaGraphNode_t,
     _: *mut usize,
 ) -> cudaError_t {
-    store!(status, cudaStreamCaptureStatus::cudaStreamCaptureStatusActive)
+    store!(
+        status,
+        cudaStreamCaptureStatus::cudaStreamCaptureStatusActive
+    )
 }
 
 extern "C" fn cudaGraphInstantiateWithFlags(

@@ -19,10 +19,16 @@ fn threads_of_the_library_do_not_end_a_global_capture_of_another_library() {
     let mut awaited = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
     let pause = sim.pause();
-    add.launch(&other, 1000, (&mut dropped, 1000u32, 1u32)).unwrap();
-    add.launch(&other, 1000, (&mut awaited, 1000u32, 1u32)).unwrap();
+    add.launch(&other, 1000, (&mut dropped, 1000u32, 1u32))
+        .unwrap();
+    add.launch(&other, 1000, (&mut awaited, 1000u32, 1u32))
+        .unwrap();
     let mut future = pin!(awaited.host_async());
-    let mut poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let mut poll = || {
+        future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+    };
     assert!(poll().is_pending());
     let table = sim.table();
     let global = sys::cudaStreamCaptureMode::cudaStreamCaptureModeGlobal;
@@ -37,7 +43,10 @@ fn threads_of_the_library_do_not_end_a_global_capture_of_another_library() {
     let (end, mut graph) = (table.cudaStreamEndCapture.unwrap(), null_mut());
     // SAFETY: the stream is live, and captured; the graph is new.
     unsafe {
-        assert_eq!(end(stream.as_raw(), &mut graph), sys::cudaError::cudaSuccess);
+        assert_eq!(
+            end(stream.as_raw(), &mut graph),
+            sys::cudaError::cudaSuccess
+        );
         table.cudaGraphDestroy.unwrap()(graph);
     }
     let guard = loop {
