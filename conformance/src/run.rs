@@ -1,5 +1,6 @@
 //! Runs cases one at a time, under a watchdog, and checks that nothing is left behind.
 
+use crate::call::driver::images;
 use crate::call::fail;
 use crate::{Case, Choice, Cuda, Failure, Machine, Outcome, Record, Run, Verdict, child};
 use anyhow::Result;
@@ -117,7 +118,8 @@ fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) ->
         .into_iter()
         .partition(|leak| matches!(leak, Leak::Module));
     // The kernels of the cases stay loaded on every device.
-    if modules.len() != machine.facts.devices || !others.is_empty() {
+    let loaded = machine.facts.devices * images(&machine.table).count();
+    if modules.len() != loaded || !others.is_empty() {
         return fail(format!(
             "left behind: {} modules, {others:?}",
             modules.len()

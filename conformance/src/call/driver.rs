@@ -10,8 +10,14 @@ use cuda_um_testkit::call::{self, Shape};
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
-/// The kernels of each image, and the first version of CUDA that has all that they call.
-const IMAGES: [(&CStr, (u32, u32), &[(&str, &CStr)]); 2] = [
+/// An image, the first version of CUDA that has all that its kernels call, and the kernels.
+type Image = (
+    &'static CStr,
+    (u32, u32),
+    &'static [(&'static str, &'static CStr)],
+);
+
+const IMAGES: [Image; 2] = [
     (
         kernels::PTX,
         (11, 8),
@@ -35,15 +41,22 @@ pub(crate) fn linear(count: usize) -> Shape {
     Shape::of((count as u32).div_ceil(256).max(1), 256)
 }
 
+/// The images that the version of the runtime has.
+pub(crate) fn images(table: &Table) -> impl Iterator<Item = Image> + Clone {
+    let version = (table.version().major, table.version().minor);
+    IMAGES
+        .into_iter()
+        .filter(move |(_, since, _)| version >= *since)
+}
+
 /// Loads every kernel on every device, before the cases: a kernel that is loaded lazily while another kernel spins would wait
 /// for it.
 pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
     let (table, driver) = (&machine.table, machine.table.driver()?);
     let mut kernels = machine.kernels.lock().expect("no case has run");
-    let version = (table.version().major, table.version().minor);
     let devices = (0..machine.facts.devices as u32).rev();
-    let images = devices.flat_map(|device| IMAGES.map(|image| (device, image)));
-    for (device, (image, _, names)) in images.filter(|(_, (_, since, _))| version >= *since) {
+    let images = devices.flat_map(|device| images(table).map(move |image| (device, image)));
+    for (device, (image, _, names)) in images {
         let mut module = null_mut();
         call!(table, cudaSetDevice(device as i32));
         call!(table, cudaFree(null_mut()));

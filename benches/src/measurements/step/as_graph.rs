@@ -1,8 +1,7 @@
 //! A step as one graph: the temporaries belong to the graph, and the slices are copied in before its launch.
 
 use super::ours::{Ours, Temporary};
-use super::plan::{Op, Plan, SLOTS, Worker};
-use crate::measurements::step::plan::Operations;
+use super::plan::{Op, Operations, Plan, SLOTS, Worker};
 use anyhow::{Context, Result};
 use cuda_um::kernel::Arguments;
 use cuda_um::{DeviceBuffer, GraphExec, UnifiedBuffer};
@@ -57,6 +56,7 @@ where
 
     fn record(&mut self, plan: &Plan, source: &[f32]) -> Result<Recorded<B>> {
         let ours = &mut self.ours;
+        let [first, second] = &ours.streams.clone();
         let mut slices = Vec::new();
         for op in &plan.ops {
             if let Op::Fill { len, .. } = *op {
@@ -85,7 +85,6 @@ where
                 None => ours.free(slot),
             },
         };
-        let [first, second] = &ours.streams.clone();
         let mut recorded = Ok(());
         let graph = first.capture(|recording| {
             recording.fork(second)?;
@@ -128,6 +127,6 @@ where
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.ours.finish()
+        Worker::finish(&mut self.ours)
     }
 }

@@ -1,7 +1,7 @@
 //! Launches of graphs beside guards of the host, drops of the memory, and drops of the graph. loom's threads share the thread-local variables of
 //! the standard library, so the captures end before other threads begin.
 
-use crate::buffer::view::ViewMut;
+use crate::buffer::view::View;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -14,7 +14,7 @@ use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, gated_device};
 use crate::resource::device::DeviceMemory;
 use crate::resource::memory_resource::Upstream;
-use crate::sync::{Mutex, thread};
+use crate::sync::thread;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
 
@@ -39,35 +39,29 @@ fn graph(stream: &Stream, to: usize, uses: impl KernelArgs) -> GraphExec {
 
 #[test]
 fn a_launch_beside_a_guard_and_a_drop_of_its_memory() {
-    preempted(2, || {
+    preempted(1, || {
         let device = device_of(BYTES);
         let stream = device.create_stream().unwrap();
-        let mut buffer = DeviceMemory::new(&device).try_allocate(BYTES).unwrap();
+        let buffer = DeviceMemory::new(&device).try_allocate(BYTES).unwrap();
         let at = buffer.pointer().as_ptr().addr();
-        let view = ViewMut::<u8>::new(&mut buffer, 0..BYTES).unwrap();
-        let mut exec = graph(&stream, at, (view,));
-        let shared = Arc::new(Mutex::new(Some(buffer)));
+        let mut exec = graph(&stream, at, (View::<u8>::new(&buffer, ..).unwrap(),));
+        let shared = Arc::new(buffer);
         let (its, on) = (Arc::clone(&shared), stream.clone());
         let launches = thread::spawn(move || {
-            if let Some(buffer) = &mut *its.lock() {
-                let view = ViewMut::<u8>::new(buffer, 0..BYTES).unwrap();
-                exec.launch(&on, (view,)).unwrap();
-            }
-            // The graph may run.
-            drop(exec);
+            exec.launch(&on, (View::<u8>::new(&its, ..).unwrap(),))
+                .unwrap();
+            drop(its);
+            engine(|cuda| cuda.run(on.as_raw().addr()));
         });
-        let raw = stream.as_raw().addr();
-        let works = thread::spawn(move || engine(|cuda| cuda.run(raw)));
-        if let Some(buffer) = &*shared.lock() {
+        drop(shared.wait_for_host(&(0..BYTES), Access::Read).unwrap());
+        if let Ok(buffer) = Arc::try_unwrap(shared) {
             let _access = buffer.wait_for_host(&(0..BYTES), Access::Write).unwrap();
-            assert!(engine(|cuda| cuda.is_done(at)), "the graph writes");
+            assert!(engine(|cuda| cuda.is_done(at)), "the graph reads");
         }
-        // `Engine::misuse` says if it is freed in use.
-        drop(shared.lock().take());
         launches.join().unwrap();
         device.runtime().reclaim().unwrap();
+        // `Engine::misuse` says if it was freed in use.
         assert_eq!(engine(Engine::slabs), 0);
-        works.join().unwrap();
     });
 }
 
@@ -77,9 +71,13 @@ fn a_guard_without_concurrent_access_has_the_memory_alone() {
         let device = gated_device();
         let stream = device.create_stream().unwrap();
         let mut exec = graph(&stream, 1, ());
-        let launches = thread::spawn(move || match exec.launch(&stream, ()) {
-            Ok(()) | Err(Error::Busy { .. }) => {}
-            Err(error) => panic!("{error}"),
+        let launches = thread::spawn(move || {
+            match exec.launch(&stream, ()) {
+                Ok(()) | Err(Error::Busy { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            drop(exec);
+            engine(|cuda| cuda.run(stream.as_raw().addr()));
         });
         let gate = device.state().gate().expect("it has one");
         {
