@@ -7,7 +7,7 @@
 
 pub(crate) mod advice;
 mod api;
-mod captures;
+pub(crate) mod captures;
 mod check;
 pub(crate) mod condition;
 mod current;

@@ -68,7 +68,9 @@ impl Stream {
     /// ([`Device::synchronize`], and host guards of managed memory without concurrent access) waits until the capture has ended, because CUDA
     /// refuses it: the closure must not wait for a thread that does it. What the host does at once (an allocation,
     /// zeros of a [`PinnedBuffer`](crate::PinnedBuffer)) is done once, and not in each launch. The zeros of a new buffer of device or managed
-    /// memory are written once and in each launch. A buffer that the closure makes and drops belongs to the graph from then on, with its address.
+    /// memory are written once and in each launch. A buffer that the closure makes and drops belongs to the graph from then on, with its address; but an
+    /// import (`from_foreign`) or registered memory of the caller ends with its drop, and no launch of the graph is possible. What a `tracing`
+    /// subscriber does is not recorded.
     ///
     /// # Ordering
     ///
@@ -78,7 +80,8 @@ impl Stream {
     ///
     /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already; and, in the
     /// closure, for calls that cannot be captured: accesses of the host to memory that recorded work uses (guards, copies from and to slices),
-    /// waits for a recorded stream or its device, events of other streams. The capture goes on after such an error.
+    /// waits for a recorded stream or its device, events of other streams. The capture goes on after such an error. After an error of CUDA in
+    /// recorded work there is no graph, because CUDA may have recorded a part of that work.
     /// [`Error::NotSupported`](crate::Error::NotSupported) if the runtime has no graphs, and the errors of `cudaStreamBeginCapture` and
     /// `cudaStreamEndCapture`.
     #[doc(alias = "cudaStreamBeginCapture")]
@@ -146,6 +149,12 @@ impl Recording<'_> {
 #[must_use]
 pub fn is_capturing() -> bool {
     capture::is_active() && capture::current().is_some()
+}
+
+/// Does work now, also if this thread captures. Not part of the public interface: crates of this workspace use it.
+#[doc(hidden)]
+pub fn outside<R>(work: impl FnOnce() -> R) -> R {
+    crate::sync::outside(work)
 }
 
 impl Graph {

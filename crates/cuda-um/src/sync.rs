@@ -5,6 +5,7 @@
 
 mod held;
 mod locks;
+mod outside;
 
 pub use crate::sync::held::EventsLater;
 pub(crate) use crate::sync::held::{
@@ -12,6 +13,7 @@ pub(crate) use crate::sync::held::{
     send, this_thread,
 };
 pub(crate) use crate::sync::locks::{atomic, global, thread};
+pub(crate) use crate::sync::outside::{is_outside, outside};
 
 use crate::sync::held::Held;
 use std::ops::{Deref, DerefMut};

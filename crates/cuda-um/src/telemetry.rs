@@ -7,8 +7,9 @@
 //!   sent ([`send`]).
 //! - It may panic. The panic is caught; otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its
 //!   uses.
+//! - It may use buffers and streams. A capture of the thread does not record that ([`outside`]).
 
-use crate::sync::{caught, may_send, send};
+use crate::sync::{caught, may_send, outside, send};
 use std::marker::PhantomData;
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
@@ -79,14 +80,15 @@ impl Entered {
 #[cold]
 fn enter(make: impl FnOnce() -> Span) -> Option<Span> {
     let mut span = None;
-    caught(|| {
+    let enter = || {
         let made = make();
         if !made.is_disabled() {
             // If the subscriber panics, the span is not dropped here.
             let span = span.insert(made);
             span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
         }
-    });
+    };
+    caught(|| outside(enter));
     span
 }
 

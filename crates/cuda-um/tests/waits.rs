@@ -318,6 +318,28 @@ fn a_subscriber_may_call_back_at_every_event_and_span() {
 }
 
 #[test]
+fn a_capture_records_nothing_of_a_subscriber() {
+    let hooked = Hooked::alone();
+    let (_sim, device, stream) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    let (tools, worked) = (Tools::new(&device), Arc::new(AtomicUsize::new(0)));
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let (done, here) = (Arc::clone(&worked), std::thread::current().id());
+    hooked.set(move || {
+        if std::thread::current().id() == here {
+            tools.use_all().unwrap();
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let graph = stream.capture(|_| data.fill_on(1, &stream)).unwrap();
+    let mut exec = graph.instantiate().unwrap();
+    exec.launch(&stream, (&mut data,)).unwrap();
+    hooked.unset();
+    assert!(worked.load(Ordering::Relaxed) > 3);
+    assert_eq!(graph.node_count().unwrap(), 1);
+}
+
+#[test]
 fn a_subscriber_may_wait_for_a_thread_whose_copy_waits_for_host_guards() {
     // On a device without concurrent access the event of a guard was sent while the gate was closed.
     static OUTPUT: Mutex<()> = Mutex::new(());

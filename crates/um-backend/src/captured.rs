@@ -41,6 +41,8 @@ pub struct CapturedStep {
     stream: Stream,
     /// The storage of the step, in an order that is the same for all steps, and whether the step writes it.
     held: Vec<(HeldByGraph, bool)>,
+    /// Whether the step used other buffers, too.
+    has_others: bool,
 }
 
 impl CudaBackend {
@@ -71,6 +73,7 @@ impl CudaBackend {
         Ok(CapturedStep {
             exec: graph.instantiate()?,
             stream: stream.clone(),
+            has_others: held.len() < required.len(),
             held,
         })
     }
@@ -152,6 +155,14 @@ pub struct StepGraph {
 /// The address of an input's storage, the range of its bytes, and its dtype.
 type Key = (usize, Range<usize>, DType);
 
+/// Why a step is not launched as a graph, though it can be recorded.
+fn refuse_others() -> CudaError {
+    CudaError::Capture {
+        call: "a step with buffers that are not shared".to_owned(),
+        reason: "only storage of `SharedBuffer`s is held: share them, or use `CudaBackend::capture` and `CapturedStep::launch_with`".to_owned(),
+    }
+}
+
 impl StepGraph {
     /// Has recorded nothing.
     #[must_use]
@@ -166,7 +177,8 @@ impl StepGraph {
     }
 
     /// Runs the step, on the library's stream of the device. `inputs` are the tensors by which one run differs from another; the step may use more,
-    /// which must be the same in each run. The first run calls `step` to record it, and again if it cannot be recorded.
+    /// which must be the same in each run. The first run calls `step` to record it, and again if it cannot be recorded. Within another capture of
+    /// this thread, the step is called, and is a part of that.
     ///
     /// # Ordering
     /// As for [`CapturedStep::launch`].
@@ -179,8 +191,11 @@ impl StepGraph {
         mut step: impl FnMut() -> Result<()>,
     ) -> Result<()> {
         let key: Vec<_> = inputs.iter().map(|input| input.key()).collect();
-        if self.step.is_none() && self.refusal.is_none() {
+        // Within another capture of this thread, the step is a part of that.
+        let is_part = cuda_um::graph::is_capturing();
+        if self.step.is_none() && self.refusal.is_none() && !is_part {
             match self.backend.capture(&mut step) {
+                Ok(captured) if captured.has_others => self.refusal = Some(refuse_others()),
                 Ok(captured) => self.step = Some((key.clone(), captured)),
                 Err(refusal @ (CudaError::Capture { .. } | CudaError::NotSupported { .. })) => {
                     self.refusal = Some(refusal);
@@ -189,7 +204,7 @@ impl StepGraph {
             }
         }
         match &mut self.step {
-            Some((of, captured)) if *of == key => {
+            Some((of, captured)) if *of == key && !is_part => {
                 captured.launch()?;
                 self.replayed += 1;
             }

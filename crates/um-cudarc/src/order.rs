@@ -3,8 +3,20 @@
 
 use crate::error::Result;
 use crate::shared::SharedStream;
-use cuda_um::{DeviceCopy, UnifiedBuffer, ViewMut};
+use cuda_um::{DeviceCopy, KernelArg, UnifiedBuffer, ViewMut};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
+
+/// Orders the buffer's uses before `work`, which enqueues waits and records of cudarc's events, and its later uses after it.
+///
+/// A capture of this thread does not record it, as it records no work of cudarc.
+pub(crate) fn enqueue<R>(
+    stream: &SharedStream,
+    buffer: impl KernelArg,
+    work: impl FnOnce() -> R,
+) -> cuda_um::Result<R> {
+    // SAFETY: the work is waits for events and the records of them.
+    cuda_um::graph::outside(|| unsafe { stream.ours().enqueue_foreign((buffer,), |_| work()) })
+}
 
 /// Waits for the writes of a slice: for the work on its own stream and for its events, if cudarc tracks them; otherwise for the context.
 pub(crate) fn settle<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> Result<()> {
@@ -25,14 +37,11 @@ pub(crate) fn theirs_first<T: DeviceCopy>(
     slice: &mut CudaSlice<T>,
     buffer: &mut UnifiedBuffer<T>,
 ) -> Result<()> {
-    // SAFETY: the work is waits for events.
-    unsafe {
-        stream.ours().enqueue_foreign((buffer,), |_| {
-            let (_, record) = slice.device_ptr_mut(stream.theirs());
-            // Only later work may record the event.
-            std::mem::forget(record);
-        })
-    }?;
+    enqueue(stream, buffer, || {
+        let (_, record) = slice.device_ptr_mut(stream.theirs());
+        // Only later work may record the event.
+        std::mem::forget(record);
+    })?;
     Ok(stream.theirs().context().check_err()?)
 }
 
@@ -42,13 +51,10 @@ pub(crate) fn ours_first<T: DeviceCopy>(
     slice: &mut CudaSlice<T>,
     buffer: &mut UnifiedBuffer<T>,
 ) -> Result<()> {
-    // SAFETY: the work is waits for events and the record of one.
-    unsafe {
-        stream.ours().enqueue_foreign((buffer,), |_| {
-            // Recorded at once: the stream comes after the buffer's uses.
-            let _ = slice.device_ptr_mut(stream.theirs());
-        })
-    }?;
+    enqueue(stream, buffer, || {
+        // Recorded at once: the stream comes after the buffer's uses.
+        let _ = slice.device_ptr_mut(stream.theirs());
+    })?;
     Ok(stream.theirs().context().check_err()?)
 }
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "imports memory of cudarc")]
 
 use crate::error::{Error, Result};
-use crate::order::{Fence, settle};
+use crate::order::{Fence, enqueue, settle};
 use crate::shared::{SharedDevice, SharedStream};
 use cuda_um::{DeviceBuffer, DeviceCopy, UnifiedBuffer, ViewMut};
 use cudarc::driver::{CudaSlice, DevicePtr, DevicePtrMut};
@@ -23,8 +23,7 @@ impl SharedDevice {
         let (stream, pointer, len, slice) = self.end_of(slice)?;
         // SAFETY: the slice owns so many elements, and the buffer owns the slice; its uses come after cudarc's, as ordered here.
         let mut buffer = unsafe { DeviceBuffer::from_foreign(self.device(), pointer, len, slice) }?;
-        // SAFETY: no work.
-        unsafe { stream.ours().enqueue_foreign((&mut buffer,), |_| ()) }?;
+        enqueue(&stream, &mut buffer, || ())?;
         Ok(buffer)
     }
 
@@ -38,8 +37,7 @@ impl SharedDevice {
         // SAFETY: as in `take_device`.
         let mut buffer =
             unsafe { UnifiedBuffer::from_foreign(self.device(), pointer, len, slice) }?;
-        // SAFETY: no work.
-        unsafe { stream.ours().enqueue_foreign((&mut buffer,), |_| ()) }?;
+        enqueue(&stream, &mut buffer, || ())?;
         Ok(buffer)
     }
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "imports memory of cudarc for a copy")]
 
 use crate::error::{Error, Result};
+use crate::order::enqueue;
 use crate::shared::SharedStream;
 use crate::slice::UnifiedSlice;
 use cuda_um::{Device, DeviceBuffer, DeviceCopy, KernelArg, UnifiedBuffer};
@@ -84,11 +85,10 @@ impl SharedStream {
     where
         for<'b> &'b mut B: KernelArg,
     {
-        // SAFETY: no work.
-        unsafe { self.ours().enqueue_foreign((&mut *buffer,), |_| ()) }?;
-        let copied = copy(buffer);
-        // SAFETY: the work is the record of an event.
-        let ordered = unsafe { self.ours().enqueue_foreign((buffer,), |_| drop(record)) };
+        enqueue(self, &mut *buffer, || ())?;
+        // As work of cudarc, it runs now, also if this thread captures.
+        let copied = cuda_um::graph::outside(|| copy(buffer));
+        let ordered = enqueue(self, buffer, || drop(record));
         if ordered.is_err() {
             finish(self.device().device());
         }

@@ -184,6 +184,12 @@ pub fn settle() -> um_backend::Result<()> {
     if process_end::is_ending() {
         return Ok(());
     }
+    if um_backend::cuda_um::graph::is_capturing() {
+        return Err(CudaError::Capture {
+            call: "um_dlpack::settle".to_owned(),
+            reason: "it waits for the device, which waits for the end of the capture: call it before the capture, or after it".to_owned(),
+        });
+    }
     let (done, settled) = channel();
     // Without the thread, memory may still be in use.
     let sent = thread.sender.send(Message::Settle(done));

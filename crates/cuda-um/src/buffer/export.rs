@@ -154,12 +154,13 @@ impl Exported {
     ///
     /// # Errors
     ///
-    /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
+    /// [`Error::RuntimeMismatch`], and [`Error::Capture`] for an event of a capture. The export then ends as by a drop.
     pub fn returned_after(mut self, event: &Event) -> Result<()> {
         if !self.device().runtime().is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
         fork::check("returned_after")?;
+        event.check_recorded("Exported::returned_after")?;
         let (work, seq) = StreamInner::of_event(self.unknown.device(), event.raw());
         self.settle(&work, seq);
         Ok(())

@@ -1,5 +1,6 @@
 //! The reclaim queue and the gate, which are defined on top of streams. Each is in a slot of its device, runtime or driver.
 
+use crate::context::capture;
 use crate::context::device::{Device, DeviceState};
 use crate::context::exclusion::Gate;
 use crate::context::reclaim::{Deferred, Reclaim};
@@ -69,10 +70,13 @@ impl Runtime {
     /// # Errors
     ///
     /// The first error of that thread since the last call. Memory whose work could not be waited for is leaked, never freed in use.
+    /// [`Error::Capture`](crate::Error::Capture) if that thread waits for the end of a capture of this thread.
     pub fn reclaim(&self) -> Result<()> {
         fork::check("reclaim")?;
         let reclaim: &Reclaim = self.reclaim_slot().get();
-        reclaim.flush();
+        if !reclaim.flush() {
+            return Err(capture::refused("Runtime::reclaim", capture::NO_WAIT));
+        }
         reclaim.take_error().map_or(Ok(()), Err)
     }
 }

@@ -24,10 +24,11 @@ use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::sync::{is_outside, outside};
 use cuda_um_sys::cudaGraph_t;
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -40,8 +41,6 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Capture>>> = const { RefCell::new(None) };
-    /// True while the thread does work that is not captured ([`outside`]).
-    static PAUSED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// More streams would make the tracked uses query events, which a capture does not allow.
@@ -63,8 +62,12 @@ pub(crate) struct Capture {
     parameters: RefCell<Vec<Vec<u8>>>,
     /// The number of the body that is recorded; that of the capture outside of bodies.
     part: Cell<u64>,
+    /// The first error of CUDA after which a part of work may be captured that `nodes` does not have.
+    broken: RefCell<Option<String>>,
     /// True if a body may lack work.
-    is_broken: Cell<bool>,
+    lacks_work: Cell<bool>,
+    /// Values that are dropped when the capture has ended ([`drop_after`]).
+    dropped: RefCell<Vec<Box<dyn Any>>>,
 }
 
 /// A stream of the capture, and the private stream that stands for it.
@@ -99,7 +102,7 @@ pub(crate) fn is_of_this_thread() -> bool {
 pub(crate) fn current() -> Option<Rc<Capture>> {
     // At the end of a thread its capture has ended.
     let current = CURRENT.try_with(|current| current.borrow().clone());
-    current.ok().flatten().filter(|_| !PAUSED.get())
+    current.ok().flatten().filter(|_| !is_outside())
 }
 
 /// The place of work on a stream in the capture of this thread; `None` if the work is not captured.
@@ -133,16 +136,13 @@ pub(crate) fn also_now(mut write: impl FnMut() -> Result<()>) -> Result<()> {
     write()
 }
 
-/// Does work now, also if this thread captures.
-pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
-    struct GoOn(bool);
-    impl Drop for GoOn {
-        fn drop(&mut self) {
-            PAUSED.set(self.0);
-        }
+/// Drops a value whose drop waits for the device: after the capture of this thread, if there is one, because CUDA refuses such waits until then.
+pub(crate) fn drop_after(value: impl Sized + 'static) {
+    if is_active()
+        && let Ok(Some(capture)) = CURRENT.try_with(|current| current.borrow().clone())
+    {
+        capture.dropped.borrow_mut().push(Box::new(value));
     }
-    let _go_on = GoOn(PAUSED.replace(true));
-    work()
 }
 
 /// Keeps memory that is about to be dropped, if captured work of this thread uses it: it lives as long as the graph.
@@ -184,11 +184,20 @@ impl Capture {
     /// Begins a capture of this thread's work on the stream, and on the library's stream of the device, on which operations run that name no
     /// stream.
     pub(crate) fn begin(stream: &Stream) -> Result<Rc<Self>> {
-        if is_of_this_thread() {
-            return Err(refused(
-                "a second capture",
-                "a thread captures one graph at a time: end the first one, or add the stream to it (`Recording::fork`)",
-            ));
+        match CURRENT.try_with(|current| current.borrow().is_some()) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Err(refused(
+                    "a second capture",
+                    "a thread captures one graph at a time: end the first one, or add the stream to it (`Recording::fork`)",
+                ));
+            }
+            Err(_) => {
+                return Err(refused(
+                    "a capture at the end of its thread",
+                    "the thread's local values are destroyed: capture on another thread",
+                ));
+            }
         }
         let inner = stream.inner();
         inner.check_here()?;
@@ -212,7 +221,9 @@ impl Capture {
             nodes: RefCell::default(),
             parameters: RefCell::default(),
             part: Cell::new(id),
-            is_broken: Cell::new(false),
+            broken: RefCell::default(),
+            lacks_work: Cell::new(false),
+            dropped: RefCell::default(),
         });
         ACTIVE.fetch_add(1, Ordering::Relaxed);
         CURRENT.set(Some(Rc::clone(&capture)));
@@ -271,10 +282,16 @@ impl Capture {
             .end_capture()
             .inspect_err(|_| drop(first.end_capture()));
         joined?;
-        if self.is_broken.get() {
+        if self.lacks_work.get() {
             return Err(refused(
                 "the end of a capture",
                 "the body of a condition failed, so it may lack work: return the error of `if_on` or `while_on` from the closure",
+            ));
+        }
+        if let Some(error) = self.broken.take() {
+            return Err(refused(
+                "to go on after a call that failed",
+                format_args!("{error}. CUDA may have recorded a part of that work: capture again"),
             ));
         }
         let slots = self.slots.take().into_iter();
@@ -300,6 +317,12 @@ impl Capture {
         if CURRENT.take().is_some() {
             ACTIVE.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// No graph can be made, because CUDA may have recorded work that the library does not know.
+    fn is_broken_by(&self, error: &Error) {
+        let mut broken = self.broken.borrow_mut();
+        broken.get_or_insert_with(|| error.to_string());
     }
 
     fn first(&self) -> Arc<StreamInner> {

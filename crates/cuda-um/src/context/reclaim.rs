@@ -2,6 +2,7 @@
 
 use crate::context::drain::drain;
 use crate::context::tracker::Use;
+use crate::driver::captures;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::{self, Calls};
@@ -119,31 +120,38 @@ impl Reclaim {
     /// Waits until all entries that are pending now are released or leaked. Later entries are not waited for.
     ///
     /// On the reclaim thread, on which only foreign code can call this, it returns at once: the thread cannot wait for itself. It also
-    /// returns when the process ends, because that thread stops.
-    pub(crate) fn flush(&self) {
+    /// returns when the process ends, because that thread stops. Returns false if it gave up, because entries wait for the end of a capture of
+    /// this thread.
+    pub(crate) fn flush(&self) -> bool {
         assert_may_wait();
         let mut state = self.shared.state.lock();
         if state.thread == Some(thread::current().id()) {
-            return;
+            return true;
         }
         let end = state.next;
         let is_pending = |state: &State| state.pending.first().is_some_and(|&first| first < end);
         if !is_pending(&state) {
-            return;
+            return true;
         }
         if self.shared.flushing.fetch_add(1, Ordering::AcqRel) == 0 {
             state.flushing_since = Some(Instant::now());
         }
-        while is_pending(&state) && !process_end::is_ending() {
+        let mut is_held_up = false;
+        while is_pending(&state) && !is_held_up && !process_end::is_ending() {
+            let released = self.released();
             match cfg!(cuda_um_loom) {
                 true => self.shared.ended.wait(&mut state),
                 // The thread may have stopped within a call.
                 false => self.shared.ended.wait_for(&mut state, ENDS_AT),
             }
+            // While it waits for the end of a capture, the thread releases nothing.
+            is_held_up =
+                !cfg!(cuda_um_loom) && released == self.released() && captures::hold_up_others();
         }
         self.shared.flushing.fetch_sub(1, Ordering::AcqRel);
         drop(state);
         self.shared.ended.notify_all();
+        !is_held_up
     }
 
     /// Must be called before memory is allocated with CUDA. If another thread has been in `flush` for some time, this waits briefly until

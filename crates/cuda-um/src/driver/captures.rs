@@ -19,6 +19,8 @@ struct State {
     captures: SmallVec<[Capture; 1]>,
     /// The driver of each thread that waits for a device.
     waits: SmallVec<[usize; 4]>,
+    /// The threads whose captures other threads wait for.
+    hold_up: SmallVec<[u64; 1]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,7 +128,12 @@ impl Api {
                         reason: "this thread captures on it, and captured work does not run: wait when the capture has ended".to_owned(),
                     });
                 }
-                Some(_) => shared.changed.wait_for(&mut state, LOOKS_AGAIN),
+                Some(&Capture { thread, .. }) => {
+                    state.hold_up.push(thread);
+                    shared.changed.wait_for(&mut state, LOOKS_AGAIN);
+                    let found = state.hold_up.iter().position(|other| *other == thread);
+                    found.map(|at| state.hold_up.swap_remove(at));
+                }
             }
         }
         state.waits.push(driver);
@@ -144,6 +151,12 @@ impl Api {
         state.waits.push(driver);
         Some(Wait { driver })
     }
+}
+
+/// Returns true if another thread waits for the end of a capture of this thread.
+pub(crate) fn hold_up_others() -> bool {
+    let state = SHARED.get().state.lock();
+    !state.captures.is_empty() && state.hold_up.contains(&this_thread())
 }
 
 impl Drop for Wait {

@@ -17,6 +17,7 @@ use crate::graph::contents::{Contents, Required, Taken};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::launch::elsewhere;
+use crate::sync::outside;
 use change::Refusal;
 use cuda_um_sys::cudaGraphExec_t;
 use smallvec::SmallVec;
@@ -160,7 +161,7 @@ impl GraphExec {
             .any(|slot| !slot.used.advice.is_empty())
         {
             // This thread may capture other work: then the launch is no part of that.
-            capture::outside(|| residency::advise(&mut self.required, &parts))?;
+            outside(|| residency::advise(&mut self.required, &parts))?;
         }
         residency::bring_in(&mut self.required, &parts, stream)?;
         let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());

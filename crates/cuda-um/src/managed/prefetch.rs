@@ -248,12 +248,13 @@ pub(super) fn migrate<T>(
 /// Returns true if this thread captures the stream: the prefetch becomes a step before each launch of the graph.
 #[cold]
 fn is_captured<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<bool> {
-    let part = view.part(Access::Move);
-    if !capture::prefetch(stream.inner(), &part, location)? {
-        return Ok(false);
+    let (part, inner) = (view.part(Access::Move), stream.inner());
+    if capture::of(inner, std::slice::from_ref(&part))?.is_some() {
+        // Before the graph takes it: otherwise no launch of the graph would succeed.
+        check_migrates(view)?;
+        check_places(view.raw.device(), location, stream, "the stream")?;
     }
-    check_migrates(view)?;
-    check_places(view.raw.device(), location, stream, "the stream").map(|()| true)
+    capture::prefetch(inner, &part, location)
 }
 
 /// Whether CUDA discards such memory on the stream. Without it, the contents migrate.

@@ -11,6 +11,7 @@
 
 use crate::fork;
 use crate::sync::locks::thread_local;
+use crate::sync::outside::outside;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,7 +163,7 @@ pub(crate) fn send(event: impl FnOnce() + 'static) {
     after_unlock(move || match has_closed() {
         false => {
             send_what_guards_put_off();
-            event();
+            outside(event);
         }
         // A thread that is exiting may have no list: then the event is lost.
         true => drop(BEHIND_GUARDS.try_with(|list| list.borrow_mut().push(Box::new(event)))),
@@ -172,7 +173,7 @@ pub(crate) fn send(event: impl FnOnce() + 'static) {
 fn send_what_guards_put_off() {
     let events = BEHIND_GUARDS.try_with(RefCell::take).unwrap_or_default();
     for event in events {
-        caught(event);
+        caught(|| outside(event));
     }
 }
 

@@ -18,16 +18,24 @@ pub(crate) struct Holding(());
 
 impl Holding {
     pub(crate) fn begin() -> Result<Self> {
-        USED.with_borrow_mut(|used| match used {
-            None => {
-                *used = Some(Vec::new());
-                Ok(Self(()))
-            }
-            Some(_) => Err(CudaError::Capture {
+        let begin = |used: &RefCell<Option<_>>| {
+            let mut used = used.borrow_mut();
+            let is_first = used.is_none();
+            used.get_or_insert_with(Vec::new);
+            is_first
+        };
+        match USED.try_with(begin) {
+            Ok(true) => Ok(Self(())),
+            Ok(false) => Err(CudaError::Capture {
                 call: "a second capture".to_owned(),
                 reason: "a thread captures one step at a time: end the first one".to_owned(),
             }),
-        })
+            Err(_) => Err(CudaError::Capture {
+                call: "a capture at the end of its thread".to_owned(),
+                reason: "the thread's local values are destroyed: capture on another thread"
+                    .to_owned(),
+            }),
+        }
     }
 
     pub(crate) fn end(self) -> Vec<HeldByGraph> {
@@ -51,8 +59,9 @@ pub(super) fn used(storage: &Arc<Storage>) {
 
 #[cold]
 fn hold(storage: &Arc<Storage>) {
-    USED.with_borrow_mut(|used| {
-        if let Some(used) = used
+    // At the end of a thread, only `cuda_um` captures.
+    let _ = USED.try_with(|used| {
+        if let Some(used) = &mut *used.borrow_mut()
             && !used.iter().any(|held| Arc::ptr_eq(&held.0, storage))
         {
             used.push(HeldByGraph::of(storage));

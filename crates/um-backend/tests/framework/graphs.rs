@@ -73,6 +73,30 @@ fn a_captured_step_takes_the_guards_of_its_storage() {
 }
 
 #[test]
+fn steps_within_steps_and_steps_with_other_buffers_run_as_they_are() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let data = shared(&backend, BufferKind::Cuda, 1.0);
+        let mut boxed = backend.create::<f32>(BufferKind::Cuda, 100).unwrap();
+        let (mut outer, mut inner) = (StepGraph::new(&backend), StepGraph::new(&backend));
+        // In the capture of the outer one, the inner one is a part of it.
+        let zero = || data.write()?.set_zero();
+        outer.run(&[&data], || inner.run(&[&data], zero)).unwrap();
+        inner.run(&[&data], zero).unwrap();
+        outer.run(&[&data], || inner.run(&[&data], zero)).unwrap();
+        assert_eq!((outer.replayed(), inner.replayed()), (2, 1));
+        assert!(outer.refusal().is_none() && inner.refusal().is_none());
+        let mut others = StepGraph::new(&backend);
+        for _ in 0..2 {
+            others.run(&[&data], || boxed.fill(2.0)).unwrap();
+        }
+        assert_eq!((others.replayed(), others.direct()), (0, 2));
+        let refusal = others.refusal().unwrap().to_string();
+        assert!(refusal.contains("not shared"), "{refusal}");
+    });
+}
+
+#[test]
 fn a_step_that_cannot_be_recorded_runs_as_it_is() {
     on_each(|machine| {
         let backend = machine.backend();

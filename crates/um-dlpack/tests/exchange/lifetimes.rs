@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use cuda_um_testkit::no_memory_left;
-use um_backend::BufferKind;
+use um_backend::{BufferKind, CudaError};
 
 use super::{ON_DEVICE, Theirs, buffer, elements, export, import_of, machine};
 
@@ -59,6 +59,21 @@ fn memory_is_freed_after_the_consumers_work() {
         "the consumer's kernel may still run"
     );
     no_memory_left(&sim, backend.device().runtime());
+}
+
+#[test]
+fn a_capture_does_not_wait_for_what_waits_for_its_end() {
+    let (_sim, backend) = machine();
+    let buffer = buffer(&backend, BufferKind::Cuda);
+    // SAFETY: nothing uses the address.
+    unsafe { buffer.export_address(um_dlpack::ConsumerOrder::Wait) }.unwrap();
+    let step = backend.capture(|| {
+        drop(buffer);
+        um_dlpack::settle()
+    });
+    let refused = step.unwrap_err();
+    assert!(matches!(refused, CudaError::Capture { .. }), "{refused}");
+    um_dlpack::settle().unwrap();
 }
 
 #[test]

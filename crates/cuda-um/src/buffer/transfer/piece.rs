@@ -12,6 +12,7 @@ use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::request::{Direction, Host, Staged};
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
+use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::enqueue::enqueue;
 use crate::context::stream::{Stream, StreamInner};
@@ -132,7 +133,7 @@ impl Pieces {
         self.generation.fetch_add(1, Ordering::AcqRel);
         for List(free) in &self.lists {
             let free = std::mem::take(&mut *free.lock());
-            drop(free);
+            capture::drop_after(free);
         }
     }
 
@@ -252,7 +253,7 @@ impl Drop for PieceTurn<'_> {
             self.list.0.lock().push(piece);
         } else {
             // The drop waits for the copy, and the caller may hold a turn at the gate.
-            after_unlock(move || drop(piece));
+            after_unlock(move || capture::drop_after(piece));
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::piece::Pieces;
 use crate::buffer::transfer::ring::Ring;
+use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::fork;
 use crate::sync::{Condvar, Mutex, after_unlock};
@@ -78,12 +79,13 @@ impl Transfers {
 
     /// Frees the pinned memory: at once, which waits for copies that use it, or at the end of the copy that has it.
     pub(crate) fn free(&self) {
-        let _unused = {
+        let unused = {
             let mut state = self.state.lock();
             state.changes += 1;
             state.ring.take()
         };
         self.pieces.free();
+        capture::drop_after(unused);
     }
 
     /// Returns the largest number of threads that copy.
@@ -176,7 +178,7 @@ impl Drop for RingTurn<'_> {
         } else {
             // With new options the old ring is freed. Do this after the lock and the turn at the gate are released: the drop waits for work
             // that uses the memory, and for threads on which a subscriber may wait for this thread's turn.
-            after_unlock(move || drop(ring));
+            after_unlock(move || capture::drop_after(ring));
         }
     }
 }

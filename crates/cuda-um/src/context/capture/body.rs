@@ -42,7 +42,7 @@ impl Capture {
     ) -> Result<()> {
         let first = self.first();
         self.join()?;
-        let was_broken = self.is_broken.replace(true);
+        let lacked_work = self.lacks_work.replace(true);
         let private = StreamInner::create_private(&self.device)?;
         let (after, node) = first.add_condition(handle, repeats, &private)?;
         let mut body = self.begin_body(private);
@@ -76,7 +76,7 @@ impl Capture {
         });
         recorded?;
         ended?;
-        self.is_broken.set(was_broken);
+        self.lacks_work.set(lacked_work);
         Ok(())
     }
 

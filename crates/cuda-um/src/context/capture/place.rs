@@ -40,14 +40,16 @@ impl Place {
         };
         let result = work(private.raw());
         drop(uses);
-        let result = result?;
+        let done = result.and_then(|result| Ok((result, private.captured_nodes()?)));
+        // A launch of the graph would run that work, and nothing would keep its kernel loaded.
+        let (result, nodes) = done.inspect_err(|error| capture.is_broken_by(error))?;
         let indices: SmallVec<[_; 16]> = slots.iter().map(|(index, _)| *index).collect();
         let uses = indices.iter().zip(parts);
         let node = Node {
             kind: kind(&indices),
             uses: uses.map(|(slot, part)| (*slot, part.access)).collect(),
             after,
-            nodes: private.captured_nodes()?,
+            nodes,
         };
         capture.nodes.borrow_mut().push(node);
         Ok(result)

@@ -244,6 +244,8 @@ impl GraphExec {
             shape: kernel.shape,
             values: &mut values,
         };
+        // CUDA reads the node: other threads must not use the graph meanwhile.
+        let _graph = self.origin.graph.lock();
         // SAFETY: `self` is borrowed exclusively; the node is that of this launch, as the update has checked, whose module the graph keeps; and
         // the values are those of the launch, but for one of the same size.
         unsafe {

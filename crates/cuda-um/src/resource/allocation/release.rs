@@ -73,7 +73,7 @@ impl Drop for Allocation {
         if fork::is_inherited() {
             return;
         }
-        if capture::is_active() && self.is_owned && !self.owner.is_borrowed() {
+        if capture::is_active() && self.is_owned {
             self.keep_captured();
         }
         // From here on the memory is leaked, unless `release` is reached, even if a panic unwinds.
@@ -101,8 +101,13 @@ impl Drop for Allocation {
 
 impl Allocation {
     /// Gives the memory to the graph that this thread captures, if its work uses the memory. What is left is empty.
+    ///
+    /// Memory of the caller or of another library, which may end with this drop, stays out: no launch of the graph finds it.
     #[cold]
     fn keep_captured(&mut self) {
+        if self.owner.is_borrowed() || self.owner.is_imported() {
+            return;
+        }
         capture::keep(self.id, || {
             let empty = Self::empty::<u8>(self.device());
             Box::new(std::mem::replace(self, empty))

@@ -1,10 +1,13 @@
 //! What a capture records.
 
-use cuda_um::{DeviceBuffer, PinnedBuffer, Result, UnifiedBuffer};
-use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, device, is_concurrent, message, simulated};
+use cuda_um::{Device, DeviceBuffer, Error, PinnedBuffer, Result, Stream, UnifiedBuffer};
+use cuda_um_sim::{Fail, Gpu};
+use cuda_um_testkit::watchdog::watch;
+use cuda_um_testkit::{Add, device, is_concurrent, message, simulated, unpooled};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
+use std::ptr::NonNull;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 #[test]
@@ -219,4 +222,89 @@ fn a_guard_that_waits_for_a_capture_holds_off_no_other_work_of_the_closure() {
         assert_eq!(graph.unwrap().node_count().unwrap(), 2);
         assert_eq!(waits.join().unwrap().unwrap(), 1);
     });
+}
+
+#[test]
+fn an_import_that_is_dropped_does_not_belong_to_the_graph() {
+    let (_sim, device, stream) = device();
+    let mut theirs = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let pointer = NonNull::new(theirs.as_device_mut_ptr()).unwrap();
+    let graph = stream.capture(|_| {
+        // SAFETY: `theirs` lives longer than the import, and is not used meanwhile.
+        #[allow(unsafe_code, reason = "an import")]
+        let mut import = unsafe { DeviceBuffer::from_foreign(&device, pointer, 64, ()) }?;
+        import.fill_on(3, &stream)
+    });
+    drop(theirs);
+    let missing = graph.unwrap().instantiate().unwrap().launch(&stream, ());
+    assert!(
+        matches!(missing, Err(Error::InvalidArgument { .. })),
+        "{missing:?}"
+    );
+}
+
+#[test]
+fn there_is_no_graph_after_a_call_that_may_have_recorded_a_part() {
+    let (sim, device, stream) = simulated(Gpu::default());
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 64).unwrap();
+    for fails in [
+        Fail::call("cuLaunchKernel").after_the_call(),
+        // After the launch.
+        Fail::call("cudaStreamGetCaptureInfo").nth(2),
+    ] {
+        let add = Add::load(&device);
+        sim.fail(fails);
+        let graph = stream.capture(|_| {
+            // A launch of the graph would run the kernel, which the graph does not keep.
+            assert!(add.launch(&stream, 64, (&mut data, 64u32, 1u32)).is_err());
+            Ok(())
+        });
+        let broken = graph.unwrap_err();
+        assert!(matches!(broken, Error::Capture { .. }), "{broken}");
+    }
+}
+
+#[test]
+fn a_capture_at_the_end_of_its_thread_is_refused() {
+    struct Last(RefCell<Option<(Device, Stream)>>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let (device, stream) = self.0.take().unwrap();
+            let refused = stream.capture(|_| Ok(())).unwrap_err();
+            // A panic here aborts the process.
+            assert!(matches!(refused, Error::Capture { .. }), "{refused}");
+            drop(device);
+        }
+    }
+    thread_local!(static LAST: Last = const { Last(RefCell::new(None)) });
+    let (_sim, device, stream) = device();
+    std::thread::scope(|scope| {
+        let captures = || {
+            // Destroyed after the value of the capture, which is used later.
+            LAST.with(|last| *last.0.borrow_mut() = Some((device.clone(), stream.clone())));
+            stream.capture(|_| Ok(())).map(drop)
+        };
+        scope.spawn(captures).join().unwrap().unwrap();
+    });
+    // No capture is left, for which this would wait.
+    device.synchronize().unwrap();
+}
+
+#[test]
+fn a_thread_that_captures_does_not_wait_for_what_waits_for_its_capture() {
+    let (_sim, device, stream) = unpooled(Gpu::default());
+    let _watchdog = watch();
+    let lent = Arc::new(UnifiedBuffer::<u32>::zeroed(&device, 64).unwrap());
+    // Later uses wait for the device, because nothing tells when another library ends.
+    // SAFETY: there is no other library.
+    #[allow(unsafe_code, reason = "an export")]
+    drop(unsafe { lent.export_mut(&stream) }.unwrap());
+    let graph = stream.capture(|_| {
+        drop(lent);
+        let refused = device.runtime().reclaim().unwrap_err();
+        assert!(matches!(refused, Error::Capture { .. }), "{refused}");
+        Ok(())
+    });
+    graph.unwrap();
+    device.runtime().reclaim().unwrap();
 }

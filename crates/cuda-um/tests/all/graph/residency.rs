@@ -73,3 +73,19 @@ fn recorded_prefetches_and_advice_are_steps_before_a_launch() {
     // The copy may have moved the pages, so each launch prefetches them again.
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched + 2);
 }
+
+#[test]
+fn a_prefetch_that_is_refused_is_no_step() {
+    let (_sim, device, stream) = simulated(Gpu::H200);
+    let data = UnifiedBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let on_device = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let mut target = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let graph = stream.capture(|_| {
+        assert!(data.prefetch_on(Location::Device(9), &stream).is_err());
+        let skipped = on_device.as_view().prefetch_on(Location::Host, &stream)?;
+        assert!(!skipped.is_applied());
+        target.fill_on(1, &stream)
+    });
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    exec.launch(&stream, (&mut target,)).unwrap();
+}
