@@ -5,10 +5,11 @@ use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The variables that the crates of this workspace read.
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     "CUDA_UM_COST_MODEL",
     "CUDA_UM_CUDART",
     "CUDA_UM_CUPTI",
+    "CUDA_UM_MPI",
     "CUDA_UM_POOLS",
     "CUDA_UM_RUNTIME",
     "CUDA_UM_SIM_CUDA",
