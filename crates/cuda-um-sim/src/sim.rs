@@ -185,6 +185,12 @@ impl Sim {
         poison.map(|code| cudaError(code.0))
     }
 
+    /// The error of a device that is lost ([`Fail::on_device`]).
+    pub fn loss_of(&self, device: u32) -> Option<cudaError> {
+        let loss = self.inner.core.context.loss_of(device as usize);
+        loss.map(|code| cudaError(code.0))
+    }
+
     /// The latest calls, at most 65,536.
     pub fn trace(&self) -> Vec<CallRecord> {
         self.inner.core.state.lock().calls.to_vec()

@@ -14,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Longer than any test takes, even on a busy machine. A longer test must report progress.
 const HANGS: Duration = Duration::from_secs(300);
 
+/// Devices of a simulator.
+const MOST_DEVICES: u32 = 8;
+
 /// A simulator that is checked at the end of its test, when it is dropped: nothing may be leaked or misused.
 ///
 /// Declare it before all objects that use it, so that it is dropped after them: `let (sim, device, stream) = simulated(…)`.
@@ -67,7 +70,7 @@ impl Checked {
         self.on_purpose.lock().unwrap().misused.push(declared);
     }
 
-    /// Declares that the test breaks the context, which then frees nothing: any leak is allowed.
+    /// Declares that the test breaks the context or loses a device: the library then frees nothing there, and any leak is allowed.
     pub fn breaks(&self, why: &'static str) {
         self.on_purpose.lock().unwrap().breaks = Some(why);
     }
@@ -75,9 +78,10 @@ impl Checked {
     /// Compares the leaks and misuses with the declarations.
     fn complaint(&self) -> Option<String> {
         let on_purpose = self.on_purpose.lock().unwrap();
-        match (on_purpose.breaks, self.sim.poison()) {
+        let lost = || (0..MOST_DEVICES).find_map(|device| self.sim.loss_of(device));
+        match (on_purpose.breaks, self.sim.poison().or_else(lost)) {
             (Some(_), Some(_)) => None,
-            (Some(why), None) => Some(format!("the context works, though {why}")),
+            (Some(why), None) => Some(format!("all devices work, though {why}")),
             (None, _) => compare("left", &self.sim.leaks(), &on_purpose.left),
         }
         .or_else(|| compare("misused", &self.sim.misuse(), &on_purpose.misused))

@@ -5,10 +5,11 @@ use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The variables that the crates of this workspace read.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "CUDA_UM_COST_MODEL",
     "CUDA_UM_CUDART",
     "CUDA_UM_CUPTI",
+    "CUDA_UM_MPI",
     "CUDA_UM_NCCL",
     "CUDA_UM_POOLS",
     "CUDA_UM_RUNTIME",
@@ -19,7 +20,7 @@ const KNOWN: [&str; 10] = [
 ];
 
 /// What the names of variables for tests and tools of this workspace begin with.
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     "BIN_DIR",
     "DATA_DIR",
     "FAULT_",

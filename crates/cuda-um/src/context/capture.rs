@@ -28,7 +28,7 @@ use crate::sync::{is_outside, outside};
 use cuda_um_sys::cudaGraph_t;
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -25,14 +25,14 @@ pub(super) fn shards<T: TargetScalar>(
         let whole = shard.rows.len() / shape.dim * shape.dim;
         length(NAME, "the rows of a shard", whole, shard.rows.len())?;
         // The kernels add the squares of a row in an order that depends on it.
-        let unit = 4 * size_of::<T>();
-        let offset = shard.rows.as_ptr() as usize % unit;
-        if metric == Metric::Cosine && shape.dim.is_multiple_of(4) && offset != 0 {
+        let offset = shard.rows.as_ptr() as usize % (4 * size_of::<T>());
+        let matters = metric == Metric::Cosine && shape.dim.is_multiple_of(4);
+        if matters && whole > 0 && offset != 0 {
             return Err(SearchError::Value {
                 kernel: NAME,
-                parameter: "the address of a shard's first row",
-                found: shard.rows.as_ptr() as usize,
-                allowed: format!("multiples of {unit} (shard {number}): the norms depend on it"),
+                parameter: "the bytes from a multiple of four elements to a shard's first row",
+                found: offset,
+                allowed: format!("0 (shard {number}), because the norms depend on it"),
             });
         }
         if let Some(prepared) = shard.prepared.filter(|known| known.metric() != metric) {

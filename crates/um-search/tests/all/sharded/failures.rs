@@ -2,8 +2,8 @@
 
 use super::world::each;
 use super::{Case, PLAIN, cases, eight, runtime_of};
-use cuda_um::ErrorKind;
-use cuda_um_sim::{Fail, cudaError};
+use cuda_um::{ErrorKind, sys::cudaError};
+use cuda_um_sim::Fail;
 use cuda_um_testkit::watchdog::watch;
 use um_search::{Filter, Format, Metric, SearchError, Shard, ShardedSearch};
 
@@ -11,6 +11,7 @@ use um_search::{Filter, Format, Metric, SearchError, Shard, ShardedSearch};
 #[test]
 fn a_lost_device_is_named_and_the_others_survive() {
     let (sim, devices) = eight();
+    sim.breaks("a device is lost");
     let case = cases().swap_remove(0);
     let search = ShardedSearch::load(&devices[..3]).unwrap();
     let split = [0..100, 100..250, 250..400];
@@ -160,7 +161,7 @@ fn wrong_inputs() {
     );
     let error = with(&[half, Shard::new(200, view(3999..7999))]);
     assert!(
-        error.contains("allowed: multiples of 16 (shard 1)"),
+        error.contains("first row is 12; allowed: 0 (shard 1)"),
         "{error}"
     );
     // Memory of device 0 for the search on device 1.
