@@ -1,5 +1,6 @@
 //! The command line of `batch_recall`.
 
+use crate::devices::DeviceChoice;
 use crate::truth::TruthSource;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ Examples:
   batch_recall --targets t.npy --queries q.npy --target-texts t.txt -k 5
   batch_recall --targets t.npy --queries q.npy --budget 1GiB
                                             targets that do not fit on the GPU, or into a share of it
+  batch_recall --devices all                the targets in shards, one for each GPU (docs/several-gpus.md)
   batch_recall --targets t.npy --queries q.npy --truth right.txt
                                             right.txt: the row of the right target, from 0, one line for each query
   batch_recall --buffer unified --no-hints --profile report.html
@@ -24,6 +26,7 @@ Environment:
   CUDA_UM_CUDART     path of the libcudart to use
   CUDA_UM_SIM_GPU    the simulated GPU: h200, gh200, hmm, gb10, pascal, maxwell, no-concurrent
   CUDA_UM_SIM_CUDA   the simulated CUDA version: 11.8, 12.2, 12.9, 13.0, 13.4
+  CUDA_UM_SIM_DEVICES  the number of simulated GPUs, 1 to 8
   CUDA_UM_DATA_DIR   folder that holds wordnet-1k, the shipped set
 
 Exit status: 0 done; 1 an input is wrong or a call failed (one line describes it); 2 wrong usage.";
@@ -75,6 +78,11 @@ pub struct Args {
     /// pinned memory, and the filter's copy of them streams through the device if it does not fit
     #[arg(long, value_name = "BYTES", value_parser = crate::budget::bytes, conflicts_with_all = ["no_hints", "auto_prefetch"])]
     pub budget: Option<usize>,
+
+    /// Search on several GPUs at the same time, each with a part of the targets: all, or numbers with commas (0,1). Unified and device
+    /// buffers only; the lists are bit-identical
+    #[arg(long, value_name = "all|N,N", conflicts_with_all = ["budget", "no_hints", "auto_prefetch"])]
+    pub devices: Option<DeviceChoice>,
 
     /// Use unified memory without advice and prefetch: the kernel moves its data by faults
     #[arg(long)]
@@ -150,7 +158,8 @@ impl Args {
     /// The kinds of buffers to run, in order.
     ///
     /// # Errors
-    /// A budget for buffers other than those of the device, and options of unified memory for other buffers.
+    /// A budget for buffers other than those of the device, several devices for buffers of the host, and options of unified memory for other
+    /// buffers.
     pub fn kinds(&self) -> Result<Vec<BufferKind>, crate::Failure> {
         let name = self.buffer.to_possible_value();
         let name = name.as_ref().map_or("this", |name| name.get_name());
@@ -165,6 +174,13 @@ impl Args {
                 "{option} is for unified memory, and --buffer {name} has none: use --buffer unified or all"
             )
             .into());
+        }
+        if self.devices.is_some() {
+            return match self.buffer {
+                BufferChoice::Host => Err("--devices is for memory of devices, and --buffer host has none: use --buffer unified, cuda or all".into()),
+                BufferChoice::All => Ok(vec![BufferKind::Unified, BufferKind::Cuda]),
+                buffer => Ok(buffer.kinds()),
+            };
         }
         match (self.budget, self.buffer) {
             (None, buffer) => Ok(buffer.kinds()),
@@ -262,6 +278,24 @@ mod tests {
             }
             assert!(kinds("unified").is_ok() && kinds("all").is_ok());
         }
+    }
+
+    #[test]
+    fn several_devices_have_no_host_buffer() {
+        let kinds = |buffer| {
+            let line = ["batch_recall", "--devices", "0,1", "--buffer", buffer];
+            Args::parse_from(line).kinds()
+        };
+        let refused = kinds("host").unwrap_err().to_string();
+        assert!(
+            refused.contains("--devices is for memory of devices"),
+            "{refused}"
+        );
+        assert_eq!(
+            kinds("all").unwrap(),
+            [BufferKind::Unified, BufferKind::Cuda]
+        );
+        assert_eq!(kinds("cuda").unwrap(), [BufferKind::Cuda]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::args::{Args, BufferKind};
 use crate::budget;
+use crate::devices::Several;
 use crate::input::Inputs;
 use crate::machine::{Lap, Laps, Machine};
 use crate::npy::Values;
@@ -16,7 +17,8 @@ use crate::search::{Buffers, batches, search};
 use std::cell::RefCell;
 use um_backend::{Buffer, CudaBackend, Element, HostBuffer, UnifiedBuffer};
 use um_search::{
-    ExactTopK, Filter, PiecewiseTargets, SearchBuffers, SearchPath, TargetScalar, TopKShape,
+    ExactTopK, Filter, PiecewiseTargets, SearchBuffers, SearchCounts, SearchPath, TargetScalar,
+    TopKShape,
 };
 
 /// Runs the search with every buffer implementation that the command line names.
@@ -52,9 +54,13 @@ fn run_with<T: Element + TargetScalar>(
     let kinds = args.kinds()?;
     let machine = Machine::open(args.runtime)?;
     let kernel = ExactTopK::load(machine.device())?;
+    let several = args.devices.as_ref();
+    let several = several.map(|devices| Several::open(&machine, devices));
+    let several = several.transpose()?;
     let job = Job {
         machine: &machine,
         kernel: &kernel,
+        several: several.as_ref(),
         inputs,
         queries,
         hints: !args.no_hints && !args.auto_prefetch,
@@ -121,6 +127,7 @@ fn planned(machine: &Machine, run: impl Fn() -> Result<Run, Failure>) -> Result<
 struct Job<'a> {
     machine: &'a Machine,
     kernel: &'a ExactTopK,
+    several: Option<&'a Several>,
     inputs: &'a Inputs,
     queries: &'a RefCell<Vec<f32>>,
     hints: bool,
@@ -162,12 +169,23 @@ impl Job<'_> {
         let mut laps = Laps::start(self.machine.simulator());
         let mut placed = self.place(kind, values, &mut notes)?;
         let place = laps.lap();
-        let counts = self.kernel.counts()?;
+        let counts = self.counts()?;
         // Freed at the end: pinned memory takes some milliseconds.
         let mut prepared = placed.prepared.take();
-        let path = match &mut prepared {
-            Some(prepared) => Some(self.search_within(prepared, &mut placed)?),
-            None => self.search(kind, &mut placed)?,
+        let path = match (&mut prepared, self.several) {
+            (Some(prepared), _) => Some(self.search_within(prepared, &mut placed)?),
+            (None, Some(several)) => {
+                let results = (&mut *placed.scores, &mut *placed.indices);
+                let queries = placed.queries.host()?;
+                several.search(
+                    self.shape(),
+                    self.filter,
+                    &*placed.targets,
+                    &queries,
+                    results,
+                )?
+            }
+            (None, None) => self.search(kind, &mut placed)?,
         };
         let compute = laps.lap();
         let (cosines, rows) = placed.to_vec()?;
@@ -182,7 +200,8 @@ impl Job<'_> {
         let found = hits.chunks_exact(self.shape().k).map(<[Match]>::to_vec);
         let mut run = Run::new(kind, self.inputs, found.collect());
         run.notes = notes.into_vec();
-        run.memory = match adopts(backend, kind.into()) && self.budget.is_none() {
+        let is_one = self.budget.is_none() && self.several.is_none();
+        run.memory = match adopts(backend, kind.into()) && is_one {
             true => "the vectors themselves, without a copy".to_owned(),
             false => format!(
                 "copies of the vectors: {kind:?} memory of {}, whose pageable memory access is {}",
@@ -196,7 +215,7 @@ impl Job<'_> {
             .map(CudaUse::of)
             .zip(used)
             .map(|(now, before)| now.since(before));
-        let counts = self.kernel.counts()?.since(counts);
+        let counts = self.counts()?.since(counts);
         run.filter = path.map(|path| Filtering::new(path, counts, self.shape().queries));
         run.phases_us.place = microseconds(place.wall);
         run.phases_us.compute = microseconds(compute.wall);
@@ -227,6 +246,16 @@ impl Job<'_> {
         let backend = &self.machine.backend;
         let shape = self.shape();
         let results = shape.queries * shape.k;
+        if let Some(several) = self.several {
+            return Ok(Placed {
+                targets: several.place(kind, &values.borrow(), shape.dim, notes)?,
+                prepared: None,
+                // The search copies them to each device, and its lists to the host.
+                queries: Box::new(HostBuffer::from_slice(&self.queries.borrow())?),
+                scores: Box::new(HostBuffer::zeroed(results)?),
+                indices: Box::new(HostBuffer::zeroed(results)?),
+            });
+        }
         let kind_of_targets = match self.budget {
             Some(_) => um_backend::BufferKind::Pinned,
             None => kind.into(),
@@ -311,6 +340,13 @@ impl Job<'_> {
             progress.at(done);
         }
         Ok(path)
+    }
+
+    fn counts(&self) -> Result<SearchCounts, Failure> {
+        match self.several {
+            Some(several) => several.counts(),
+            None => Ok(self.kernel.counts()?),
+        }
     }
 
     /// Searches within the budget.

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod batch_recall;
 pub mod budget;
+pub mod devices;
 pub mod error;
 pub mod input;
 pub mod layers;
@@ -21,3 +22,7 @@ pub mod validate;
 
 /// The error that ended a program; its text is one line.
 pub type Failure = Box<dyn std::error::Error>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/several-gpus.md")]
+struct SeveralGpus;

@@ -30,7 +30,7 @@ impl Role {
 pub struct Notes(Vec<String>);
 
 impl Notes {
-    fn add(&mut self, outcome: &HintOutcome) {
+    pub(crate) fn add(&mut self, outcome: &HintOutcome) {
         let text = outcome.to_string();
         if !outcome.is_applied() && !self.0.contains(&text) {
             self.0.push(text);

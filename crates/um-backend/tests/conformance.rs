@@ -7,7 +7,7 @@ use um_backend::conformance::{self, Make};
 use um_backend::sim::{Builder, Leak};
 use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaBuffer, CudaError, Element, HostBuffer, PinnedBuffer,
-    UnifiedBuffer,
+    Sharded, Split, UnifiedBuffer,
     cuda_um::{Error, Placement, UnifiedOptions},
 };
 
@@ -116,6 +116,27 @@ fn every_pair_on_two_devices() {
 #[test]
 fn every_pair_of_two_runtimes() {
     on_each(|machine| every_pair(&[machine.backend(), machine.on_another_runtime()]));
+}
+
+/// Rows over three devices, of which one has no rows.
+#[test]
+fn every_kind_over_several_devices() {
+    let three = |builder: Builder| builder.devices(3);
+    on_each_preset(three, |machine| {
+        let backends = machine.backends();
+        for kind in BufferKind::ALL {
+            let weights = Split::Weights(&[1.0, 0.0, 2.0]);
+            let sharded = |len| -> Result<Box<dyn Buffer<f32>>, CudaError> {
+                Ok(Box::new(Sharded::zeroed(&backends, kind, len, 1, weights)?))
+            };
+            check(&format!("sharded {kind}"), conformance::all(&sharded));
+            for (name, make) in &kinds(&backends[..1]) {
+                let what = format!("between sharded {kind} and {name}");
+                check(&what, conformance::pair(&sharded, make));
+                check(&what, conformance::pair(make, &sharded));
+            }
+        }
+    });
 }
 
 #[test]

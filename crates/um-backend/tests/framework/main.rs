@@ -11,6 +11,7 @@ mod host;
 mod launch;
 mod ranges;
 mod runtime;
+mod sharded;
 mod shared;
 mod shared_async;
 mod shared_threads;

@@ -90,6 +90,18 @@ impl<T: TargetScalar> Case<T> {
     ) -> um_search::Result<Lists> {
         let devices = &devices[..ranges.len()];
         let search = ShardedSearch::load(devices)?.over(world);
+        self.with(&search, devices, ranges, metric, how)
+    }
+
+    /// The same with kernels that are loaded.
+    fn with(
+        &self,
+        search: &ShardedSearch<impl World>,
+        devices: &[Device],
+        ranges: &[Range<usize>],
+        metric: Metric,
+        how: How,
+    ) -> um_search::Result<Lists> {
         let rows = devices.iter().zip(ranges);
         let rows: Vec<_> = rows
             .map(|(device, range)| self.rows(device, range))
@@ -202,12 +214,21 @@ fn splits() -> Vec<Vec<Range<usize>>> {
 #[test]
 fn any_split_in_any_order_has_the_lists_of_one_device() {
     let (_sim, devices) = eight();
-    for case in cases() {
-        for metric in METRICS {
-            let right = case.right(&devices[0], metric);
-            for split in splits() {
-                let found = case.over((), &devices, &split, metric, PLAIN).unwrap();
-                assert!(found == right, "{}, {metric:?}, {split:?}", case.name);
+    let cases = METRICS.map(|metric| {
+        let right = |case: Case<f32>| (case.right(&devices[0], metric), case);
+        (metric, cases().into_iter().map(right).collect::<Vec<_>>())
+    });
+    for split in splits() {
+        let devices = &devices[..split.len()];
+        let search = ShardedSearch::load(devices).unwrap();
+        for (metric, cases) in &cases {
+            for (right, case) in cases {
+                let found = case.with(&search, devices, &split, *metric, PLAIN);
+                assert!(
+                    found.unwrap() == *right,
+                    "{}, {metric:?}, {split:?}",
+                    case.name
+                );
             }
         }
     }

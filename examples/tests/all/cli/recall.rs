@@ -153,3 +153,50 @@ fn faults_are_counted_without_hints_and_none_with_them() {
         run_of(&without, "unified")["top"]
     );
 }
+
+/// The lists of one device and of four, for each kind of buffer.
+#[test]
+fn several_devices_find_what_one_finds() {
+    if runtime() != "sim" {
+        return eprintln!("NOT RUN: needs a machine with four devices");
+    }
+    let on = |arguments: &[&str]| {
+        let mut command = batch_recall();
+        command.args(["--json", "--runtime", "sim"]).args(arguments);
+        let output = command.env("CUDA_UM_SIM_DEVICES", "4").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (
+            serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(),
+            text,
+        )
+    };
+    let (right, _) = on(&["--buffer", "cuda"]);
+    for (devices, rows) in [
+        (
+            "all",
+            "0..250 on device 0, 250..500 on device 1, 500..750 on device 2, 750..1000 on device 3",
+        ),
+        ("3,1", "0..500 on device 3, 500..1000 on device 1"),
+    ] {
+        let (found, errors) = on(&["--devices", devices]);
+        assert_eq!(found["runs"].as_array().map(Vec::len), Some(2), "{errors}");
+        for buffer in ["unified", "cuda"] {
+            let run = run_of(&found, buffer);
+            assert_eq!(
+                run["top"],
+                run_of(&right, "cuda")["top"],
+                "{devices}, {buffer}"
+            );
+            let note = format!("rows of the targets: {rows}");
+            assert!(
+                run["notes"].as_array().unwrap().contains(&note.into()),
+                "{run}"
+            );
+        }
+    }
+    let (_, errors) = on(&["--devices", "0,4"]);
+    assert_eq!(
+        errors,
+        "batch_recall: there is no device 4: the runtime has 4, numbered from 0\n"
+    );
+}

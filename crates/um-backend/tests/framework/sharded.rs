@@ -1,0 +1,332 @@
+//! Rows over several devices: splits, launches, copies at the same time, other splits, failures of one device.
+
+use cuda_um::ErrorKind;
+use cuda_um::sys::cudaError;
+use cuda_um_testkit::Checked;
+use um_backend::sim::{Builder, Fail, Gpu, Sim};
+use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, Sharded, Split};
+
+use crate::support::kernel::Double;
+use crate::support::on_each_preset;
+
+/// A simulator with four devices of 128 MiB, and a backend for each.
+fn four() -> (Checked, Vec<CudaBackend>) {
+    let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
+    let builder = builder.gpu(Gpu::H200).devices(4);
+    let sim = Checked::new(builder.total_memory_bytes(128 << 20).build().unwrap());
+    let config = CudaBackendConfig::default().simulator(Sim::clone(&sim));
+    let first = CudaBackend::initialize_blocking(config).unwrap();
+    let backends = (0..4).map(|ordinal| first.sibling(ordinal).unwrap());
+    (sim, backends.collect())
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|number| number as f32).collect()
+}
+
+fn rows_of(sharded: &Sharded<f32>) -> Vec<usize> {
+    let rows = (0..sharded.shard_count()).map(|shard| sharded.rows_of(shard));
+    let rows = rows.inspect(|rows| assert!(rows.end <= sharded.rows()));
+    rows.map(|rows| rows.len()).collect()
+}
+
+#[test]
+fn rows_are_split_as_asked() {
+    let (_sim, backends) = four();
+    let of = |split| Sharded::<f32>::zeroed(&backends, BufferKind::Cuda, 8, 3, split).unwrap();
+    assert_eq!(rows_of(&of(Split::Even)), [2, 2, 2, 2]);
+    let weights = Split::Weights(&[0.5, 0.0, 1.0, 0.5]);
+    assert_eq!(rows_of(&of(weights)), [2, 0, 4, 2]);
+    // Three quarters of device 3 are in use.
+    let free = backends[3].device().memory_info().unwrap().free_bytes;
+    let _used = backends[3].create_cuda::<u8>(free / 4 * 3).unwrap();
+    let by_memory = Sharded::<f32>::zeroed(&backends, BufferKind::Cuda, 1300, 1, Split::FreeMemory);
+    assert_eq!(rows_of(&by_memory.unwrap()), [400, 400, 400, 100]);
+    let sharded = of(Split::default());
+    assert_eq!(
+        (sharded.rows(), sharded.row_len(), sharded.len()),
+        (8, 3, 24)
+    );
+    for shard in 0..4 {
+        assert_eq!(
+            sharded.shard(shard).device().unwrap().ordinal(),
+            shard as u32
+        );
+        assert_eq!(sharded.backend(shard).device().ordinal(), shard as u32);
+    }
+    let none = of(Split::Even).clone_empty(0).unwrap();
+    assert!(none.is_empty());
+}
+
+/// Launches on all devices, and reads the whole; the clone has the split of the original.
+#[test]
+fn a_kernel_runs_on_each_shard() {
+    on_each_preset(
+        |builder| builder.devices(3),
+        |machine| {
+            let backends = machine.backends();
+            let kernels: Vec<_> = backends
+                .iter()
+                .map(|backend| Double::load(backend.device()))
+                .collect();
+            for kind in [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned] {
+                let split = Split::Weights(&[3.0, 0.0, 1.0]);
+                let mut rows =
+                    Sharded::from_slice(&backends, kind, 5, &numbers(40), split).unwrap();
+                let mut seen = Vec::new();
+                let double = |rows: &mut Sharded<f32>, seen: &mut Vec<_>| {
+                    rows.each_shard(|shard, backend, range, buffer| {
+                        seen.push((shard, range.clone()));
+                        assert_eq!(buffer.len(), range.len() * 5);
+                        kernels[shard].launch(backend.device(), buffer)
+                    })
+                };
+                double(&mut rows, &mut seen).unwrap();
+                assert_eq!(seen, [(0, 0..6), (2, 6..8)], "an empty shard has no launch");
+                assert_eq!(rows.prefetch_shards().unwrap().is_applied(), {
+                    kind == BufferKind::Unified
+                        && machine.has_good_managed_memory()
+                        && machine.is_concurrent()
+                });
+                rows.shard_mut(2).write_one(9, -1.0).unwrap();
+                let mut right: Vec<_> = numbers(40).iter().map(|number| 2.0 * number).collect();
+                right[39] = -1.0;
+                assert_eq!(*rows.host().unwrap(), right, "{kind}");
+            }
+        },
+    );
+}
+
+/// So large that the copies of the shards run on threads.
+#[test]
+fn large_copies_and_files_go_to_all_shards() {
+    let (_sim, backends) = four();
+    let elements = numbers(5 << 18);
+    for kind in BufferKind::ALL {
+        let mut rows =
+            Sharded::from_slice(&backends, kind, 1 << 10, &elements, Split::Even).unwrap();
+        assert!(rows.to_vec().unwrap() == elements, "{kind}");
+        let part = 1 << 18..elements.len() - 7;
+        rows.copy_from_host_at(part.start, &elements[..part.len()])
+            .unwrap();
+        let mut found = vec![0.0; part.len()];
+        rows.copy_to_host_at(part.start, &mut found).unwrap();
+        assert!(found == elements[..part.len()], "{kind}");
+        let mut file = Vec::new();
+        rows.write_to(&mut file, 5..part.end).unwrap();
+        rows.fill_range(5..part.end, -1.0).unwrap();
+        assert_eq!(rows.read_one(part.end - 1).unwrap(), -1.0);
+        rows.read_from(&mut &file[..], 5..part.end).unwrap();
+        let mut right = elements.clone();
+        right[part.clone()].copy_from_slice(&elements[..part.len()]);
+        let mut guard = rows.host_mut().unwrap();
+        assert!(*guard == right, "{kind}");
+        guard[0] = 9.0;
+        guard.close().unwrap();
+        assert_eq!(rows.read_one(0).unwrap(), 9.0);
+    }
+}
+
+/// Rows go from device to device; a shard that stays is not copied.
+#[test]
+fn another_split_has_the_same_rows() {
+    let (sim, backends) = four();
+    let elements = numbers(1200);
+    for kind in [BufferKind::Unified, BufferKind::Cuda] {
+        let mut rows =
+            Sharded::from_slice(&backends[..2], kind, 3, &elements, Split::Even).unwrap();
+        rows.set_name("rows");
+        let others = [&backends[3], &backends[0], &backends[2]].map(CudaBackend::clone);
+        let before = sim.counters();
+        rows.reshard(&others, Split::Weights(&[0.0, 1.0, 3.0]))
+            .unwrap();
+        assert_eq!(rows_of(&rows), [0, 100, 300]);
+        assert!(rows.to_vec().unwrap() == elements, "{kind}");
+        assert_eq!(
+            (rows.name(), rows.shard(2).name()),
+            (Some("rows"), Some("rows, shard 2"))
+        );
+        let copied = sim.counters().copied_device_to_device - before.copied_device_to_device;
+        assert_eq!(copied, 4800, "{kind}: each row once");
+
+        let before = sim.counters();
+        rows.reshard(&backends[2..3], Split::Even).unwrap();
+        rows.reshard(&backends[2..3], Split::FreeMemory).unwrap();
+        assert!(rows.to_vec().unwrap() == elements, "{kind}");
+        let copied = sim.counters().copied_device_to_device - before.copied_device_to_device;
+        assert_eq!(copied, 4800, "{kind}: the second time nothing changes");
+        // From sharded rows to other sharded rows, without the host.
+        let mut copy = Sharded::<f32>::zeroed(&backends, kind, 400, 3, Split::Even).unwrap();
+        let before = sim.counters();
+        copy.copy_from_buffer_at(3, &rows, 6..1200).unwrap();
+        let counters = sim.counters();
+        assert_eq!(counters.copied_to_host, before.copied_to_host);
+        assert!(copy.to_vec().unwrap()[3..1197] == elements[6..], "{kind}");
+    }
+}
+
+fn refused(backends: &[CudaBackend], rows: usize, row_len: usize, split: Split<'_>) -> String {
+    let made = Sharded::<f32>::zeroed(backends, BufferKind::Cuda, rows, row_len, split);
+    let error = made.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    error.to_string()
+}
+
+#[test]
+fn wrong_splits_are_refused() {
+    let (_sim, backends) = four();
+    let two = &backends[..2];
+    let shares = "each is a finite number of at least 0, and one of them is above 0";
+    for (weights, what) in [
+        ([1.0, f64::NAN], "NaN, of shard 1"),
+        ([-0.5, 1.0], "-0.5, of shard 0"),
+        ([f64::INFINITY, 1.0], "inf, of shard 0"),
+        ([0.0, 0.0], "all 0"),
+    ] {
+        let error = refused(two, 4, 2, Split::Weights(&weights));
+        assert_eq!(
+            error,
+            format!("the weights of Sharded cannot be {what}: {shares}")
+        );
+    }
+    let error = refused(two, 4, 2, Split::Weights(&[1.0]));
+    assert_eq!(error, "weights for devices: 2 elements expected, 1 found");
+    let error = refused(&[], 4, 2, Split::Even);
+    assert_eq!(
+        error,
+        "the devices of Sharded cannot be none: give at least one backend"
+    );
+    let twice = [
+        backends[1].clone(),
+        backends[0].clone(),
+        backends[1].clone(),
+    ];
+    let error = refused(&twice, 4, 2, Split::Even);
+    assert_eq!(
+        error,
+        "the devices of Sharded cannot be device 1 twice: a device has one shard: give each device once"
+    );
+    let error = refused(two, 4, 0, Split::Even);
+    assert_eq!(
+        error,
+        "the row length of Sharded cannot be 0: a row has at least one element"
+    );
+    let error = refused(two, usize::MAX, 3, Split::Even);
+    assert!(error.contains("more than can be addressed"), "{error}");
+    let part = Sharded::from_slice(two, BufferKind::Cuda, 3, &[1.0f32; 10], Split::Even);
+    let error = part.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the length of Sharded cannot be 10 elements: a row has 3 elements: give whole rows"
+    );
+    let mut rows =
+        Sharded::from_slice(two, BufferKind::Cuda, 3, &numbers(12), Split::Even).unwrap();
+    assert!(rows.clone_empty(4).is_err());
+    assert!(rows.reshard(&twice, Split::Even).is_err());
+    assert_eq!(rows.to_vec().unwrap(), numbers(12));
+}
+
+/// A device without memory is named; what was there stays.
+#[test]
+fn a_device_without_memory_is_named() {
+    let (_sim, backends) = four();
+    let free = backends[2].device().memory_info().unwrap().free_bytes;
+    let _used = backends[2].create_cuda::<u8>(free - (8 << 20)).unwrap();
+    let made = Sharded::<f32>::zeroed(&backends, BufferKind::Cuda, 4 << 22, 1, Split::Even);
+    let error = made.unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    assert!(
+        matches!(
+            error,
+            CudaError::Shard {
+                shard: 2,
+                device: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let mut rows =
+        Sharded::<f32>::zeroed(&backends[..2], BufferKind::Cuda, 4 << 22, 1, Split::Even).unwrap();
+    rows.write_one(0, 5.0).unwrap();
+    let error = rows.reshard(&backends[1..], Split::Even).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CudaError::Shard {
+                shard: 1,
+                device: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        (rows_of(&rows), rows.read_one(0).unwrap()),
+        (vec![2 << 22; 2], 5.0)
+    );
+}
+
+/// The shards of the other devices keep their rows, and take copies and launches.
+#[test]
+fn a_lost_device_is_named_and_the_others_survive() {
+    let (sim, backends) = four();
+    sim.breaks("a device is lost");
+    let mut rows =
+        Sharded::from_slice(&backends, BufferKind::Cuda, 2, &numbers(16), Split::Even).unwrap();
+    sim.fail(
+        Fail::call("cudaMemsetAsync")
+            .on_device(1)
+            .with(cudaError::cudaErrorIllegalAddress),
+    );
+    sim.fail(
+        Fail::call("cuMemsetD32Async")
+            .on_device(1)
+            .with(cudaError::cudaErrorIllegalAddress),
+    );
+    let check = |result: Result<(), CudaError>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sticky, "{error}");
+        assert!(
+            matches!(
+                error,
+                CudaError::Shard {
+                    shard: 1,
+                    device: 1,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(
+            error.to_string().starts_with("shard 1, on device 1: "),
+            "{error}"
+        );
+    };
+    check(rows.fill(7.0));
+    check(rows.to_vec().map(drop));
+    check(rows.each_shard(|_, backend, _, shard| shard.fill_on(8.0, backend.device().stream())));
+    // The copies of the new shard 0 on device 2 fail, and name the device of their source.
+    let error = rows
+        .reshard(&backends[2..], Split::Even)
+        .unwrap_err()
+        .to_string();
+    let right = "shard 0, on device 2: ";
+    assert!(
+        error.starts_with(right) && error.contains("device 1: cudaErrorIllegalAddress"),
+        "{error}"
+    );
+    check(
+        rows.prefetch(Location::Host)
+            .map(drop)
+            .and(rows.copy_from_host(&numbers(16))),
+    );
+    // Each call did the parts of the others.
+    for shard in [0, 2, 3] {
+        let range = rows.rows_of(shard);
+        let right = &numbers(16)[range.start * 2..range.end * 2];
+        assert_eq!(rows.shard(shard).to_vec().unwrap(), right);
+        rows.shard_mut(shard).fill(9.0).unwrap();
+        assert_eq!(rows.shard(shard).to_vec().unwrap(), [9.0; 4]);
+    }
+}
