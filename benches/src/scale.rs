@@ -89,22 +89,27 @@ impl Machine {
             .map(|it| runtime.device(it))
             .collect::<Result<_, _>>()?;
         let streams = devices.iter().map(Device::create_stream);
-        let machine = Self {
+        for device in &devices {
+            // A block that a migration leaves serves the way back.
+            let keep = PoolOptions::default().keep_bytes(256 << 20);
+            device.set_pool_options(MemoryKind::Managed, keep)?;
+        }
+        Ok(Self {
             table,
             streams: streams.collect::<Result<_, _>>()?,
             devices,
             clock,
             quick,
-        };
-        machine.keep_nothing()?;
-        Ok(machine)
+        })
     }
 
-    /// What is freed goes back to CUDA: no more than 1 GiB of managed memory at a time.
-    fn keep_nothing(&self) -> Result<()> {
+    /// What the pools keep goes back to CUDA: no section has more than 1 GiB of managed memory.
+    pub fn trim(&self) -> Result<()> {
         for device in &self.devices {
             for kind in [MemoryKind::Managed, MemoryKind::Device] {
-                device.set_pool_options(kind, PoolOptions::default().keep_bytes(0))?;
+                if let Some(pool) = device.pool(kind)? {
+                    pool.trim();
+                }
             }
         }
         Ok(())

@@ -65,6 +65,7 @@ fn run(args: &Args) -> Result<()> {
     for section in chosen {
         println!("\n## {}: {}\n", section.name, section.what);
         (section.run)(&machine)?;
+        machine.trim()?;
     }
     Ok(())
 }

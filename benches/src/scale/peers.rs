@@ -3,9 +3,7 @@
 
 use super::{Machine, Times};
 use anyhow::{Result, ensure};
-use cuda_um::{
-    Advice, Device, DeviceBuffer, Devices, Location, MemoryKind, PoolOptions, UnifiedBuffer,
-};
+use cuda_um::{Advice, Device, DeviceBuffer, Devices, Location, UnifiedBuffer};
 use std::cell::RefCell;
 use um_kernels::Reduce;
 
@@ -30,12 +28,6 @@ pub(super) fn migrations(machine: &Machine) -> Result<()> {
     let devices = Devices::of(devices)?;
     let _access = devices.enable_peer_access()?;
     let (near, far) = (&devices[0], &devices[1]);
-    // A block that a migration leaves serves the way back, as in a program that migrates often.
-    for device in devices.iter() {
-        for kind in [MemoryKind::Managed, MemoryKind::Device] {
-            device.set_pool_options(kind, PoolOptions::default().keep_bytes(512 << 20))?;
-        }
-    }
     let table = Times::new("of the peer copy");
     for bytes in sizes(machine) {
         let values: Vec<u8> = (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect();
@@ -121,7 +113,7 @@ pub(super) fn migrations(machine: &Machine) -> Result<()> {
         ];
         ensure!(found.iter().all(|it| *it == values), "WRONG RESULT");
     }
-    machine.keep_nothing()
+    Ok(())
 }
 
 /// Duplicates of managed memory of the first device on the second: by the library, and by faults of a kernel.

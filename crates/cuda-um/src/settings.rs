@@ -20,7 +20,7 @@ const KNOWN: [&str; 11] = [
 ];
 
 /// What the names of variables for tests and tools of this workspace begin with.
-const OWN: [&str; 11] = [
+const OWN: [&str; 10] = [
     "BIN_DIR",
     "DATA_DIR",
     "FAULT_",

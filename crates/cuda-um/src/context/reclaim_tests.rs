@@ -100,7 +100,7 @@ fn the_thread_does_not_wait_for_itself() {
     let its = Arc::downgrade(&reclaim);
     reclaim.defer(entry(move || {
         // A subscriber may do the same if it allocates and the allocation is refused.
-        its.upgrade().iter().for_each(|reclaim| reclaim.flush());
+        its.upgrade().iter().for_each(|reclaim| _ = reclaim.flush());
         Ok(())
     }));
     reclaim.flush();
