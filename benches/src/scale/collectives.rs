@@ -122,8 +122,6 @@ impl Case<'_> {
                     "WRONG RESULT: {memory}, rank {rank}"
                 );
             }
-            // Managed memory goes back to the devices.
-            by_library()?;
         }
         let [library, alone] = machine.medians(|_| Ok(()), [&mut &by_library, &mut &alone])?;
         let [library, alone] = [library, alone].map(|it| it.as_secs_f64() * 1e6);

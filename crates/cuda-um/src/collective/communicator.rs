@@ -120,8 +120,8 @@ impl Communicator {
             });
         }
         let limit = Some(limit).filter(|limit| *limit < Duration::MAX);
-        let made = Self::make(std::slice::from_ref(device), *id, rank, ranks, limit)?;
-        Ok(made.into_iter().next().expect("one for each device"))
+        let mut made = Self::make(std::slice::from_ref(device), *id, rank, ranks, limit)?;
+        Ok(made.swap_remove(0))
     }
 
     fn make(

@@ -9,9 +9,7 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::driver::nccl::{Call, NcclComm, What};
 use crate::error::{Error, Result};
-use cuda_um_sys::ncclDataType_t;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 /// The most operations of one group.
 const MOST: usize = 512;
@@ -203,54 +201,48 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Which ranks of a clique meet in an operation: all, or two.
-type Meeting = (UniqueId, Option<(usize, usize)>);
-
-/// What the ranks must have in common.
-type Common = (Option<What>, usize, ncclDataType_t);
+/// Which ranks of which clique meet in an operation: all, or two.
+fn meeting(operation: &Operation<'_>) -> (UniqueId, Option<(usize, usize)>) {
+    let rank = operation.communicator.rank();
+    let between = match operation.what {
+        What::Send { to } => Some((rank, to)),
+        What::Receive { from } => Some((from, rank)),
+        _ => None,
+    };
+    (operation.communicator.clique(), between)
+}
 
 /// Refuses operations of several ranks of one clique that differ: the n-th of one rank meets the n-th of the others.
 fn check_agreement(operations: &[Operation<'_>]) -> Result<()> {
-    let mut counts: BTreeMap<([u8; 128], Option<(usize, usize)>, usize), usize> = BTreeMap::new();
-    let mut first: Vec<(Meeting, usize, usize, Common)> = Vec::new();
-    for operation in operations {
-        let (clique, rank) = (
-            operation.communicator.clique(),
-            operation.communicator.rank(),
-        );
-        let between = match operation.what {
-            What::Send { to } => Some((rank, to)),
-            What::Receive { from } => Some((from, rank)),
-            _ => None,
-        };
-        let count = counts
-            .entry((clique.to_bytes(), between, rank))
-            .or_default();
-        *count += 1;
-        let what = between.is_none().then_some(operation.what);
-        let common = (what, operation.count, operation.datatype);
-        let meeting = (clique, between);
-        let same = |(it, number, ..): &&(Meeting, usize, usize, Common)| {
-            (*it, *number) == (meeting, *count)
-        };
-        match first.iter().find(same) {
-            Some((.., other, theirs)) if *theirs != common => {
-                let words = |(what, count, datatype): Common| {
-                    let what =
-                        what.map_or("a transfer between them".to_owned(), |it| format!("{it:?}"));
-                    format!("{what} with {count} elements of NCCL's type {}", datatype.0)
-                };
-                return Err(Error::InvalidArgument {
-                    what: "the group's operation of a rank",
-                    value: format!("rank {rank}: {}", words(common)),
-                    reason: format!(
-                        "rank {other} meets it with {}: all ranks make the same calls in the same order",
-                        words(*theirs)
-                    ),
-                });
-            }
-            Some(_) => {}
-            None => first.push((meeting, *count, rank, common)),
+    let number = |(index, operation): (usize, &Operation<'_>)| {
+        let (own, rank) = (meeting(operation), operation.communicator.rank());
+        let is_same = |it: &&Operation<'_>| it.communicator.rank() == rank && meeting(it) == own;
+        (own, operations[..index].iter().filter(is_same).count())
+    };
+    let places: Vec<_> = operations.iter().enumerate().map(number).collect();
+    let common = |it: &Operation<'_>| {
+        let is_of_all = meeting(it).1.is_none();
+        (is_of_all.then_some(it.what), it.count, it.datatype)
+    };
+    let words = |it: &Operation<'_>| {
+        let (rank, count, datatype) = (it.communicator.rank(), it.count, it.datatype.0);
+        format!(
+            "rank {rank}: {:?} of {count} elements of NCCL's type {datatype}",
+            it.what
+        )
+    };
+    for (index, operation) in operations.iter().enumerate() {
+        let first = places[..index].iter().position(|it| *it == places[index]);
+        let other = first.map(|first| &operations[first]);
+        if let Some(other) = other.filter(|it| common(it) != common(operation)) {
+            return Err(Error::InvalidArgument {
+                what: "an operation of the group",
+                value: words(operation),
+                reason: format!(
+                    "it meets that of {}: all ranks make the same calls",
+                    words(other)
+                ),
+            });
         }
     }
     Ok(())
