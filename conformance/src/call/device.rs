@@ -121,12 +121,17 @@ impl Cuda<'_> {
         (code, can)
     }
 
-    /// `cudaDeviceGetP2PAttribute`: code and value, if the version has it.
-    pub(crate) fn peer_attribute(&self, attribute: u32, from: i32, to: i32) -> Option<(Code, i32)> {
-        let ask = self.table().cudaDeviceGetP2PAttribute?;
+    /// `cudaDeviceGetP2PAttribute` of a pair: code and value.
+    pub(crate) fn peer_attribute(
+        &self,
+        attribute: u32,
+        (from, to): (i32, i32),
+    ) -> Result<(Code, i32), Failure> {
+        let ask = self.table().cudaDeviceGetP2PAttribute;
+        let ask = ask.ok_or_else(|| Failure("there is no cudaDeviceGetP2PAttribute".to_owned()))?;
         let (mut value, attribute) = (i32::MIN, cudaDeviceP2PAttr(attribute));
         let code = call!(ask(&mut value, attribute, from, to));
-        Some((code, value))
+        Ok((code, value))
     }
 
     /// `cudaDeviceEnablePeerAccess`

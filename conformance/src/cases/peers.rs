@@ -77,31 +77,24 @@ fn can_access_peer(c: &Cuda<'_>) -> Verdict {
 
 fn peer_attributes(c: &Cuda<'_>) -> Verdict {
     let value = |attribute| {
-        let (code, value) = c.peer_attribute(attribute, 0, 1).unwrap_or_default();
+        let (code, value) = c.peer_attribute(attribute, (0, 1))?;
         c.succeeds("cudaDeviceGetP2PAttribute", code)?;
         Ok(value)
     };
     c.is("access is supported", value(2)?, 1)?;
-    c.is(
-        "native atomics are a flag",
-        i32::from((0..=1).contains(&value(3)?)),
-        1,
-    )?;
-    let refused = |attribute, to| c.peer_attribute(attribute, 0, to).map(|(code, _)| code);
-    for (what, found, expected) in [
-        ("itself", refused(2, 0), Code::INVALID_DEVICE),
-        (
-            "a device that does not exist",
-            refused(2, 64),
-            Code::INVALID_DEVICE,
-        ),
+    let is_flag = (0..=1).contains(&value(3)?);
+    c.holds("native atomics are a flag", is_flag)?;
+    for (what, attribute, to, expected) in [
+        ("itself", 2, 0, Code::INVALID_DEVICE),
+        ("a device that does not exist", 2, 64, Code::INVALID_DEVICE),
         (
             "an attribute that does not exist",
-            refused(99, 1),
+            99,
+            1,
             Code::INVALID_VALUE,
         ),
     ] {
-        c.gives(what, found.unwrap_or_default(), expected)?;
+        c.gives(what, c.peer_attribute(attribute, (0, to))?.0, expected)?;
     }
     Ok(())
 }

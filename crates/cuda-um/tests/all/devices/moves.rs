@@ -188,6 +188,7 @@ fn duplicates_are_on_every_device_before_they_are_read() {
         let (sim, devices, _) = machine(count, Topology::NvSwitch);
         let bytes = if count == 2 { 16 * MIB } else { 4 * MIB };
         let data = UnifiedBuffer::from_slice(&devices[0], &vec![3u8; bytes]).unwrap();
+        devices[0].synchronize().unwrap();
         let before = sim.counters();
         let copied = time(&sim, || {
             data.duplicate(&devices).unwrap().require().unwrap();
