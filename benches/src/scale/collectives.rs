@@ -115,6 +115,8 @@ impl Case<'_> {
             for target in targets.borrow_mut().iter_mut() {
                 target.fill(0xee)?;
             }
+            // NCCL alone is not ordered after the library's work.
+            machine.devices.iter().try_for_each(Device::synchronize)?;
             contender()?;
             for (rank, target) in targets.borrow().iter().enumerate() {
                 ensure!(

@@ -130,7 +130,7 @@ pub(super) fn duplicates(machine: &Machine) -> Result<()> {
         let values: Vec<f32> = (0..bytes / 4).map(|at| (at % 7) as f32).collect();
         let memory = UnifiedBuffer::from_slice(near, &values)?;
         let sum = RefCell::new(DeviceBuffer::<f32>::zeroed(far, 1)?);
-        let stream = &machine.streams[1];
+        let stream = &far.default_stream()?;
         let read = || -> Result<()> {
             sums.sum(stream, &memory, &mut *sum.borrow_mut())?;
             Ok(stream.synchronize()?)

@@ -79,6 +79,8 @@ fn piece_len<T>() -> usize {
 
 /// Memory on the target of a migration by copies.
 struct Way<T> {
+    /// The ordinal of the device with the pages.
+    from: u32,
     /// The new block.
     block: UnifiedBuffer<T>,
     /// Two pieces of device memory, through which the contents pass.
@@ -125,7 +127,7 @@ impl<T> UnifiedBuffer<T> {
         let is_at =
             |ordinal: &u32| missing(raw, &(0..bytes), Location::Device(*ordinal)).is_empty();
         let linked = device.state().driver.peers.linked_to(to);
-        let Some((_, link)) = linked.into_iter().find(|(peer, _)| is_at(peer)) else {
+        let Some((from, link)) = linked.into_iter().find(|(peer, _)| is_at(peer)) else {
             return Ok(None);
         };
         let (cost, len) = (device.cost_model(), bytes as u64);
@@ -138,6 +140,7 @@ impl<T> UnifiedBuffer<T> {
             let through = self.len().min(2 * piece_len::<T>()) * size_of::<T>();
             let through = allocate(MemoryKind::Device, through)?;
             Ok(Way {
+                from,
                 block: Self::of_raw(managed),
                 through: DeviceBuffer::of_raw(through),
             })
@@ -148,15 +151,22 @@ impl<T> UnifiedBuffer<T> {
         }
     }
 
-    /// The contents in another block. The copy between the devices goes into device memory, because the driver copies from the memory of one
-    /// device into managed memory on another through the host; from there a second stream copies each piece into the block.
+    /// The contents in another block. The copies between the devices go into device memory, because the driver copies from the memory of one
+    /// device into managed memory on another through the host; from there a second stream copies each piece into the block. Each stream is
+    /// of the device whose managed memory it accesses, so that the residency cache knows that no page moves.
     fn moved(&self, way: Way<T>, device: &Device, stream: &Stream) -> Result<Self> {
         let Way {
+            from,
             mut block,
             mut through,
         } = way;
         let (runtime, to) = (device.runtime(), Location::from(device));
-        let side = Stream::new(runtime.clone(), runtime.relay_stream(device.state())?);
+        let on = |device: &Device| {
+            let stream = runtime.relay_stream(device.state())?;
+            Ok::<_, Error>(Stream::new(runtime.clone(), stream))
+        };
+        let (out, side) = (on(&runtime.device(from)?)?, on(device)?);
+        out.wait(&stream.record()?)?;
         // Beside the first piece: the old contents of the block are not needed.
         prefetch::migrate(block.as_view(), Migration::Discard, to, &side)?;
         let piece_len = piece_len::<T>();
@@ -164,9 +174,10 @@ impl<T> UnifiedBuffer<T> {
             let end = self.len().min(start + piece_len);
             let at = number % 2 * piece_len;
             let mut piece = through.view_mut(at..at + end - start)?;
-            stream.copy_range(self, start..end, &mut piece, 0)?;
+            out.copy_range(self, start..end, &mut piece, 0)?;
             side.copy_range(&piece, .., &mut block, start)?;
         }
+        stream.wait(&side.record()?)?;
         // The copies wrote the pages where they are.
         prefetch::record_move(&block.raw, &(0..block.raw.bytes()), to, &side, true);
         block.raw.take_label(&self.raw);
@@ -180,7 +191,8 @@ impl<T> UnifiedBuffer<T> {
     /// # Ordering
     ///
     /// Waits for work that writes the buffer. The prefetches are enqueued when this returns, and run at the same time as reads; later
-    /// writes of the buffer are ordered after them.
+    /// writes of the buffer are ordered after them. A kernel on the library's stream of its device
+    /// ([`Device::default_stream`]) reads after the prefetch to this device; on another stream it may fault beside it.
     ///
     /// # Errors
     ///
