@@ -5,6 +5,7 @@
 use crate::driver::api::Api;
 use crate::error::{Error, Result};
 use crate::fork::{self, PerProcess};
+use crate::process_end;
 use crate::sync::{Condvar, Mutex, global, has_turn, this_thread};
 use cuda_um_sys as sys;
 use smallvec::SmallVec;
@@ -128,6 +129,8 @@ impl Api {
                         reason: "this thread captures on it, and captured work does not run: wait when the capture has ended".to_owned(),
                     });
                 }
+                // The thread of the capture has stopped. CUDA refuses the wait.
+                Some(_) if process_end::is_ending() => break,
                 Some(&Capture { thread, .. }) => {
                     state.hold_up.push(thread);
                     shared.changed.wait_for(&mut state, LOOKS_AGAIN);

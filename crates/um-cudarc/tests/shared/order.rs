@@ -49,7 +49,7 @@ fn the_host_waits_for_cudarc() {
 #[test]
 fn a_capture_records_no_work_of_cudarc_and_its_order_stays() {
     every_way(|world, home, work| {
-        let (function, mut a) = (world.scale(), world.slice(home, 1.0));
+        let (function, a) = (world.scale(), world.slice(home, 1.0));
         let (mut b, mut other) = (world.slice(home, 0.0), world.buffer(5.0));
         let (mut written, mut shared) = (None, None);
         let ours = world.shared().device().create_stream().unwrap();
@@ -57,8 +57,6 @@ fn a_capture_records_no_work_of_cudarc_and_its_order_stays() {
             delay(work);
             scale!(work, function, &a, &mut b, 2.0);
             written = Some(b.into_buffer());
-            let filled = a.with_mut(|mut view| view.fill_on(9.0, home.ours()));
-            filled.unwrap();
             // Other work, which runs at once: cudarc's work comes after it.
             other.fill_on(6.0, &ours)?;
             shared = Some(home.share(other));
@@ -68,10 +66,7 @@ fn a_capture_records_no_work_of_cudarc_and_its_order_stays() {
         assert_eq!(written.host().unwrap()[LEN - 1], 2.0);
         scale!(work, function, &a, &mut shared, 3.0);
         assert_eq!(shared.host().unwrap()[LEN - 1], 3.0);
-        let mut exec = graph.unwrap().instantiate().unwrap();
-        a.with_mut(|view| exec.launch(home.ours(), (view,)))
-            .unwrap();
-        assert_eq!(a.host().unwrap()[LEN - 1], 9.0);
+        assert_eq!(graph.unwrap().kernels().count(), 0);
     });
 }
 
