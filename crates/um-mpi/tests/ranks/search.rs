@@ -283,7 +283,7 @@ fn differ(mpi: Mpi) {
     differs(
         "the element type of the targets",
         match is_other {
-            true => half.search(&over, &devices, &[own.clone()], Metric::Cosine),
+            true => half.search(&over, &devices, std::slice::from_ref(&own), Metric::Cosine),
             false => search(&right, own.clone()),
         },
     );
@@ -294,7 +294,7 @@ fn differ(mpi: Mpi) {
         .search(
             &load(version, &devices[..1]),
             &devices,
-            &[own.clone()],
+            std::slice::from_ref(&own),
             Metric::Cosine,
         )
         .unwrap_err();
@@ -315,7 +315,12 @@ fn differ(mpi: Mpi) {
     assert!(matches!(&error, SearchError::Value { .. }), "{error}");
 
     let all = right
-        .search(&load((), &devices[..1]), &devices, &[0..90], Metric::Cosine)
+        .search(
+            &load((), &devices[..1]),
+            &devices,
+            std::slice::from_ref(&(0..90)),
+            Metric::Cosine,
+        )
         .unwrap();
     assert!(search(&right, own).unwrap() == all);
     println!("done");
