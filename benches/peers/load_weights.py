@@ -6,13 +6,14 @@
 Makes, one after the other in FOLDER, files of tensors of 32 MiB and of 128 KiB (GIB GiB, 8 by default) and of 16 KiB (an eighth of that), and one of half
 a GiB for unified and pinned memory. Of each file: loads with the file in the page cache, every byte compared with the file, the mapping of other
 libraries, and the loaders of safetensors. Of the large one also: loads from the disk beside plain reads, two loads at a time, and loads beside steps: of
-the same process, and of PyTorch. GIB may be a fraction. Without torch and safetensors, or without their CUDA, only um-weights is measured: with
-CUDA_UM_RUNTIME=sim on a machine without a GPU.
+the same process, and of PyTorch (in its process too, if the wheel cuda_um is there). GIB may be a fraction. Without torch and safetensors, or without
+their CUDA, only um-weights is measured: with CUDA_UM_RUNTIME=sim on a machine without a GPU.
 """
 import json
 import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -103,15 +104,35 @@ def beside_torch(path, alone):
             count += 1
         return count / (time.perf_counter() - start)
 
+    def beside(what, speeds, steps):
+        show(
+            what=f"um-weights beside steps of PyTorch, {what}", file=path.name, gb_per_s=speeds, steps_per_s_alone=steps_alone, steps_per_s=steps,
+            steps_slower_than_alone=steps_alone / steps, load_slower_than_alone=max(alone) / max(speeds),
+        )
+
     rate(lambda seconds: seconds > 1)
     steps_alone = rate(lambda seconds: seconds > 2)
     load = subprocess.Popen([program, str(path), "--times", "20"], stdout=subprocess.PIPE, text=True)
     steps = rate(lambda _: load.poll() is not None)
-    speeds = json.loads(load.stdout.read())["gb_per_s"]
-    show(
-        what="um-weights beside steps of PyTorch in another process", file=path.name, gb_per_s=speeds, steps_per_s_alone=steps_alone, steps_per_s=steps,
-        steps_slower_than_alone=steps_alone / steps, load_slower_than_alone=max(alone) / max(speeds),
-    )
+    beside("another process", json.loads(load.stdout.read())["gb_per_s"], steps)
+    try:
+        import cuda_um
+    except ImportError as error:
+        show(what="um-weights beside steps of PyTorch, same process", note=f"not measured: {error}")
+        return
+    speeds = []
+
+    def loads():
+        for _ in range(20):
+            start = time.perf_counter()
+            kept = cuda_um.load_file(path, kind="device")
+            speeds.append(path.stat().st_size / (time.perf_counter() - start) / 1e9)
+            del kept
+
+    thread = threading.Thread(target=loads)
+    thread.start()
+    steps = rate(lambda _: not thread.is_alive())
+    beside("same process", speeds, steps)
 
 
 if torch is None:
