@@ -1,83 +1,160 @@
-"""Loads safetensors files with um_weights and with safetensors, file in the page cache, and prints GB/s for each as JSON lines.
+"""Loads safetensors files with um-weights and with safetensors, and prints figures as JSON, one object after the other.
 
-    python3 load_weights.py UM_WEIGHTS FOLDER [GIB]
+    cargo build --release -p um-weights --features cli --example measure
+    python3 load_weights.py target/release/examples/measure FOLDER [GIB]
 
 Makes, one after the other in FOLDER, files of tensors of 32 MiB and of 128 KiB (GIB GiB, 8 by default) and of 16 KiB (an eighth of that), and one of half
-a GiB for unified memory. It compares no contents: the tests of um-weights do.
+a GiB for unified and pinned memory. Of each file: loads with the file in the page cache, every byte compared with the file, the mapping of other
+libraries, and the loaders of safetensors. Of the large one also: loads from the disk beside plain reads, two loads at a time, and loads beside steps: of
+the same process, and of PyTorch (in its process too, if the wheel cuda_um is there). GIB may be a fraction. Without torch and safetensors, or without
+their CUDA, only um-weights is measured: with CUDA_UM_RUNTIME=sim on a machine without a GPU.
 """
 import json
+import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
-import numpy as np
-import torch
-from safetensors import __version__, safe_open
-from safetensors.torch import load_file
+try:
+    import torch
+    from safetensors import __version__, safe_open
+    from safetensors.torch import load_file
 
-program, folder, gib = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 8
+    torch.cuda.init()
+except (ImportError, AssertionError, RuntimeError) as error:
+    torch, reason = None, error
+
+program, folder, gib = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else 8
 folder.mkdir(exist_ok=True)
+failed = []
+
+
+def show(**values):
+    print(json.dumps(values), flush=True)
 
 
 def make(path, tensors, bytes_each):
-    """Writes a file of float32 tensors with different random numbers."""
+    """Writes a file of float32 tensors. No two pieces of 4 MiB are equal: each begins with its number."""
     header, elements = {}, bytes_each // 4
     for index in range(tensors):
         header[f"t{index:06}"] = {"dtype": "F32", "shape": [elements], "data_offsets": [index * bytes_each, (index + 1) * bytes_each]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    block = np.random.default_rng(1).random((64 << 20) // 4, dtype=np.float32)
+    block = random.Random(1).randbytes((4 << 20) - 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         left, number = tensors * bytes_each, 0
         while left:
             number += 1
-            piece = (block + number).tobytes()[: min(left, block.nbytes)]
-            file.write(piece)
-            left -= len(piece)
+            piece = (number.to_bytes(8, "little") + block)[:left]
+            left -= file.write(piece)
     return path
 
 
-def tell(what, path, seconds, total, note=""):
-    print(json.dumps({"what": what, "file": path.name, "seconds": seconds, "gb_per_s": total / seconds / 1e9, "note": note}), flush=True)
-
-
 def safetensors_ways(path, total):
-    for round_ in range(3):
-        torch.cuda.empty_cache()
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        loaded = load_file(path, device="cuda")
-        torch.cuda.synchronize()
-        tell("safetensors load_file", path, time.perf_counter() - start, total, f"round {round_}")
-        del loaded
-        torch.cuda.empty_cache()
-        start = time.perf_counter()
-        with safe_open(path, framework="pt", device="cuda:0") as file:
-            loader = file.prefetch(threads=8)
-            kept = [tensor for _, tensor in loader]
+    if torch is None:
+        return
+    for _ in range(3):
+        for what, way in [("load_file", whole), ("prefetch, 8 threads", prefetched)]:
+            torch.cuda.empty_cache()
             torch.cuda.synchronize()
-        tell("safetensors prefetch, 8 threads", path, time.perf_counter() - start, total, f"round {round_}")
-        del kept, loader
+            start = time.perf_counter()
+            kept = way(path)
+            torch.cuda.synchronize()
+            seconds = time.perf_counter() - start
+            show(what=f"safetensors {what}", file=path.name, seconds=seconds, gb_per_s=total / seconds / 1e9)
+            del kept
+
+
+def whole(path):
+    return load_file(path, device="cuda")
+
+
+def prefetched(path):
+    with safe_open(path, framework="pt", device="cuda:0") as file:
+        return [tensor for _, tensor in file.prefetch(threads=8)]
 
 
 def ours(path, to, *more):
-    done = subprocess.run([program, "load", str(path), "--to", to, "--times", "3", "--json", *more], capture_output=True, text=True)
-    print(json.dumps({"what": f"um_weights --to {to} {' '.join(more)}", "file": path.name, "status": done.returncode}), flush=True)
-    print(done.stdout, done.stderr, flush=True)
+    """Returns the report."""
+    command = [program, str(path), "--to", to, *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    report = json.loads(done.stdout) if done.returncode == 0 else {}
+    show(what=f"um-weights --to {to} {' '.join(more)}", file=path.name, status=done.returncode, error=done.stderr.strip(), **report)
+    if done.returncode:
+        failed.append(command)
+    return report
 
 
-print(json.dumps({"safetensors": __version__, "torch": torch.__version__, "gpu": torch.cuda.get_device_name()}), flush=True)
+def beside_torch(path, alone):
+    """Loads of another process beside steps of PyTorch: a batch from pinned memory, and products."""
+    if torch is None:
+        return
+    weights, batch = torch.randn(4096, 4096, device="cuda"), torch.randn(1024, 4096).pin_memory()
+
+    def step():
+        torch.relu(batch.cuda(non_blocking=True) @ weights).sum().item()
+
+    def rate(is_over):
+        start, count = time.perf_counter(), 0
+        while not is_over(time.perf_counter() - start):
+            step()
+            count += 1
+        return count / (time.perf_counter() - start)
+
+    def beside(what, speeds, steps):
+        show(
+            what=f"um-weights beside steps of PyTorch, {what}", file=path.name, gb_per_s=speeds, steps_per_s_alone=steps_alone, steps_per_s=steps,
+            steps_slower_than_alone=steps_alone / steps, load_slower_than_alone=max(alone) / max(speeds),
+        )
+
+    rate(lambda seconds: seconds > 1)
+    steps_alone = rate(lambda seconds: seconds > 2)
+    load = subprocess.Popen([program, str(path), "--times", "20"], stdout=subprocess.PIPE, text=True)
+    steps = rate(lambda _: load.poll() is not None)
+    beside("another process", json.loads(load.stdout.read())["gb_per_s"], steps)
+    try:
+        import cuda_um
+    except ImportError as error:
+        show(what="um-weights beside steps of PyTorch, same process", note=f"not measured: {error}")
+        return
+    speeds = []
+
+    def loads():
+        for _ in range(20):
+            start = time.perf_counter()
+            kept = cuda_um.load_file(path, kind="device")
+            speeds.append(path.stat().st_size / (time.perf_counter() - start) / 1e9)
+            del kept
+
+    thread = threading.Thread(target=loads)
+    thread.start()
+    steps = rate(lambda _: not thread.is_alive())
+    beside("same process", speeds, steps)
+
+
+if torch is None:
+    show(peers=f"not measured: {reason}")
+else:
+    show(safetensors=__version__, torch=torch.__version__, gpu=torch.cuda.get_device_name())
 for name, tensors, bytes_each in [("large", gib * 32, 32 << 20), ("small", gib * 8192, 128 << 10), ("tiny", gib * 8192, 16 << 10)]:
+    tensors = max(1, round(tensors))
     path = make(folder / f"{name}.safetensors", tensors, bytes_each)
     total = tensors * bytes_each
-    ours(path, "cuda", "--compare")
-    ours(path, "cuda")
+    alone = ours(path, "cuda", "--check", "--compare").get("gb_per_s", [0])
     safetensors_ways(path, total)
-    ours(path, "cuda")
+    ours(path, "cuda", "--times", "5")
+    if name == "large":
+        ours(path, "cuda", "--cold")
+        ours(path, "cuda", "--at-once", "2")
+        ours(path, "cuda", "--beside-steps")
+        beside_torch(path, alone)
     path.unlink()
-path = make(folder / "unified.safetensors", 16, 32 << 20)
-ours(path, "unified", "--compare")
-ours(path, "pinned")
+path = make(folder / "half.safetensors", 16, round(min(gib, 1) * (32 << 20)) // 4 * 4)
+for to in ["unified", "pinned", "host"]:
+    ours(path, to, "--check", "--compare")
 path.unlink()
+show(done=not failed, failed=failed)
+sys.exit(bool(failed))

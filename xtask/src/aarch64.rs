@@ -12,13 +12,14 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 /// The C library of the target, where Debian has it.
 const SYSROOT: &str = "/usr/aarch64-linux-gnu";
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "cuda-um-sys",
     "cuda-um-sim",
     "cuda-um",
     "um-backend",
     "um-dlpack",
     "um-residency",
+    "um-weights",
 ];
 
 /// Tests that have no useful result under qemu, each with the reason.
@@ -33,7 +34,7 @@ pub struct Args {
     /// Bytes of a page that qemu tells the program: 4096, 16384 or 65536.
     #[arg(long, default_value_t = 4096)]
     page_bytes: u32,
-    /// The packages to test [default: cuda-um-sys, cuda-um-sim, cuda-um, um-backend, um-dlpack, um-residency, and the main job].
+    /// The packages to test [default: cuda-um-sys, cuda-um-sim, cuda-um, um-backend, um-dlpack, um-residency, um-weights, and the main job].
     #[arg(last = true)]
     packages: Vec<String>,
 }

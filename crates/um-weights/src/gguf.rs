@@ -1,6 +1,8 @@
-//! The header of a GGUF file, as ggml's reader has it: versions 2 and 3, little-endian.
+//! The header of a GGUF file, as ggml has it: versions 2 and 3 are read, and 3 is written, little-endian.
 
-use crate::error::Result;
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
 use crate::info::TensorInfo;
 use crate::kinds;
 use crate::shard::{Content, Shard};
@@ -14,6 +16,59 @@ const MOST_DIMENSIONS: u32 = 4;
 const MOST_DEPTH: u32 = 4;
 /// Of a string of the header: the longest real ones are templates and vocabularies.
 const MOST_STRING: u64 = 16 << 20;
+
+/// The entry of the metadata that tells the alignment, if it is not [`ALIGN`].
+const ALIGNMENT: &str = "general.alignment";
+/// Of a name of a tensor that is written: ggml's `GGML_MAX_NAME`, less the end of a text in C.
+const MOST_NAME: usize = 63;
+/// Where the data of tensors begin that are written, in the file and among each other.
+pub(crate) const ALIGN: usize = 32;
+
+/// The header of a file with texts as metadata and these tensors: name, shape, the name of the type, and the offset of the data.
+pub(crate) fn header<'a>(
+    metadata: &BTreeMap<String, String>,
+    tensors: impl ExactSizeIterator<Item = (&'a str, &'a [usize], String, usize)>,
+) -> Result<Vec<u8>> {
+    fn text(to: &mut Vec<u8>, text: &str) {
+        to.extend((text.len() as u64).to_le_bytes());
+        to.extend(text.as_bytes());
+    }
+    const STRING: u32 = 8;
+    let mut bytes = [&MAGIC[..], &3u32.to_le_bytes()].concat();
+    bytes.extend((tensors.len() as u64).to_le_bytes());
+    // The alignment is that of this file.
+    let entries = || metadata.iter().filter(|(key, _)| *key != ALIGNMENT);
+    bytes.extend((entries().count() as u64).to_le_bytes());
+    for (key, value) in entries() {
+        text(&mut bytes, key);
+        bytes.extend(STRING.to_le_bytes());
+        text(&mut bytes, value);
+    }
+    for (name, shape, kind, offset) in tensors {
+        let refused = |reason: String| Error::Save {
+            tensor: name.to_owned(),
+            reason,
+        };
+        let Some(number) = kinds::to_gguf(&kind) else {
+            return Err(refused(format!("GGUF files have no type {kind}")));
+        };
+        if shape.len() > MOST_DIMENSIONS as usize || name.len() > MOST_NAME {
+            return Err(refused(format!(
+                "a tensor of a GGUF file has at most {MOST_DIMENSIONS} dimensions and {MOST_NAME} bytes of name"
+            )));
+        }
+        text(&mut bytes, name);
+        bytes.extend((shape.len() as u32).to_le_bytes());
+        // The first one is that of neighbours in memory.
+        for len in shape.iter().rev() {
+            bytes.extend((*len as u64).to_le_bytes());
+        }
+        bytes.extend(number.to_le_bytes());
+        bytes.extend((offset as u64).to_le_bytes());
+    }
+    bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
+    Ok(bytes)
+}
 
 /// Reads the header from its beginning. Memory grows with the bytes that were read, not with the numbers in them.
 struct Reader<'a> {
@@ -186,13 +241,13 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
         format: "GGUF",
         ..Content::default()
     };
-    let mut alignment = 32;
+    let mut alignment = ALIGN as u64;
     for _ in 0..entries {
         let at = header.at;
         let key = header.string("a key of the metadata")?;
         let kind = header.u32("the type of a value")?;
         let value = header.value(kind, 0)?;
-        if key == "general.alignment" {
+        if key == ALIGNMENT {
             alignment = match value.parse::<u64>() {
                 Ok(bytes) if kind == 4 && bytes.is_power_of_two() => bytes,
                 _ => {

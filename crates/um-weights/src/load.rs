@@ -48,6 +48,9 @@ impl Job {
         let migrates = kind == BufferKind::Unified
             && device.capabilities().concurrent_managed_access
             && !is_one_memory(device);
+        if migrates {
+            plan.begin_small();
+        }
         let stream = migrates.then(|| device.create_stream()).transpose();
         Ok(Self {
             opened: Arc::clone(opened),

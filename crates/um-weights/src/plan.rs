@@ -17,6 +17,8 @@ const SMALL: usize = 1 << 20;
 const MOST_SHARED: usize = 64 << 20;
 /// The largest number of bytes that are allocated at a time.
 const MOST_BATCH: usize = 256 << 20;
+/// The bytes of the first batch of [`Plan::begin_small`].
+const FIRST_BATCH: usize = 32 << 20;
 /// A batch with so many tensors gets no further buffer: the tensors are made while the copies of its last pieces run.
 const MOST_TENSORS: usize = 4096;
 
@@ -49,6 +51,7 @@ pub(crate) struct Plan {
     /// The first tensor that no group has.
     next: usize,
     batch_bytes: usize,
+    most_batch: usize,
     /// The bytes of all files that are read.
     pub(crate) file_bytes: u64,
 }
@@ -74,13 +77,20 @@ impl Plan {
                 slice,
             });
         }
+        let most_batch = MOST_BATCH.min(options.bytes_in_flight / 2);
         Ok(Self {
             infos: Arc::clone(infos),
             wanted,
             next: 0,
-            batch_bytes: MOST_BATCH.min(options.bytes_in_flight / 2),
+            batch_bytes: most_batch,
+            most_batch,
             file_bytes,
         })
+    }
+
+    /// Makes the first batch small, and each one twice as large: memory whose pages are made beside the copies of the batch before.
+    pub(crate) fn begin_small(&mut self) {
+        self.batch_bytes = self.batch_bytes.min(FIRST_BATCH);
     }
 
     /// The runs of a tensor in its file.
@@ -138,6 +148,7 @@ impl Plan {
             bytes += group.bytes;
             batch.push(group);
         }
+        self.batch_bytes = (2 * self.batch_bytes).min(self.most_batch);
         Some(batch)
     }
 

@@ -1,6 +1,6 @@
-//! Safetensors files, written.
+//! Files, written.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use safetensors::tensor::{Metadata, TensorInfo as Declared};
 use um_backend::{CudaError, ErasedBuffer};
 
 use crate::error::{Error, Result};
+use crate::gguf;
 use crate::header::MOST_HEADER;
 use crate::info::TensorInfo;
 use crate::kinds;
@@ -19,7 +20,7 @@ const ALIGN: usize = 256;
 /// The bytes of a file that are copied at a time.
 const PIECE: usize = 4 << 20;
 
-/// A safetensors file to write, from buffers of any kind, tensors that were loaded, and tensors of other files.
+/// A safetensors or GGUF file to write, from buffers of any kind, tensors that were loaded, and tensors of other files.
 ///
 /// ```
 /// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType};
@@ -38,7 +39,7 @@ const PIECE: usize = 4 << 20;
 /// ```
 #[derive(Default)]
 pub struct Save<'a> {
-    metadata: HashMap<String, String>,
+    metadata: BTreeMap<String, String>,
     names: HashSet<String>,
     tensors: Vec<Item<'a>>,
 }
@@ -63,7 +64,7 @@ impl<'a> Save<'a> {
         Self::default()
     }
 
-    /// Adds an entry to the metadata.
+    /// Adds an entry to the metadata: a text, in files of both formats.
     pub fn metadata(&mut self, key: &str, value: &str) -> &mut Self {
         self.metadata.insert(key.to_owned(), value.to_owned());
         self
@@ -151,7 +152,8 @@ impl<'a> Save<'a> {
     }
 
     /// Writes the file: beside its place first, to the end and to the disk, and then under its name. After a failure the old file is as it was.
-    /// Types with larger elements come first, as the crate `safetensors` writes them.
+    /// A name that ends in `.gguf` is that of a GGUF file; all others are safetensors files. Types with larger elements come first, as the crate
+    /// `safetensors` writes them.
     ///
     /// # Ordering
     ///
@@ -159,11 +161,20 @@ impl<'a> Save<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::File`], also for a full disk; [`Error::Cuda`] if a buffer cannot be read; [`Error::Read`] and [`Error::Shrunk`] for stored tensors.
+    /// [`Error::Save`] for a type that GGUF does not have, more than 4 dimensions there, or a name of more than 63 bytes; [`Error::File`], also for
+    /// a full disk; [`Error::Cuda`] if a buffer cannot be read; [`Error::Read`] and [`Error::Shrunk`] for stored tensors.
     pub fn write(mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let failed = |call| Error::of_file(path, call);
-        let header = self.header(path)?;
+        let is_gguf = path
+            .extension()
+            .is_some_and(|extension| extension == "gguf");
+        let align = if is_gguf { gguf::ALIGN } else { 1 };
+        self.arrange(align);
+        let header = match is_gguf {
+            true => self.gguf_header()?,
+            false => self.header(path)?,
+        };
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -177,6 +188,9 @@ impl<'a> Save<'a> {
         to.write_all(&header).map_err(failed("write"))?;
         for item in &self.tensors {
             item.write(&mut to, path)?;
+            let gap = item.bytes.next_multiple_of(align) - item.bytes;
+            to.write_all(&[0; gguf::ALIGN][..gap])
+                .map_err(failed("write"))?;
         }
         to.flush().map_err(failed("write"))?;
         drop(to);
@@ -191,21 +205,37 @@ impl<'a> Save<'a> {
         Ok(())
     }
 
-    /// Sorts the tensors, and returns the bytes before them.
-    fn header(&mut self, path: &Path) -> Result<Vec<u8>> {
+    /// Sorts the tensors, and gives each its place: a multiple of `align`.
+    fn arrange(&mut self, align: usize) {
         self.tensors.sort_by(|a, b| {
             let of = |item: &Item<'_>| std::cmp::Reverse(item.declared.dtype);
             of(a).cmp(&of(b)).then_with(|| a.name.cmp(&b.name))
         });
         let mut end = 0;
-        let mut declared = Vec::with_capacity(self.tensors.len());
         for item in &mut self.tensors {
             item.declared.data_offsets = (end, end + item.bytes);
-            end += item.bytes;
-            declared.push((item.name.clone(), item.declared.clone()));
+            end = (end + item.bytes).next_multiple_of(align);
         }
-        let metadata =
-            Some(std::mem::take(&mut self.metadata)).filter(|entries| !entries.is_empty());
+    }
+
+    fn gguf_header(&self) -> Result<Vec<u8>> {
+        let tensors = self.tensors.iter().map(|item| {
+            let Declared {
+                dtype,
+                shape,
+                data_offsets,
+            } = &item.declared;
+            (&*item.name, &shape[..], dtype.to_string(), data_offsets.0)
+        });
+        gguf::header(&self.metadata, tensors)
+    }
+
+    /// The bytes before the tensors of a safetensors file.
+    fn header(&mut self, path: &Path) -> Result<Vec<u8>> {
+        let of_item = |item: &Item<'_>| (item.name.clone(), item.declared.clone());
+        let declared = self.tensors.iter().map(of_item).collect();
+        let metadata = std::mem::take(&mut self.metadata).into_iter().collect();
+        let metadata = Some(metadata).filter(|entries: &HashMap<_, _>| !entries.is_empty());
         let wrong = |reason: String| Error::Format {
             file: path.into(),
             at: 0,

@@ -132,6 +132,17 @@ impl<T: DeviceCopy> PinnedBuffer<T> {
     }
 }
 
+impl<T: DeviceCopy> PinnedBuffer<MaybeUninit<T>> {
+    /// Converts the buffer to one whose elements are initialised.
+    ///
+    /// # Safety
+    ///
+    /// Every element is written before anything reads it.
+    pub unsafe fn assume_init(self) -> PinnedBuffer<T> {
+        PinnedBuffer::of_raw(self.raw)
+    }
+}
+
 impl<T> PinnedBuffer<T> {
     pub(crate) fn of_raw(raw: Allocation) -> Self {
         Self {

@@ -206,6 +206,10 @@ impl CudaBackend {
                 // SAFETY: guaranteed by the caller.
                 Box::new(unsafe { memory.assume_init() })
             }
+            BufferKind::Pinned if self.pools.of(MemoryKind::Pinned).is_none() => {
+                // SAFETY: guaranteed by the caller.
+                Box::new(unsafe { PinnedBuffer::uninit(&self.device, len)?.assume_init() })
+            }
             BufferKind::Host | BufferKind::Pinned => self.create(kind, len)?,
         })
     }

@@ -1,7 +1,6 @@
 //! `um_weights`: shows, loads and converts files of weights.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{IsTerminal, Write as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -17,7 +16,7 @@ use um_weights::{LoadOptions, Save, TensorInfo, Weights};
 const EXAMPLES: &str = "\
 Examples:
   um_weights info model.safetensors.index.json
-  um_weights load model.safetensors --to unified --compare --json
+  um_weights load model.safetensors --to unified --times 3 --json
   um_weights convert model.gguf -o model.safetensors
 
 Exit status: 0 done; 1 a file cannot be read, understood or written, or there is no GPU (one line says which); 2 wrong usage.";
@@ -61,9 +60,6 @@ enum Task {
         /// Tells the system to drop the files from its cache
         #[arg(long)]
         drop_page_cache: bool,
-        /// Also maps the files and copies each tensor with cudaMemcpy, as other libraries do
-        #[arg(long)]
-        compare: bool,
         /// Loads so many times
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
         times: usize,
@@ -71,7 +67,7 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
-    /// Writes a safetensors file of the same tensors, if it has their types
+    /// Writes a safetensors or GGUF file (.gguf) of the same tensors, if it has their types
     Convert {
         /// safetensors, GGUF, or an index (.json)
         #[arg(required = true)]
@@ -120,7 +116,6 @@ fn run(task: Task) -> Done {
             ring_mib,
             one_by_one,
             drop_page_cache,
-            compare,
             times,
             json,
         } => {
@@ -162,10 +157,6 @@ fn run(task: Task) -> Done {
                 eprintln!();
             }
             let peak = peak_bytes();
-            let copied = match compare {
-                true => Some(timed(&weights, || mapped_copies(&weights, &backend, kind))?),
-                false => None,
-            };
             let report = json!({
                 "device": backend.device().name(),
                 "runtime": backend.runtime_description().to_string(),
@@ -175,7 +166,6 @@ fn run(task: Task) -> Done {
                 "seconds": loads.iter().map(|load| load.0).collect::<Vec<_>>(),
                 "gb_per_s": loads.iter().map(|load| load.1).collect::<Vec<_>>(),
                 "peak_memory_bytes": peak,
-                "mmap_and_memcpy_gb_per_s": copied.map(|copied| copied.1),
             });
             match json {
                 true => println!("{}", serde_json::to_string_pretty(&report)?),
@@ -224,24 +214,6 @@ fn load(
     backend.synchronize()?;
     drop(all);
     Ok(())
-}
-
-/// What other libraries do: maps the files, and copies each tensor by the driver.
-fn mapped_copies(weights: &Weights, backend: &CudaBackend, kind: BufferKind) -> Done {
-    let device = backend.device();
-    device.set_transfer_options(TransferOptions::default().ring_bytes(0));
-    for (path, _) in weights.files() {
-        let file = File::open(path)?;
-        // SAFETY: the file is only read, in a measurement; a file that shrinks ends the program.
-        #[allow(unsafe_code, reason = "the way that is measured")]
-        let mapping = unsafe { memmap2::Mmap::map(&file) }?;
-        let tensors = weights.tensors().iter();
-        for tensor in tensors.filter(|tensor| tensor.file() == path) {
-            let bytes = &mapping[tensor.offset() as usize..][..tensor.size_bytes()];
-            drop(backend.create_erased_from(kind, tensor.dtype(), bytes)?);
-        }
-    }
-    Ok(device.synchronize()?)
 }
 
 fn of_tensor(tensor: &TensorInfo) -> Value {
@@ -310,7 +282,7 @@ fn told(report: &Value) -> String {
             .collect();
         texts.join(", ")
     };
-    let mut text = format!(
+    format!(
         "{} tensors, {} bytes to {} memory of {}\n{} GB/s ({} s)\npeak memory of the process: {} bytes\n",
         report["tensors"],
         report["bytes"],
@@ -319,11 +291,7 @@ fn told(report: &Value) -> String {
         numbers("gb_per_s"),
         numbers("seconds"),
         report["peak_memory_bytes"],
-    );
-    if let Some(speed) = report["mmap_and_memcpy_gb_per_s"].as_f64() {
-        let _ = writeln!(text, "mmap and cudaMemcpy: {speed:.3} GB/s");
-    }
-    text
+    )
 }
 
 fn bar(done: u64, total: u64, time: Duration) {

@@ -50,7 +50,7 @@ fn info_shows_what_a_file_has() {
 }
 
 #[test]
-fn load_tells_the_speed_beside_that_of_a_mapping() {
+fn load_tells_the_speed() {
     let folder = Folder::new();
     model(&folder);
     for to in ["unified", "cuda", "pinned", "host"] {
@@ -59,7 +59,6 @@ fn load_tells_the_speed_beside_that_of_a_mapping() {
             "model.safetensors",
             "--to",
             to,
-            "--compare",
             "--times",
             "2",
             "--json",
@@ -69,10 +68,7 @@ fn load_tells_the_speed_beside_that_of_a_mapping() {
             (&json["to"], &json["bytes"]),
             (&Value::from(to), &Value::from(1204))
         );
-        assert!(
-            json["gb_per_s"][1].as_f64() > Some(0.0)
-                && json["mmap_and_memcpy_gb_per_s"].as_f64() > Some(0.0)
-        );
+        assert!(json["gb_per_s"][1].as_f64() > Some(0.0));
     }
     let arguments = [
         "load",

@@ -6,7 +6,7 @@ use cuda_um_testkit::{again, is_child};
 use safetensors::SafeTensors;
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, BufferKind, DType};
-use um_weights::{Error, LoadOptions, Save, Weights};
+use um_weights::{Error, LoadOptions, Save, TensorInfo, Weights};
 
 use crate::support::{Folder, Storage, backend, byte, load_all, machine, safetensors};
 
@@ -171,4 +171,53 @@ fn a_full_disk_leaves_the_old_file() {
     );
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(folder.names(), ["model.safetensors"]);
+}
+
+#[test]
+fn a_gguf_file_has_the_same_tensors_or_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path("model.gguf");
+    let write = |tensors: &[(&str, &str, &[usize], usize)]| {
+        let weights = Storage::of(safetensors(tensors)).open().1.unwrap();
+        let mut save = Save::new();
+        save.metadata("general.name", "small");
+        // That of another file.
+        save.metadata("general.alignment", "64");
+        for tensor in weights.tensors() {
+            save.stored(&weights, tensor).unwrap();
+        }
+        save.write(&path).map(|()| weights)
+    };
+    let weights = write(&[
+        ("matrix", "BF16", &[3, 5], 30),
+        ("vector", "F32", &[7], 28),
+        ("byte", "I8", &[1], 1),
+        ("empty", "F64", &[0, 2], 0),
+        ("scalar", "I64", &[], 8),
+    ])
+    .unwrap();
+    let again = Weights::open([&path]).unwrap();
+    assert_eq!(again.files().next().unwrap().1, "GGUF");
+    assert_eq!(again.metadata().len(), 1);
+    assert_eq!(again.metadata()["general.name"], "small");
+    for tensor in weights.tensors() {
+        let of = |info: &TensorInfo| (info.dtype_name(), info.shape().to_vec());
+        assert_eq!(of(again.tensor(tensor.name()).unwrap()), of(tensor));
+    }
+    let all = |weights: &Weights| load_all(weights, &backend(), BufferKind::Host);
+    assert_eq!(all(&again), all(&weights));
+    let before = std::fs::read(&path).unwrap();
+    for (name, dtype, shape, reason) in [
+        ("t", "U8", &[1][..], "GGUF files have no type U8"),
+        ("t", "I8", &[1; 5], "at most 4 dimensions"),
+        (&"n".repeat(64), "I8", &[1], "63 bytes of name"),
+    ] {
+        let error = write(&[(name, dtype, shape, 1)]).unwrap_err();
+        assert!(
+            matches!(error, Error::Save { .. }) && error.to_string().contains(reason),
+            "{error}"
+        );
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(folder.names(), ["model.gguf"]);
 }

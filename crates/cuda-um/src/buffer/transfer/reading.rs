@@ -4,7 +4,7 @@
 use crate::buffer::copy::{kind, put};
 use crate::buffer::host_vec;
 use crate::buffer::read_at::FileRead;
-use crate::buffer::transfer::options::{CHUNKS_PER_THREAD, PAGE};
+use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::ring::LaneTurn;
 use crate::buffer::transfer::staged::{FinishOnPanic, StopOthers};
 use crate::buffer::transfer::transfers::{Transfers, while_reading};
@@ -212,13 +212,10 @@ fn through_ring(
         Err(error) => return Some(Err((round[0].at, Cause::Cuda(error)))),
     };
     let threads = threads.min(ring.threads()).min(round.len());
-    for thread in 0..threads {
-        if let Err(error) = ring.lane(thread).prepare(device, CHUNKS_PER_THREAD)
-            && thread == 0
-        {
-            crate::telemetry::warn!(%error, "no pinned memory to read files: each piece is copied once more");
-            return None;
-        }
+    // The other chunks are allocated by their threads, beside the first reads.
+    if let Err(error) = ring.lane(0).prepare(device, 1) {
+        crate::telemetry::warn!(%error, "no pinned memory to read files: each piece is copied once more");
+        return None;
     }
     let is_idle = ring.is_idle(stream);
     let each = |lane: &mut LaneTurn<'_>, piece: &Piece| -> Outcome {
