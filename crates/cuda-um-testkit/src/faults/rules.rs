@@ -48,6 +48,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaThreadExchangeStreamCaptureMode"],
+        "a thread of the library keeps its mode, which only captures of other libraries notice",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaGetDevice"],
         "before a call that frees, it is retried once; before any other call its failure counts as that of the call",
     ),

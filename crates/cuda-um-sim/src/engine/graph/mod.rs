@@ -80,9 +80,12 @@ impl Graphs {
         }
     }
 
-    /// The numbers of graphs and of executable graphs that were made and not destroyed.
+    /// The numbers of graphs and of executable graphs that were made and not destroyed. The body of a condition belongs to its node.
     pub(crate) fn len(&self) -> (usize, usize) {
-        (self.graphs.len(), self.execs.len())
+        let captured = self.captures.iter().map(|capture| &capture.nodes);
+        let all = captured.chain(self.graphs.values()).flatten();
+        let bodies = all.filter(|node| node.kind() == 13).count();
+        (self.graphs.len().saturating_sub(bodies), self.execs.len())
     }
 
     pub(crate) fn clear(&mut self) {

@@ -72,6 +72,8 @@ impl StreamInner {
     /// Ends the capture of this stream into a body.
     pub(super) fn end_body(&self) -> Result<()> {
         // SAFETY: this thread began the capture.
-        unsafe { self.api().end_body(self.ordinal(), self.raw()) }.map(drop)
+        let end = || unsafe { self.api().end_body(self.ordinal(), self.raw()) };
+        // If the first call did not end the capture, the second one does.
+        end().inspect_err(|_| drop(end())).map(drop)
     }
 }

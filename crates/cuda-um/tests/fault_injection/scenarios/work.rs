@@ -80,10 +80,6 @@ pub fn graphs(world: &World) -> Result<()> {
 /// A graph with a condition.
 pub fn conditions(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let version = device.runtime().version();
-    if (version.major, version.minor) < (12, 3) {
-        return Ok(());
-    }
     let on = DeviceBuffer::from_slice(device, &[1u32])?;
     let mut data = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     let record = |data: &mut DeviceBuffer<u32>| {
