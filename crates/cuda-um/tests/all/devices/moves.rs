@@ -62,7 +62,7 @@ fn a_move_takes_as_long_as_was_measured() {
     for (bytes, copy, prefetch) in [(16 * MIB, 321.0, 152.0), (256 * MIB, 391.0, 183.0)] {
         let measured = |rate: f64| bytes as f64 / rate / 1e3;
         let mut data = DeviceBuffer::<u8>::zeroed(&devices[0], bytes).unwrap();
-        let mut managed = UnifiedBuffer::<u8>::zeroed(&devices[0], bytes).unwrap();
+        let managed = UnifiedBuffer::<u8>::zeroed(&devices[0], bytes).unwrap();
         let to = |device: &Device, data: &mut DeviceBuffer<u8>| {
             data.migrate(device, &streams[0]).unwrap();
             streams[0].synchronize().unwrap();
