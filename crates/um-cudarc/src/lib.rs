@@ -6,7 +6,8 @@
 //! - [`SharedStream::give`] makes a plain `CudaSlice` in managed memory of the driver's pool, which cudarc frees itself;
 //!   [`SharedDevice::host`], [`SharedDevice::host_mut`] and [`SharedDevice::with_mut`] use it in place.
 //! - [`SharedDevice::take_device`] and [`SharedDevice::take_unified`] make a buffer of a `CudaSlice`.
-//! - [`SharedStream::memcpy_htod_staged`] copies pageable memory to any memory of cudarc at the speed of cuda-um's copies.
+//! - [`SharedStream::memcpy_htod_staged`] copies pageable memory to any memory of cudarc at the speed of cuda-um's copies, and
+//!   [`SharedStream::read_file`] a file.
 //!
 //! ```no_run
 //! use cuda_um::{Location, Runtime, UnifiedBuffer};

@@ -1,12 +1,14 @@
-//! Copies of pageable memory through cuda-um's pinned memory.
+//! Copies of pageable memory and files through cuda-um's pinned memory.
 #![allow(unsafe_code, reason = "imports memory of cudarc for a copy")]
 
 use crate::error::{Error, Result};
 use crate::order::enqueue;
 use crate::shared::SharedStream;
 use crate::slice::UnifiedSlice;
-use cuda_um::{Device, DeviceBuffer, DeviceCopy, KernelArg, UnifiedBuffer};
+use cuda_um::buffer::{FileRead, ReadAt, Runs};
+use cuda_um::{Device, DeviceBuffer, DeviceCopy, KernelArg, UnifiedBuffer, ViewMut};
 use cudarc::driver::{CudaSlice, CudaViewMut, DevicePtrMut};
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 /// Memory of cudarc that a copy can write: slices, views, and [`UnifiedSlice`]s. `DevicePtrMut` alone does not suffice: safe code can
@@ -53,7 +55,52 @@ impl SharedStream {
                 target_len,
             });
         }
-        if source.is_empty() {
+        self.write(target, source_len, |mut view| view.copy_from_host(source))
+    }
+
+    /// Reads the bytes of a whole target from a file, from byte `offset` on: several threads read straight into pinned memory while the copy
+    /// engine empties it.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`memcpy_htod_staged`](Self::memcpy_htod_staged). The file is no longer used when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherContext`]; `Foreign` of cuda-um for other memory; and the errors of [`FileRead::run`].
+    #[doc(alias = "cuMemcpyHtoDAsync")]
+    pub fn read_file<T: DeviceCopy>(
+        &self,
+        file: &dyn ReadAt,
+        offset: u64,
+        target: &mut impl CudarcMemory<T>,
+    ) -> Result<()> {
+        self.device()
+            .check("the target", target.stream().context())?;
+        let len = target.len();
+        self.write(target, len, |view| {
+            let view = view.cast::<u8>()?;
+            let runs = [Runs {
+                offset,
+                at: 0,
+                bytes: view.len(),
+                count: 1,
+                stride: 0,
+            }];
+            let read = FileRead::new(view, file, &runs)?;
+            let goes_on = |_| ControlFlow::Continue(());
+            FileRead::run(&mut [read], usize::MAX, goes_on).map(drop)
+        })
+    }
+
+    /// Lends the first `len` elements of a target to `write`.
+    fn write<T: DeviceCopy>(
+        &self,
+        target: &mut impl CudarcMemory<T>,
+        len: usize,
+        write: impl FnOnce(ViewMut<'_, T>) -> cuda_um::Result<()>,
+    ) -> Result<()> {
+        if len == 0 {
             return Ok(());
         }
         // The stream waits for the target's uses, and records the event of its write when `record` is dropped.
@@ -61,15 +108,12 @@ impl SharedStream {
         let pointer = NonNull::new(address as *mut T).unwrap_or(NonNull::dangling());
         let device = self.device().device();
         // SAFETY: the target has at least so many elements, and its borrow ends after the copy is ordered before cudarc's work.
-        match unsafe { DeviceBuffer::from_foreign(device, pointer, source.len(), ()) } {
-            Ok(mut buffer) => {
-                self.copy(&mut buffer, record, |buffer| buffer.copy_from_host(source))
-            }
+        match unsafe { DeviceBuffer::from_foreign(device, pointer, len, ()) } {
+            Ok(mut buffer) => self.copy(&mut buffer, record, |buffer| write(buffer.as_view_mut())),
             Err(cuda_um::Error::Foreign { .. }) => {
                 // SAFETY: as above.
-                let buffer =
-                    unsafe { UnifiedBuffer::from_foreign(device, pointer, source.len(), ()) };
-                self.copy(&mut buffer?, record, |buffer| buffer.copy_from_host(source))
+                let buffer = unsafe { UnifiedBuffer::from_foreign(device, pointer, len, ()) };
+                self.copy(&mut buffer?, record, |buffer| write(buffer.as_view_mut()))
             }
             Err(error) => Err(error.into()),
         }

@@ -1,8 +1,11 @@
 //! Plain slices of cudarc: in managed memory, as buffers, and as targets of staged copies.
 
 use crate::support::{LEN, delay, scale, world};
+use cuda_um::buffer::ReadAt;
 use cuda_um::{ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
 use cudarc::driver::PushKernelArg;
+use std::io::{self, IoSliceMut};
+use um_cudarc::Error;
 
 /// A managed pool; none before CUDA 13.0, with a typed reason.
 fn pool(world: &crate::support::World) -> Option<DriverPool> {
@@ -90,6 +93,48 @@ fn a_slice_of_cudarc_becomes_a_buffer() {
     // The pool ends after the free has run.
     drop(buffer);
     world.context().synchronize().unwrap();
+}
+
+/// A file in memory.
+struct Bytes(Vec<u8>);
+
+impl ReadAt for Bytes {
+    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let mut from = &self.0[self.0.len().min(offset as usize)..];
+        io::Read::read_vectored(&mut from, into)
+    }
+}
+
+#[test]
+fn a_file_is_read_to_any_memory_of_cudarc() {
+    let Some(world) = world() else { return };
+    let streams = [(); 2].map(|()| world.context().new_stream().unwrap());
+    let home = world.shared().adopt(&streams[0]).unwrap();
+    let numbers: Vec<u32> = (0..3_000_000).collect();
+    let mut file = Bytes(vec![0xff; 5]);
+    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+    file.0.extend(bytes);
+    let mut slice = streams[1].alloc_zeros::<u32>(numbers.len()).unwrap();
+    delay(&streams[1]);
+    home.read_file(&file, 5, &mut slice).unwrap();
+    assert_eq!(streams[1].clone_dtoh(&slice).unwrap(), numbers);
+    let mut part = slice.slice_mut(7..1007);
+    home.read_file(&file, 5, &mut part).unwrap();
+    assert_eq!(streams[1].clone_dtoh(&part).unwrap(), numbers[..1000]);
+    let mut unified = world.slice(&home, 1.0);
+    home.read_file(&file, 9, &mut unified).unwrap();
+    let found = streams[1].clone_dtoh(&unified).unwrap();
+    assert!(
+        found
+            .iter()
+            .zip(1..)
+            .all(|(found, number)| found.to_bits() == number)
+    );
+    let error = home.read_file(&file, 6, &mut slice).unwrap_err();
+    assert!(
+        matches!(&error, Error::Um(cuda_um::Error::Io { .. })),
+        "{error}"
+    );
 }
 
 #[test]
