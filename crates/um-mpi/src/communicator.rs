@@ -197,7 +197,6 @@ impl Communicator<'_> {
             total = total.saturating_add(count as u64);
         }
         let mut all = self.memory(total)?;
-        all.resize(total as usize, 0);
         all[places[self.rank] as usize..][..mine.len()].copy_from_slice(mine);
         if total > i32::MAX as u64 {
             // MPI_Iallgatherv_c of MPICH 5.0.2 does not end if a count has more than 31 bits.
@@ -242,11 +241,10 @@ impl Communicator<'_> {
         let limit = self.limit.lock();
         let ours = Header::new(Kind::Broadcast, root as u64, bytes.len());
         let count = self.agree(&limit, ours)?[root].bytes;
-        let mut message = match self.rank == root {
+        let message = match self.rank == root {
             true => std::mem::take(bytes),
             false => self.memory(count)?,
         };
-        message.resize(count as usize, 0);
         *bytes = self.pass_on(message, (0, count as i64), root, &ours, &limit)?;
         Ok(())
     }
@@ -281,10 +279,9 @@ impl Communicator<'_> {
 
     /// Memory for what the other ranks send. Without it this rank cannot take part, so the other ranks must not wait.
     fn memory(&self, bytes: u64) -> Result<Vec<u8>, MpiError> {
-        let mut memory = Vec::new();
-        let reserved = usize::try_from(bytes).map(|len| memory.try_reserve_exact(len));
-        match reserved {
-            Ok(Ok(())) => Ok(memory),
+        let memory = usize::try_from(bytes).map(bytemuck::try_zeroed_vec);
+        match memory {
+            Ok(Ok(memory)) => Ok(memory),
             _ => Err(self.state.break_with(MpiError::OutOfMemory { bytes })),
         }
     }
