@@ -197,8 +197,14 @@ impl Communicator<'_> {
             total = total.saturating_add(count as u64);
         }
         let mut all = self.memory(total)?;
-        all.resize(total as usize, 0);
         all[places[self.rank] as usize..][..mine.len()].copy_from_slice(mine);
+        if total > i32::MAX as u64 {
+            // MPI_Iallgatherv_c of MPICH 5.0.2 does not end if a count has more than 31 bits.
+            for (root, (&place, &count)) in places.iter().zip(&counts).enumerate() {
+                all = self.pass_on(all, (place as usize, count), root, &ours, &limit)?;
+            }
+            return Ok(divide(&all, &places, &counts));
+        }
         let buffer = all.as_mut_ptr().cast::<c_void>();
         let (count_list, place_list) = (counts.as_ptr(), places.as_ptr());
         let start = |request: &mut Handle| {
@@ -224,10 +230,7 @@ impl Communicator<'_> {
             (all, counts, places),
             start,
         )?;
-        let parts = places.iter().zip(&counts);
-        Ok(parts
-            .map(|(&place, &count)| all[place as usize..][..count as usize].to_vec())
-            .collect())
+        Ok(divide(&all, &places, &counts))
     }
 
     fn send_from(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), MpiError> {
@@ -238,18 +241,31 @@ impl Communicator<'_> {
         let limit = self.limit.lock();
         let ours = Header::new(Kind::Broadcast, root as u64, bytes.len());
         let count = self.agree(&limit, ours)?[root].bytes;
-        let mut message = match self.rank == root {
+        let message = match self.rank == root {
             true => std::mem::take(bytes),
             false => self.memory(count)?,
         };
-        message.resize(count as usize, 0);
-        let buffer = message.as_mut_ptr().cast::<c_void>();
+        *bytes = self.pass_on(message, (0, count as i64), root, &ours, &limit)?;
+        Ok(())
+    }
+
+    /// Sends the bytes at a place of the memory from one rank to all.
+    fn pass_on(
+        &self,
+        mut memory: Vec<u8>,
+        (place, count): (usize, i64),
+        root: usize,
+        operation: &Header,
+        limit: &Option<Duration>,
+    ) -> Result<Vec<u8>, MpiError> {
+        let part = memory[place..][..count as usize].as_mut_ptr();
+        let buffer = part.cast::<c_void>();
         let start = |request: &mut Handle| {
             // SAFETY: the buffer has `count` bytes on each rank, and lives until the operation ends (`run`).
             unsafe {
                 (self.state.functions.ibcast_c)(
                     buffer,
-                    count as i64,
+                    count,
                     BYTE,
                     root as c_int,
                     self.handle,
@@ -257,25 +273,26 @@ impl Communicator<'_> {
                 )
             }
         };
-        *bytes = self.run(
-            "MPI_Ibcast_c",
-            &ours,
-            &Self::at_once(&limit),
-            message,
-            start,
-        )?;
-        Ok(())
+        let patience = Self::at_once(limit);
+        self.run("MPI_Ibcast_c", operation, &patience, memory, start)
     }
 
     /// Memory for what the other ranks send. Without it this rank cannot take part, so the other ranks must not wait.
     fn memory(&self, bytes: u64) -> Result<Vec<u8>, MpiError> {
-        let mut memory = Vec::new();
-        let reserved = usize::try_from(bytes).map(|len| memory.try_reserve_exact(len));
-        match reserved {
-            Ok(Ok(())) => Ok(memory),
+        let memory = usize::try_from(bytes).map(bytemuck::try_zeroed_vec);
+        match memory {
+            Ok(Ok(memory)) => Ok(memory),
             _ => Err(self.state.break_with(MpiError::OutOfMemory { bytes })),
         }
     }
+}
+
+/// The bytes of each rank.
+fn divide(all: &[u8], places: &[isize], counts: &[i64]) -> Vec<Vec<u8>> {
+    let parts = places.iter().zip(counts);
+    parts
+        .map(|(&place, &count)| all[place as usize..][..count as usize].to_vec())
+        .collect()
 }
 
 impl World for Communicator<'_> {

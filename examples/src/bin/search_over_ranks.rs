@@ -30,8 +30,9 @@ fn main() -> ExitCode {
         if lists != search((), &device, 0..all, all)? {
             return Err("the lists differ from those of one rank with all rows".into());
         }
-        let devices = world.all_gather(&[ordinal as u8]);
-        let devices = devices.map_err(|error| -> Failure { error })?;
+        let devices = world
+            .all_gather(&[ordinal as u8])
+            .map_err(|error| -> Failure { error })?;
         let mut table = format!("rank {rank} of {ranks}: the lists are those of one rank");
         if rank == 0 {
             for (rank, device) in devices.iter().enumerate() {
