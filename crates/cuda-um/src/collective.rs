@@ -2,7 +2,7 @@
 //! opened at run time (`libnccl.so.2`, 2.17 or newer; `CUDA_UM_NCCL` names another file).
 //!
 //! A [`Communicator`] is one rank: one device. Its methods make an [`Operation`], which runs alone ([`Operation::run`]) or with those of
-//! other ranks and with further ones of the same rank ([`group`]).
+//! other ranks and with further ones of the same rank ([`group`](fn@group)).
 //!
 //! ```
 //! # let sim = cuda_um_sim::Sim::builder().devices(2).build().unwrap();
@@ -24,7 +24,7 @@
 //!
 //! # Rules
 //!
-//! - All ranks make the same calls in the same order, with the same lengths. What one [`group`] has of several ranks is checked before any
+//! - All ranks make the same calls in the same order, with the same lengths. What one [`group`](fn@group) has of several ranks is checked before any
 //!   call. What other threads and processes call is not known here: NCCL then waits, or writes wrong elements.
 //! - A thread that has several ranks makes their calls in one group.
 //! - Each operation is a tracked use of its buffers, as a launch of a kernel: guards, later work and drops are ordered after it.

@@ -81,7 +81,7 @@ numbers! {
 }
 
 /// One rank's part of a collective operation, which borrows its buffers. Nothing happens before [`run`](Self::run) or
-/// [`group`](crate::collective::group).
+/// [`group`](fn@crate::collective::group).
 #[must_use = "run it, or pass it to `group`"]
 #[derive(Debug)]
 pub struct Operation<'a> {
@@ -268,11 +268,11 @@ impl<'a> Operation<'a> {
     }
 
     /// Runs this operation alone. The other ranks run theirs on other threads or in other processes; for several ranks on one thread there is
-    /// [`group`](crate::collective::group), which has the ordering and the errors.
+    /// [`group`](fn@crate::collective::group), which has the ordering and the errors.
     ///
     /// # Errors
     ///
-    /// The errors of [`group`](crate::collective::group).
+    /// The errors of [`group`](fn@crate::collective::group).
     pub fn run(self) -> Result<()> {
         super::group([self])
     }
