@@ -114,10 +114,8 @@ impl Capture {
 impl Body<'_> {
     /// The other streams of the capture join the body.
     fn join_in(&self) -> Result<()> {
-        let outer = self.outer.iter().flat_map(|outer| &outer.streams[1..]);
-        outer
-            .map(|other| self.capture.fork(&other.stream))
-            .collect()
+        let mut others = self.outer.iter().flat_map(|outer| &outer.streams[1..]);
+        others.try_for_each(|other| self.capture.fork(&other.stream))
     }
 
     /// Ends the body; later work goes into the graph around it. Returns the work of the body.
