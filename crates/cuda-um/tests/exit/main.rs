@@ -203,6 +203,34 @@ fn at_exit(handler: extern "C" fn()) {
     assert_eq!(code, 0);
 }
 
+#[test]
+fn an_exit_handler_does_not_wait_for_the_capture_of_a_stopped_thread() {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    // After the library's handler, which is registered later.
+    extern "C" fn wait() {
+        let _refused = DEVICE.get().map(Device::synchronize);
+    }
+    ends_well(
+        "an_exit_handler_does_not_wait_for_the_capture_of_a_stopped_thread",
+        || {
+            at_exit(wait);
+            let (device, stream) = device();
+            DEVICE.get_or_init(|| device);
+            let (begins, begun) = channel();
+            std::thread::spawn(move || {
+                stream.capture(|_| {
+                    begins.send(()).unwrap();
+                    loop {
+                        std::thread::sleep(HANGS);
+                    }
+                })
+            });
+            begun.recv().unwrap();
+            std::process::exit(42);
+        },
+    );
+}
+
 /// A call of CUDA in another thread can crash while CUDA's exit handlers run.
 #[test]
 fn the_reclaim_thread_calls_nothing_while_cuda_ends() {
