@@ -175,14 +175,13 @@ impl Job<'_> {
         let path = match (&mut prepared, self.several) {
             (Some(prepared), _) => Some(self.search_within(prepared, &mut placed)?),
             (None, Some(several)) => {
-                let results = (&mut *placed.scores, &mut *placed.indices);
                 let queries = placed.queries.host()?;
                 several.search(
                     self.shape(),
                     self.filter,
                     &*placed.targets,
                     &queries,
-                    results,
+                    (&mut *placed.scores, &mut *placed.indices),
                 )?
             }
             (None, None) => self.search(kind, &mut placed)?,
