@@ -12,6 +12,7 @@ mod mutants;
 mod nightly;
 mod python_wheels;
 mod real_cudart;
+mod release;
 mod sanitize;
 mod sim_lib;
 mod std_source;
@@ -59,6 +60,8 @@ enum Task {
     SimLib(sim_lib::Args),
     /// Build and test integrations/um-candle with the pinned nvcc, over the simulator; with --bundle for a machine with a GPU.
     Candle(candle::Args),
+    /// Pack the published crates, build and test them outside of the repository, and publish them (docs/stability.md).
+    Release(release::Args),
     /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),
 }
@@ -97,6 +100,7 @@ fn main() -> anyhow::Result<()> {
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
         Task::Candle(args) => candle::run(&args),
+        Task::Release(args) => release::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     }
 }
