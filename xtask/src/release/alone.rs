@@ -37,7 +37,8 @@ impl<'a> Alone<'a> {
         }
         let manifest = format!(
             "[workspace]\nresolver = \"3\"\nmembers = [{members}]\n\n[patch.crates-io]\n{patch}\n\
-             [profile.dev]\ndebug = false\n\n[profile.dev.package.um-search]\nopt-level = 3\n"
+             [profile.dev]\ndebug = false\n\n[profile.dev.package.um-search]\nopt-level = 3\n\n\
+             [profile.dev.package.cuda-um-sim]\nopt-level = 1\n"
         );
         fs::write(folder.join("Cargo.toml"), manifest)?;
         // The versions of other crates that the repository is tested with.
@@ -84,7 +85,11 @@ impl<'a> Alone<'a> {
         for one in &self.published {
             self.check(&one.name)?;
         }
-        workspace::run(self.cargo().arg("test").args(self.with_all_features()))?;
+        workspace::run(
+            self.cargo()
+                .args(["test", "--no-fail-fast"])
+                .args(self.with_all_features()),
+        )?;
         workspace::run(self.cargo().args(["run", "--package", FIRST_USE]))
     }
 
