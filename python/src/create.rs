@@ -15,7 +15,7 @@ use crate::backend::backend;
 use crate::errors::{argument, without_lock};
 use crate::number::Number;
 use crate::outside::{Outside, Words};
-use crate::{dtype, outside};
+use crate::{dlpack, dtype, host, ops, outside};
 
 /// Returns an array of zeros.
 ///
@@ -132,15 +132,77 @@ pub(crate) fn from_numpy(
     name: Option<Words>,
 ) -> PyResult<Array> {
     let py = array.py();
-    let (kind, word) = self::kind(&kind.0)?;
-    let backend = backend(py, device.0)?;
     let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
+    copy_of_numpy(array, device.0, &kind.0, name)
+}
+
+fn copy_of_numpy(
+    array: &Bound<'_, PyAny>,
+    device: usize,
+    word: &str,
+    name: Option<String>,
+) -> PyResult<Array> {
+    let py = array.py();
+    let (kind, word) = kind(word)?;
+    let backend = backend(py, device)?;
     // After all code of Python, which could resize the array.
     let elements = Elements::of_numpy(array)?;
     let buffer = without_lock(py, || {
         backend.create_erased_from(kind, elements.dtype, elements.bytes())
     })?;
     Ok(finish(buffer, elements.shape.clone(), word, backend, name))
+}
+
+/// Returns a new array with a copy of `obj`: an array of this package or of another library (through DLPack, on the CPU or on the GPU), or what
+/// `numpy.asarray` takes, such as a list. The other arguments are those of `zeros`; without `dtype` it is the object's own.
+#[pyfunction]
+#[pyo3(signature = (obj, dtype=None, device=Number(0), kind=Words::from("unified"), name=None), text_signature = "(obj, dtype=None, device=0, kind=\"unified\", name=None)")]
+pub(crate) fn array(
+    obj: &Bound<'_, PyAny>,
+    dtype: Option<&Bound<'_, PyAny>>,
+    device: Number<usize>,
+    kind: Words,
+    name: Option<Words>,
+) -> PyResult<Array> {
+    let py = obj.py();
+    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
+    let is_theirs = !obj.is_of(ndarray(py)?)? && obj.has(c"__dlpack__")?;
+    let source = match obj.cast::<Array>() {
+        Ok(own) => Some(own.clone()),
+        Err(_) if is_theirs => Some(Bound::new(py, dlpack::from_dlpack(obj, None)?)?),
+        Err(_) => None,
+    };
+    let wanted = dtype.map(dtype::dtype).transpose()?;
+    match source {
+        Some(source) if wanted.is_none_or(|wanted| wanted == source.get().dtype_of()) => {
+            let (kind, word) = self::kind(&kind.0)?;
+            let backend = backend(py, device.0)?;
+            let from = source.get();
+            // SAFETY: the copy below writes all of it; every bit pattern is a value of each type.
+            let make = || unsafe {
+                backend.create_erased_uninit(kind, from.dtype_of(), from.storage().len())
+            };
+            let buffer = without_lock(py, make)?;
+            let array = finish(buffer, from.shape.clone(), word, backend.clone(), name);
+            ops::copy(&array, py, source.as_any())?;
+            Ok(array)
+        }
+        other => {
+            let converted = match (other, wanted) {
+                (Some(source), Some(wanted)) => {
+                    host::array(source, Some(dtype::to_numpy(py, wanted)?), None)?
+                }
+                (_, wanted) => {
+                    let convert = outside::import(py, c"numpy")?.attribute(c"asarray")?;
+                    match wanted {
+                        Some(wanted) => convert.run([obj, &dtype::to_numpy(py, wanted)?])?,
+                        None => convert.run([obj])?,
+                    }
+                }
+            };
+            copy_of_numpy(&converted, device.0, &kind.0, name)
+        }
+    }
 }
 
 /// Refuses an array with a mask, which would be lost.

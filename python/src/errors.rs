@@ -20,6 +20,7 @@ pub(crate) enum Kind {
     InUse,
     DLPack,
     Device,
+    File,
 }
 
 /// Loads the exceptions, so that those of the first import are raised, also after a reload and at the end of the interpreter.
@@ -30,6 +31,7 @@ pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
         Kind::InUse,
         Kind::DLPack,
         Kind::Device,
+        Kind::File,
     ];
     kinds
         .into_iter()
@@ -38,13 +40,14 @@ pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
 
 impl Kind {
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 5] = [const { PyOnceLock::new() }; 5];
+        static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
         let name = match self {
             Self::OutOfMemory => c"OutOfMemoryError",
             Self::Argument => c"ArgumentError",
             Self::InUse => c"InUseError",
             Self::DLPack => c"DLPackError",
             Self::Device => c"DeviceError",
+            Self::File => c"FileError",
         };
         let class = CLASSES[self as usize].get_or_try_init(py, || {
             let class = outside::import(py, c"cuda_um._errors")?.attribute(name)?;
@@ -126,14 +129,19 @@ pub(crate) trait OrRaise<T> {
 
 impl<T> OrRaise<T> for um_backend::Result<T> {
     fn or_raise(self) -> PyResult<T> {
-        self.map_err(|refused| error(kind(&refused), message(&refused)))
+        self.map_err(|refused| of_cuda(&refused, ""))
     }
+}
+
+/// An error of the library as an exception, whose message begins with `what`.
+pub(crate) fn of_cuda(refused: &CudaError, what: &str) -> PyErr {
+    error(kind(refused), format!("{what}{}", message(refused)))
 }
 
 impl<T> OrRaise<T> for um_dlpack::Result<T> {
     fn or_raise(self) -> PyResult<T> {
         self.map_err(|refused| match refused {
-            um_dlpack::Error::Backend(refused) => error(kind(&refused), message(&refused)),
+            um_dlpack::Error::Backend(refused) => of_cuda(&refused, ""),
             um_dlpack::Error::DeviceOrdinal { found, expected } => error(
                 Kind::DLPack,
                 format!(

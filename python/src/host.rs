@@ -9,14 +9,49 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use um_backend::{
-    DType, ErasedBuffer, HostBuffer, SharedRead, SharedWrite,
+    BufferKind, DType, ErasedBuffer, HostBuffer, SharedRead, SharedWrite,
     cuda_um::{HostOwned, HostOwnedMut},
 };
 
 use crate::array::Array;
-use crate::errors::{argument, without_lock};
+use crate::errors::{argument, text, without_lock};
 use crate::outside::Outside;
-use crate::{create, dtype, interface, outside};
+use crate::{create, dtype, interface, ops, outside};
+
+/// What a block does with the elements.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Mode {
+    Read,
+    Write,
+    /// Writes each element, and reads none before.
+    WriteAll,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Mode {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(write) = value.cast::<PyBool>() {
+            return Ok(if write.is_true() {
+                Self::Write
+            } else {
+                Self::Read
+            });
+        }
+        let word = value.cast::<PyString>().ok();
+        match word
+            .map(|word| outside::words(&word))
+            .transpose()?
+            .as_deref()
+        {
+            Some("all") => Ok(Self::WriteAll),
+            _ => Err(argument(format!(
+                "write cannot be {}: it is True, False or \"all\"",
+                text(value.shown()?.as_any())?
+            ))),
+        }
+    }
+}
 
 /// A context manager that gives the elements of an array to the host: `Array.numpy()`.
 ///
@@ -25,7 +60,7 @@ use crate::{create, dtype, interface, outside};
 #[pyclass(frozen, module = "cuda_um")]
 pub(crate) struct HostAccess {
     array: Py<Array>,
-    write: bool,
+    mode: Mode,
     /// A lock as in `backend`.
     open: Mutex<State>,
 }
@@ -48,8 +83,16 @@ enum Access {
     Guard {
         _guard: Guard,
     },
-    /// The memory of a NumPy array, for memory that the host cannot access. A block that writes keeps the array's memory until its end.
-    Copy(Arc<Vec<u8>>, Option<ErasedBuffer>),
+    /// The memory of a NumPy array, for memory that the host cannot access or does not read. A block that writes keeps the array's memory until
+    /// its end.
+    Copy(Arc<Memory>, Option<ErasedBuffer>),
+}
+
+/// Memory of this library: a NumPy array that had its own could resize it within the block.
+enum Memory {
+    Host(Vec<u8>),
+    /// From the pool of pinned memory, whose pages are there and which the GPU reads itself.
+    Pinned(ErasedBuffer),
 }
 
 /// A guard of the host. Only its drop is used.
@@ -67,13 +110,15 @@ enum Guard {
 unsafe impl Send for Guard {}
 
 impl HostAccess {
-    pub(crate) fn new(array: Bound<'_, Array>, write: bool) -> PyResult<Self> {
-        if write {
-            array.get().check_writable("numpy(write=True)")?;
+    pub(crate) fn new(array: Bound<'_, Array>, mode: Mode) -> PyResult<Self> {
+        match mode {
+            Mode::Read => {}
+            Mode::Write => array.get().check_writable("numpy(write=True)")?,
+            Mode::WriteAll => array.get().check_writable("numpy(write=\"all\")")?,
         }
         Ok(Self {
             array: array.unbind(),
-            write,
+            mode,
             open: Mutex::new(State::Closed),
         })
     }
@@ -82,8 +127,9 @@ impl HostAccess {
     fn enter<'py>(&self, py: Python<'py>) -> PyResult<(Access, Bound<'py, PyAny>)> {
         let array = self.array.get();
         let dtype = dtype::to_numpy(py, array.dtype_of())?;
-        let (access, address) = match array.kind {
-            "device" => self.copied(py)?,
+        let (access, address) = match (array.kind, self.mode) {
+            ("device" | "unified", Mode::WriteAll) => self.overwritten(py)?,
+            ("device", _) => self.copied(py)?,
             _ => self.borrowed(py)?,
         };
         let memory = match &access {
@@ -94,7 +140,7 @@ impl HostAccess {
             array: self.array.clone_ref(py),
             _copy: memory,
             address,
-            write: self.write,
+            write: self.mode != Mode::Read,
         };
         let elements = Bound::new(py, elements)?.into_any();
         let convert = outside::import(py, c"numpy")?.attribute(c"asarray")?;
@@ -108,30 +154,30 @@ impl HostAccess {
 
     /// Ends a block.
     fn end(&self, py: Python<'_>, open: Open) -> PyResult<()> {
-        let closed = match self.write {
-            true => {
+        let closed = match self.mode {
+            Mode::Read => Ok(()),
+            Mode::Write | Mode::WriteAll => {
                 let no = PyBool::new(py, false).to_owned().into_any();
                 let set = open.elements.bind(py).attribute(c"setflags");
                 set.and_then(|set| set.run([&no])).map(drop)
             }
-            false => Ok(()),
         };
         // In any case, since a copy has what the block wrote.
         leave(self.array.get(), py, open.access).and(closed)
     }
 
     fn borrowed(&self, py: Python<'_>) -> PyResult<(Access, usize)> {
-        let (array, write) = (self.array.get(), self.write);
+        let (array, reads) = (self.array.get(), self.mode == Mode::Read);
         without_lock(py, || {
             array.settle()?;
             let bytes = array.storage().cast(DType::U8)?;
-            let (guard, address) = match write {
-                true => {
+            let (guard, address) = match reads {
+                false => {
                     let guard = bytes.host_mut::<u8>()?;
                     let address = guard.as_ptr().expose_provenance();
                     (Guard::Write { _guard: guard }, address)
                 }
-                false => {
+                true => {
                     let guard = bytes.host::<u8>()?;
                     let address = guard.as_ptr().expose_provenance();
                     (Guard::Read { _guard: guard }, address)
@@ -141,9 +187,9 @@ impl HostAccess {
         })
     }
 
-    /// A copy in memory of this library: a NumPy array that had it could resize it within the block.
+    /// A copy of the elements.
     fn copied(&self, py: Python<'_>) -> PyResult<(Access, usize)> {
-        let write = self.write;
+        let write = self.mode == Mode::Write;
         self.array.get().work(py, |storage| {
             let mut memory = HostBuffer::<u8>::zeroed(storage.size_bytes())?.into_vec();
             let held = match write {
@@ -155,7 +201,27 @@ impl HostAccess {
                 None => storage.read()?.copy_to_bytes(&mut memory)?,
             }
             let address = memory.as_mut_ptr().expose_provenance();
-            Ok((Access::Copy(Arc::new(memory), held), address))
+            Ok((Access::Copy(Arc::new(Memory::Host(memory)), held), address))
+        })
+    }
+
+    /// Memory for elements that no block reads before it writes them: nothing comes to the host.
+    fn overwritten(&self, py: Python<'_>) -> PyResult<(Access, usize)> {
+        let array = self.array.get();
+        array.work(py, |storage| {
+            let held = storage.write()?.into_part();
+            let (dtype, len) = (held.dtype(), held.len());
+            // SAFETY: the memory is the driver's, and every bit pattern is a value of each type, as for `create::empty`.
+            let memory = unsafe {
+                array
+                    .backend
+                    .create_erased_uninit(BufferKind::Pinned, dtype, len)
+            }?;
+            let address = ops::span(&memory).start;
+            Ok((
+                Access::Copy(Arc::new(Memory::Pinned(memory)), Some(held)),
+                address,
+            ))
         })
     }
 }
@@ -183,6 +249,10 @@ impl Drop for HostAccess {
 fn leave(array: &Array, py: Python<'_>, access: Access) -> PyResult<()> {
     match access {
         Access::Copy(memory, Some(mut held)) => array.work(py, move |_| {
+            let memory = match &*memory {
+                Memory::Host(memory) => memory,
+                Memory::Pinned(memory) => return held.copy_from(memory),
+            };
             // SAFETY: the bytes of the vector, whose address was exposed. As for each call of NumPy that releases Python's lock, other threads
             // must not write the array meanwhile; the array of the block is read-only now.
             let source = unsafe {
@@ -251,7 +321,11 @@ impl HostAccess {
             State::Entering => "being entered",
             State::Open(_) => "open",
         };
-        let write = if self.write { "True" } else { "False" };
+        let write = match self.mode {
+            Mode::Read => "False",
+            Mode::Write => "True",
+            Mode::WriteAll => "'all'",
+        };
         let array = self.array.get().shown();
         outside::string(
             py,
@@ -264,7 +338,7 @@ impl HostAccess {
 #[pyclass(frozen, module = "cuda_um")]
 struct Elements {
     array: Py<Array>,
-    _copy: Option<Arc<Vec<u8>>>,
+    _copy: Option<Arc<Memory>>,
     address: usize,
     write: bool,
 }

@@ -17,6 +17,7 @@ mod outside;
 mod owner;
 mod profile;
 mod stream;
+mod weights;
 
 #[pyo3::pymodule]
 mod _cuda_um {
@@ -32,7 +33,7 @@ mod _cuda_um {
     #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]
-    use crate::create::{empty, from_numpy, zeros};
+    use crate::create::{array, empty, from_numpy, zeros};
     #[pymodule_export]
     use crate::devices::{
         device_count, is_simulated, memory_info, pool_stats, runtime_description, synchronize, trim,
@@ -45,4 +46,9 @@ mod _cuda_um {
     use crate::owner::_ends;
     #[pymodule_export]
     use crate::profile::{Profile, profile};
+    #[pymodule_export]
+    use crate::weights::load_file;
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "the name in Python")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

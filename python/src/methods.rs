@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use crate::array::Array;
 use crate::dlpack::{self, Request};
 use crate::errors::{of_python, without_lock};
-use crate::host::{self, HostAccess};
+use crate::host::{self, HostAccess, Mode};
 use crate::number::Number;
 use crate::ops::{self, Place};
 use crate::outside::Words;
@@ -123,8 +123,11 @@ impl Array {
     /// It waits for the device. The array is the memory itself, or, for memory of the device, a copy that the end of the block writes back.
     /// Without `write=True` the array is read-only, and after the block as well. Do not use the array after the block: the memory stays valid,
     /// but no access waits for the device then.
-    #[pyo3(signature = (write=false))]
-    fn numpy(slf: Bound<'_, Self>, write: bool) -> PyResult<HostAccess> {
+    ///
+    /// With `write="all"` the block writes every element, and reads none before: the array has arbitrary contents at first, in pinned memory
+    /// for "unified" and "device", and nothing migrates to the host. The end of the block copies it.
+    #[pyo3(signature = (write=Mode::Read), text_signature = "(self, write=False)")]
+    fn numpy(slf: Bound<'_, Self>, write: Mode) -> PyResult<HostAccess> {
         HostAccess::new(slf, write)
     }
 

@@ -99,10 +99,10 @@ fn check(array: &Array, dtype: DType, len: usize) -> PyResult<()> {
 }
 
 /// The addresses of a buffer's memory.
-fn span(buffer: &ErasedBuffer) -> Range<usize> {
+pub(crate) fn span(buffer: &ErasedBuffer) -> Range<usize> {
     let start = match buffer.bytes().memory() {
         BufferMemory::Host(bytes) => bytes.as_ptr().addr(),
-        BufferMemory::Cuda(view) => view.as_ptr().addr(),
+        BufferMemory::Cuda(view) => view.as_ptr().expose_provenance(),
         _ => return 0..0,
     };
     start..start + buffer.size_bytes()

@@ -1,5 +1,6 @@
 """Arrays: creation, host access, fills, copies, prefetches, advice."""
 
+import json
 import os
 import re
 import string
@@ -101,6 +102,39 @@ def test_a_block_that_writes(kind):
     del array
     assert elements[1, 2] == 5
     del elements
+
+
+@pytest.mark.parametrize("write", [True, "all"])
+def test_a_block_that_writes_all_brings_nothing_to_the_host(kind, write):
+    array = cuda_um.zeros((2, 3), kind=kind)
+    array.prefetch("device")
+    cuda_um.synchronize()
+    with cuda_um.profile() as profile:
+        with array.numpy(write=write) as elements:
+            elements[:] = np.arange(6).reshape(2, 3)
+        cuda_um.synchronize()
+    migrates = kind == "unified" and write is True
+    assert (json.loads(profile.json())["total"]["to_host_bytes"] > 0) == migrates
+    with pytest.raises(ValueError):
+        elements[0, 0] = 1
+    assert values(array).tolist() == [[0, 1, 2], [3, 4, 5]]
+    del elements, profile
+
+
+def test_a_new_array_is_a_copy_of_anything(kind):
+    list_of_numbers = [[1, 2], [3, 4]]
+    numbers = np.array(list_of_numbers)
+    for source in (list_of_numbers, numbers, cuda_um.from_numpy(numbers, kind="device"), cuda_um.zeros(()), memoryview(b"ab")):
+        array = cuda_um.array(source, kind=kind)
+        assert array.kind == kind and array.name.startswith("test_arrays.py:")
+        expected = np.asarray(source)
+        assert array.dtype == expected.dtype.name
+        np.testing.assert_array_equal(values(array), expected)
+        changed = cuda_um.array(source, "float32", kind=kind)
+        np.testing.assert_array_equal(values(changed), expected.astype("float32"))
+        array.fill(9)
+        np.testing.assert_array_equal(np.asarray(source), expected)
+    assert isinstance(cuda_um.__version__, str)
 
 
 def test_a_block_is_the_memory_itself_or_a_copy(kind):
@@ -261,6 +295,7 @@ def test_names():
         (cuda_um.OutOfMemoryError, "memory: host memory: 140737488355328 bytes requested", lambda: cuda_um.zeros(1 << 45, kind="host")),
         (cuda_um.ArgumentError, "kind cannot be", lambda: cuda_um.zeros(1, kind="\ud800")),
         (cuda_um.ArgumentError, "kind cannot be", lambda: cuda_um.from_numpy(np.zeros(1), kind="\ud800")),
+        (cuda_um.ArgumentError, 'write cannot be .some.: it is True, False or "all"', lambda: cuda_um.zeros(1).numpy(write="some")),
         (cuda_um.ArgumentError, "advice cannot be", lambda: cuda_um.zeros(1).advise("\ud800")),
     ],
 )

@@ -1,14 +1,17 @@
 """Types of the native part."""
 
+from os import PathLike
 from types import TracebackType
-from typing import Any, Optional, Protocol, Sequence, Union, final
+from typing import Any, Literal, Optional, Protocol, Sequence, Union, final
 
 import numpy.typing as npt
 
-Shape = Union[int, Sequence[int]]
-Place = Union[str, int]
+__version__: str
 
-class SupportsDLPack(Protocol):
+_Shape = Union[int, Sequence[int]]
+_Place = Union[str, int]
+
+class _SupportsDLPack(Protocol):
     def __dlpack__(self, *, stream: Optional[int] = ...) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
@@ -38,9 +41,9 @@ class Array:
     def name(self, name: str) -> None: ...
     def fill(self, value: complex) -> None: ...
     def copy_(self, source: Union[Array, npt.ArrayLike]) -> None: ...
-    def prefetch(self, to: Place = "device", stream: Optional[int] = None) -> bool: ...
-    def advise(self, advice: str, place: Optional[Place] = None, unset: bool = False) -> bool: ...
-    def numpy(self, write: bool = False) -> HostAccess: ...
+    def prefetch(self, to: _Place = "device", stream: Optional[int] = None) -> bool: ...
+    def advise(self, advice: str, place: Optional[_Place] = None, unset: bool = False) -> bool: ...
+    def numpy(self, write: Union[bool, Literal["all"]] = False) -> HostAccess: ...
     def __array__(self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None) -> npt.NDArray[Any]: ...
     def __dlpack__(
         self,
@@ -80,14 +83,14 @@ class Profile:
     def html(self) -> str: ...
 
 def zeros(
-    shape: Shape,
+    shape: _Shape,
     dtype: npt.DTypeLike = "float32",
     device: int = 0,
     kind: str = "unified",
     name: Optional[str] = None,
 ) -> Array: ...
 def empty(
-    shape: Shape,
+    shape: _Shape,
     dtype: npt.DTypeLike = "float32",
     device: int = 0,
     kind: str = "unified",
@@ -96,7 +99,20 @@ def empty(
 def from_numpy(
     array: npt.ArrayLike, device: int = 0, kind: str = "unified", name: Optional[str] = None
 ) -> Array: ...
-def from_dlpack(array: Union[SupportsDLPack, object], name: Optional[str] = None) -> Array: ...
+def array(
+    obj: object,
+    dtype: Optional[npt.DTypeLike] = None,
+    device: int = 0,
+    kind: str = "unified",
+    name: Optional[str] = None,
+) -> Array: ...
+def load_file(
+    path: Union[str, bytes, PathLike[str], PathLike[bytes]],
+    names: Optional[Sequence[str]] = None,
+    device: int = 0,
+    kind: str = "unified",
+) -> dict[str, Array]: ...
+def from_dlpack(array: Union[_SupportsDLPack, object], name: Optional[str] = None) -> Array: ...
 def _ends() -> None: ...
 def device_count() -> int: ...
 def is_simulated() -> bool: ...

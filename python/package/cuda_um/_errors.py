@@ -25,3 +25,7 @@ class DLPackError(Error, BufferError):
 
 class DeviceError(Error, RuntimeError):
     """An error of CUDA or of the device, also of earlier work."""
+
+
+class FileError(Error, OSError):
+    """A file that cannot be opened or read, or that changed while it was read. The message has the file, the tensor and the byte."""
