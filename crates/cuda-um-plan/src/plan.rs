@@ -104,7 +104,6 @@ pub enum TransferKind {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
 pub struct Slots {
     /// The first slot.
     pub first: u64,

@@ -34,7 +34,8 @@ fn values_that_are_not_allowed_are_named() {
         error(|program| program.steps[1].uses[1].buffer = 1).contains("one use of each buffer")
     );
     assert!(error(|program| program.steps[0].uses[0].access = Access::Write).contains("ReadOnly"));
-    let broken: [(&str, fn(&mut Link)); 6] = [
+    type Change = fn(&mut Link);
+    let broken: [(&str, Change); 6] = [
         ("in_bytes_per_second", |link| link.in_bytes_per_second = 0.0),
         ("out_bytes_per_second", |link| {
             link.out_bytes_per_second = f64::NAN
