@@ -10,6 +10,8 @@ pub mod layers;
 pub mod machine;
 pub mod mini_framework;
 pub mod npy;
+#[cfg(doctest)]
+mod pages;
 pub mod place;
 mod profile;
 pub mod progress;

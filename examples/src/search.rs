@@ -68,10 +68,7 @@ pub fn search<T: Element + TargetScalar>(
                 &mut scores[result_range.clone()],
                 &mut indices[result_range],
             );
-            Ok(SearchPath {
-                filter: None,
-                reason: "the buffers are in host memory".to_owned(),
-            })
+            Ok(SearchPath::without_filter("the buffers are in host memory"))
         }
         (queries, targets, scores, indices) => {
             let buffers = SearchBuffers {

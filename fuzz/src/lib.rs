@@ -191,7 +191,7 @@ pub fn replay(bytes: &[u8]) {
 /// An accepted plan is not valid, or a program or plan changes when it is written and read.
 pub fn plan(bytes: &[u8]) {
     /// More than any seed needs, and few enough slots for a plan in a short time.
-    const BUDGET: PlanBudget = PlanBudget { bytes: 96 << 20 };
+    const BUDGET: PlanBudget = PlanBudget::new(96 << 20);
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };

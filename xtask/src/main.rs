@@ -14,6 +14,7 @@ mod nightly;
 mod python_wheels;
 mod real_cudart;
 mod real_nccl;
+mod release;
 mod sanitize;
 mod sim_lib;
 mod std_source;
@@ -65,6 +66,8 @@ enum Task {
     Candle(candle::Args),
     /// Run the tests of um-mpi on 1 to 8 processes of this machine, with MPICH from a pinned wheel, and print what a merge over 8 ranks costs.
     Mpi,
+    /// Pack the published crates, build and test them outside of the repository, and publish them (docs/stability.md).
+    Release(release::Args),
     /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),
 }
@@ -105,6 +108,7 @@ fn main() -> anyhow::Result<()> {
         Task::SimLib(args) => sim_lib::run(&args),
         Task::Candle(args) => candle::run(&args),
         Task::Mpi => mpi::run(),
+        Task::Release(args) => release::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     }
 }

@@ -11,6 +11,7 @@ const BLOCKS_OF_A_GROUP: u64 = 4;
 
 /// Page faults: how many are raised, and in how many groups the driver serves them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Faults {
     /// Faults raised.
     pub faults: u64,

@@ -47,9 +47,7 @@ fn table(title: &str, program: &Program, link: Link) {
     for size in SIZES {
         for ratio in COMPUTE {
             let program = with_compute(program, ratio * all as f64 / link.in_bytes_per_second);
-            let budget = PlanBudget {
-                bytes: (all as f64 / size) as u64,
-            };
+            let budget = PlanBudget::new((all as f64 / size) as u64);
             row(&program, budget, link, all, size, ratio);
         }
     }
@@ -99,9 +97,7 @@ fn speed(link: Link) {
         for size in [1.33, 2.0, 4.0] {
             let program = with_compute(&program(layers), 1.0);
             let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
-            let budget = PlanBudget {
-                bytes: (all as f64 / size) as u64,
-            };
+            let budget = PlanBudget::new((all as f64 / size) as u64);
             let (mut wall, before) = (f64::MAX, cpu_ms());
             for _ in 0..RUNS {
                 let began = Instant::now();

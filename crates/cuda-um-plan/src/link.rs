@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The link between the homes of the buffers and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Link {
     /// The speed to the device.
     pub in_bytes_per_second: f64,
@@ -26,6 +27,7 @@ pub struct Link {
 /// The transfers between a file and the device. The thread of the steps reads and writes the file, and enqueues no step meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct FileLink {
     /// The speed to the device.
     pub in_bytes_per_second: f64,
@@ -35,6 +37,18 @@ pub struct FileLink {
     pub latency_seconds: f64,
     /// The part of a transfer to the device for which the thread reads the file. The rest is a copy that needs no thread.
     pub busy: f64,
+}
+
+impl FileLink {
+    /// Files that are as fast as the memory of the host, and whose transfers keep their thread busy all the time.
+    pub fn of(link: &Link) -> Self {
+        Self {
+            in_bytes_per_second: link.in_bytes_per_second,
+            out_bytes_per_second: link.out_bytes_per_second,
+            latency_seconds: link.latency_seconds,
+            busy: 1.0,
+        }
+    }
 }
 
 fn whole() -> f64 {
@@ -96,12 +110,7 @@ impl Link {
     pub fn check(&self) -> Result<(), PlanError> {
         let (speeds, latencies) = ((1.0..=1e15, "1 to 1e15"), (0.0..=1.0, "0 to 1"));
         // Those of the link, if it has none of files.
-        let file = self.file.unwrap_or(FileLink {
-            in_bytes_per_second: self.in_bytes_per_second,
-            out_bytes_per_second: self.out_bytes_per_second,
-            latency_seconds: self.latency_seconds,
-            busy: 1.0,
-        });
+        let file = self.file.unwrap_or(FileLink::of(self));
         let (file_in, file_out) = (file.in_bytes_per_second, file.out_bytes_per_second);
         let rules = [
             ("in_bytes_per_second", self.in_bytes_per_second, &speeds),
@@ -126,12 +135,18 @@ impl Link {
 /// The device memory of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PlanBudget {
     /// The number of bytes. A plan uses whole slots of [`SLOT_BYTES`].
     pub bytes: u64,
 }
 
 impl PlanBudget {
+    /// A budget of bytes.
+    pub const fn new(bytes: u64) -> Self {
+        Self { bytes }
+    }
+
     /// The number of whole slots.
     pub fn slots(self) -> u64 {
         self.bytes / SLOT_BYTES

@@ -54,6 +54,7 @@ impl Plan {
 /// from the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PlannedStep {
     /// Complete before the step begins: [`In`](TransferKind::In), [`Claim`](TransferKind::Claim),
     /// [`ReadInPlace`](TransferKind::ReadInPlace).
@@ -65,6 +66,7 @@ pub struct PlannedStep {
 /// A transfer, or a change of a place without a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Transfer {
     /// What is done.
     pub kind: TransferKind,
@@ -83,6 +85,7 @@ pub struct Transfer {
 /// What a [`Transfer`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TransferKind {
     /// Copies the contents from the home to the slots.
     In,
@@ -118,6 +121,7 @@ impl Slots {
 /// A step of this pass or of a pass beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Moment {
     /// 0: this pass, -1: the previous pass, 1: the next pass.
     pub pass: i8,
@@ -128,6 +132,7 @@ pub struct Moment {
 /// A buffer in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Resident {
     /// The index of the buffer.
     pub buffer: usize,

@@ -13,6 +13,7 @@ const MOST_SECONDS: f64 = 1e9;
 /// A pass of a program: its buffers, and its steps in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Program {
     /// The buffers. A [`Use`] names a buffer by its index in this list.
     pub buffers: Vec<BufferSpec>,
@@ -25,6 +26,7 @@ pub struct Program {
 /// The number of passes of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Repeat {
     /// One pass. It begins with an empty arena and ends when all results are in their homes.
     #[default]
@@ -36,6 +38,7 @@ pub enum Repeat {
 /// A buffer, which has a home outside of the budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct BufferSpec {
     /// A name for reports.
     pub name: String,
@@ -52,6 +55,17 @@ pub struct BufferSpec {
 }
 
 impl BufferSpec {
+    /// A buffer in the memory of the host, which kernels do not read in place.
+    pub fn new(name: impl Into<String>, bytes: u64, role: Role) -> Self {
+        Self {
+            name: name.into(),
+            bytes,
+            role,
+            in_place: false,
+            in_file: false,
+        }
+    }
+
     /// The number of slots of this buffer.
     pub fn slots(&self) -> u64 {
         self.bytes.div_ceil(SLOT_BYTES)
@@ -75,6 +89,7 @@ pub enum Role {
 /// A step of a pass, for example a kernel launch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Step {
     /// A name for reports.
     pub name: String,
@@ -116,7 +131,27 @@ impl Access {
     }
 }
 
+impl Step {
+    /// A step that uses these buffers, and computes for this time.
+    pub fn new(name: impl Into<String>, uses: Vec<Use>, compute_seconds: f64) -> Self {
+        Self {
+            name: name.into(),
+            uses,
+            compute_seconds,
+        }
+    }
+}
+
 impl Program {
+    /// A program of these buffers and steps.
+    pub fn new(buffers: Vec<BufferSpec>, steps: Vec<Step>, repeat: Repeat) -> Self {
+        Self {
+            buffers,
+            steps,
+            repeat,
+        }
+    }
+
     /// Checks all values on which a plan relies.
     ///
     /// - A buffer has 1 to 2^53 bytes, and the sizes of all uses of a pass together are at most 2^53.

@@ -24,6 +24,8 @@ mod machine;
 mod panics;
 #[cfg(unix)]
 mod sim_lib;
+// There, so that the unit tests of cuda-um have it in the package, too.
+#[path = "../../cuda-um/tests/support/watchdog.rs"]
 pub mod watchdog;
 
 pub use add::{ADD_PTX, Add};

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// The use of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BufferPattern {
     /// The buffer's number in the trace.
     pub buffer: u64,

@@ -29,6 +29,7 @@ use std::time::Duration;
 /// assert!(report.to_string().contains("Nothing moved"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MigrationReport {
     /// The source of the trace.
     pub source: Source,

@@ -187,6 +187,7 @@ pub struct Operation {
 /// The kind of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OperationKind {
     /// A kernel was launched.
     Launch {
@@ -270,6 +271,7 @@ pub struct Record {
 /// The kind of a [`Record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RecordKind {
     /// Pages moved or were copied.
     Migration {
@@ -322,6 +324,7 @@ pub enum RecordKind {
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Cause {
     /// Not reported.
     #[default]
@@ -348,6 +351,7 @@ impl Cause {
 /// The kind of access of a faulting kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum FaultAccess {
     /// Not reported.
     #[default]

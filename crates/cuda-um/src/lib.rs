@@ -52,6 +52,7 @@
 //! A child made by `fork` cannot use CUDA, and has no managed memory. There, the parent's objects refuse every CUDA call
 //! ([`Error::Forked`]), and dropping them does nothing. The child must not read through an inherited guard. A process may end with live
 //! buffers: the driver frees all memory.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // Floor 0: no CUDA. `cargo xtask floors` has the floor of each module; a file imports only from lower floors.
 #[cfg(all(test, not(cuda_um_loom)))]

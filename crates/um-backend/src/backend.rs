@@ -52,6 +52,7 @@ pub struct CudaBackend {
 
 /// The kinds of buffers, for [`CudaBackend::create`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum BufferKind {
     /// [`UnifiedBuffer`].
     Unified,

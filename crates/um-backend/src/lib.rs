@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
 mod backend;
@@ -56,21 +57,6 @@ pub use typed::Typed;
 /// fn elements<'a, 's, 'l: 's>(of: BufferMemoryMut<'a, &'l u8>) -> BufferMemoryMut<'a, &'s u8> { of }
 /// ```
 struct Variance;
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct FrontPage;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/non-concurrent.md")]
-struct NonConcurrent;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/without-a-gpu.md")]
-struct WithoutAGpu;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/choosing.md")]
-struct Choosing;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/graphs.md")]
-struct Graphs;
 
 /// The safe layer below, for kernels, streams and memory resources.
 pub use cuda_um;

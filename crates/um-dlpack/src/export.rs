@@ -21,6 +21,7 @@ use crate::order::ConsumerOrder;
 
 /// The device type of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Target {
     /// 2, CUDA: memory that kernels access. PyTorch and JAX accept managed memory only in this form.
     #[doc(alias = "kDLCUDA")]

@@ -16,6 +16,7 @@ use crate::layout::compact;
 
 /// A tensor of another library as a buffer, which keeps the tensor alive.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Imported {
     /// The memory. Device memory, unified memory and pinned memory are such buffers; memory of the CPU is a buffer of the host.
     pub buffer: ErasedBuffer,

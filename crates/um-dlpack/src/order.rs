@@ -13,6 +13,7 @@ use crate::error::Result;
 
 /// The order of the work before an export and the consumer's work.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum ConsumerOrder<'a> {
     /// The call waits until earlier work on the memory is done.
     Wait,

@@ -75,7 +75,7 @@ impl Arena {
     #[must_use]
     pub fn plan_budget(&self) -> cuda_um_plan::PlanBudget {
         let bytes = self.budget_bytes();
-        cuda_um_plan::PlanBudget { bytes }
+        cuda_um_plan::PlanBudget::new(bytes)
     }
 
     /// What the arena did so far. In a child made by `fork`, all zeros.

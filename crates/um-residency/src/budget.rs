@@ -6,6 +6,7 @@ use um_backend::cuda_um::resource::DeviceArena;
 
 /// The size of an [`Arena`](crate::Arena). It is rounded down to whole slots of 2 MiB.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Budget {
     /// A number of bytes.
     Bytes(u64),

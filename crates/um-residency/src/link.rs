@@ -85,19 +85,19 @@ impl Arena {
         };
         let model = shared.device.cost_model();
         let of_in = line((small, in_small), (large, in_large));
-        Ok(Link {
-            in_bytes_per_second: of_in.1,
-            out_bytes_per_second: rate(large, out_large - of_in.0),
-            latency_seconds: of_in.0,
-            both_ways: (alone / both.max(1e-9)).clamp(0.01, 1.0),
-            in_place: (model.remote_rate / model.pinned_rate).clamp(0.01, 1.0),
-            file: self.measure_files(&mut ends[0].device)?,
-        })
+        let mut link = Link::pcie5();
+        link.in_bytes_per_second = of_in.1;
+        link.out_bytes_per_second = rate(large, out_large - of_in.0);
+        link.latency_seconds = of_in.0;
+        link.both_ways = (alone / both.max(1e-9)).clamp(0.01, 1.0);
+        link.in_place = (model.remote_rate / model.pinned_rate).clamp(0.01, 1.0);
+        link.file = self.measure_files(&link, &mut ends[0].device)?;
+        Ok(link)
     }
 
     /// Measures the transfers of files, if there are any: those to the device with the largest one, those from it with the largest one that may
     /// be written.
-    fn measure_files(&self, device: &mut Held) -> Result<Option<FileLink>> {
+    fn measure_files(&self, link: &Link, device: &mut Held) -> Result<Option<FileLink>> {
         let state = self.shared.state.lock();
         let largest = |writes: bool| {
             let entries = state.entries.iter().map(|(_, entry)| entry);
@@ -127,23 +127,19 @@ impl Arena {
             Ok::<_, Error>([(bytes, busy), (bytes, time)])
         };
         let ([_, small], [busy, whole]) = (ins(large / 2)?, ins(large)?);
-        let (latency_seconds, in_bytes_per_second) = line(small, whole);
-        let busy = (busy.1 / whole.1.max(1e-9)).clamp(0.0, 1.0);
-        let mut out_bytes_per_second = in_bytes_per_second;
+        let mut link = FileLink::of(link);
+        (link.latency_seconds, link.in_bytes_per_second) = line(small, whole);
+        link.busy = (busy.1 / whole.1.max(1e-9)).clamp(0.0, 1.0);
+        link.out_bytes_per_second = link.in_bytes_per_second;
         if let Some((file, bytes)) = written {
             let (mut file, mut all) = (file.write(), device.view_mut()?);
             let mut part = all.slice_mut(..bytes.min(room))?;
             // What is written is what the file has.
             file.read_file(part.reborrow())?;
             let time = fastest(stream, || file.write_file(part.as_view()))?;
-            out_bytes_per_second = rate(part.len(), time - latency_seconds);
+            link.out_bytes_per_second = rate(part.len(), time - link.latency_seconds);
         }
-        Ok(Some(FileLink {
-            in_bytes_per_second,
-            out_bytes_per_second,
-            latency_seconds,
-            busy,
-        }))
+        Ok(Some(link))
     }
 }
 

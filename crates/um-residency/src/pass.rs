@@ -172,7 +172,7 @@ impl Runner {
             .get(self.next.index)?;
         let is_over = match one.earliest {
             None => self.next.pass == 0,
-            Some(Moment { pass, step }) => {
+            Some(Moment { pass, step, .. }) => {
                 let pass = pass + self.next.pass;
                 pass < 0 || (pass == 0 && step < self.step)
             }

@@ -51,26 +51,21 @@ impl Arena {
                 bytes: 0,
                 found: 0,
             })?;
-            Ok(BufferSpec {
-                name: entry.name.to_string(),
-                bytes: entry.bytes as u64,
-                role: entry.role,
-                in_place: entry.read_once,
-                in_file: entry.in_file,
-            })
+            let name = entry.name.to_string();
+            let mut spec = BufferSpec::new(name, entry.bytes as u64, entry.role);
+            (spec.in_place, spec.in_file) = (entry.read_once, entry.in_file);
+            Ok(spec)
         };
         let steps = recorder.steps.into_iter().zip(times).enumerate();
-        let program = Program {
-            buffers: recorder.buffers.iter().map(buffer).collect::<Result<_>>()?,
-            steps: steps
-                .map(|(step, (uses, time))| Step {
-                    name: format!("step {step}"),
-                    uses,
-                    compute_seconds: time.as_secs_f64(),
+        let program = Program::new(
+            recorder.buffers.iter().map(buffer).collect::<Result<_>>()?,
+            steps
+                .map(|(step, (uses, time))| {
+                    Step::new(format!("step {step}"), uses, time.as_secs_f64())
                 })
                 .collect(),
-            repeat: Repeat::Cyclic,
-        };
+            Repeat::Cyclic,
+        );
         drop(state);
         program.check()?;
         Ok((result, program))

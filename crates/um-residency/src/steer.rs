@@ -202,7 +202,7 @@ fn enter_of(
             go_home(shared, state, id)?;
         }
         let plan = Arc::clone(&runner.plan);
-        for &Resident { buffer, slots } in plan.resident() {
+        for &Resident { buffer, slots, .. } in plan.resident() {
             let access = match runner.program.buffers[buffer].role {
                 Role::Scratch => Access::Write,
                 Role::ReadOnly | Role::ReadWrite => Access::Read,

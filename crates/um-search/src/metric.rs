@@ -2,6 +2,7 @@
 
 /// The similarity measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Metric {
     /// The rows' cosine.
     Cosine,

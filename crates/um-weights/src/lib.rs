@@ -24,9 +24,5 @@ pub use save::Save;
 pub use tensor::Tensor;
 pub use weights::Weights;
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/weights.md")]
-struct Guide;
-
 /// Buffers and backends.
 pub use um_backend;

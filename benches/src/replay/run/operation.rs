@@ -44,12 +44,16 @@ impl Run<'_> {
             OperationKind::Copy | OperationKind::Fill => {
                 self.copy(&accesses, device, stream, &operation.kind)
             }
+            OperationKind::Other { name } => {
+                self.leave_out(name.clone());
+                Ok(())
+            }
             OperationKind::Discard => {
                 self.leave_out("discard".to_owned());
                 Ok(())
             }
-            OperationKind::Other { name } => {
-                self.leave_out(name.clone());
+            newer => {
+                self.leave_out(format!("{newer:?}"));
                 Ok(())
             }
         }

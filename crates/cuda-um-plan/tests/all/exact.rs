@@ -18,20 +18,10 @@ fn tiny() -> impl Strategy<Value = (Program, u64)> {
     let roles = prop::collection::vec(role, 2..=5);
     let steps = prop::collection::vec(prop::collection::vec((0..5_usize, 0..3_u8), 1..=2), 1..=7);
     (roles, steps, any::<bool>(), 0..3_u64).prop_map(|(roles, steps, cyclic, spare)| {
-        let buffer = |role: &Role| BufferSpec {
-            name: String::new(),
-            bytes: SLOT_BYTES,
-            role: *role,
-            in_place: false,
-            in_file: false,
-        };
+        let buffer = |role: &Role| BufferSpec::new("", SLOT_BYTES, *role);
         let buffers: Vec<_> = roles.iter().map(buffer).collect();
         let repeat = if cyclic { Repeat::Cyclic } else { Repeat::Once };
-        let mut program = Program {
-            buffers,
-            steps: Vec::new(),
-            repeat,
-        };
+        let mut program = Program::new(buffers, Vec::new(), repeat);
         for uses in steps {
             let mut step = Step::default();
             for (buffer, access) in uses {
@@ -161,17 +151,15 @@ fn tiny_programs() {
     let ratios = RefCell::new(Vec::new());
     let bounds = Cell::new(0.0);
     // Both directions have the same speed, and one excludes the other, so the time is the number of transfers.
-    let link = Link {
-        in_bytes_per_second: 1e9,
-        out_bytes_per_second: 1e9,
-        latency_seconds: 0.0,
-        both_ways: 0.5,
-        in_place: 1.0,
-        file: None,
-    };
+    let mut link = Link::pcie5();
+    link.in_bytes_per_second = 1e9;
+    link.out_bytes_per_second = 1e9;
+    link.latency_seconds = 0.0;
+    link.both_ways = 0.5;
+    link.in_place = 1.0;
     let outcome = TestRunner::new_with_rng(config, random).run(&tiny(), |(program, slots)| {
         let bytes = slots * SLOT_BYTES;
-        let plan = program.solve(PlanBudget { bytes }, link).unwrap();
+        let plan = program.solve(PlanBudget::new(bytes), link).unwrap();
         let prediction = plan.prediction();
         let transfers = (prediction.in_bytes + prediction.out_bytes) / SLOT_BYTES;
         let least = u64::from(least(&program, slots));
@@ -180,7 +168,7 @@ fn tiny_programs() {
             "{transfers} transfers, at least {least}"
         );
         let bound = program
-            .lower_bound(PlanBudget { bytes }, link)
+            .lower_bound(PlanBudget::new(bytes), link)
             .unwrap()
             .seconds;
         let slots = bound * link.in_bytes_per_second / SLOT_BYTES as f64;

@@ -14,7 +14,7 @@ fn all_bytes(program: &Program) -> u64 {
 
 fn share(program: &Program, part: f64) -> PlanBudget {
     let bytes = (all_bytes(program) as f64 * part) as u64;
-    PlanBudget { bytes }
+    PlanBudget::new(bytes)
 }
 
 fn solved(program: &Program, budget: PlanBudget, link: Link) -> Plan {
@@ -125,39 +125,29 @@ fn twice_the_budget_is_faster_than_a_double_buffer() {
 }
 
 fn buffer(name: &str, slots: u64, role: Role) -> BufferSpec {
-    BufferSpec {
-        name: name.to_owned(),
-        bytes: slots * SLOT_BYTES,
-        role,
-        in_place: role == Role::ReadOnly,
-        in_file: false,
-    }
+    let mut spec = BufferSpec::new(name, slots * SLOT_BYTES, role);
+    spec.in_place = role == Role::ReadOnly;
+    spec
 }
 
 fn step(uses: &[(usize, Access)], compute_seconds: f64) -> Step {
     let uses = uses.iter().map(|&(buffer, access)| Use { buffer, access });
-    Step {
-        name: "step".to_owned(),
-        uses: uses.collect(),
-        compute_seconds,
-    }
+    Step::new("step", uses.collect(), compute_seconds)
 }
 
 /// The large buffer is read once. In the arena it would displace the small ones.
 #[test]
 fn data_that_are_read_once_stay_at_home() {
-    let mut program = Program {
-        buffers: vec![buffer("read once", 8, Role::ReadOnly)],
-        steps: vec![step(&[(0, Access::Read)], 1e-3)],
-        repeat: Repeat::Cyclic,
-    };
+    let mut program = Program::new(
+        vec![buffer("read once", 8, Role::ReadOnly)],
+        vec![step(&[(0, Access::Read)], 1e-3)],
+        Repeat::Cyclic,
+    );
     for index in 1..=8 {
         program.buffers.push(buffer("often", 1, Role::ReadOnly));
         program.steps.push(step(&[(index, Access::Read)], 1e-6));
     }
-    let budget = PlanBudget {
-        bytes: 8 * SLOT_BYTES,
-    };
+    let budget = PlanBudget::new(8 * SLOT_BYTES);
     let plan = solved(&program, budget, Link::pcie5());
     let first = &plan.steps()[0].before;
     assert_eq!(first.len(), 1);
@@ -169,19 +159,17 @@ fn data_that_are_read_once_stay_at_home() {
 /// The kernel reads at a quarter of the link's speed: a step in place is longer, and the plan has it only if the step computes for as long.
 #[test]
 fn a_step_that_reads_in_place_takes_as_long_as_its_kernel_reads() {
-    let link = Link {
-        in_place: 0.25,
-        ..Link::pcie5()
-    };
+    let mut link = Link::pcie5();
+    link.in_place = 0.25;
     let bytes = 8 * SLOT_BYTES;
-    let (budget, needs) = (PlanBudget { bytes }, link.in_place_seconds(bytes));
+    let (budget, needs) = (PlanBudget::new(bytes), link.in_place_seconds(bytes));
     assert!(needs > 3.9 * link.in_seconds(bytes));
     for (compute, is_read_in_place) in [(needs * 0.05, false), (needs * 1.1, true)] {
-        let mut program = Program {
-            buffers: vec![buffer("read once", 8, Role::ReadOnly)],
-            steps: vec![step(&[(0, Access::Read)], compute)],
-            repeat: Repeat::Cyclic,
-        };
+        let mut program = Program::new(
+            vec![buffer("read once", 8, Role::ReadOnly)],
+            vec![step(&[(0, Access::Read)], compute)],
+            Repeat::Cyclic,
+        );
         let recipe = program.recipe(Recipe::InPlace, budget, link).unwrap();
         let seconds = recipe.prediction().seconds;
         assert!((seconds - needs.max(compute)).abs() < 1e-9, "{seconds}");
@@ -231,26 +219,21 @@ fn transfers_from_the_device_have_deadlines() {
 /// A result is written back once, and scratch memory never, if they fit.
 #[test]
 fn one_pass_writes_its_results_back() {
-    let input = BufferSpec {
-        in_place: false,
-        in_file: false,
-        ..buffer("input", 2, Role::ReadOnly)
-    };
-    let program = Program {
-        buffers: vec![
+    let mut input = buffer("input", 2, Role::ReadOnly);
+    input.in_place = false;
+    let program = Program::new(
+        vec![
             input,
             buffer("between", 2, Role::Scratch),
             buffer("result", 2, Role::ReadWrite),
         ],
-        steps: vec![
+        vec![
             step(&[(0, Access::Read), (1, Access::Write)], 1e-4),
             step(&[(1, Access::Read), (2, Access::Write)], 1e-4),
         ],
-        repeat: Repeat::Once,
-    };
-    let budget = PlanBudget {
-        bytes: 4 * SLOT_BYTES,
-    };
+        Repeat::Once,
+    );
+    let budget = PlanBudget::new(4 * SLOT_BYTES);
     let plan = solved(&program, budget, Link::pcie5());
     let prediction = plan.prediction();
     let bytes = (prediction.in_bytes, prediction.out_bytes);

@@ -25,9 +25,7 @@ fn run<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
 fn plans_are_valid(cases: u32, programs: impl Strategy<Value = (Program, u64, Link)>) {
     let plans = Cell::new(0);
     run(cases, programs, |(program, slots, link)| {
-        let budget = PlanBudget {
-            bytes: slots * SLOT_BYTES,
-        };
+        let budget = PlanBudget::new(slots * SLOT_BYTES);
         let plan = program.solve(budget, link).unwrap();
         plan.check(&program).unwrap();
         let prediction = plan.prediction();

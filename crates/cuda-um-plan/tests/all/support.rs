@@ -17,12 +17,10 @@ fn buffer(most_slots: u64) -> impl Strategy<Value = BufferSpec> {
         Just(Role::ReadWrite),
         Just(Role::Scratch)
     ];
-    (1..=most_slots * 4, role, any::<bool>()).prop_map(|(quarters, role, in_place)| BufferSpec {
-        name: String::new(),
-        bytes: quarters * SLOT_BYTES / 4,
-        role,
-        in_place,
-        in_file: false,
+    (1..=most_slots * 4, role, any::<bool>()).prop_map(|(quarters, role, in_place)| {
+        let mut spec = BufferSpec::new("", quarters * SLOT_BYTES / 4, role);
+        spec.in_place = in_place;
+        spec
     })
 }
 
@@ -50,16 +48,10 @@ pub fn programs(
     );
     let link = prop_oneof![Just(1.0), Just(0.87), Just(0.5)];
     (program, 0..=most_slots * 3, link).prop_map(|((buffers, steps, cyclic), spare, both_ways)| {
-        let mut program = Program {
-            buffers,
-            steps: Vec::new(),
-            repeat: if cyclic { Repeat::Cyclic } else { Repeat::Once },
-        };
+        let repeat = if cyclic { Repeat::Cyclic } else { Repeat::Once };
+        let mut program = Program::new(buffers, Vec::new(), repeat);
         for (uses, compute_seconds) in steps {
-            let mut step = Step {
-                compute_seconds,
-                ..Step::default()
-            };
+            let mut step = Step::new("", Vec::new(), compute_seconds);
             for (index, access) in uses {
                 let buffer = index.index(program.buffers.len());
                 let read_only = program.buffers[buffer].role == Role::ReadOnly;
@@ -71,14 +63,12 @@ pub fn programs(
             program.steps.push(step);
         }
         let slots = need(&program) + spare;
-        let link = Link {
-            in_bytes_per_second: 52e9,
-            out_bytes_per_second: 40e9,
-            latency_seconds: 1e-6,
-            both_ways,
-            in_place: 0.8,
-            file: None,
-        };
+        let mut link = Link::pcie5();
+        link.in_bytes_per_second = 52e9;
+        link.out_bytes_per_second = 40e9;
+        link.latency_seconds = 1e-6;
+        link.both_ways = both_ways;
+        link.in_place = 0.8;
         (program, slots, link)
     })
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 fn planned() -> (Program, PlanBudget, Value) {
     let program = training(12);
     let all: u64 = program.buffers.iter().map(|buffer| buffer.bytes).sum();
-    let budget = PlanBudget { bytes: all / 4 };
+    let budget = PlanBudget::new(all / 4);
     let plan = program.solve(budget, Link::pcie5()).unwrap();
     plan.check(&program).unwrap();
     (

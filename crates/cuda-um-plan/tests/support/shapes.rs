@@ -3,35 +3,23 @@
 use cuda_um_plan::{Access, BufferSpec, Program, Repeat, Role, SLOT_BYTES, Step, Use};
 
 fn buffer(name: String, slots: u64, role: Role) -> BufferSpec {
-    BufferSpec {
-        name,
-        bytes: slots * SLOT_BYTES,
-        role,
-        in_place: false,
-        in_file: false,
-    }
+    BufferSpec::new(name, slots * SLOT_BYTES, role)
 }
 
 fn step(name: String, uses: &[(usize, Access)], compute_seconds: f64) -> Step {
     let uses = uses.iter().map(|&(buffer, access)| Use { buffer, access });
-    Step {
-        name,
-        uses: uses.collect(),
-        compute_seconds,
-    }
+    Step::new(name, uses.collect(), compute_seconds)
 }
 
 /// Weights of 32 MiB, each read by one step.
 pub fn forward(layers: usize) -> Program {
-    Program {
-        buffers: (0..layers)
-            .map(|layer| buffer(format!("weights {layer}"), 16, Role::ReadOnly))
-            .collect(),
-        steps: (0..layers)
-            .map(|layer| step(format!("layer {layer}"), &[(layer, Access::Read)], 1.0))
-            .collect(),
-        repeat: Repeat::Cyclic,
-    }
+    let buffers = (0..layers)
+        .map(|layer| buffer(format!("weights {layer}"), 16, Role::ReadOnly))
+        .collect();
+    let steps = (0..layers)
+        .map(|layer| step(format!("layer {layer}"), &[(layer, Access::Read)], 1.0))
+        .collect();
+    Program::new(buffers, steps, Repeat::Cyclic)
 }
 
 /// The same weights in reverse order afterwards.

@@ -2,6 +2,7 @@
 
 /// A part of a record that lies in one buffer. The piece of a record without a size (a fault) has zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Piece {
     /// The buffer, as an index into [`Trace::buffers`](crate::Trace::buffers); `None` for memory of no known buffer.
     pub buffer: Option<usize>,
@@ -17,6 +18,7 @@ pub struct Piece {
 
 /// The work that was running when a record was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Explanation {
     /// A kernel, as an index into [`Trace::kernels`](crate::Trace::kernels).
     Run(usize),

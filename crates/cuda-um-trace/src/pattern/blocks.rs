@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The events of adjacent blocks with equal events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BlockUse {
     /// Offset of the first block in the buffer.
     pub offset: u64,

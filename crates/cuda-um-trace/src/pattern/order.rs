@@ -9,6 +9,7 @@ use std::fmt;
 /// The order in which the addresses of a buffer were accessed, as far as faults show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Order {
     /// Too few faults.
     Unknown,

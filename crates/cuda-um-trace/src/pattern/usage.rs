@@ -9,6 +9,7 @@ use std::fmt;
 /// The use of a buffer. The first variant that fits counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Usage {
     /// No operation used it, and it has no records.
     Untouched,
@@ -45,6 +46,7 @@ impl fmt::Display for Usage {
 
 /// A pattern by its name in `cuda_um::AccessPattern`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum SuggestedPattern {
     /// Written seldom, and read repeatedly by host and device.
     ReadMostly,

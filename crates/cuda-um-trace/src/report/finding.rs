@@ -13,6 +13,7 @@ use std::time::Duration;
 /// `Display` prints a sentence: ``412 faults on `targets` during `cosine`: prefetch it before the launch (saves about 640
 /// us)``.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// The buffer's number in the trace.
     pub buffer: Option<u64>,
@@ -54,6 +55,7 @@ pub enum Call {
 
 /// The saving of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Saving {
     /// Bytes that would not move.
     pub bytes: u64,

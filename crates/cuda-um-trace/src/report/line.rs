@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The records of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BufferLine {
     /// Its number in the trace; `None` for memory that belongs to no known buffer.
     pub id: Option<u64>,
@@ -24,6 +25,7 @@ pub struct BufferLine {
 
 /// Migrations of one cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CauseLine {
     /// The cause.
     pub cause: Cause,
@@ -33,6 +35,7 @@ pub struct CauseLine {
 
 /// The records during operations of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OperationLine {
     /// The operation: ``"kernel `cosine`"``, `"prefetch to device 0"`.
     pub name: String,

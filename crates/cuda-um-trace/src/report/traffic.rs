@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// Sums over records, or over parts of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Traffic {
     /// Bytes that moved from the host to a device.
     pub to_device_bytes: u64,

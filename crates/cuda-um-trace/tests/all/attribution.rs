@@ -99,6 +99,7 @@ fn explained(trace: &Trace) -> Vec<String> {
             Explanation::Run(kernel) => trace.kernels[kernel].name.clone(),
             Explanation::Operation(operation) => format!("{:?}", trace.operations[operation].id),
             Explanation::Nothing => "nothing".into(),
+            other => panic!("{other:?}"),
         })
         .collect()
 }

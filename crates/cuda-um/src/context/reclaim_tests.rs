@@ -2,11 +2,16 @@
 
 use crate::context::reclaim::{Deferred, Reclaim};
 use crate::error::Result;
-use cuda_um_testkit::watchdog::watch;
 use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use watchdog::watch;
+
+// cuda-um-testkit has the same file, but is in no package.
+#[allow(dead_code, reason = "these tests use one function of it")]
+#[path = "../../tests/support/watchdog.rs"]
+mod watchdog;
 
 fn entry(release: impl FnOnce() -> Result<()> + Send + 'static) -> Deferred {
     Deferred {

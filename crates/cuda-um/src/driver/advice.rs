@@ -16,6 +16,7 @@ use cuda_um_sys::cudaMemoryAdvise;
 /// ```
 #[doc(alias = "cudaMemoryAdvise")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Advice {
     /// The memory is mostly read: each processor that reads a page gets a read-only copy, and a write invalidates the copies.
     #[doc(alias = "cudaMemAdviseSetReadMostly")]

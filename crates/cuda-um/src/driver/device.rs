@@ -11,6 +11,7 @@ use cuda_um_sys as sys;
 
 /// Free and total memory of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryInfo {
     /// Free bytes at the time of the call.
     pub free_bytes: usize,

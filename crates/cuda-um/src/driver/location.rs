@@ -9,6 +9,7 @@ use std::fmt;
 /// [`Error::NotSupported`](crate::Error::NotSupported).
 #[doc(alias = "cudaMemLocation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Location {
     /// The memory of the CPU.
     Host,

@@ -19,6 +19,7 @@ use std::fmt;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HintOutcome {
     /// CUDA accepted the call.
     Applied,

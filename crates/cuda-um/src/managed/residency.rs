@@ -32,6 +32,7 @@ pub struct RangeAttributes {
 
 /// The location of a part of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Residency {
     /// The part, in bytes from the start of the buffer.
     pub bytes: Range<usize>,

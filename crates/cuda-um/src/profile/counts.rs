@@ -5,6 +5,7 @@ use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
 
 /// Sums over all managed memory of this process since [`MigrationCounter::start`](super::MigrationCounter::start).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MigrationCounts {
     /// Bytes migrated from the host to a device.
     pub bytes_to_device: u64,

@@ -47,6 +47,7 @@ impl std::fmt::Display for MemoryKind {
 
 /// Determines if managed memory may exceed the memory of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Oversubscription {
     /// An allocation is refused as out of memory if it exceeds the free memory, or if all live managed memory of the device would exceed
     /// the device. An oversubscribed device can hang for every process that uses it.

@@ -13,10 +13,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// The sums over a trace's records.
 pub fn sums(trace: &Trace) -> MigrationCounts {
     use cuda_um::profile::trace::Place::{Device, Host};
-    let mut sums = MigrationCounts {
-        dropped_records: trace.dropped_records,
-        ..MigrationCounts::default()
-    };
+    let mut sums = MigrationCounts::default();
+    sums.dropped_records = trace.dropped_records;
     for record in &trace.records {
         match record.kind {
             RecordKind::Migration {

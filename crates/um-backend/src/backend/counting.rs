@@ -57,15 +57,14 @@ impl CudaBackend {
         #[cfg(feature = "sim")]
         return self.simulator().map(|sim| {
             let counters = sim.counters();
-            MigrationCounts {
-                bytes_to_device: counters.bytes_to_device,
-                bytes_to_host: counters.bytes_to_host,
-                bytes_device_to_device: counters.bytes_device_to_device,
-                gpu_faults: counters.gpu_faults,
-                gpu_fault_groups: counters.gpu_fault_groups,
-                cpu_faults: counters.cpu_faults,
-                dropped_records: 0,
-            }
+            let mut counts = MigrationCounts::default();
+            counts.bytes_to_device = counters.bytes_to_device;
+            counts.bytes_to_host = counters.bytes_to_host;
+            counts.bytes_device_to_device = counters.bytes_device_to_device;
+            counts.gpu_faults = counters.gpu_faults;
+            counts.gpu_fault_groups = counters.gpu_fault_groups;
+            counts.cpu_faults = counters.cpu_faults;
+            counts
         });
         #[cfg(not(feature = "sim"))]
         None

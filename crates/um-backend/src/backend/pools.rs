@@ -16,7 +16,7 @@ impl Pools {
         let has_managed = device.managed_memory_obstacle().is_none();
         let allowed = |options: PoolOptions| match config.oversubscription {
             Oversubscription::Allowed => options.oversubscription(Oversubscription::Allowed),
-            Oversubscription::Refused => options,
+            _ => options,
         };
         let unified = config.unified_pool.filter(|_| has_managed).map(allowed);
         let wanted = [

@@ -66,7 +66,7 @@ fn fall_back_says_so() {
                     HintOutcome::NotApplied { have, .. } => {
                         assert!(have.contains(&reason), "{have}")
                     }
-                    HintOutcome::Applied => panic!("applied to pinned memory"),
+                    other => panic!("{other} to pinned memory"),
                 }
             }
         },

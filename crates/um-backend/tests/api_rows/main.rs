@@ -40,5 +40,6 @@ fn applied_if(expected: bool, outcome: &HintOutcome) {
             let not_supported = matches!(error, Error::NotSupported { .. });
             assert!(not_supported, "{error:?}");
         }
+        other => panic!("{other}"),
     }
 }

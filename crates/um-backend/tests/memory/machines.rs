@@ -4,7 +4,7 @@ use std::io::Write;
 
 use um_backend::cuda_um::{Placement, RegisteredBuffer, UnifiedOptions, resource::Placed};
 use um_backend::sim::{Gpu, Leak, Sim};
-use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, HintOutcome, Location};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, Location};
 use um_backend::{Result, UnifiedBuffer};
 
 use crate::support::kernel::Double;
@@ -142,10 +142,9 @@ const ROWS: &[Row] = &[
         })
     }),
     ("`prefetch` of it", |world| {
-        Ok(match world.taken_vector()?.prefetch(Location::Host)? {
-            HintOutcome::Applied => "applied".to_owned(),
-            HintOutcome::NotApplied { .. } => "not applied".to_owned(),
-        })
+        let outcome = world.taken_vector()?.prefetch(Location::Host)?;
+        let text = ["not applied", "applied"][usize::from(outcome.is_applied())];
+        Ok(text.to_owned())
     }),
     ("`host` while another buffer's kernel runs", |world| {
         let (buffer, mut other) = (world.taken_vector()?, world.taken_vector()?);

@@ -28,7 +28,7 @@ fn a_small_result_is_mapped() {
             let stream = backend.device().stream();
             match scores.prefetch_on(Location::Host, stream).unwrap() {
                 HintOutcome::NotApplied { have, .. } => assert_eq!(have, placed.to_string()),
-                HintOutcome::Applied => panic!("applied to mapped memory"),
+                other => panic!("{other} to mapped memory"),
             }
             let pattern = AccessPattern::ReadBack;
             let erased = backend

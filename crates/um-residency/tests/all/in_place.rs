@@ -13,9 +13,7 @@ use um_residency::{
 /// The slots of the large buffer, and of plans.
 const LARGE: usize = 16;
 const SLOTS: u64 = LARGE as u64 + 1;
-const BUDGET: PlanBudget = PlanBudget {
-    bytes: SLOTS * 2 * MIB,
-};
+const BUDGET: PlanBudget = PlanBudget::new(SLOTS * 2 * MIB);
 
 /// A large buffer that one step of a pass reads once, small ones, and the sums of all. Without the large one, they fit into the budget.
 struct World {

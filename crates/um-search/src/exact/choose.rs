@@ -18,11 +18,22 @@ const SHORT_LIST: usize = 32;
 
 /// The method of a launch, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SearchPath {
     /// The filter's kernels and format; `None`: every pair was scored in single precision.
     pub filter: Option<(FilterKernels, Format)>,
     /// The reason, as text.
     pub reason: String,
+}
+
+impl SearchPath {
+    /// A search without the filter, for this reason: also for a search that a program makes itself.
+    pub fn without_filter(reason: impl Into<String>) -> Self {
+        Self {
+            filter: None,
+            reason: reason.into(),
+        }
+    }
 }
 
 impl ExactTopK {

@@ -7,6 +7,7 @@ pub(super) const MOST_SURVIVORS: usize = 4096;
 
 /// The filter that a caller requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Filter {
     /// Chosen by the expected time: half precision for cosines, bf16 for inner products. Cosines with very many targets (262,144) and
     /// short lists (up to 32) begin in 8 bits. If more than 128 of 1024 queries have too many candidates, these and the following

@@ -75,6 +75,7 @@ pub struct ExactTopK {
 
 /// Sums over all launches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SearchCounts {
     /// Queries that went through [`CosineTopK`]'s kernel.
     pub fallback_queries: u64,

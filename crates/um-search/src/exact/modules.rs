@@ -16,6 +16,7 @@ const ROWS_BYTES: u32 = 65 * 132 * 4;
 
 /// The filter's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FilterKernels {
     /// `mma.sync`, for compute capability 8.0 and newer.
     Sm80,

@@ -172,8 +172,19 @@ mod tests {
     use super::*;
     use crate::exact::{ExactTopK, Filter, SearchBuffers, SearchPath};
     use crate::{Metric, SearchError, TopKShape};
-    use cuda_um_sim::{CpuReference, LaunchContext, ReferenceError};
-    use cuda_um_testkit::simulated_with;
+    use cuda_um::{Runtime, Stream};
+    use cuda_um_sim::{Builder, CpuReference, Gpu, LaunchContext, ReferenceError, Sim};
+
+    /// A simulated device of the CUDA version that the environment selects.
+    fn simulated_with(settings: impl FnOnce(Builder) -> Builder) -> (Sim, Device, Stream) {
+        let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
+        let sim = settings(builder.gpu(Gpu::default()).devices(1));
+        let sim = sim.build().unwrap();
+        let runtime = Runtime::from_table(sim.table()).unwrap();
+        let device = runtime.device(0).unwrap();
+        let stream = device.create_stream().unwrap();
+        (sim, device, stream)
+    }
 
     /// A filter whose tensor cores add blocks of 16 products to the sum, with `BITS` bits after the first of the largest term.
     fn coarse<const BITS: i32>(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {

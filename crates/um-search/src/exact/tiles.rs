@@ -15,6 +15,7 @@ const LINE: usize = 128;
 
 /// The formats of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Format {
     /// 8 bits of exponent, 8 of mantissa: for rows of any size.
     Bf16,

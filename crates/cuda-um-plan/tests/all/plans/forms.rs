@@ -5,9 +5,7 @@ use super::*;
 #[test]
 fn a_step_that_does_not_fit_is_an_error_with_both_sizes() {
     let program = forward(4);
-    let budget = PlanBudget {
-        bytes: 10 * SLOT_BYTES,
-    };
+    let budget = PlanBudget::new(10 * SLOT_BYTES);
     let error = program.solve(budget, Link::pcie5()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -19,7 +17,7 @@ fn a_step_that_does_not_fit_is_an_error_with_both_sizes() {
 #[test]
 fn values_that_are_not_allowed_are_named() {
     let link = Link::pcie5();
-    let budget = PlanBudget { bytes: 1 << 30 };
+    let budget = PlanBudget::new(1 << 30);
     let error = |change: fn(&mut Program)| {
         let mut program = training(2);
         change(&mut program);
@@ -36,55 +34,24 @@ fn values_that_are_not_allowed_are_named() {
         error(|program| program.steps[1].uses[1].buffer = 1).contains("one use of each buffer")
     );
     assert!(error(|program| program.steps[0].uses[0].access = Access::Write).contains("ReadOnly"));
-    for (field, link) in [
-        (
-            "in_bytes_per_second",
-            Link {
-                in_bytes_per_second: 0.0,
-                ..link
-            },
-        ),
-        (
-            "out_bytes_per_second",
-            Link {
-                out_bytes_per_second: f64::NAN,
-                ..link
-            },
-        ),
-        (
-            "latency_seconds",
-            Link {
-                latency_seconds: -1.0,
-                ..link
-            },
-        ),
-        (
-            "file.busy",
-            Link {
-                file: Some(FileLink {
-                    in_bytes_per_second: 1e9,
-                    out_bytes_per_second: 1e9,
-                    latency_seconds: 0.0,
-                    busy: 1.1,
-                }),
-                ..link
-            },
-        ),
-        (
-            "both_ways",
-            Link {
-                both_ways: 0.0,
-                ..link
-            },
-        ),
-        (
-            "in_place",
-            Link {
-                in_place: 1.1,
-                ..link
-            },
-        ),
-    ] {
+    type Change = fn(&mut Link);
+    let broken: [(&str, Change); 6] = [
+        ("in_bytes_per_second", |link| link.in_bytes_per_second = 0.0),
+        ("out_bytes_per_second", |link| {
+            link.out_bytes_per_second = f64::NAN
+        }),
+        ("latency_seconds", |link| link.latency_seconds = -1.0),
+        ("file.busy", |link| {
+            let mut file = FileLink::of(link);
+            file.busy = 1.1;
+            link.file = Some(file);
+        }),
+        ("both_ways", |link| link.both_ways = 0.0),
+        ("in_place", |link| link.in_place = 1.1),
+    ];
+    for (field, breaks) in broken {
+        let mut link = link;
+        breaks(&mut link);
         let error = training(2).solve(budget, link).unwrap_err().to_string();
         assert!(error.starts_with(&format!("link.{field} is ")), "{error}");
     }

@@ -1,0 +1,155 @@
+//! The published crates as packages: which, in which order, with which files, of which size.
+
+use crate::workspace;
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The largest package, compressed. crates.io takes 10 MB; these should be quick to fetch.
+const MOST_BYTES: u64 = 1_500_000;
+
+/// A published crate.
+pub struct Published {
+    pub name: String,
+    pub version: String,
+    /// Features that need nothing but Rust.
+    pub features: Vec<String>,
+    /// Other published crates that it uses, also in its tests.
+    uses: Vec<String>,
+}
+
+/// A package as cargo made it.
+pub struct Packed<'a> {
+    pub of: &'a Published,
+    pub file: PathBuf,
+}
+
+/// The folder with the packages.
+pub fn folder() -> PathBuf {
+    workspace::target().join("package")
+}
+
+#[derive(serde::Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(serde::Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    /// The registries; `None` is each.
+    publish: Option<Vec<String>>,
+    features: BTreeMap<String, Vec<String>>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(serde::Deserialize)]
+struct Dependency {
+    name: String,
+    req: String,
+}
+
+/// The published crates, each after those that it uses: the order in which they are published.
+pub fn published() -> Result<Vec<Published>> {
+    let mut metadata = workspace::cargo();
+    metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let output = metadata.output().context("cannot start cargo metadata")?;
+    ensure!(
+        output.status.success(),
+        "cargo metadata ended with {}",
+        output.status
+    );
+    let Metadata { mut packages } = serde_json::from_slice(&output.stdout)?;
+    packages.retain(|package| package.publish.is_none());
+    let names: Vec<_> = packages.iter().map(|one| one.name.clone()).collect();
+    let mut rest: Vec<_> = packages
+        .into_iter()
+        .map(|package| Published {
+            // A dependency without a version is not in the package.
+            uses: (package.dependencies.into_iter())
+                .filter(|used| used.req != "*" && names.contains(&used.name))
+                .map(|used| used.name)
+                .collect(),
+            // `generate` reads the CUDA toolkit's headers with libclang.
+            features: (package.features.into_keys())
+                .filter(|feature| !["default", "generate"].contains(&&**feature))
+                .collect(),
+            name: package.name,
+            version: package.version,
+        })
+        .collect();
+    let mut ordered: Vec<Published> = Vec::new();
+    while !rest.is_empty() {
+        let is_there = |name: &String| ordered.iter().any(|one| one.name == *name);
+        let Some(next) = rest.iter().position(|one| one.uses.iter().all(is_there)) else {
+            let names: Vec<_> = rest.iter().map(|one| &one.name).collect();
+            bail!("these crates use each other: {names:?}");
+        };
+        ordered.push(rest.remove(next));
+    }
+    Ok(ordered)
+}
+
+/// Packs the crates; cargo takes the siblings from the packages of the same call.
+pub fn pack(published: &[Published], allow_dirty: bool) -> Result<Vec<Packed<'_>>> {
+    let mut cargo = workspace::cargo();
+    // `alone` builds them, with less repeated work.
+    cargo.args(["package", "--quiet", "--no-verify", "--target-dir"]);
+    cargo.arg(workspace::target());
+    if allow_dirty {
+        cargo.arg("--allow-dirty");
+    }
+    for one in published {
+        cargo.args(["--package", &one.name]);
+    }
+    workspace::run(&mut cargo)?;
+    let packed = published.iter().map(|of| Packed {
+        of,
+        file: folder().join(format!("{}-{}.crate", of.name, of.version)),
+    });
+    Ok(packed.collect())
+}
+
+/// Checks that each package has the texts of its licences.
+pub fn contents(packed: &[Packed]) -> Result<()> {
+    for one in packed {
+        let output = Command::new("tar").arg("-tzf").arg(&one.file).output()?;
+        ensure!(
+            output.status.success(),
+            "cannot read {}",
+            one.file.display()
+        );
+        let list = String::from_utf8(output.stdout)?;
+        for needed in ["LICENSE-MIT", "LICENSE-APACHE", "README.md"] {
+            let path = format!("{}-{}/{needed}", one.of.name, one.of.version);
+            ensure!(
+                list.lines().any(|line| line == path),
+                "{} has no {needed}: add it to its folder and to `include`",
+                one.of.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Prints the sizes in the order of publishing, and refuses a package above the limit.
+pub fn sizes(packed: &[Packed]) -> Result<()> {
+    let mut too_large = Vec::new();
+    println!("{:>12}  package, compressed (bytes)", "size");
+    for one in packed {
+        let bytes = std::fs::metadata(&one.file)
+            .with_context(|| format!("{}", one.file.display()))?
+            .len();
+        println!("{bytes:>12}  {} {}", one.of.name, one.of.version);
+        if bytes > MOST_BYTES {
+            too_large.push(&one.of.name);
+        }
+    }
+    ensure!(
+        too_large.is_empty(),
+        "{too_large:?}: more than {MOST_BYTES} bytes; leave files out with `include`"
+    );
+    Ok(())
+}
