@@ -24,7 +24,3 @@ pub mod validate;
 
 /// The error that ended a program; its text is one line.
 pub type Failure = Box<dyn std::error::Error>;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/several-gpus.md")]
-struct SeveralGpus;
