@@ -91,7 +91,7 @@ impl Machine {
         let streams = devices.iter().map(Device::create_stream);
         for device in &devices {
             // A block that a migration leaves serves the way back.
-            let keep = PoolOptions::default().keep_bytes(256 << 20);
+            let keep = PoolOptions::default().keep_bytes(320 << 20);
             device.set_pool_options(MemoryKind::Managed, keep)?;
         }
         Ok(Self {

@@ -38,10 +38,33 @@ pub(super) fn uploads(machine: &Machine) -> Result<()> {
         };
         let one = RefCell::new(make(&backends[..1])?);
         let all = RefCell::new(make(&backends)?);
-        let mut to_one = || -> Result<()> { Ok(one.borrow_mut().copy_from_host(&values)?) };
-        let mut to_all = || -> Result<()> { Ok(all.borrow_mut().copy_from_host(&values)?) };
-        let times = machine.medians(|_| Ok(()), [&mut to_one, &mut to_all])?;
-        table.rows(bytes, ["to one device", "to all devices"], times);
+        let synchronize = || -> Result<()> {
+            for backend in &backends {
+                backend.synchronize()?;
+            }
+            Ok(())
+        };
+        let host = |target: &RefCell<Sharded<f32>>| -> Result<()> {
+            target.borrow_mut().copy_from_host(&values)?;
+            synchronize()
+        };
+        let times = machine.medians(|_| Ok(()), [&mut || host(&one), &mut || host(&all)])?;
+        let names = ["host memory to one device", "host memory to all devices"];
+        table.rows(bytes, names, times);
+        ensure!(all.borrow().to_vec()? == values, "WRONG RESULT");
+        all.borrow_mut().fill(0.0)?;
+        let mut pinned = first.create_pinned::<f32>(values.len())?;
+        pinned.copy_from_host(&values)?;
+        let pinned = |target: &RefCell<Sharded<f32>>| -> Result<()> {
+            target.borrow_mut().copy_from_buffer(&pinned)?;
+            synchronize()
+        };
+        let times = machine.medians(|_| Ok(()), [&mut || pinned(&one), &mut || pinned(&all)])?;
+        let names = [
+            "pinned memory to one device",
+            "pinned memory to all devices",
+        ];
+        table.rows(bytes, names, times);
         ensure!(all.borrow().to_vec()? == values, "WRONG RESULT");
     }
     Ok(())
@@ -53,45 +76,58 @@ const K: usize = 10;
 
 /// Exact search over one device and over all of them.
 pub(super) fn search(machine: &Machine) -> Result<()> {
-    let count = machine.devices.len();
-    let (rows, queries) = match machine.quick {
-        true => (2048, 8),
-        false => (1 << 20, 1000),
+    let (sizes, queries): (&[usize], _) = match machine.quick {
+        true => (&[2048], 8),
+        false => (&[1 << 20, 1 << 23], 1000),
     };
-    let rows = rows / count * count;
-    println!("{queries} queries, {rows} rows of {DIM} elements f16 on each device, k = {K}\n");
+    println!("{queries} queries, rows of {DIM} elements f16, k = {K}\n");
+    println!("| devices | rows in all | ms | scaling |\n|---|---|---|---|");
     let query: Vec<f32> = (0..queries * DIM).map(|at| value(!at as u64)).collect();
+    for rows in sizes {
+        scaling(
+            machine,
+            rows / machine.devices.len() * machine.devices.len(),
+            &query,
+        )?;
+    }
+    Ok(())
+}
+
+/// One device with so many rows, all with as many together, and each with as many.
+fn scaling(machine: &Machine, rows: usize, query: &[f32]) -> Result<()> {
+    let count = machine.devices.len();
+    let row = |count: usize, rows: usize, time: Duration, scaling: &str| {
+        let ms = time.as_secs_f64() * 1e3;
+        println!("| {count} | {rows} | {ms:.3} | {scaling} |");
+    };
     let whole = upload(&machine.devices[..1], rows)?;
-    let (alone, expected) = time(machine, &machine.devices[..1], &whole, &query)?;
+    let (alone, expected) = time(machine, &machine.devices[..1], &whole, query)?;
     drop(whole);
-    println!("| devices | rows in all | ms | scaling |");
-    println!("|---|---|---|---|");
-    println!("| 1 | {rows} | {:.3} | |", alone.as_secs_f64() * 1e3);
+    row(1, rows, alone, "");
     if machine.two().is_none() {
         return Ok(());
     }
-    let halves = upload(&machine.devices, rows / count)?;
-    let (strong, found) = time(machine, &machine.devices, &halves, &query)?;
+    let parts = upload(&machine.devices, rows / count)?;
+    let (strong, found) = time(machine, &machine.devices, &parts, query)?;
     ensure!(
         found == expected,
         "WRONG RESULT: the lists of all devices are not those of one"
     );
-    drop(halves);
+    drop(parts);
+    let ratio = |time: Duration| alone.as_secs_f64() / time.as_secs_f64();
+    let words = format!(
+        "strong {:.3}; the lists are equal to the bit",
+        ratio(strong)
+    );
+    row(count, rows, strong, &words);
     let many = upload(&machine.devices, rows)?;
-    let (weak, _) = time(machine, &machine.devices, &many, &query)?;
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    println!(
-        "| {count} | {rows} | {:.3} | strong {:.3} |",
-        ms(strong),
-        ms(alone) / ms(strong)
-    );
-    println!(
-        "| {count} | {} | {:.3} | weak {:.3} |",
+    let (weak, _) = time(machine, &machine.devices, &many, query)?;
+    row(
+        count,
         rows * count,
-        ms(weak),
-        ms(alone) / ms(weak)
+        weak,
+        &format!("weak {:.3}", ratio(weak)),
     );
-    println!("\nThe lists of {count} devices are those of one, to the bit.");
     Ok(())
 }
 

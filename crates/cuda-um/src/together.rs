@@ -25,7 +25,7 @@ pub fn together<J: Send, R: Send>(
     let Some(last) = jobs.pop() else {
         return Vec::new();
     };
-    if capture::is_active() {
+    if capture::is_of_this_thread() {
         return jobs.into_iter().chain([last]).map(run).collect();
     }
     let run = &run;

@@ -73,7 +73,11 @@ impl Relays {
         };
         let device = stream.inner().device();
         let is_here = on_device.device().ordinal() == device.ordinal;
-        if !is_here || !on_device.is_open_to_peers() || device.is_gated || capture::is_active() {
+        if !is_here
+            || !on_device.is_open_to_peers()
+            || device.is_gated
+            || capture::is_of_this_thread()
+        {
             return Ok(found);
         }
         let linked = device.driver.peers.linked_to(device.ordinal).into_iter();

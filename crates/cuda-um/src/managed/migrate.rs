@@ -120,7 +120,7 @@ impl<T> UnifiedBuffer<T> {
     /// Memory for a migration by copies, if it is possible and faster.
     fn way_to(&self, device: &Device) -> Result<Option<Way<T>>> {
         let (raw, to) = (&self.raw, device.ordinal());
-        if !raw.is_replaceable() || raw.check_write().is_err() || capture::is_active() {
+        if !raw.is_replaceable() || raw.check_write().is_err() || capture::is_of_this_thread() {
             return Ok(None);
         }
         let bytes = raw.bytes();
@@ -167,8 +167,10 @@ impl<T> UnifiedBuffer<T> {
         };
         let (out, side) = (on(&runtime.device(from)?)?, on(device)?);
         out.wait(&stream.record()?)?;
-        // Beside the first piece: the old contents of the block are not needed.
-        prefetch::migrate(block.as_view(), Migration::Discard, to, &side)?;
+        if block.raw.cache.is_away() {
+            // Beside the first piece: the old contents of the block are not needed.
+            prefetch::migrate(block.as_view(), Migration::Discard, to, &side)?;
+        }
         let piece_len = piece_len::<T>();
         for (number, start) in (0..self.len()).step_by(piece_len).enumerate() {
             let end = self.len().min(start + piece_len);

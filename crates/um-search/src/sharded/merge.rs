@@ -12,13 +12,6 @@ pub(super) struct List<'a> {
     pub first: u32,
 }
 
-/// A place of a list: its rank in the order, and its score.
-#[derive(Clone, Copy)]
-struct Place {
-    key: u64,
-    score: f32,
-}
-
 /// The place of a score and a global index in the order of lists, the lowest first: the higher score, for equal scores the lower index.
 /// The two zeros are equal. `None`: it is in no list, as NaN and −∞.
 fn key(score: f32, index: u32) -> Option<u64> {
@@ -34,64 +27,46 @@ fn key(score: f32, index: u32) -> Option<u64> {
     })
 }
 
+/// The key of a place that is in no list.
+const END: u64 = u64::MAX;
+
 impl List<'_> {
-    /// The places of a query that are filled.
-    fn of(&self, query: usize) -> impl Iterator<Item = Place> {
-        let places = query * self.k..(query + 1) * self.k;
-        let scores = self.scores[places.clone()].iter();
-        let pairs = scores.zip(&self.indices[places]);
-        pairs.map_while(|(&score, &index)| {
-            let global = match index {
-                NONE => NONE,
-                index => self.first + index,
-            };
-            key(score, global).map(|key| Place { key, score })
-        })
+    /// The key of a place of a query, counted from the best; `END` behind the last that is filled.
+    fn key(&self, query: usize, place: usize) -> u64 {
+        if place == self.k {
+            return END;
+        }
+        let at = query * self.k + place;
+        let global = match self.indices[at] {
+            NONE => NONE,
+            index => self.first + index,
+        };
+        key(self.scores[at], global).unwrap_or(END)
     }
 }
 
 /// Writes the `k` best places of all lists for each query. Each list has one for each query; an index is in one of them.
 pub(super) fn merge(lists: &[List<'_>], k: usize, scores: &mut [f32], indices: &mut [u32]) {
-    let (mut best, mut merged) = (Vec::with_capacity(k), Vec::with_capacity(k));
+    // The key of the next place of each list, and which it is.
+    let mut heads = vec![(END, 0); lists.len()];
     let results = scores.chunks_mut(k).zip(indices.chunks_mut(k));
     for (query, (scores, indices)) in results.enumerate() {
-        best.clear();
-        for list in lists {
-            add(&mut best, list.of(query), k, &mut merged);
+        for (head, list) in heads.iter_mut().zip(lists) {
+            *head = (list.key(query, 0), 0);
         }
-        scores.fill(f32::NEG_INFINITY);
-        indices.fill(NONE);
-        for (place, (score, index)) in best.iter().zip(scores.iter_mut().zip(indices)) {
-            (*score, *index) = (place.score, place.key as u32);
+        for (score, index) in scores.iter_mut().zip(indices) {
+            let best = (0..heads.len()).min_by_key(|&list| heads[list].0);
+            (*score, *index) = match best.map(|best| (&mut heads[best], &lists[best])) {
+                Some((head, list)) if head.0 != END => {
+                    let found = (list.scores[query * list.k + head.1], head.0 as u32);
+                    let next = head.1 + 1;
+                    *head = (list.key(query, next), next);
+                    found
+                }
+                _ => (f32::NEG_INFINITY, NONE),
+            };
         }
     }
-}
-
-/// Merges the places of a list, which are in order, into the `k` best.
-fn add(
-    best: &mut Vec<Place>,
-    list: impl Iterator<Item = Place>,
-    k: usize,
-    merged: &mut Vec<Place>,
-) {
-    let mut list = list.peekable();
-    let last = best.last().filter(|_| best.len() == k);
-    let is_better = |place: &Place| last.is_none_or(|last| place.key < last.key);
-    if !list.peek().is_some_and(is_better) {
-        return;
-    }
-    merged.clear();
-    let mut old = best.iter().peekable();
-    while merged.len() < k {
-        let next = match (old.peek(), list.peek()) {
-            (Some(old), Some(new)) if new.key < old.key => list.next(),
-            (Some(_), _) => old.next().copied(),
-            (None, _) => list.next(),
-        };
-        let Some(next) = next else { break };
-        merged.push(next);
-    }
-    std::mem::swap(best, merged);
 }
 
 #[cfg(test)]
