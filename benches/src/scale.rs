@@ -132,7 +132,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The median times of contenders that run in turn, each after `prepare`.
+    /// The median times of contenders that run in turn, each after `prepare`; each round begins with another one.
     pub fn medians<const N: usize>(
         &self,
         mut prepare: impl FnMut(usize) -> Result<()>,
@@ -142,12 +142,13 @@ impl Machine {
         let rounds = WARM_UP + if self.quick { 5 } else { 21 };
         let mut times = [(); N].map(|()| Vec::new());
         for round in 0..rounds {
-            for (contender, times) in times.iter_mut().enumerate() {
+            for place in 0..N {
+                let contender = (round + place) % N;
                 prepare(contender)?;
                 self.synchronize()?;
                 let time = self.clock.time(&mut *contenders[contender])?;
                 if round >= WARM_UP {
-                    times.push(time);
+                    times[contender].push(time);
                 }
             }
         }

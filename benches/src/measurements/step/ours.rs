@@ -99,6 +99,7 @@ macro_rules! made {
 }
 
 /// `UnifiedBuffer`, from its plain constructors.
+#[allow(clippy::type_complexity, reason = "closures have no name")]
 pub(super) fn unified(bench: &Bench) -> Result<made!(UnifiedBuffer<f32>)> {
     let device = &bench.device;
     let new = |len| {
@@ -112,6 +113,7 @@ pub(super) fn unified(bench: &Bench) -> Result<made!(UnifiedBuffer<f32>)> {
 }
 
 /// `DeviceBuffer`, from its plain constructors.
+#[allow(clippy::type_complexity, reason = "closures have no name")]
 pub(super) fn device(bench: &Bench) -> Result<made!(DeviceBuffer<f32>)> {
     let device = &bench.device;
     let new = |len| {

@@ -83,8 +83,8 @@ struct Way<T> {
     from: u32,
     /// The new block.
     block: UnifiedBuffer<T>,
-    /// Two pieces of device memory, through which the contents pass.
-    through: DeviceBuffer<T>,
+    /// Two pieces of device memory, through which the contents pass in turn: two buffers, because work on parts of one is in order.
+    through: [DeviceBuffer<T>; 2],
 }
 
 impl<T> UnifiedBuffer<T> {
@@ -137,12 +137,12 @@ impl<T> UnifiedBuffer<T> {
         let allocate = |kind, bytes| DefaultMemory::new(device, kind).allocate(bytes);
         let managed = allocate(MemoryKind::Managed, bytes);
         let pieces = managed.and_then(|managed| {
-            let through = self.len().min(2 * piece_len::<T>()) * size_of::<T>();
-            let through = allocate(MemoryKind::Device, through)?;
+            let piece = self.len().min(piece_len::<T>()) * size_of::<T>();
+            let piece = || allocate(MemoryKind::Device, piece).map(DeviceBuffer::of_raw);
             Ok(Way {
                 from,
                 block: Self::of_raw(managed),
-                through: DeviceBuffer::of_raw(through),
+                through: [piece()?, piece()?],
             })
         });
         match pieces {
@@ -174,10 +174,9 @@ impl<T> UnifiedBuffer<T> {
         let piece_len = piece_len::<T>();
         for (number, start) in (0..self.len()).step_by(piece_len).enumerate() {
             let end = self.len().min(start + piece_len);
-            let at = number % 2 * piece_len;
-            let mut piece = through.view_mut(at..at + end - start)?;
-            out.copy_range(self, start..end, &mut piece, 0)?;
-            side.copy_range(&piece, .., &mut block, start)?;
+            let piece = &mut through[number % 2];
+            out.copy_range(self, start..end, piece, 0)?;
+            side.copy_range(piece, ..end - start, &mut block, start)?;
         }
         stream.wait(&side.record()?)?;
         // The copies wrote the pages where they are.

@@ -415,7 +415,11 @@ fn a_read_that_fills_larger_chunks_makes_them_and_others_do_not() {
     let chunks = || {
         let leaks = sim.leaks().into_iter();
         let of_chunk = |leak| match leak {
-            Leak::Memory { bytes, kind, .. } if kind == "cudaHostAlloc" => Some(bytes),
+            Leak::Memory {
+                bytes,
+                kind: "cudaHostAlloc",
+                ..
+            } => Some(bytes),
             _ => None,
         };
         leaks.filter_map(of_chunk).collect::<Vec<_>>()

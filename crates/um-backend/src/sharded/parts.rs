@@ -72,7 +72,9 @@ pub(super) fn first_error(results: impl IntoIterator<Item = Result<()>>) -> Resu
 
 /// The outcome of hints: the first that was not applied. Takes all results, and returns the first error.
 pub(super) fn outcome(results: impl Iterator<Item = Result<HintOutcome>>) -> Result<HintOutcome> {
-    results.fold(Ok(HintOutcome::Applied), |sum, next| match (sum?, next?) {
+    let results: Vec<_> = results.collect();
+    let mut results = results.into_iter();
+    results.try_fold(HintOutcome::Applied, |sum, next| match (sum, next?) {
         (HintOutcome::Applied, next) => Ok(next),
         (sum, _) => Ok(sum),
     })

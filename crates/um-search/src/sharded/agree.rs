@@ -80,7 +80,7 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     }
     let decode = |(rank, bytes): (usize, &Vec<u8>)| Sent::decode(bytes).ok_or(rank);
     let sent: std::result::Result<Vec<_>, _> = all.iter().enumerate().map(decode).collect();
-    let sent = sent.map_err(|rank| foreign(rank))?;
+    let sent = sent.map_err(foreign)?;
     checked?;
     compare(&sent)?;
     let ranges = sent.into_iter().flat_map(|sent| match sent {

@@ -8,6 +8,9 @@ use crate::exact::{ExactTopK, Filter, Format, PreparedTargets, SearchBuffers, Se
 use crate::metric::Metric;
 use cuda_um::{Device, DeviceBuffer, HostRef, PinnedBuffer, Stream};
 
+/// Scores and indices on their way to the host.
+type Lists = (PinnedBuffer<f32>, PinnedBuffer<u32>);
+
 /// The search on one device, with a stream of its own.
 #[derive(Debug)]
 pub(super) struct Part {
@@ -19,7 +22,7 @@ pub(super) struct Part {
 /// A search that was enqueued, with the lists in pinned memory; `None`: the shard has no rows.
 pub(super) struct Enqueued {
     pub path: SearchPath,
-    lists: Option<(PinnedBuffer<f32>, PinnedBuffer<u32>)>,
+    lists: Option<Lists>,
     /// Places of a list.
     k: usize,
     /// The global index of the first row.
@@ -111,7 +114,7 @@ impl Part {
         filter: Filter,
         queries: &[Q],
         shard: &Shard<'_, T>,
-    ) -> Result<(SearchPath, (PinnedBuffer<f32>, PinnedBuffer<u32>))> {
+    ) -> Result<(SearchPath, Lists)> {
         let (stream, device) = (&self.stream, self.stream.device());
         let places = shape.queries * shape.k;
         let queries = DeviceBuffer::from_slice(&device, queries)?;

@@ -4,6 +4,10 @@ mod cosine_top_k;
 mod exact;
 mod exact_inputs;
 mod exact_shared;
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "one shard has one range of rows"
+)]
 mod sharded;
 mod subscriber;
 mod support;

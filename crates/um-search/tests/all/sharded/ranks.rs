@@ -57,9 +57,8 @@ fn ranks_have_several_shards_or_none() {
                 0 => &split[1..],
                 _ => &split[..1],
             };
-            let (devices, none) = (&devices[number * 4..], [0..0]);
-            let ranges = if ranges.is_empty() { &none } else { ranges };
-            let ranges = &ranges[..];
+            let (devices, none) = (&devices[number * 4..], std::slice::from_ref(&(0..0)));
+            let ranges = if ranges.is_empty() { none } else { ranges };
             let devices: Vec<_> = devices.iter().cycle().take(8).cloned().collect();
             case.over(rank, &devices, ranges, Metric::InnerProduct, PLAIN)
                 .unwrap()
