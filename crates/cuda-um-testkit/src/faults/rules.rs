@@ -179,12 +179,6 @@ pub const RULES: &[Rule] = &[
         why: "advice is undone before system memory goes back; memory that keeps advice goes back as well, because advice changes no contents",
     },
     Rule {
-        about: NO_ERROR,
-        scenarios: &["through_copies"],
-        calls: &["cudaMemcpyAsync"],
-        why: "the last copy of a migration is tried twice, because only its source still has the contents",
-    },
-    Rule {
         about: NOT_YET_STICKY,
         scenarios: &["from_open_to_end"],
         calls: &[ANY],

@@ -6,8 +6,17 @@ use std::path::{Path, PathBuf};
 
 const FOLDERS: [&str; 6] = ["crates", "kernels", "xtask", "benches", "examples", "fuzz"];
 const SKIPPED: [&str; 3] = ["target", "tests", "cuda-um-testkit"];
-/// Capitalised words in files that read variables, which are not variables: names of values in usage texts, and nvcc's options.
-const NO_VARIABLES: [&str; 5] = ["BYTES", "FILE", "FOLDER", "DIR", "SM"];
+/// Capitalised words in files that read variables, which are not variables: names of values in usage texts, nvcc's options, MPI's names.
+const NO_VARIABLES: [&str; 8] = [
+    "BYTES",
+    "FILE",
+    "FOLDER",
+    "DIR",
+    "SM",
+    "DEVICES",
+    "SECTION",
+    "MPI_COMM_WORLD",
+];
 
 fn is_name(word: &str) -> bool {
     let rest = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
