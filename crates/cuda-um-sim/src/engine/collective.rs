@@ -259,12 +259,17 @@ impl Collectives {
                 last.extend(clique.meetings.remove(place));
             }
         }
-        if self.waits_for(arrival.stream, arrival.stream, &mut Vec::new()) {
+        self.end_mutual_wait(&arrival.clique, arrival.stream);
+        last
+    }
+
+    /// Fails a clique if a stream waits for itself. A wait can begin when a rank arrives, and when a call is enqueued behind a rank that waits.
+    fn end_mutual_wait(&mut self, clique: &Id, stream: usize) {
+        if self.waits_for(stream, stream, &mut Vec::new()) {
             let text = "the streams of several ranks wait for each other: group their calls, or order them alike on all ranks".to_owned();
             self.misuse.report(Misuse::Collective { text });
-            self.fail(&arrival.clique, INTERNAL_ERROR);
+            self.fail(clique, INTERNAL_ERROR);
         }
-        last
     }
 
     /// Whether the stream waits for work that is enqueued on `target`, behind what `target` waits for.
@@ -345,6 +350,7 @@ impl State {
             let arrive = Box::new(move |start| arrival.run(start));
             self.enqueue_work(&stream, Vec::new(), true, arrive);
             let end = self.enqueue_work(&stream, ends, true, Box::new(|start| start));
+            self.collectives.end_mutual_wait(&clique, stream.handle);
             if let Some(clique) = self.collectives.cliques.get_mut(&clique) {
                 clique.ends.insert((rank, stream.handle), end);
             }
