@@ -32,5 +32,5 @@ fn collectives_run_and_are_checked_on_one_two_and_four_devices() {
 #[test]
 fn an_unknown_section_names_those_that_there_are() {
     let (works, told) = um_scale(&["nothing"]);
-    assert!(!works && told.contains("nothing: collectives"), "{told}");
+    assert!(!works && told.contains("nothing: migrations, "), "{told}");
 }

@@ -55,7 +55,9 @@ pub(super) const CASES: &[Case] = cases! {
         sources::GRAPH, &["cudaGraphExecMemsetNodeSetParams", "cudaGraphExecMemcpyNodeSetParams1D"];
     "graphs.conditions" (conditions):
         "A body runs as long as the value that kernels set is not 0; a body of an `if` in it runs once in a round, or not.",
-        sources::GUIDE_GRAPHS, &["cudaGraphConditionalHandleCreate", "cudaGraphAddNode", "cudaStreamBeginCaptureToGraph"],
+        sources::GUIDE_GRAPHS, &[
+            "cudaGraphConditionalHandleCreate", "cudaGraphAddNode", "cudaStreamBeginCaptureToGraph", "cudaStreamUpdateCaptureDependencies",
+        ],
         needs(&[Need::Since(12, 3)]);
 };
 

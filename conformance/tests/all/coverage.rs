@@ -35,12 +35,14 @@ fn called(source: &str) -> BTreeSet<String> {
 #[test]
 fn every_function_that_the_library_calls_has_a_case() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/cuda-um/src");
-    let mut sources = vec![folder.join("driver.rs")];
-    sources.extend(
-        fs::read_dir(folder.join("driver"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path()),
-    );
+    let (mut sources, mut folders) = (vec![folder.join("driver.rs")], vec![folder.join("driver")]);
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(folder).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let (inner, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+        folders.extend(inner);
+        sources.extend(files);
+    }
     let called: BTreeSet<String> = sources
         .iter()
         .flat_map(|path| called(&fs::read_to_string(path).unwrap()))
