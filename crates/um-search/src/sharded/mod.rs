@@ -60,8 +60,8 @@ impl<'a, T> Shard<'a, T> {
 /// let shape = TopKShape { queries: 2, targets: each * devices.len(), dim, k: 10 };
 /// let rows = devices.iter().map(|device| DeviceBuffer::<f32>::zeroed(device, each * dim));
 /// let rows = rows.collect::<cuda_um::Result<Vec<_>>>()?;
-/// let shard = |(number, rows): (usize, &'_ DeviceBuffer<f32>)| Shard::new(number * each, rows.as_view());
-/// let shards: Vec<_> = rows.iter().enumerate().map(shard).collect();
+/// let shards = rows.iter().enumerate().map(|(number, rows)| Shard::new(number * each, rows.as_view()));
+/// let shards: Vec<_> = shards.collect();
 /// let (mut scores, mut indices) = (vec![0.0; 20], vec![0; 20]);
 /// search.search(shape, Metric::Cosine, Filter::Auto, &[1.0f32; 2 * 768], &shards, &mut scores, &mut indices)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
