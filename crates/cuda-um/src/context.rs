@@ -40,6 +40,7 @@ pub(crate) mod spin;
 pub(crate) mod stream;
 pub(crate) mod stream_handle;
 mod streams;
+pub(crate) mod together;
 #[cfg_attr(
     not(feature = "profile"),
     allow(dead_code, reason = "the profiler is the only observer")

@@ -69,7 +69,6 @@ pub mod range;
 mod settings;
 mod sync;
 mod telemetry;
-mod together;
 mod unblock;
 #[cfg(all(windows, not(miri)))]
 mod windows;
@@ -94,9 +93,9 @@ pub mod resource;
 #[doc(hidden)]
 pub use buffer::host_vec;
 #[doc(hidden)]
-pub use sync::EventsLater;
+pub use context::together::together;
 #[doc(hidden)]
-pub use together::together;
+pub use sync::EventsLater;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 
