@@ -247,10 +247,14 @@ fn an_import_that_is_dropped_does_not_belong_to_the_graph() {
 fn there_is_no_graph_after_a_call_that_may_have_recorded_a_part() {
     let (sim, device, stream) = simulated(Gpu::default());
     let mut data = UnifiedBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let info = match device.runtime().version().major {
+        13.. => "cudaStreamGetCaptureInfo",
+        _ => "cudaStreamGetCaptureInfo_v2",
+    };
     for fails in [
         Fail::call("cuLaunchKernel").after_the_call(),
         // After the launch.
-        Fail::call("cudaStreamGetCaptureInfo").nth(2),
+        Fail::call(info).nth(2),
     ] {
         let add = Add::load(&device);
         sim.fail(fails);
