@@ -157,7 +157,7 @@ cost_model! {
         peer_prefetch_rate: "peer_prefetch_bytes_per_s",
         /// Copies over NVLink that the faults of a device cause.
         peer_fault_rate: "peer_fault_bytes_per_s",
-        /// Read-mostly duplicates of another device's pages that the faults of a device cause over NVLink, with the time of the faults.
+        /// Prefetches over NVLink that duplicate read-mostly pages of another device.
         peer_duplicate_rate: "peer_duplicate_bytes_per_s",
     }
 }

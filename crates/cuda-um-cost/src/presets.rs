@@ -117,7 +117,7 @@ impl CostModel {
             graph_kernel: ns(920),
             graph_params: ns(500),
             // Two of them over NVLink (18 links), CUDA 13.0: a copy of 64 KiB takes 8 us, of 256 MiB 391 GB/s; a prefetch of 1, 16 and
-            // 256 MiB 28, 152 and 183 GB/s; faults of a kernel 12.4 GB/s, duplicates 68 GB/s, of 256 MiB each.
+            // 256 MiB 28, 152 and 183 GB/s; faults of a kernel 12.4 GB/s, a prefetch that duplicates 68 GB/s, of 256 MiB.
             peer: ns(7_300),
             peer_prefetch: ns(29_000),
             peer_rate: 395e9,

@@ -21,7 +21,7 @@ use um_search::World;
 /// ([`MpiError::Order`]) and not a hang; the communicator can be used again. Threads that share a communicator take turns.
 ///
 /// # Errors
-/// After an error other than [`MpiError::Order`], [`MpiError::Protocol`] and [`MpiError::NoSuchRank`], MPI cannot be used any more: each later
+/// After an error other than [`MpiError::Order`], [`MpiError::Protocol`] and [`MpiError::NoSuchRank`], MPI is unusable: each later
 /// call returns the same error, and the drop of [`Mpi`](crate::Mpi) ends all ranks.
 #[doc(alias = "MPI_Comm")]
 pub struct Communicator<'mpi> {
@@ -331,7 +331,7 @@ impl Drop for Communicator<'_> {
         if is_over || state.broken.get().is_some() {
             return;
         }
-        // SAFETY: a communicator of this value only, on which no operation runs. Its error does not matter any more.
+        // SAFETY: a communicator of this value only, on which no operation runs. Its error has no consequence.
         unsafe { (state.functions.comm_free)(&mut self.handle) };
     }
 }

@@ -180,7 +180,7 @@ impl Collectives {
         }
     }
 
-    /// Fails the cliques that wait for calls which no thread can make any more.
+    /// Fails the cliques that wait for further calls, when no thread can make one.
     pub(super) fn give_up(&mut self) {
         for clique in self.cliques.values_mut() {
             if !clique.meetings.values().all(Meeting::is_complete) {

@@ -49,7 +49,7 @@ impl Recording<'_> {
     ///
     /// # Errors
     ///
-    /// The error of `body`: return it from the closure of the capture, which cannot succeed any more.
+    /// The error of `body`: return it from the closure of the capture, which then fails in any case.
     /// [`Error::NotSupported`](crate::Error::NotSupported) before CUDA 12.3, [`Error::LengthMismatch`](crate::Error::LengthMismatch) for another
     /// length than 1, [`Error::Capture`](crate::Error::Capture) in `body` for parameters of the graph and for events of outside, and errors of
     /// `cudaGraphConditionalHandleCreate`, `cudaGraphAddNode`, `cudaStreamUpdateCaptureDependencies`, `cudaStreamBeginCaptureToGraph`,

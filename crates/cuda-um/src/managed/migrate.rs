@@ -18,6 +18,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::default::DefaultMemory;
+use smallvec::SmallVec;
 
 impl<T> DeviceBuffer<T> {
     /// Moves the buffer to the memory of another device: allocates there, from the device's default memory
@@ -83,8 +84,9 @@ struct Way<T> {
     from: u32,
     /// The new block.
     block: UnifiedBuffer<T>,
-    /// Two pieces of device memory, through which the contents pass in turn: two buffers, because work on parts of one is in order.
-    through: [DeviceBuffer<T>; 2],
+    /// Device memory for two pieces, or for all if that is one, through which the contents pass in turn: two buffers, because work on
+    /// parts of one is in order.
+    through: SmallVec<[DeviceBuffer<T>; 2]>,
 }
 
 impl<T> UnifiedBuffer<T> {
@@ -138,11 +140,12 @@ impl<T> UnifiedBuffer<T> {
         let managed = allocate(MemoryKind::Managed, bytes);
         let pieces = managed.and_then(|managed| {
             let piece = self.len().min(piece_len::<T>()) * size_of::<T>();
-            let piece = || allocate(MemoryKind::Device, piece).map(DeviceBuffer::of_raw);
+            let piece = |_| allocate(MemoryKind::Device, piece).map(DeviceBuffer::of_raw);
+            let pieces = self.len().div_ceil(piece_len::<T>()).min(2);
             Ok(Way {
                 from,
                 block: Self::of_raw(managed),
-                through: [piece()?, piece()?],
+                through: (0..pieces).map(piece).collect::<Result<_>>()?,
             })
         });
         match pieces {

@@ -16,7 +16,7 @@ pub const CASES: &[Case] = &[
     ("hangs", hangs, hangs_is_told),
 ];
 
-/// The aim is that the loss of a rank is told within this time.
+/// The aim: the job ends within this time after the loss of a rank.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Rank 1 does something, and the others wait for it. A rank that learns it says so.

@@ -43,7 +43,7 @@ impl Conditional {
         start: Duration,
     ) -> Duration {
         let mut end = start;
-        // A kernel that faults does not set a condition any more.
+        // A kernel that has faulted sets no condition.
         while self.condition.value.load(Ordering::Relaxed) != 0 && core.context.poison().is_none() {
             for node in &*self.nodes {
                 let place = (node.device, stream);

@@ -90,6 +90,18 @@ fn relays_are_used_only_where_they_are_faster() {
     assert_eq!(copies, 1, "a small copy");
 }
 
+#[test]
+fn a_capture_of_another_thread_ends_no_relay() {
+    let (_sim, _devices, streams) = machine(1, Topology::NvLink);
+    let captured = streams[0].capture(|_| {
+        let relayed = || there_and_back(2, Topology::NvLink, true, 16 * MIB).1;
+        let copies = std::thread::scope(|threads| threads.spawn(relayed).join().unwrap());
+        assert!(copies > 1, "{copies}");
+        Ok(())
+    });
+    captured.unwrap();
+}
+
 /// For later work of the stream, of other streams and of the host, a relayed copy is one piece of work.
 #[test]
 fn a_relayed_copy_is_in_order() {
