@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests and the example of um-candle on the GPU of this machine, and the tests under compute-sanitizer if it is there:
+# Runs the tests and the examples of um-candle on the GPU of this machine, and the tests under compute-sanitizer if it is there:
 #   ./run.sh [RESULTS]     (default: ./results)
 # RESULTS/candle.txt has the output. CUDA_LIBRARIES: the folder with libcublas, libcurand, libcudart and libcupti of CUDA 13, if it is not found.
 set -u
@@ -12,7 +12,7 @@ for folder in "${CUDA_LIBRARIES:-}" /usr/local/cuda-13*/targets/x86_64-linux/lib
         break
     fi
 done
-commands=("candle --test-threads 1" "block" "block --per-thread")
+commands=("candle --test-threads 1" "block" "block --per-thread" "weights")
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 failed=0
 {

@@ -26,16 +26,18 @@ const LIBRARIES: [(&str, Option<&str>); 6] = [
 /// The library of `CUDA_UM_SIM_KERNELS`: nothing is linked with it.
 const KERNELS: &str = "libcandle_kernels.so.0";
 
+const EXAMPLES: [&str; 2] = ["block", "weights"];
+
 /// Options of `cargo xtask candle`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The compute capability for which candle's kernels are compiled.
     #[arg(long, default_value = "90")]
     compute_capability: String,
-    /// Pack the tests, the example and a script that runs them on a machine with a GPU into this folder.
+    /// Pack the tests, the examples and a script that runs them on a machine with a GPU into this folder.
     #[arg(long, value_name = "FOLDER")]
     bundle: Option<PathBuf>,
-    /// The command of cargo [default: the tests, and then the example].
+    /// The command of cargo [default: the tests, and then the examples].
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     cargo: Vec<String>,
 }
@@ -77,11 +79,15 @@ pub fn run(args: &Args) -> Result<()> {
         return workspace::run(cargo.args(&args.cargo));
     }
     workspace::run(cargo.args(["test", "--release"]))?;
-    let example = root.join("target/release/examples/block");
-    let environment = cargo
-        .get_envs()
-        .filter_map(|(name, value)| Some((name, value?)));
-    workspace::run(Command::new(example).arg("--small").envs(environment))
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    for example in EXAMPLES {
+        let environment = cargo
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let mut example = Command::new(target.join("release/examples").join(example));
+        workspace::run(example.arg("--small").envs(environment))?;
+    }
+    Ok(())
 }
 
 /// Compiles the libraries of `sim`.
@@ -123,8 +129,7 @@ fn bundle(cargo: &mut Command, root: &Path, out: &Path) -> Result<()> {
         "--release",
         "--test",
         "candle",
-        "--example",
-        "block",
+        "--examples",
         "--message-format=json-render-diagnostics",
     ]);
     let output = cargo.stderr(std::process::Stdio::inherit()).output()?;

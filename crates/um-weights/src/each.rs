@@ -8,7 +8,7 @@ use cuda_um_locks::{Condvar, Mutex};
 use um_backend::cuda_um::fork;
 
 use crate::error::{Error, Result};
-use crate::load::{self, Job};
+use crate::load::Job;
 use crate::tensor::Tensor;
 
 /// The tensors of [`Weights::load_each`](crate::Weights::load_each), as they arrive. Its drop stops the load: it waits for the round of
@@ -36,17 +36,11 @@ struct State {
 
 impl LoadEach {
     pub(crate) fn start(job: Job) -> Result<Self> {
-        let flow = Arc::new(Flow {
-            state: Mutex::default(),
-            changed: Condvar::default(),
-            most: job.bytes_in_flight(),
-        });
+        let flow = Arc::clone(&job.plan.flow);
         let (sender, tensors) = mpsc::channel();
-        let its = Arc::clone(&flow);
         let thread = std::thread::Builder::new().name("um-weights-load".to_owned());
         let thread = thread.spawn(move || {
-            let job = job.stopped_by(&its);
-            let outcome = load::run(job, Some(&its), &mut |tensor| {
+            let outcome = job.run(&mut |tensor| {
                 // Without a receiver the tensor is dropped.
                 let _ = sender.send(Ok(tensor));
             });
@@ -98,6 +92,14 @@ impl Drop for LoadEach {
 }
 
 impl Flow {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::default(),
+            most,
+        }
+    }
+
     /// Waits until so many bytes may be allocated: within the limit, or all tensors before were taken. Returns false if the load is stopped.
     pub(crate) fn begin(&self, bytes: usize) -> bool {
         let mut state = self.state.lock();

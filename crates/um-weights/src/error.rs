@@ -100,6 +100,14 @@ pub enum Error {
         /// What is wrong, and what is allowed.
         reason: String,
     },
+    /// Memory that a tensor cannot be loaded into.
+    #[error("tensor {tensor:?} cannot be loaded into this memory: {reason}")]
+    Target {
+        /// The tensor.
+        tensor: String,
+        /// What is wrong, and what is allowed.
+        reason: String,
+    },
     /// A read of a tensor's bytes failed.
     #[error("{}: tensor {tensor:?}, at byte {at}: {source}", file.display())]
     Read {

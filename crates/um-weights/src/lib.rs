@@ -10,6 +10,7 @@ mod load;
 mod map;
 mod options;
 mod plan;
+mod read;
 mod save;
 mod shard;
 mod tensor;

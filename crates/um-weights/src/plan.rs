@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use um_backend::cuda_um::buffer::Runs;
 
+use crate::each::Flow;
 use crate::error::Result;
 use crate::info::{Cut, TensorInfo};
 use crate::options::LoadOptions;
+use crate::weights::Opened;
 
 /// Every tensor in a buffer that several share begins at a multiple of this.
 const ALIGN: usize = 256;
@@ -46,7 +48,9 @@ pub(crate) struct Group {
 
 /// The tensors in order, as groups.
 pub(crate) struct Plan {
-    infos: Arc<Vec<TensorInfo>>,
+    pub(crate) opened: Arc<Opened>,
+    pub(crate) options: LoadOptions,
+    pub(crate) flow: Arc<Flow>,
     pub(crate) wanted: Vec<Wanted>,
     /// The first tensor that no group has.
     next: usize,
@@ -57,7 +61,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(infos: &Arc<Vec<TensorInfo>>, options: &LoadOptions) -> Result<Self> {
+    /// `most_untaken`: the bytes of tensors that were not taken.
+    pub(crate) fn new(
+        opened: &Arc<Opened>,
+        options: &LoadOptions,
+        most_untaken: usize,
+    ) -> Result<Self> {
+        let infos = &opened.tensors;
         let (mut wanted, mut file_bytes) = (Vec::with_capacity(infos.len()), 0);
         for (index, info) in infos.iter().enumerate() {
             if options.only.as_ref().is_some_and(|only| !only(&info.name)) {
@@ -79,7 +89,9 @@ impl Plan {
         }
         let most_batch = MOST_BATCH.min(options.bytes_in_flight / 2);
         Ok(Self {
-            infos: Arc::clone(infos),
+            opened: Arc::clone(opened),
+            options: options.clone(),
+            flow: Arc::new(Flow::new(most_untaken)),
             wanted,
             next: 0,
             batch_bytes: most_batch,
@@ -93,26 +105,38 @@ impl Plan {
         self.batch_bytes = self.batch_bytes.min(FIRST_BATCH);
     }
 
+    pub(crate) fn info(&self, wanted: &Wanted) -> &TensorInfo {
+        &self.opened.tensors[wanted.index]
+    }
+
+    pub(crate) fn name(&self, wanted: &Wanted) -> &str {
+        &self.info(wanted).name
+    }
+
     /// The runs of a tensor in its file.
     pub(crate) fn runs(&self, wanted: &Wanted) -> Runs {
-        let whole = || self.infos[wanted.index].runs();
+        let whole = || self.info(wanted).runs();
         wanted.slice.as_ref().map_or_else(whole, |cut| cut.runs)
     }
 
     /// Takes those tensors out of the plan for which `fits` returns true.
-    pub(crate) fn split_off(&mut self, fits: impl Fn(&Wanted, Runs) -> bool) -> Vec<Wanted> {
+    pub(crate) fn split_off(&mut self, fits: fn(&Self, &Wanted) -> bool) -> Vec<Wanted> {
         let all = std::mem::take(&mut self.wanted).into_iter();
-        let (fit, rest): (Vec<_>, Vec<_>) = all.partition(|wanted| fits(wanted, self.runs(wanted)));
+        let (fit, rest): (Vec<_>, Vec<_>) = all.partition(|wanted| fits(self, wanted));
         self.file_bytes -= fit.iter().map(|wanted| wanted.bytes as u64).sum::<u64>();
         self.wanted = rest;
         fit
     }
 
-    /// Takes the next group.
-    fn group(&mut self) -> Option<Group> {
+    /// Takes all tensors, each as a group.
+    pub(crate) fn alone(&mut self) -> Vec<Group> {
+        std::iter::from_fn(|| self.group(0)).collect()
+    }
+
+    /// Takes the next group, of at most so many bytes if it has several tensors.
+    fn group(&mut self, most: usize) -> Option<Group> {
         let first = self.wanted.get(self.next)?;
-        let (first_bytes, shard) = (first.bytes, self.infos[first.index].shard);
-        let most = MOST_SHARED.min(self.batch_bytes);
+        let (first_bytes, shard) = (first.bytes, self.info(first).shard);
         let mut group = Group {
             shard,
             tensors: self.next..self.next,
@@ -122,7 +146,7 @@ impl Plan {
             let at = group.bytes.next_multiple_of(ALIGN);
             let fits = || {
                 first_bytes.max(wanted.bytes) < SMALL
-                    && self.infos[wanted.index].shard == shard
+                    && self.info(wanted).shard == shard
                     && at + wanted.bytes <= most
             };
             if !group.tensors.is_empty() && !fits() {
@@ -137,13 +161,13 @@ impl Plan {
 
     /// Takes the groups that are allocated and read at a time.
     pub(crate) fn batch(&mut self) -> Option<Vec<Group>> {
-        let first = self.next;
-        let mut batch = vec![self.group()?];
+        let (first, most) = (self.next, MOST_SHARED.min(self.batch_bytes));
+        let mut batch = vec![self.group(most)?];
         let mut bytes = batch[0].bytes;
         while let Some(next) = self.wanted.get(self.next)
             && bytes + next.bytes <= self.batch_bytes
             && self.next - first < MOST_TENSORS
-            && let Some(group) = self.group()
+            && let Some(group) = self.group(most)
         {
             bytes += group.bytes;
             batch.push(group);

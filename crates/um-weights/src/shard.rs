@@ -92,6 +92,25 @@ impl Shard {
         read_into(&*self.source, &runs, 0..bytes, into)
     }
 
+    /// The error of a read of a tensor's bytes.
+    pub(crate) fn failed(&self, tensor: &str, at: u64, source: io::Error) -> Error {
+        let (file, tensor) = (self.path.to_path_buf(), tensor.to_owned());
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof => Error::Shrunk {
+                file,
+                tensor,
+                at,
+                opened_bytes: self.bytes,
+            },
+            _ => Error::Read {
+                file,
+                tensor,
+                at,
+                source,
+            },
+        }
+    }
+
     pub(crate) fn wrong(&self, at: u64, reason: String) -> Error {
         Error::Format {
             file: self.path.to_path_buf(),

@@ -1,12 +1,12 @@
 //! Files that are open, and what they have.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::ErrorKind;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
 use serde::Deserialize;
 use um_backend::cuda_um::buffer::ReadAt;
+use um_backend::memory::BufferMemoryMut;
 use um_backend::{BufferKind, CudaBackend};
 
 use crate::each::LoadEach;
@@ -138,38 +138,6 @@ impl Weights {
         self.opened.tensors.iter().map(bytes).sum()
     }
 
-    /// Reads a range of a tensor's bytes into memory of the host.
-    pub(crate) fn read_range(
-        &self,
-        info: &TensorInfo,
-        start: usize,
-        into: &mut [u8],
-    ) -> Result<()> {
-        let shard = &self.opened.shards[info.shard];
-        let at = info.offset + start as u64;
-        shard.read_data(at, into).map_err(|(done, source)| {
-            let (file, tensor, at) = (
-                shard.path.to_path_buf(),
-                info.name.to_string(),
-                at + done as u64,
-            );
-            match source.kind() {
-                ErrorKind::UnexpectedEof => Error::Shrunk {
-                    file,
-                    tensor,
-                    at,
-                    opened_bytes: shard.bytes,
-                },
-                _ => Error::Read {
-                    file,
-                    tensor,
-                    at,
-                    source,
-                },
-            }
-        })
-    }
-
     /// Loads tensors into buffers of a kind, in the order of the files, and returns them by name. Each byte is read once.
     ///
     /// Several threads read pieces straight into the pinned memory for copies, while the copy engine moves those before them
@@ -189,11 +157,9 @@ impl Weights {
         kind: BufferKind,
         options: &LoadOptions,
     ) -> Result<BTreeMap<Arc<str>, Tensor>> {
-        let job = Job::new(&self.opened, backend, kind, options)?;
+        let job = Job::new(&self.opened, (backend, kind), options, usize::MAX)?;
         let mut loaded = Vec::with_capacity(job.tensors());
-        load::run(job, None, &mut |tensor| {
-            loaded.push((Arc::clone(&tensor.info().name), tensor));
-        })?;
+        job.run(&mut |tensor| loaded.push((Arc::clone(&tensor.info().name), tensor)))?;
         // Most files have the order of the names, for which this is much faster than to insert one by one.
         Ok(loaded.into_iter().collect())
     }
@@ -211,7 +177,28 @@ impl Weights {
         kind: BufferKind,
         options: &LoadOptions,
     ) -> Result<LoadEach> {
-        LoadEach::start(Job::new(&self.opened, backend, kind, options)?)
+        let most = options.bytes_in_flight;
+        LoadEach::start(Job::new(&self.opened, (backend, kind), options, most)?)
+    }
+
+    /// Loads tensors into memory that is there already: bytes of the host, or views of buffers on one device, such as memory of another library
+    /// that a buffer has [imported](um_backend::cuda_um::DeviceBuffer::from_foreign). [`LoadOptions::only`] and
+    /// [`map_files`](LoadOptions::map_files) do not apply.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`load`](Self::load).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Target`] for a name that the files do not have or that is there twice, memory of another size than the tensor or slice, and memory
+    /// of several kinds. Otherwise as for [`load`](Self::load); the memory then has some of the bytes.
+    pub fn load_into(
+        &self,
+        targets: Vec<(&str, BufferMemoryMut<'_, u8>)>,
+        options: &LoadOptions,
+    ) -> Result<()> {
+        load::into(&self.opened, targets, options)
     }
 }
 

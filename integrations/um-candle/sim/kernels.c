@@ -5,12 +5,16 @@
 
 typedef const cudaUmSimLaunch *Launch;
 
-/* The offset of element `index` in memory with these dimensions and strides. */
-static size_t offset(size_t index, size_t dimensions, const size_t *info) {
+/* The offset of element `index` in memory with these dimensions and strides (or null). */
+static size_t offset_in(size_t index, size_t dimensions, const size_t *info, const size_t *strides) {
     size_t at = 0;
     for (size_t d = dimensions; info && d-- > 0; index /= info[d])
-        at += index % info[d] * info[dimensions + d];
+        at += index % info[d] * strides[d];
     return info ? at : index;
+}
+
+static size_t offset(size_t index, size_t dimensions, const size_t *info) {
+    return offset_in(index, dimensions, info, info + dimensions);
 }
 
 /* The parameters of kernels with one input: count, dimensions, dimensions and strides (or null); input and output. */
@@ -62,17 +66,50 @@ static int gelu(Launch launch) {
     return 0;
 }
 
-/* Both inputs are contiguous. */
+/* Dimensions, and strides of both inputs; or null. */
 static int add(Launch launch) {
-    uint64_t count, info;
-    if (launch->value(launch, 0, &count, 8) || launch->value(launch, 2, &info, 8) || info)
+    uint64_t count, n, info;
+    if (launch->value(launch, 0, &count, 8) || launch->value(launch, 1, &n, 8) || launch->value(launch, 2, &info, 8))
         return 1;
-    const float *left = launch->read(launch, 3, 4 * count), *right = launch->read(launch, 4, 4 * count);
+    const size_t *all = info ? launch->read(launch, 2, 24 * n) : 0;
+    size_t last = count ? count - 1 : 0;
+    const float *left = launch->read(launch, 3, 4 * (offset_in(last, n, all, all + n) + 1));
+    const float *right = launch->read(launch, 4, 4 * (offset_in(last, n, all, all + 2 * n) + 1));
     float *out = launch->write(launch, 5, 4 * count);
     if (!left || !right || !out)
         return 1;
     for (uint64_t i = 0; i < count; i++)
-        out[i] = left[i] + right[i];
+        out[i] = left[offset_in(i, n, all, all + n)] + right[offset_in(i, n, all, all + 2 * n)];
+    return 0;
+}
+
+/* The rows of a matrix that have these numbers. */
+static int select_rows(Launch launch) {
+    size_t count, rows, chosen, columns;
+    if (launch->value(launch, 0, &count, 8) || launch->value(launch, 7, &rows, 8) || launch->value(launch, 8, &chosen, 8)
+        || launch->value(launch, 9, &columns, 8))
+        return 1;
+    const uint32_t *numbers = launch->read(launch, 3, 4 * chosen);
+    const float *in = launch->read(launch, 4, 4 * rows * columns);
+    float *out = launch->write(launch, 5, 4 * count);
+    if (!numbers || !in || !out)
+        return 1;
+    for (size_t i = 0; i < count; i++)
+        out[i] = in[numbers[i / columns] * columns + i % columns];
+    return 0;
+}
+
+/* bfloat16 to float; contiguous. */
+static int widen(Launch launch) {
+    size_t count;
+    if (launch->value(launch, 0, &count, 8))
+        return 1;
+    const uint16_t *in = launch->read(launch, 3, 2 * count);
+    uint32_t *out = launch->write(launch, 4, 4 * count);
+    if (!in || !out)
+        return 1;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (uint32_t)in[i] << 16;
     return 0;
 }
 
@@ -137,5 +174,6 @@ static int copy_2d(Launch launch) {
 int cudaUmSimKernels(cudaUmSimRegister register_kernel) {
     return register_kernel("affine_f32", affine) || register_kernel("ucopy_f32", copy) || register_kernel("ugelu_f32", gelu)
            || register_kernel("badd_f32", add) || register_kernel("softmax_f32", softmax)
-           || register_kernel("layernorm_f32", layer_norm) || register_kernel("copy2d_f32", copy_2d);
+           || register_kernel("layernorm_f32", layer_norm) || register_kernel("copy2d_f32", copy_2d)
+           || register_kernel("is_u32_f32", select_rows) || register_kernel("cast_bf16_f32", widen);
 }

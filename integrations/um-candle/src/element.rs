@@ -10,19 +10,20 @@ pub trait Element: cuda_um::DeviceCopy + WithDType + CudaDType {}
 
 impl<T: cuda_um::DeviceCopy + WithDType + CudaDType> Element for T {}
 
-/// Runs an expression with the slice of a storage, whatever its type; `None` for types that candle does not compute with.
+/// Runs an expression with the slice of a storage of this kind, whatever its type; `None` for types that candle does not compute with.
 macro_rules! with_slice {
-    ($storage:expr, $slice:ident => $do:expr) => {
+    ($kind:ident, $storage:expr, $slice:ident => $do:expr) => {
         match $storage {
-            $crate::element::StorageSlice::U8($slice) => Some($do),
-            $crate::element::StorageSlice::U32($slice) => Some($do),
-            $crate::element::StorageSlice::I16($slice) => Some($do),
-            $crate::element::StorageSlice::I32($slice) => Some($do),
-            $crate::element::StorageSlice::I64($slice) => Some($do),
-            $crate::element::StorageSlice::BF16($slice) => Some($do),
-            $crate::element::StorageSlice::F16($slice) => Some($do),
-            $crate::element::StorageSlice::F32($slice) => Some($do),
-            $crate::element::StorageSlice::F64($slice) => Some($do),
+            $kind::U8($slice) => Some($do),
+            $kind::U32($slice) => Some($do),
+            $kind::I16($slice) => Some($do),
+            $kind::I32($slice) => Some($do),
+            $kind::I64($slice) => Some($do),
+            $kind::BF16($slice) => Some($do),
+            $kind::F16($slice) => Some($do),
+            $kind::F32($slice) => Some($do),
+            $kind::F64($slice) => Some($do),
+            $kind::F8E4M3($slice) => Some($do),
             _ => None,
         }
     };

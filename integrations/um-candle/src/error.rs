@@ -12,6 +12,9 @@ pub enum Error {
     /// An error of cuda-um or um-cudarc.
     #[error(transparent)]
     Um(#[from] um_cudarc::Error),
+    /// An error of um-weights.
+    #[error(transparent)]
+    Weights(#[from] um_weights::Error),
     /// An error of candle.
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),

@@ -127,11 +127,11 @@ fn take<T: Element>(
     }
     let slice = std::mem::replace(&mut storage.slice, nothing);
     // `leak` releases the slice's events.
-    with_slice!(slice, slice => slice.leak());
+    with_slice!(CudaStorageSlice, slice, slice => slice.leak());
     Ok(true)
 }
 
-fn address_of<T>(slice: &CudaSlice<T>) -> u64 {
+pub(crate) fn address_of<T>(slice: &CudaSlice<T>) -> u64 {
     let (address, record) = slice.device_ptr(slice.stream());
     drop(record);
     address

@@ -7,6 +7,7 @@
 //! - [`prefetch`](UnifiedDevice::prefetch), [`advise`](UnifiedDevice::advise) and [`attributes`](UnifiedDevice::attributes) place the memory;
 //!   [`name`](UnifiedDevice::name) names a tensor in profiles.
 //! - [`lend`](UnifiedDevice::lend) makes a tensor of any unified buffer for a while, with every version of CUDA.
+//! - [`LoadedWeights`] loads files of weights for candle's `VarBuilder`, at the speed of um-weights.
 //!
 //! ```no_run
 //! use candle_core::{Device, Tensor};
@@ -41,8 +42,10 @@ mod error;
 mod host;
 mod lend;
 mod place;
+mod weights;
 
 pub use device::UnifiedDevice;
 pub use element::Element;
 pub use error::{Error, Result};
 pub use place::Named;
+pub use weights::LoadedWeights;

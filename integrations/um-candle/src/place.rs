@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "imports the memory of tensors by its address")]
 
 use crate::device::{CudaSlice, UnifiedDevice};
-use crate::element::{explain, part, with_slice};
+use crate::element::{StorageSlice, explain, part, with_slice};
 use crate::error::{Error, Result};
 use candle_core::Tensor;
 use candle_core::cuda::cudarc::driver::DevicePtr;
@@ -91,7 +91,7 @@ impl UnifiedDevice {
         let (storage, layout) = tensor.storage_and_layout();
         let part = part(layout)?;
         let slice = &self.check(&storage)?.slice;
-        let done = with_slice!(slice, slice => self.lent_slice(slice, part, work));
+        let done = with_slice!(StorageSlice, slice, slice => self.lent_slice(slice, part, work));
         let found = tensor.dtype();
         let done = done.ok_or(Error::Unsupported { found })?;
         done.map_err(|error| explain(error, tensor))

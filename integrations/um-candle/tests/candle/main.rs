@@ -5,4 +5,5 @@ mod lend;
 mod own;
 mod place;
 mod support;
+mod weights;
 mod wrong_uses;
