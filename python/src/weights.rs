@@ -142,7 +142,6 @@ fn refused(refused: um_weights::Error) -> PyErr {
     match &refused {
         Error::Cuda { tensor, source } => of_cuda(source, &format!("tensor {tensor:?}: ")),
         Error::File { .. }
-        | Error::NotRegular { .. }
         | Error::MissingShard { .. }
         | Error::Read { .. }
         | Error::Shrunk { .. } => error(Kind::File, refused.to_string()),

@@ -100,10 +100,14 @@ impl Flow {
         }
     }
 
-    /// Waits until so many bytes may be allocated: within the limit, or all tensors before were taken. Returns false if the load is stopped.
-    pub(crate) fn begin(&self, bytes: usize) -> bool {
+    /// Counts bytes that are to be allocated, if they are within the limit or all tensors before were taken; otherwise waits until they are, or
+    /// returns false. Returns false also if the load is stopped.
+    pub(crate) fn begin(&self, bytes: usize, waits: bool) -> bool {
         let mut state = self.state.lock();
-        while !state.is_stopped && !self.fits(&state, bytes) {
+        while state.bytes > 0 && state.bytes.saturating_add(bytes) > self.most {
+            if !waits || state.is_stopped {
+                return false;
+            }
             self.changed.wait(&mut state);
         }
         state.bytes += bytes;
@@ -113,20 +117,6 @@ impl Flow {
     /// Counts bytes that need no memory.
     pub(crate) fn add(&self, bytes: usize) {
         self.state.lock().bytes += bytes;
-    }
-
-    /// Does not wait.
-    pub(crate) fn try_begin(&self, bytes: usize) -> bool {
-        let mut state = self.state.lock();
-        let fits = self.fits(&state, bytes);
-        if fits {
-            state.bytes += bytes;
-        }
-        fits
-    }
-
-    fn fits(&self, state: &State, bytes: usize) -> bool {
-        state.bytes == 0 || state.bytes.saturating_add(bytes) <= self.most
     }
 
     pub(crate) fn end(&self, bytes: usize) {

@@ -1,7 +1,6 @@
 //! The error type.
 
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use um_backend::CudaError;
@@ -13,7 +12,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file cannot be opened, read, written or renamed.
+    /// A file cannot be opened, read, written or renamed; or is a FIFO, a device, a socket or a folder
+    /// ([`InvalidInput`](io::ErrorKind::InvalidInput)).
     #[error("{}: {call}: {source}", file.display())]
     File {
         /// The file.
@@ -22,14 +22,6 @@ pub enum Error {
         call: &'static str,
         /// The system's error.
         source: io::Error,
-    },
-    /// A FIFO, a device, a socket or a folder.
-    #[error("{} is {found}: weights are read from regular files", file.display())]
-    NotRegular {
-        /// The path.
-        file: PathBuf,
-        /// What it is.
-        found: &'static str,
     },
     /// A file as a whole is not what its format allows.
     #[error("{}: at byte {at}: {reason}", file.display())]
@@ -41,7 +33,8 @@ pub enum Error {
         /// What is wrong, and what is allowed.
         reason: String,
     },
-    /// The description of a tensor is wrong: its type, its shape, its place in the file.
+    /// The description of a tensor is wrong: its type, its shape, its place in the file, a name that another tensor has, or a file that an index
+    /// names and that does not have it.
     #[error("{}: tensor {tensor:?}, at byte {at}: {reason}", file.display())]
     Tensor {
         /// The file.
@@ -53,17 +46,6 @@ pub enum Error {
         /// What is wrong, and what is allowed.
         reason: String,
     },
-    /// Two tensors have one name.
-    #[error(
-        "tensor {tensor:?} is in {} and in {}: a name has one tensor (an index tells which file has it)",
-        files[0].display(), files[1].display()
-    )]
-    Duplicate {
-        /// The name.
-        tensor: String,
-        /// The files, which may be the same.
-        files: [PathBuf; 2],
-    },
     /// A file that an index names cannot be opened.
     #[error("{} needs the file {shard:?}: {source}", index.display())]
     MissingShard {
@@ -74,35 +56,9 @@ pub enum Error {
         /// The error of the file.
         source: Box<Error>,
     },
-    /// An index names a tensor that its file does not have.
-    #[error("{} has tensor {tensor:?} in the file {shard:?}, which does not have it", index.display())]
-    NotInShard {
-        /// The index.
-        index: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// The name of the file.
-        shard: String,
-    },
-    /// A slice that the tensor does not have.
-    #[error(
-        "tensor {tensor:?} of shape {shape:?} has no slice {range:?} of dimension {dimension}: {reason}"
-    )]
-    Slice {
-        /// The tensor.
-        tensor: String,
-        /// Its shape.
-        shape: Vec<usize>,
-        /// The dimension that was given.
-        dimension: usize,
-        /// The range that was given.
-        range: Range<usize>,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
-    /// Memory that a tensor cannot be loaded into.
-    #[error("tensor {tensor:?} cannot be loaded into this memory: {reason}")]
-    Target {
+    /// A slice, a place in memory or a format that the tensor does not allow.
+    #[error("tensor {tensor:?}: {reason}")]
+    Refused {
         /// The tensor.
         tensor: String,
         /// What is wrong, and what is allowed.
@@ -152,14 +108,6 @@ pub enum Error {
         /// The bytes of the load.
         total_bytes: u64,
     },
-    /// A tensor that the format cannot hold.
-    #[error("tensor {tensor:?} cannot be saved: {reason}")]
-    Save {
-        /// The tensor.
-        tensor: String,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
 }
 
 impl Error {
@@ -180,6 +128,11 @@ impl Error {
             tensor: tensor.clone(),
             source,
         }
+    }
+
+    pub(crate) fn refused(tensor: &str, reason: String) -> Self {
+        let tensor = tensor.to_owned();
+        Self::Refused { tensor, reason }
     }
 
     /// Returns true if there was not enough memory.

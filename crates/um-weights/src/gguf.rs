@@ -45,17 +45,17 @@ pub(crate) fn header<'a>(
         text(&mut bytes, value);
     }
     for (name, shape, kind, offset) in tensors {
-        let refused = |reason: String| Error::Save {
-            tensor: name.to_owned(),
-            reason,
-        };
         let Some(number) = kinds::to_gguf(&kind) else {
-            return Err(refused(format!("GGUF files have no type {kind}")));
+            return Err(Error::refused(
+                name,
+                format!("GGUF files have no type {kind}"),
+            ));
         };
         if shape.len() > MOST_DIMENSIONS as usize || name.len() > MOST_NAME {
-            return Err(refused(format!(
+            let reason = format!(
                 "a tensor of a GGUF file has at most {MOST_DIMENSIONS} dimensions and {MOST_NAME} bytes of name"
-            )));
+            );
+            return Err(Error::refused(name, reason));
         }
         text(&mut bytes, name);
         bytes.extend((shape.len() as u32).to_le_bytes());
@@ -98,20 +98,17 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&mut self, bytes: u64, what: &str) -> Result<Vec<u8>> {
+    fn take(&mut self, bytes: u64, what: &str) -> Result<&[u8]> {
         let start = self.at;
         self.skip(bytes, what)?;
-        let is_there = |at: u64, read: &[u8], read_at: u64| {
-            at >= read_at && at + bytes <= read_at + read.len() as u64
-        };
-        if !is_there(start, &self.read, self.read_at) {
+        if start < self.read_at || self.at > self.read_at + self.read.len() as u64 {
             let count = bytes.max(READ).min(self.shard.bytes - start);
             self.read.resize(count as usize, 0);
             self.shard.read(start, &mut self.read)?;
             self.read_at = start;
         }
         let first = (start - self.read_at) as usize;
-        Ok(self.read[first..first + bytes as usize].to_vec())
+        Ok(&self.read[first..first + bytes as usize])
     }
 
     fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
@@ -134,14 +131,8 @@ impl Reader<'_> {
                 "{what} has {bytes} bytes, and at most {MOST_STRING} are allowed"
             ));
         }
-        let start = self.at;
-        let bytes = self.take(bytes, what)?;
-        match String::from_utf8(bytes) {
-            Ok(text) => Ok(text),
-            Err(error) => Err(self
-                .shard
-                .wrong(start, format!("{what} is no text: {error}"))),
-        }
+        let bytes = self.take(bytes, what)?.to_vec();
+        String::from_utf8(bytes).or_else(|error| self.wrong(format!("{what} is no text: {error}")))
     }
 
     /// A value of the metadata, as text; of an array its type and length.
@@ -196,24 +187,20 @@ impl Reader<'_> {
                 "arrays are within {MOST_DEPTH} arrays: no more are allowed"
             ));
         }
-        match SIZES[kind as usize] {
-            0 => {
+        match (name, len.checked_mul(SIZES[kind as usize])) {
+            ("string", _) => {
                 for _ in 0..len {
-                    match kind {
-                        8 => {
-                            let bytes = self.u64("a string of an array")?;
-                            self.skip(bytes, "a string of an array")?;
-                        }
-                        _ => drop(self.list(depth + 1)?),
-                    }
+                    let bytes = self.u64("a string of an array")?;
+                    self.skip(bytes, "a string of an array")?;
                 }
             }
-            bytes => match len.checked_mul(bytes) {
-                Some(bytes) => self.skip(bytes, "an array")?,
-                None => {
-                    return self.wrong(format!("an array has {len} elements: more than any file"));
+            ("array", _) => {
+                for _ in 0..len {
+                    self.list(depth + 1)?;
                 }
-            },
+            }
+            (_, Some(bytes)) => self.skip(bytes, "an array")?,
+            _ => return self.wrong(format!("an array has {len} elements: more than any file")),
         }
         Ok(format!("[{name}; {len}]"))
     }
@@ -251,12 +238,8 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
             alignment = match value.parse::<u64>() {
                 Ok(bytes) if kind == 4 && bytes.is_power_of_two() => bytes,
                 _ => {
-                    return Err(shard.wrong(
-                        at,
-                        format!(
-                            "general.alignment is {value}: a power of two of type u32 is allowed"
-                        ),
-                    ));
+                    let reason = format!("{key} is {value}: a power of two of type u32 is allowed");
+                    return Err(shard.wrong(at, reason));
                 }
             };
         }
@@ -265,42 +248,30 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
         }
         content.metadata.insert(key, value);
     }
-    let mut end = 0;
+    let mut offsets = Vec::new();
     for _ in 0..tensors {
-        let at = header.at;
         let (info, offset) = tensor(&mut header)?;
-        let name = &*info.name;
-        if offset != end {
-            return Err(shard.wrong_tensor(
-                name,
-                at,
-                format!(
-                    "its bytes begin at {offset} of the data, and {end} is where those before end"
-                ),
-            ));
-        }
-        let next = end.checked_add(info.bytes as u64);
-        let next = next.and_then(|end| end.checked_next_multiple_of(alignment));
-        let Some(next) = next else {
-            return Err(shard.wrong_tensor(name, at, "it ends behind any file".to_owned()));
-        };
-        end = next;
         content.tensors.push(info);
+        offsets.push(offset);
     }
     let start = header.at.next_multiple_of(alignment);
     let mut at = start;
-    for info in &mut content.tensors {
-        info.offset = at;
-        let has = shard.bytes.saturating_sub(at);
-        if (info.bytes as u64) > has {
-            let bytes = info.bytes;
-            return Err(shard.wrong_tensor(
-                &info.name,
-                at,
-                format!("it has {bytes} bytes, and the file ends after {has}: is it truncated?"),
+    for (info, offset) in content.tensors.iter_mut().zip(offsets) {
+        let wrong = |reason: String| Err(shard.wrong_tensor(&info.name, at, reason));
+        let end = at - start;
+        if offset != end {
+            return wrong(format!(
+                "its bytes begin at {offset} of the data, and {end} is where those before end"
             ));
         }
-        at = (at + info.bytes as u64).next_multiple_of(alignment);
+        let (bytes, has) = (info.bytes as u64, shard.bytes.saturating_sub(at));
+        if bytes > has {
+            return wrong(format!(
+                "it has {bytes} bytes, and the file ends after {has}: is it truncated?"
+            ));
+        }
+        info.offset = at;
+        at = (at + bytes).next_multiple_of(alignment);
     }
     if shard.bytes > at && !content.tensors.is_empty() {
         let unused = shard.bytes - at;
@@ -324,10 +295,7 @@ fn tensor(header: &mut Reader<'_>) -> Result<(TensorInfo, u64)> {
     let mut shape = Vec::new();
     for _ in 0..dimensions {
         let len = header.u64("a dimension")?;
-        match usize::try_from(len) {
-            Ok(len) => shape.push(len),
-            Err(_) => return wrong(format!("a dimension of {len} is larger than any memory")),
-        }
+        shape.push(usize::try_from(len).unwrap_or(usize::MAX));
     }
     // The first one is that of neighbours in memory.
     shape.reverse();
@@ -336,22 +304,20 @@ fn tensor(header: &mut Reader<'_>) -> Result<(TensorInfo, u64)> {
         return wrong(format!("type {number} is not known"));
     };
     let offset = header.u64("the offset of a tensor")?;
-    let row = shape.last().copied().unwrap_or(1);
-    if !row.is_multiple_of(kind.block) {
-        let (name, block) = (kind.name, kind.block);
+    let (row, name_of, block) = (shape.last().copied().unwrap_or(1), kind.name, kind.block);
+    if !row.is_multiple_of(block) {
         return wrong(format!(
-            "its rows have {row} elements, and blocks of {name} have {block}"
+            "its rows have {row} elements, and blocks of {name_of} have {block}"
         ));
     }
     let elements = shape
         .iter()
         .try_fold(1usize, |product, &len| product.checked_mul(len));
     let bytes =
-        elements.and_then(|elements| (elements / kind.block).checked_mul(kind.dtype.size_bytes()));
-    let Some(bytes) = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()) else {
+        elements.and_then(|elements| (elements / block).checked_mul(kind.dtype.size_bytes()));
+    let Some(bytes) = bytes else {
         return wrong(format!(
-            "shape {shape:?} of {} is larger than any memory",
-            kind.name
+            "shape {shape:?} of {name_of} is larger than any memory"
         ));
     };
     let info = TensorInfo {

@@ -100,49 +100,44 @@ impl TensorInfo {
 
     /// A range of one dimension.
     pub(crate) fn cut(&self, dimension: usize, range: Range<usize>) -> Result<Cut> {
-        let refused = |reason: String| Error::Slice {
-            tensor: self.name.to_string(),
-            shape: self.shape.clone(),
-            dimension,
-            range: range.clone(),
-            reason,
+        let refused = |reason: String| {
+            let shape = &self.shape;
+            let reason = format!(
+                "shape {shape:?} has no slice {range:?} of dimension {dimension}: {reason}"
+            );
+            Err(Error::refused(&self.name, reason))
         };
         let Some(&len) = self.shape.get(dimension) else {
             let dimensions = self.shape.len();
-            return Err(refused(format!("it has {dimensions} dimensions")));
+            return refused(format!("it has {dimensions} dimensions"));
         };
         if range.start > range.end || range.end > len {
-            return Err(refused(format!("the dimension has {len} elements")));
+            return refused(format!("the dimension has {len} elements"));
         }
-        let block = self.kind.block;
-        let last = self.shape.len() - 1;
-        if block > 1 {
-            let starts = [self.shape[last], range.start, range.end];
-            let whole = match dimension == last {
-                true => starts.iter().all(|at| at.is_multiple_of(block)),
-                false => starts[0].is_multiple_of(block),
-            };
-            if !whole {
-                let name = self.kind.name;
-                return Err(refused(format!("blocks of {name} have {block} elements")));
-            }
+        let (block, last) = (self.kind.block, self.shape.len() - 1);
+        let mut ends = vec![self.shape[last]];
+        if dimension == last {
+            ends.extend([range.start, range.end]);
+        }
+        if !ends.iter().all(|at| at.is_multiple_of(block)) {
+            let name = self.kind.name;
+            return refused(format!("blocks of {name} have {block} elements"));
         }
         let (mut shape, mut runs) = (self.shape.clone(), self.runs());
         shape[dimension] = range.len();
-        let outer: usize = self.shape[..dimension].iter().product();
         if self.bytes == 0 || range.is_empty() {
             runs.bytes = 0;
         } else {
+            let outer: usize = self.shape[..dimension].iter().product();
             // The size of the tensor was checked, so no product overflows. A range of the last dimension may be smaller than an element.
             let row = self.bytes / outer;
             let bytes_of =
                 |elements: usize| (row as u128 * elements as u128 / len as u128) as usize;
             runs.offset += bytes_of(range.start) as u64;
             runs.bytes = bytes_of(range.len());
-            if range.len() == len {
-                runs.bytes *= outer;
-            } else {
-                (runs.count, runs.stride) = (outer, row as u64);
+            match range.len() == len {
+                true => runs.bytes *= outer,
+                false => (runs.count, runs.stride) = (outer, row as u64),
             }
         }
         Ok(Cut { runs, shape })

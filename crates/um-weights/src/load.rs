@@ -135,12 +135,12 @@ impl Job {
             let bytes = bytes_of(&groups);
             let mut buffers = match ahead.take() {
                 Some(buffers) => buffers,
-                None if !flow.begin(bytes) => return Ok(()),
+                None if !flow.begin(bytes, true) => return Ok(()),
                 None => self.allocate(&groups)?,
             };
             next = self.plan.batch();
             if let Some(next) = &next
-                && flow.try_begin(bytes_of(next))
+                && flow.begin(bytes_of(next), false)
             {
                 // After a failure there may be memory when this batch is needed.
                 ahead = self.allocate(next).ok();
@@ -169,10 +169,6 @@ pub(crate) fn into(
     targets: Vec<(&str, BufferMemoryMut<'_, u8>)>,
     options: &LoadOptions,
 ) -> Result<()> {
-    let refused = |tensor: &str, reason: String| Error::Target {
-        tensor: tensor.to_owned(),
-        reason,
-    };
     let is_host = |memory: &BufferMemoryMut<'_, u8>| matches!(memory, BufferMemoryMut::Host(_));
     let hosts = targets.iter().filter(|(_, memory)| is_host(memory)).count();
     let is_one_kind = hosts == 0 || hosts == targets.len();
@@ -180,7 +176,7 @@ pub(crate) fn into(
     for (name, memory) in targets {
         if all.insert(name, memory).is_some() || !is_one_kind {
             let reason = "a load has one memory for each name, all of the host or all of a device";
-            return Err(refused(name, reason.to_owned()));
+            return Err(Error::refused(name, reason.to_owned()));
         }
     }
     let names: HashSet<String> = all.keys().map(|name| (*name).to_owned()).collect();
@@ -197,15 +193,13 @@ pub(crate) fn into(
         };
         if found != Some(group.bytes) {
             let found = found.map_or("opaque".to_owned(), |bytes| format!("{bytes} bytes"));
-            return Err(refused(
-                name,
-                format!("it has {} bytes, and the memory is {found}", group.bytes),
-            ));
+            let reason = format!("it has {} bytes, and the memory is {found}", group.bytes);
+            return Err(Error::refused(name, reason));
         }
         memory.extend(all.remove(name));
     }
     match all.keys().next() {
-        Some(name) => Err(refused(name, "the files do not have it".to_owned())),
+        Some(name) => Err(Error::refused(name, "the files do not have it".to_owned())),
         None => plan.read(&groups, memory, &mut 0),
     }
 }

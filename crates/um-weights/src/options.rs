@@ -54,65 +54,53 @@ impl Default for LoadOptions {
 impl LoadOptions {
     /// Loads only the tensors for whose name this returns true.
     #[must_use]
-    pub fn only(self, only: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self {
-            only: Some(Arc::new(only)),
-            ..self
-        }
+    pub fn only(mut self, only: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.only = Some(Arc::new(only));
+        self
     }
 
     /// Loads a slice of the tensors for which this returns one: a dimension, and a range of it. Nothing else of the tensor is read; in the buffer the
     /// elements of the slice follow each other. A range of the last dimension of a quantised tensor is whole blocks.
     #[must_use]
     pub fn slices(
-        self,
+        mut self,
         slices: impl Fn(&TensorInfo) -> Option<(usize, Range<usize>)> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            slices: Some(Arc::new(slices)),
-            ..self
-        }
+        self.slices = Some(Arc::new(slices));
+        self
     }
 
     /// Calls this after each round of pieces, with the bytes that were read and those of the load, on the thread that loads. The load stops if it
     /// returns [`Break`](ControlFlow::Break).
     #[must_use]
     pub fn progress(
-        self,
+        mut self,
         progress: impl Fn(u64, u64) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            progress: Some(Arc::new(progress)),
-            ..self
-        }
+        self.progress = Some(Arc::new(progress));
+        self
     }
 
     /// Sets how many bytes are read ahead: half of them are allocated and read at a time, while the other half is allocated; and
     /// [`load_each`](crate::Weights::load_each) has at most so many that were not taken. A larger tensor is loaded by itself.
     #[must_use]
-    pub fn bytes_in_flight(self, bytes: usize) -> Self {
-        Self {
-            bytes_in_flight: bytes,
-            ..self
-        }
+    pub fn bytes_in_flight(mut self, bytes: usize) -> Self {
+        self.bytes_in_flight = bytes;
+        self
     }
 
     /// Sets the largest number of threads that read, at least 1.
     #[must_use]
-    pub fn threads(self, threads: usize) -> Self {
-        Self {
-            threads: threads.max(1),
-            ..self
-        }
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
     }
 
     /// Tells the system to drop the files' pages from its cache after they were read (`posix_fadvise`), if it can.
     #[must_use]
-    pub fn drop_page_cache(self, drop: bool) -> Self {
-        Self {
-            drop_page_cache: drop,
-            ..self
-        }
+    pub fn drop_page_cache(mut self, drop: bool) -> Self {
+        self.drop_page_cache = drop;
+        self
     }
 
     /// Uses the mapped files themselves as read-only unified buffers on devices with pageable memory access: no byte is read or copied before its
@@ -125,24 +113,17 @@ impl LoadOptions {
     /// ([`UnifiedBuffer::map_file`](um_backend::UnifiedBuffer::map_file)).
     #[allow(unsafe_code, reason = "the caller's promise is required")]
     #[must_use]
-    pub unsafe fn map_files(self) -> Self {
-        Self {
-            is_mapped: true,
-            ..self
-        }
+    pub unsafe fn map_files(mut self) -> Self {
+        self.is_mapped = true;
+        self
     }
 }
 
 impl fmt::Debug for LoadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoadOptions")
-            .field("only", &self.only.is_some())
-            .field("slices", &self.slices.is_some())
-            .field("progress", &self.progress.is_some())
             .field("bytes_in_flight", &self.bytes_in_flight)
             .field("threads", &self.threads)
-            .field("drop_page_cache", &self.drop_page_cache)
-            .field("map_files", &self.is_mapped)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

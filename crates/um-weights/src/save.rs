@@ -47,7 +47,6 @@ pub struct Save<'a> {
 struct Item<'a> {
     name: String,
     declared: Declared,
-    bytes: usize,
     from: Contents<'a>,
 }
 
@@ -74,13 +73,13 @@ impl<'a> Save<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Save`] for a type that safetensors does not have, a shape of another size than the buffer, and a name that is there already.
+    /// [`Error::Refused`] for a type that safetensors does not have, a shape of another size than the buffer, and a name that is there already.
     pub fn buffer(&mut self, name: &str, shape: &[usize], buffer: &'a ErasedBuffer) -> Result<()> {
         let dtype = buffer.dtype();
-        let type_name = dtype.safetensors_name().map(str::to_owned);
-        let type_name = type_name.unwrap_or_else(|| dtype.to_string());
+        let other = dtype.to_string();
+        let type_name = dtype.safetensors_name().unwrap_or(&other);
         let from = Contents::Buffer(buffer);
-        self.add(name, &type_name, shape, buffer.size_bytes(), from)
+        self.add(name, type_name, shape, buffer.size_bytes(), from)
     }
 
     /// Adds a tensor that was loaded, with its name.
@@ -101,14 +100,9 @@ impl<'a> Save<'a> {
     ///
     /// As for [`buffer`](Self::buffer).
     pub fn stored(&mut self, weights: &'a Weights, info: &'a TensorInfo) -> Result<()> {
+        let (shape, bytes) = (info.shape(), info.size_bytes());
         let from = Contents::Stored(weights, info);
-        self.add(
-            info.name(),
-            info.dtype_name(),
-            info.shape(),
-            info.size_bytes(),
-            from,
-        )
+        self.add(info.name(), info.dtype_name(), shape, bytes, from)
     }
 
     fn add(
@@ -119,19 +113,15 @@ impl<'a> Save<'a> {
         bytes: usize,
         from: Contents<'a>,
     ) -> Result<()> {
-        let refused = |reason: String| Error::Save {
-            tensor: name.to_owned(),
-            reason,
-        };
+        let refused = |reason: String| Error::refused(name, reason);
         let dtype = kinds::to_safetensors(type_name)
             .ok_or_else(|| refused(format!("safetensors files have no type {type_name}")))?;
-        let elements = shape
-            .iter()
-            .try_fold(1usize, |product, &len| product.checked_mul(len));
+        let elements = (shape.iter()).try_fold(1usize, |product, &len| product.checked_mul(len));
         let bits = elements.and_then(|elements| elements.checked_mul(dtype.bitsize()));
         if bits != bytes.checked_mul(8) {
+            let reason = "does not have the bytes of the buffer";
             return Err(refused(format!(
-                "shape {shape:?} of {type_name} does not have the {bytes} bytes of the buffer"
+                "shape {shape:?} of {type_name} {reason}: {bytes}"
             )));
         }
         if name == "__metadata__" || !self.names.insert(name.to_owned()) {
@@ -145,7 +135,6 @@ impl<'a> Save<'a> {
         self.tensors.push(Item {
             name: name.to_owned(),
             declared,
-            bytes,
             from,
         });
         Ok(())
@@ -161,14 +150,12 @@ impl<'a> Save<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Save`] for a type that GGUF does not have, more than 4 dimensions there, or a name of more than 63 bytes; [`Error::File`], also for
+    /// [`Error::Refused`] for a type that GGUF does not have, more than 4 dimensions there, or a name of more than 63 bytes; [`Error::File`], also for
     /// a full disk; [`Error::Cuda`] if a buffer cannot be read; [`Error::Read`] and [`Error::Shrunk`] for stored tensors.
     pub fn write(mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let failed = |call| Error::of_file(path, call);
-        let is_gguf = path
-            .extension()
-            .is_some_and(|extension| extension == "gguf");
+        let is_gguf = (path.extension()).is_some_and(|extension| extension == "gguf");
         let align = if is_gguf { gguf::ALIGN } else { 1 };
         self.arrange(align);
         let header = match is_gguf {
@@ -188,16 +175,16 @@ impl<'a> Save<'a> {
         to.write_all(&header).map_err(failed("write"))?;
         for item in &self.tensors {
             item.write(&mut to, path)?;
-            let gap = item.bytes.next_multiple_of(align) - item.bytes;
+            let end = item.declared.data_offsets.1;
+            let gap = end.next_multiple_of(align) - end;
             to.write_all(&[0; gguf::ALIGN][..gap])
                 .map_err(failed("write"))?;
         }
         to.flush().map_err(failed("write"))?;
         drop(to);
         beside.as_file().sync_all().map_err(failed("sync"))?;
-        beside
-            .persist(path)
-            .map_err(|error| failed("rename")(error.error))?;
+        let renamed = beside.persist(path);
+        renamed.map_err(|error| failed("rename")(error.error))?;
         #[cfg(unix)]
         std::fs::File::open(folder)
             .and_then(|folder| folder.sync_all())
@@ -211,10 +198,12 @@ impl<'a> Save<'a> {
             let of = |item: &Item<'_>| std::cmp::Reverse(item.declared.dtype);
             of(a).cmp(&of(b)).then_with(|| a.name.cmp(&b.name))
         });
-        let mut end = 0;
+        let mut at = 0;
         for item in &mut self.tensors {
-            item.declared.data_offsets = (end, end + item.bytes);
-            end = (end + item.bytes).next_multiple_of(align);
+            // Before, they are those of a file with this tensor only.
+            let end = at + item.declared.data_offsets.1;
+            item.declared.data_offsets = (at, end);
+            at = end.next_multiple_of(align);
         }
     }
 
@@ -234,20 +223,20 @@ impl<'a> Save<'a> {
     fn header(&mut self, path: &Path) -> Result<Vec<u8>> {
         let of_item = |item: &Item<'_>| (item.name.clone(), item.declared.clone());
         let declared = self.tensors.iter().map(of_item).collect();
-        let metadata = std::mem::take(&mut self.metadata).into_iter().collect();
-        let metadata = Some(metadata).filter(|entries: &HashMap<_, _>| !entries.is_empty());
+        let metadata: HashMap<_, _> = std::mem::take(&mut self.metadata).into_iter().collect();
+        let metadata = Some(metadata).filter(|entries| !entries.is_empty());
         let wrong = |reason: String| Error::Format {
             file: path.into(),
             at: 0,
-            reason,
+            reason: format!("the header cannot be written: {reason}"),
         };
         let text = Metadata::new(metadata, declared)
             .and_then(|metadata| Ok(serde_json::to_vec(&metadata)?))
-            .map_err(|error| wrong(format!("the header cannot be written: {error}")))?;
+            .map_err(|error| wrong(error.to_string()))?;
         let length = (8 + text.len()).next_multiple_of(ALIGN) - 8;
         if length as u64 > MOST_HEADER {
             return Err(wrong(format!(
-                "the header would have {length} bytes, and at most {MOST_HEADER} are allowed"
+                "it has {length} bytes, and at most {MOST_HEADER} are allowed"
             )));
         }
         let mut header = (length as u64).to_le_bytes().to_vec();

@@ -141,8 +141,7 @@ fn check_regular(path: &Path, kind: FileType) -> Result<()> {
         kind if kind.is_socket() => "a socket",
         _ => "a device",
     };
-    Err(Error::NotRegular {
-        file: path.into(),
-        found,
-    })
+    let text = format!("it is {found}, and weights are read from regular files");
+    let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+    Err(Error::of_file(path, "open")(source))
 }

@@ -8,22 +8,11 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 /// The entries of an object, in the order of the text.
 pub(crate) struct Unique<V>(pub(crate) Vec<(String, V)>);
 
-/// Reads the value of an entry, which may depend on its name.
-pub(crate) trait Entry<'de>: Sized {
-    fn read<A: MapAccess<'de>>(name: &str, map: &mut A) -> Result<Self, A::Error>;
-}
-
-impl<'de> Entry<'de> for String {
-    fn read<A: MapAccess<'de>>(_: &str, map: &mut A) -> Result<Self, A::Error> {
-        map.next_value()
-    }
-}
-
-impl<'de, V: Entry<'de>> Deserialize<'de> for Unique<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries<V>(PhantomData<V>);
 
-        impl<'de, V: Entry<'de>> Visitor<'de> for Entries<V> {
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
             type Value = Vec<(String, V)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,9 +21,8 @@ impl<'de, V: Entry<'de>> Deserialize<'de> for Unique<V> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
-                while let Some(name) = map.next_key::<String>()? {
-                    let value = V::read(&name, &mut map)?;
-                    entries.push((name, value));
+                while let Some(entry) = map.next_entry::<String, V>()? {
+                    entries.push(entry);
                 }
                 let mut names: Vec<&str> = entries.iter().map(|(name, _)| &**name).collect();
                 names.sort_unstable();

@@ -11,15 +11,13 @@ use um_backend::{BufferKind, CudaBackend};
 
 use crate::each::LoadEach;
 use crate::error::{Error, Result};
+use crate::header::MOST_HEADER;
 use crate::info::TensorInfo;
 use crate::load::{self, Job};
 use crate::options::LoadOptions;
 use crate::shard::Shard;
 use crate::tensor::Tensor;
 use crate::unique::Unique;
-
-/// The largest index that is read, in bytes.
-const MOST_INDEX: u64 = 100_000_000;
 
 /// The tensors of safetensors and GGUF files. A clone is the same.
 ///
@@ -70,9 +68,9 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] and [`Error::NotRegular`] for a file that cannot be opened or is no regular file; [`Error::Format`] and [`Error::Tensor`] for a
-    /// header that is wrong in itself or does not fit the file: types, shapes whose size overflows, tensors that overlap, leave gaps or end behind
-    /// the file; [`Error::Duplicate`]; [`Error::MissingShard`] and [`Error::NotInShard`] for an index.
+    /// [`Error::File`] for a file that cannot be opened or is no regular file; [`Error::Format`] and [`Error::Tensor`] for a header that is wrong in
+    /// itself or does not fit the file: types, shapes whose size overflows, tensors that overlap, leave gaps or end behind the file; and for equal
+    /// names, and an index that does not fit its files; [`Error::MissingShard`].
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut opened = Opened::default();
         for path in paths {
@@ -150,7 +148,7 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// [`Error::Slice`] before a byte is read; [`Error::Read`], [`Error::Shrunk`], [`Error::Cuda`], [`Error::Stopped`]. All memory is then given back.
+    /// [`Error::Refused`] before a byte is read; [`Error::Read`], [`Error::Shrunk`], [`Error::Cuda`], [`Error::Stopped`]. All memory is then given back.
     pub fn load(
         &self,
         backend: &CudaBackend,
@@ -169,7 +167,7 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// [`Error::Slice`], and [`Error::File`] if the system refuses the thread. Other errors of [`load`](Self::load) end the iterator; those tensors
+    /// [`Error::Refused`], and [`Error::File`] if the system refuses the thread. Other errors of [`load`](Self::load) end the iterator; those tensors
     /// that it returned before stay valid.
     pub fn load_each(
         &self,
@@ -191,7 +189,7 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// [`Error::Target`] for a name that the files do not have or that is there twice, memory of another size than the tensor or slice, and memory
+    /// [`Error::Refused`] for a name that the files do not have or that is there twice, memory of another size than the tensor or slice, and memory
     /// of several kinds. Otherwise as for [`load`](Self::load); the memory then has some of the bytes.
     pub fn load_into(
         &self,
@@ -235,9 +233,20 @@ impl Opened {
         by_name.sort_by(|a, b| tensors[*a].name.cmp(&tensors[*b].name));
         let same = |pair: &&[usize]| tensors[pair[0]].name == tensors[pair[1]].name;
         if let Some(pair) = by_name.windows(2).find(same) {
-            return Err(Error::Duplicate {
-                tensor: tensors[pair[0]].name.to_string(),
-                files: [pair[0], pair[1]].map(|index| tensors[index].file.to_path_buf()),
+            let [
+                one,
+                TensorInfo {
+                    name, file, offset, ..
+                },
+            ] = [pair[0], pair[1]].map(|index| &tensors[index]);
+            return Err(Error::Tensor {
+                file: file.to_path_buf(),
+                tensor: name.to_string(),
+                at: *offset,
+                reason: format!(
+                    "a name has one tensor, and it is also in {} (an index tells which file has it)",
+                    one.file.display()
+                ),
             });
         }
         self.by_name = by_name;
@@ -248,48 +257,48 @@ impl Opened {
 
     fn add_index(&mut self, path: &Path) -> Result<()> {
         let file = Shard::open(path)?;
-        if file.bytes > MOST_INDEX {
-            let reason = format!(
-                "an index has at most {MOST_INDEX} bytes, and this one {}",
+        let wrong = |reason: String| Err(file.wrong(0, reason));
+        if file.bytes > MOST_HEADER {
+            return wrong(format!(
+                "an index has at most {MOST_HEADER} bytes, and this one {}",
                 file.bytes
-            );
-            return Err(file.wrong(0, reason));
+            ));
         }
         let mut text = vec![0; file.bytes as usize];
         file.read(0, &mut text)?;
-        let index: Index = serde_json::from_slice(&text)
-            .map_err(|error| file.wrong(0, format!("the index is not valid: {error}")))?;
-        let folder = path.parent().unwrap_or(Path::new(""));
+        let index: Index = match serde_json::from_slice(&text) {
+            Ok(index) => index,
+            Err(error) => return wrong(format!("the index is not valid: {error}")),
+        };
         let mut of_shard = BTreeMap::<&str, HashSet<&str>>::new();
         for (tensor, shard) in &index.weight_map.0 {
             of_shard.entry(shard).or_default().insert(tensor);
         }
-        for (name, tensors) in of_shard {
+        for (name, mut tensors) in of_shard {
             let mut parts = Path::new(name).components();
-            let is_name =
-                matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();
-            if !is_name {
-                let reason =
-                    format!("the file {name:?} is not the name of a file beside the index");
-                return Err(file.wrong(0, reason));
+            if !matches!(
+                (parts.next(), parts.next()),
+                (Some(Component::Normal(_)), None)
+            ) {
+                return wrong(format!(
+                    "the file {name:?} is not the name of a file beside the index"
+                ));
             }
-            let shard = Shard::open(&folder.join(name)).map_err(|error| Error::MissingShard {
-                index: path.into(),
-                shard: name.to_owned(),
-                source: Box::new(error),
-            })?;
+            let shard =
+                Shard::open(&path.with_file_name(name)).map_err(|error| Error::MissingShard {
+                    index: path.into(),
+                    shard: name.to_owned(),
+                    source: Box::new(error),
+                })?;
             let before = self.tensors.len();
             self.add(shard, |tensor| tensors.contains(tensor))?;
-            let found: HashSet<&str> = self.tensors[before..]
-                .iter()
-                .map(|info| &*info.name)
-                .collect();
-            if let Some(tensor) = tensors.difference(&found).next() {
-                return Err(Error::NotInShard {
-                    index: path.into(),
-                    tensor: (*tensor).to_owned(),
-                    shard: name.to_owned(),
-                });
+            for info in &self.tensors[before..] {
+                tensors.remove(&*info.name);
+            }
+            if let Some(tensor) = tensors.iter().next() {
+                let reason =
+                    format!("the index has it in the file {name:?}, which does not have it");
+                return Err(file.wrong_tensor(tensor, 0, reason));
             }
         }
         Ok(())

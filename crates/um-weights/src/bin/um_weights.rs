@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
-use um_weights::um_backend::cuda_um::buffer::TransferOptions;
 use um_weights::um_backend::{BufferKind, CudaBackend, CudaBackendConfig};
 use um_weights::{LoadOptions, Save, TensorInfo, Weights};
 
@@ -45,21 +44,9 @@ enum Task {
         /// safetensors, GGUF, or an index (.json)
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// The kind of the buffers
-        #[arg(long, value_enum, default_value = "cuda")]
-        to: To,
-        /// The largest number of threads that read
-        #[arg(long, value_name = "NUMBER")]
-        threads: Option<usize>,
-        /// The largest size of the ring of pinned memory [default: 4 MiB a thread]
-        #[arg(long, value_name = "MIB")]
-        ring_mib: Option<usize>,
-        /// Drops each tensor when it is there, so that little memory is used
-        #[arg(long)]
-        one_by_one: bool,
-        /// Tells the system to drop the files from its cache
-        #[arg(long)]
-        drop_page_cache: bool,
+        /// The kind of the buffers: unified, cuda, pinned or host
+        #[arg(long, default_value = "cuda", value_parser = kind)]
+        to: BufferKind,
         /// Loads so many times
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
         times: usize,
@@ -76,14 +63,6 @@ enum Task {
         #[arg(long, short = 'o', value_name = "FILE")]
         output: PathBuf,
     },
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum To {
-    Unified,
-    Cuda,
-    Pinned,
-    Host,
 }
 
 /// The outcome of a part of the program.
@@ -112,61 +91,10 @@ fn run(task: Task) -> Done {
         Task::Load {
             files,
             to,
-            threads,
-            ring_mib,
-            one_by_one,
-            drop_page_cache,
             times,
             json,
         } => {
-            let kind = match to {
-                To::Unified => BufferKind::Unified,
-                To::Cuda => BufferKind::Cuda,
-                To::Pinned => BufferKind::Pinned,
-                To::Host => BufferKind::Host,
-            };
-            let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-            let mut ring = TransferOptions::default();
-            if let Some(threads) = threads {
-                ring = ring.threads(threads).ring_bytes(threads * (4 << 20));
-            }
-            if let Some(mib) = ring_mib {
-                ring = ring.ring_bytes(mib << 20);
-            }
-            backend.device().set_transfer_options(ring);
-            let weights = Weights::open(files)?;
-            let is_bar = std::io::stderr().is_terminal();
-            let mut options = LoadOptions::default().drop_page_cache(drop_page_cache);
-            if let Some(threads) = threads {
-                options = options.threads(threads);
-            }
-            let start = Instant::now();
-            let options = options.progress(move |done, total| {
-                if is_bar {
-                    bar(done, total, start.elapsed());
-                }
-                ControlFlow::Continue(())
-            });
-            let mut loads = Vec::new();
-            for _ in 0..times.max(1) {
-                loads.push(timed(&weights, || {
-                    load(&weights, &backend, kind, &options, one_by_one)
-                })?);
-            }
-            if is_bar {
-                eprintln!();
-            }
-            let peak = peak_bytes();
-            let report = json!({
-                "device": backend.device().name(),
-                "runtime": backend.runtime_description().to_string(),
-                "to": kind.to_string(),
-                "tensors": weights.tensors().len(),
-                "bytes": weights.size_bytes(),
-                "seconds": loads.iter().map(|load| load.0).collect::<Vec<_>>(),
-                "gb_per_s": loads.iter().map(|load| load.1).collect::<Vec<_>>(),
-                "peak_memory_bytes": peak,
-            });
+            let report = load(&Weights::open(files)?, to, times)?;
             match json {
                 true => println!("{}", serde_json::to_string_pretty(&report)?),
                 false => print!("{}", told(&report)),
@@ -187,33 +115,48 @@ fn run(task: Task) -> Done {
     Ok(())
 }
 
-/// The seconds, and 10^9 bytes in each.
-fn timed(weights: &Weights, work: impl FnOnce() -> Done) -> Done<(f64, f64)> {
-    let start = Instant::now();
-    work()?;
-    let seconds = start.elapsed().as_secs_f64();
-    Ok((seconds, weights.size_bytes() as f64 / seconds / 1e9))
+fn kind(text: &str) -> Result<BufferKind, String> {
+    let kind = BufferKind::ALL
+        .into_iter()
+        .find(|kind| kind.to_string() == text);
+    kind.ok_or_else(|| {
+        format!(
+            "the kinds are {}",
+            BufferKind::ALL.map(|kind| kind.to_string()).join(", ")
+        )
+    })
 }
 
-/// Loads all, and waits until the bytes have arrived.
-fn load(
-    weights: &Weights,
-    backend: &CudaBackend,
-    kind: BufferKind,
-    options: &LoadOptions,
-    one_by_one: bool,
-) -> Done {
-    let mut all = None;
-    if one_by_one {
-        for tensor in weights.load_each(backend, kind, options)? {
-            drop(tensor?);
+/// Loads all so many times, each time until the bytes have arrived.
+fn load(weights: &Weights, kind: BufferKind, times: usize) -> Done<Value> {
+    let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    let (mut seconds, mut speeds) = (Vec::new(), Vec::new());
+    for _ in 0..times.max(1) {
+        let start = Instant::now();
+        let mut options = LoadOptions::default();
+        if std::io::stderr().is_terminal() {
+            options = options.progress(move |done, total| {
+                bar(done, total, start.elapsed());
+                ControlFlow::Continue(())
+            });
         }
-    } else {
-        all = Some(weights.load(backend, kind, options)?);
+        let tensors = weights.load(&backend, kind, &options)?;
+        backend.synchronize()?;
+        let time = start.elapsed().as_secs_f64();
+        drop(tensors);
+        seconds.push(time);
+        speeds.push(weights.size_bytes() as f64 / time / 1e9);
     }
-    backend.synchronize()?;
-    drop(all);
-    Ok(())
+    Ok(json!({
+        "device": backend.device().name(),
+        "runtime": backend.runtime_description().to_string(),
+        "to": kind.to_string(),
+        "tensors": weights.tensors().len(),
+        "bytes": weights.size_bytes(),
+        "seconds": seconds,
+        "gb_per_s": speeds,
+        "peak_memory_bytes": peak_bytes(),
+    }))
 }
 
 fn of_tensor(tensor: &TensorInfo) -> Value {
@@ -228,11 +171,9 @@ fn of_tensor(tensor: &TensorInfo) -> Value {
 }
 
 fn info(weights: &Weights) -> Value {
+    let of_file = |(path, format): (&Path, _)| json!({ "path": path.display().to_string(), "format": format });
     json!({
-        "files": weights
-            .files()
-            .map(|(path, format)| json!({ "path": path.display().to_string(), "format": format }))
-            .collect::<Vec<_>>(),
+        "files": weights.files().map(of_file).collect::<Vec<_>>(),
         "metadata": weights.metadata(),
         "bytes": weights.size_bytes(),
         "tensors": weights.tensors().iter().map(of_tensor).collect::<Vec<_>>(),
@@ -248,11 +189,12 @@ fn table(weights: &Weights) -> String {
         let short: String = value.chars().take(100).collect();
         let _ = writeln!(text, "{} = {}", printable(key), printable(&short));
     }
-    let width = weights
-        .tensors()
-        .iter()
-        .map(|tensor| tensor.name().chars().count());
-    let width = width.max().unwrap_or(0).min(80);
+    let names = weights.tensors().iter().map(TensorInfo::name);
+    let width = names
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(80);
     for tensor in weights.tensors() {
         let _ = writeln!(
             text,
@@ -277,10 +219,8 @@ fn printable(text: &str) -> String {
 fn told(report: &Value) -> String {
     let numbers = |name: &str| {
         let numbers = report[name].as_array().into_iter().flatten();
-        let texts: Vec<_> = numbers
-            .map(|number| format!("{:.3}", number.as_f64().unwrap_or(0.0)))
-            .collect();
-        texts.join(", ")
+        let texts = numbers.map(|number| format!("{:.3}", number.as_f64().unwrap_or(0.0)));
+        texts.collect::<Vec<_>>().join(", ")
     };
     format!(
         "{} tensors, {} bytes to {} memory of {}\n{} GB/s ({} s)\npeak memory of the process: {} bytes\n",
@@ -296,21 +236,17 @@ fn told(report: &Value) -> String {
 
 fn bar(done: u64, total: u64, time: Duration) {
     let part = (done as f64 / total.max(1) as f64).min(1.0);
-    let filled = (part * 40.0) as usize;
     let speed = done as f64 / time.as_secs_f64().max(1e-9) / 1e9;
-    eprint!(
-        "\r[{:<40}] {:3.0} % {speed:.1} GB/s ",
-        "#".repeat(filled),
-        part * 100.0
-    );
+    let (filled, percent) = ("#".repeat((part * 40.0) as usize), part * 100.0);
+    let end = if done < total { "" } else { "\n" };
+    eprint!("\r[{filled:<40}] {percent:3.0} % {speed:.1} GB/s {end}");
 }
 
 /// The largest resident memory of this process, if the system tells it.
 fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }

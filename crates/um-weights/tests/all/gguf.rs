@@ -280,10 +280,7 @@ fn each_field_of_the_header_is_checked() {
         let text = error.to_string();
         assert!(text.contains(reason), "{text}");
         assert!(
-            matches!(
-                error,
-                Error::Format { .. } | Error::Tensor { .. } | Error::Duplicate { .. }
-            ),
+            matches!(error, Error::Format { .. } | Error::Tensor { .. }),
             "{text}"
         );
         assert_eq!(text.lines().count(), 1);

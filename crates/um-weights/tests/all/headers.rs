@@ -37,7 +37,7 @@ fn each_field_of_a_tensor_is_checked() {
         (
             r#"{"dtype":"F32","shape":[2],"data_offsets":[1,9]}"#,
             9,
-            "the bytes from 0 on belong to no tensor",
+            "begins at byte 1 after the header, and the tensor before it ends at 0",
         ),
         (
             r#"{"dtype":"F4","shape":[3],"data_offsets":[0,1]}"#,
@@ -142,17 +142,15 @@ fn overlaps_gaps_and_equal_names_are_refused() {
         file.resize(file.len() + 16, 0);
         refused(file)
     };
-    let error = two("[2,6]", "u").to_string();
-    assert!(
-        error.contains(r#"tensor "u""#)
-            && error.contains("within the tensor before it, which ends at 4"),
-        "{error}"
-    );
-    let error = two("[6,10]", "u").to_string();
-    assert!(
-        error.contains("the bytes from 4 on belong to no tensor"),
-        "{error}"
-    );
+    for (offsets, begin) in [("[2,6]", 2), ("[6,10]", 6)] {
+        let error = two(offsets, "u").to_string();
+        let reason =
+            format!("begins at byte {begin} after the header, and the tensor before it ends at 4");
+        assert!(
+            error.contains(r#"tensor "u""#) && error.contains(&reason),
+            "{error}"
+        );
+    }
     let error = two("[4,8]", "t").to_string();
     assert!(error.contains(r#""t" is there twice"#), "{error}");
 }
@@ -164,7 +162,7 @@ fn two_files_must_not_have_one_tensor() {
     let paths = ["a.safetensors", "b.safetensors"].map(|name| folder.file(name, &bytes));
     let error = Weights::open(&paths).unwrap_err();
     assert!(
-        matches!(&error, Error::Duplicate { tensor, files } if tensor == "same" && *files == paths),
+        matches!(&error, Error::Tensor { tensor, file, reason, .. } if tensor == "same" && *file == paths[1] && reason.contains("a.safetensors")),
         "{error}"
     );
 }
@@ -185,7 +183,7 @@ fn only_regular_files_are_read() {
     ] {
         let error = Weights::open([&path]).unwrap_err();
         assert!(
-            matches!(error, Error::NotRegular { found, .. } if found == what),
+            matches!(&error, Error::File { source, .. } if source.to_string().contains(what)),
             "{error}"
         );
     }

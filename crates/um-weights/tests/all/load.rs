@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use um_backend::cuda_um::MemoryKind;
-use um_backend::memory::BufferMemory;
+use um_backend::cuda_um::{DeviceBuffer, MemoryKind};
+use um_backend::memory::{BufferMemory, BufferMemoryMut};
 use um_backend::sim::{Gpu, Leak};
 use um_backend::{BufferKind, DType};
-use um_weights::{LoadOptions, Tensor, Weights};
+use um_weights::{Error, LoadOptions, Tensor, Weights};
 
 use crate::support::{Folder, RING, Storage, byte, bytes_of, load_all, machine, safetensors};
 
@@ -215,7 +215,7 @@ fn progress_reaches_the_end_and_stops_a_load() {
         });
         let error = weights.load(&backend, kind, &options).unwrap_err();
         assert!(
-            matches!(error, um_weights::Error::Stopped { done_bytes, total_bytes } if done_bytes >= 200_000 && total_bytes == total),
+            matches!(error, Error::Stopped { done_bytes, total_bytes } if done_bytes >= 200_000 && total_bytes == total),
             "{error}"
         );
     }
@@ -289,4 +289,96 @@ fn the_page_cache_is_dropped_and_a_second_load_reads_the_same() {
                 .collect::<Vec<_>>()[..]
         );
     }
+}
+
+#[test]
+fn memory_of_the_caller_is_filled_or_refused() {
+    let (storage, weights) = Storage::of(model()).open();
+    let weights = weights.unwrap();
+    let names = ["i.large", "b.small", "f.scalar", "e.empty"];
+    let sizes = names.map(|name| weights.tensor(name).unwrap().size_bytes());
+    let before = storage.read.load(Ordering::Relaxed);
+    let right = |name: &str, bytes: &[u8]| {
+        let number = NAMES.iter().position(|known| *known == name).unwrap();
+        assert!(
+            bytes
+                .iter()
+                .enumerate()
+                .all(|(at, found)| *found == byte(number, at)),
+            "{name}"
+        );
+    };
+    let mut host = sizes.map(|bytes| vec![0; bytes]);
+    let targets = names
+        .into_iter()
+        .zip(host.iter_mut().map(|bytes| BufferMemoryMut::Host(bytes)));
+    weights
+        .load_into(targets.collect(), &LoadOptions::default())
+        .unwrap();
+    names
+        .iter()
+        .zip(&host)
+        .for_each(|(name, bytes)| right(name, bytes));
+
+    let (_sim, backend) = machine(Gpu::H200);
+    let mut buffers =
+        sizes.map(|bytes| DeviceBuffer::<u8>::zeroed(backend.device(), bytes).unwrap());
+    let views = buffers
+        .iter_mut()
+        .map(|buffer| BufferMemoryMut::Cuda(buffer.as_view_mut()));
+    weights
+        .load_into(
+            names.into_iter().zip(views).collect(),
+            &LoadOptions::default(),
+        )
+        .unwrap();
+    names
+        .iter()
+        .zip(&buffers)
+        .for_each(|(name, buffer)| right(name, &buffer.to_vec().unwrap()));
+    let total: usize = sizes.iter().sum();
+    assert_eq!(
+        storage.read.load(Ordering::Relaxed) - before,
+        2 * total as u64
+    );
+
+    let [mut a, mut b] = [vec![0; 60], vec![0; 60]];
+    let mut refused = |names: [&str; 2], bytes: usize, reason: &str| {
+        let memory = [
+            BufferMemoryMut::Host(&mut a[..bytes]),
+            BufferMemoryMut::Host(&mut b[..8]),
+        ];
+        let targets = names.into_iter().zip(memory).collect();
+        let error = weights
+            .load_into(targets, &LoadOptions::default())
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::Refused { tensor, reason: found } if tensor == names[0] && found.contains(reason)),
+            "{error}"
+        );
+    };
+    refused(
+        ["b.small", "f.scalar"],
+        59,
+        "it has 60 bytes, and the memory is 59 bytes",
+    );
+    refused(["absent", "f.scalar"], 60, "the files do not have it");
+    refused(["f.scalar", "f.scalar"], 8, "one memory for each name");
+    let memory = vec![
+        ("f.scalar", BufferMemoryMut::Host(&mut host[2])),
+        ("b.small", BufferMemoryMut::Cuda(buffers[1].as_view_mut())),
+    ];
+    let error = weights
+        .load_into(memory, &LoadOptions::default())
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("all of the host or all of a device"),
+        "{error}"
+    );
+    assert_eq!(
+        storage.read.load(Ordering::Relaxed) - before,
+        2 * total as u64
+    );
 }

@@ -54,15 +54,8 @@ fn load_tells_the_speed() {
     let folder = Folder::new();
     model(&folder);
     for to in ["unified", "cuda", "pinned", "host"] {
-        let arguments = [
-            "load",
-            "model.safetensors",
-            "--to",
-            to,
-            "--times",
-            "2",
-            "--json",
-        ];
+        let file = "model.safetensors";
+        let arguments = ["load", file, "--to", to, "--times", "2", "--json"];
         let json: Value = serde_json::from_str(&out(&run(&arguments, &folder))).unwrap();
         assert_eq!(
             (&json["to"], &json["bytes"]),
@@ -70,17 +63,7 @@ fn load_tells_the_speed() {
         );
         assert!(json["gb_per_s"][1].as_f64() > Some(0.0));
     }
-    let arguments = [
-        "load",
-        "model.safetensors",
-        "--one-by-one",
-        "--threads",
-        "2",
-        "--ring-mib",
-        "1",
-        "--drop-page-cache",
-    ];
-    let text = out(&run(&arguments, &folder));
+    let text = out(&run(&["load", "model.safetensors"], &folder));
     assert!(
         text.contains("2 tensors, 1204 bytes to cuda memory of"),
         "{text}"

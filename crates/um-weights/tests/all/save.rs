@@ -92,14 +92,19 @@ fn what_safetensors_cannot_hold_is_refused() {
     save.buffer("twice", &[4], &four).unwrap();
     for (name, shape, buffer, reason) in [
         ("t", &[2][..], &opaque, "have no type opaque18"),
-        ("t", &[5], &four, "does not have the 4 bytes"),
-        ("t", &[usize::MAX, 2], &four, "does not have the 4 bytes"),
+        ("t", &[5], &four, "does not have the bytes of the buffer: 4"),
+        (
+            "t",
+            &[usize::MAX, 2],
+            &four,
+            "does not have the bytes of the buffer: 4",
+        ),
         ("twice", &[4], &four, "has this name already"),
         ("__metadata__", &[4], &four, "has this name already"),
     ] {
         let error = save.buffer(name, shape, buffer).unwrap_err();
         assert!(
-            matches!(&error, Error::Save { reason: found, .. } if found.contains(reason)),
+            matches!(&error, Error::Refused { reason: found, .. } if found.contains(reason)),
             "{error}"
         );
     }
@@ -214,7 +219,7 @@ fn a_gguf_file_has_the_same_tensors_or_is_refused() {
     ] {
         let error = write(&[(name, dtype, shape, 1)]).unwrap_err();
         assert!(
-            matches!(error, Error::Save { .. }) && error.to_string().contains(reason),
+            matches!(error, Error::Refused { .. }) && error.to_string().contains(reason),
             "{error}"
         );
     }
