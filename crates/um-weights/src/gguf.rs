@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::info::TensorInfo;
+use crate::info::{self, TensorInfo};
 use crate::kinds;
 use crate::shard::{Content, Shard};
 
@@ -310,11 +310,8 @@ fn tensor(header: &mut Reader<'_>) -> Result<(TensorInfo, u64)> {
             "its rows have {row} elements, and blocks of {name_of} have {block}"
         ));
     }
-    let elements = shape
-        .iter()
-        .try_fold(1usize, |product, &len| product.checked_mul(len));
-    let bytes =
-        elements.and_then(|elements| (elements / block).checked_mul(kind.dtype.size_bytes()));
+    let bytes = info::elements(&shape)
+        .and_then(|elements| (elements / block).checked_mul(kind.dtype.size_bytes()));
     let Some(bytes) = bytes else {
         return wrong(format!(
             "shape {shape:?} of {name_of} is larger than any memory"

@@ -4,7 +4,7 @@ use safetensors::tensor::TensorInfo as Declared;
 use serde_json::value::RawValue;
 
 use crate::error::Result;
-use crate::info::TensorInfo;
+use crate::info::{self, TensorInfo};
 use crate::kinds;
 use crate::shard::{Content, Shard};
 use crate::unique::Unique;
@@ -85,10 +85,7 @@ fn check(
     let Some(kind) = kinds::of_safetensors(dtype) else {
         return wrong(format!("the type {dtype} is not known"));
     };
-    let elements = shape
-        .iter()
-        .try_fold(1usize, |product, &len| product.checked_mul(len));
-    let bits = elements.and_then(|elements| elements.checked_mul(dtype.bitsize()));
+    let bits = info::elements(&shape).and_then(|elements| elements.checked_mul(dtype.bitsize()));
     let Some(bits) = bits else {
         return wrong(format!(
             "shape {shape:?} of {dtype} is larger than any memory"

@@ -37,6 +37,12 @@ pub(crate) struct Cut {
     pub(crate) shape: Vec<usize>,
 }
 
+/// The number of elements of a shape, if it does not overflow.
+pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
+    let mut dimensions = shape.iter();
+    dimensions.try_fold(1usize, |product, &len| product.checked_mul(len))
+}
+
 impl TensorInfo {
     /// The name.
     #[must_use]

@@ -10,7 +10,7 @@ use um_backend::{CudaError, ErasedBuffer};
 use crate::error::{Error, Result};
 use crate::gguf;
 use crate::header::MOST_HEADER;
-use crate::info::TensorInfo;
+use crate::info::{self, TensorInfo};
 use crate::kinds;
 use crate::tensor::Tensor;
 use crate::weights::Weights;
@@ -116,8 +116,7 @@ impl<'a> Save<'a> {
         let refused = |reason: String| Error::refused(name, reason);
         let dtype = kinds::to_safetensors(type_name)
             .ok_or_else(|| refused(format!("safetensors files have no type {type_name}")))?;
-        let elements = (shape.iter()).try_fold(1usize, |product, &len| product.checked_mul(len));
-        let bits = elements.and_then(|elements| elements.checked_mul(dtype.bitsize()));
+        let bits = info::elements(shape).and_then(|elements| elements.checked_mul(dtype.bitsize()));
         if bits != bytes.checked_mul(8) {
             let reason = "does not have the bytes of the buffer";
             return Err(refused(format!(
@@ -195,8 +194,8 @@ impl<'a> Save<'a> {
     /// Sorts the tensors, and gives each its place: a multiple of `align`.
     fn arrange(&mut self, align: usize) {
         self.tensors.sort_by(|a, b| {
-            let of = |item: &Item<'_>| std::cmp::Reverse(item.declared.dtype);
-            of(a).cmp(&of(b)).then_with(|| a.name.cmp(&b.name))
+            let by_type = b.declared.dtype.cmp(&a.declared.dtype);
+            by_type.then_with(|| a.name.cmp(&b.name))
         });
         let mut at = 0;
         for item in &mut self.tensors {

@@ -118,10 +118,10 @@ impl LoadedWeights {
                 _ => {}
             }
         }
-        let of_device = |(name, buffer): &'_ mut (_, DeviceBuffer<u8>)| {
-            (*name, BufferMemoryMut::Cuda(buffer.as_view_mut()))
-        };
-        targets.extend(lent.iter_mut().map(of_device));
+        let views = lent.iter_mut();
+        targets.extend(
+            views.map(|(name, buffer)| (*name, BufferMemoryMut::Cuda(buffer.as_view_mut()))),
+        );
         let loaded = self.weights.load_into(targets, &LoadOptions::default());
         if let Some((_, shared)) = &self.cuda {
             shared.device().synchronize()?;

@@ -235,7 +235,7 @@ fn each_field_of_the_header_is_checked() {
             "larger than any memory",
         ),
         (
-            head(3, 1, 0).tensor("t", &[1 << 61], 0, 0),
+            head(3, 1, 0).tensor("t", &[1 << 62], 0, 0),
             4,
             "larger than any memory",
         ),
