@@ -79,7 +79,8 @@ pub fn run(args: &Args) -> Result<()> {
         return workspace::run(cargo.args(&args.cargo));
     }
     workspace::run(cargo.args(["test", "--release"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |dir| root.join(dir));
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |dir| root.join(dir));
     for example in EXAMPLES {
         let environment = cargo
             .get_envs()

@@ -48,13 +48,17 @@ impl LoadEach {
                 let _ = sender.send(Err(error));
             }
         });
-        let failed = Error::of_file("um-weights-load".as_ref(), "start of a thread");
         Ok(Self {
             tensors,
             flow,
-            thread: Some(thread.map_err(failed)?),
+            thread: Some(thread.map_err(no_thread)?),
         })
     }
+}
+
+/// The error if the system refuses a thread.
+pub(crate) fn no_thread(cause: std::io::Error) -> Error {
+    Error::of_file("um-weights-load".as_ref(), "start of a thread")(cause)
 }
 
 impl Iterator for LoadEach {

@@ -1,7 +1,9 @@
 //! Loads: buffers are allocated, filled and returned.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread::{Builder, ScopedJoinHandle};
 
 use um_backend::cuda_um::{Placement, UnifiedBuffer, UnifiedOptions};
 use um_backend::memory::BufferMemoryMut;
@@ -9,12 +11,21 @@ use um_backend::{
     BufferKind, CudaBackend, CudaError, DType, Device, ErasedBuffer, Location, SharedBuffer, Stream,
 };
 
+use crate::each::no_thread;
 use crate::error::{Error, Result};
 use crate::map::mapped;
 use crate::options::LoadOptions;
 use crate::plan::{Group, Plan, Wanted};
 use crate::tensor::Tensor;
 use crate::weights::Opened;
+
+/// A thread that makes fewer tensors needs longer to start.
+const MANY: usize = 64;
+
+/// Buffers, and what is in them.
+type Batch = Vec<(Group, ErasedBuffer)>;
+/// Takes the tensors, on any thread.
+type Deliver<'a> = dyn FnMut(Tensor) + Send + 'a;
 
 pub(crate) struct Job {
     pub(crate) plan: Plan,
@@ -43,9 +54,6 @@ impl Job {
         let migrates = kind == BufferKind::Unified
             && device.capabilities().concurrent_managed_access
             && !is_one_memory(device);
-        if migrates {
-            plan.begin_small();
-        }
         let stream = migrates.then(|| device.create_stream()).transpose();
         Ok(Self {
             plan,
@@ -89,20 +97,17 @@ impl Job {
         Ok(buffer)
     }
 
-    /// Makes the tensors of a buffer whose bytes are there.
-    fn deliver(
-        &self,
-        group: &Group,
-        mut buffer: ErasedBuffer,
-        to: &mut dyn FnMut(Tensor),
-    ) -> Result<()> {
-        let tensors = &self.plan.wanted[group.tensors.clone()];
-        if let [wanted] = tensors {
-            buffer.set_name(self.plan.name(wanted));
-        }
-        let buffer = SharedBuffer::new(buffer);
-        for wanted in tensors {
-            to(self.tensor(wanted, &buffer)?);
+    /// Makes the tensors of a batch whose bytes are there.
+    fn deliver(&self, batch: Batch, to: &mut Deliver<'_>) -> Result<()> {
+        for (group, mut buffer) in batch {
+            let tensors = &self.plan.wanted[group.tensors];
+            if let [wanted] = tensors {
+                buffer.set_name(self.plan.name(wanted));
+            }
+            let buffer = SharedBuffer::new(buffer);
+            for wanted in tensors {
+                to(self.tensor(wanted, &buffer)?);
+            }
         }
         Ok(())
     }
@@ -120,8 +125,9 @@ impl Job {
         })
     }
 
-    /// Loads all, and delivers each tensor when its bytes are read. While a batch is read, the next one is allocated.
-    pub(crate) fn run(mut self, deliver: &mut dyn FnMut(Tensor)) -> Result<()> {
+    /// Loads all, and delivers each tensor when its bytes are read. While a batch is read, the next one is allocated, and many tensors of the one
+    /// before are made by a thread of their own.
+    pub(crate) fn run(mut self, deliver: &mut Deliver<'_>) -> Result<()> {
         let flow = Arc::clone(&self.plan.flow);
         let mut done = 0;
         for (wanted, buffer) in std::mem::take(&mut self.mapped) {
@@ -130,7 +136,7 @@ impl Job {
         }
         let bytes_of = |groups: &[Group]| groups.iter().map(|group| group.bytes).sum::<usize>();
         let mut next = self.plan.batch();
-        let mut ahead = None;
+        let (mut ahead, mut before) = (None, None);
         while let Some(groups) = next.take() {
             let bytes = bytes_of(&groups);
             let mut buffers = match ahead.take() {
@@ -151,12 +157,29 @@ impl Job {
             let memory = buffers
                 .iter_mut()
                 .map(|buffer| buffer.bytes_mut().memory_mut());
-            self.plan.read(&groups, memory.collect(), &mut done)?;
+            std::thread::scope(|threads| {
+                let (this, to) = (&self, &mut *deliver);
+                let making = before.take().map(|batch| {
+                    let making = Builder::new().name("um-weights-make".to_owned());
+                    making.spawn_scoped(threads, move || this.deliver(batch, to))
+                });
+                let making = making.transpose().map_err(no_thread)?;
+                self.plan.read(&groups, memory.collect(), &mut done)?;
+                match making.map(ScopedJoinHandle::join) {
+                    Some(Err(panic)) => resume_unwind(panic),
+                    Some(Ok(made)) => made,
+                    None => Ok(()),
+                }
+            })?;
             // The receiver does not take the gaps between tensors.
             let taken: u64 = groups.iter().map(|group| group.file_bytes).sum();
             flow.end(bytes - taken as usize);
-            for (group, buffer) in groups.iter().zip(buffers) {
-                self.deliver(group, buffer, deliver)?;
+            let tensors: usize = groups.iter().map(|group| group.tensors.len()).sum();
+            let batch = groups.into_iter().zip(buffers).collect();
+            // Without memory for the next batch, the receiver has to take the tensors first.
+            match ahead.is_some() && tensors >= MANY {
+                true => before = Some(batch),
+                false => self.deliver(batch, deliver)?,
             }
         }
         Ok(())

@@ -19,9 +19,7 @@ const SMALL: usize = 1 << 20;
 const MOST_SHARED: usize = 64 << 20;
 /// The largest number of bytes that are allocated at a time.
 const MOST_BATCH: usize = 256 << 20;
-/// The bytes of the first batch of [`Plan::begin_small`].
-const FIRST_BATCH: usize = 32 << 20;
-/// A batch with so many tensors gets no further buffer: the tensors are made while the copies of its last pieces run.
+/// A batch with so many tensors gets no further buffer: those of the last batch are made while its last copies run.
 const MOST_TENSORS: usize = 4096;
 
 /// A tensor to load. There may be many small ones, so a whole tensor has no memory of its own.
@@ -55,7 +53,6 @@ pub(crate) struct Plan {
     /// The first tensor that no group has.
     next: usize,
     batch_bytes: usize,
-    most_batch: usize,
     /// The bytes of all files that are read.
     pub(crate) file_bytes: u64,
 }
@@ -87,22 +84,15 @@ impl Plan {
                 slice,
             });
         }
-        let most_batch = MOST_BATCH.min(options.bytes_in_flight / 2);
         Ok(Self {
             opened: Arc::clone(opened),
             options: options.clone(),
             flow: Arc::new(Flow::new(most_untaken)),
             wanted,
             next: 0,
-            batch_bytes: most_batch,
-            most_batch,
+            batch_bytes: MOST_BATCH.min(options.bytes_in_flight / 2),
             file_bytes,
         })
-    }
-
-    /// Makes the first batch small, and each one twice as large: memory whose pages are made beside the copies of the batch before.
-    pub(crate) fn begin_small(&mut self) {
-        self.batch_bytes = self.batch_bytes.min(FIRST_BATCH);
     }
 
     pub(crate) fn info(&self, wanted: &Wanted) -> &TensorInfo {
@@ -172,7 +162,6 @@ impl Plan {
             bytes += group.bytes;
             batch.push(group);
         }
-        self.batch_bytes = (2 * self.batch_bytes).min(self.most_batch);
         Some(batch)
     }
 
