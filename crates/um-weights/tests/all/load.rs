@@ -1,5 +1,6 @@
 //! Loads: every byte, once, through no more than the ring.
 
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -106,6 +107,31 @@ fn neighbours_share_a_buffer_and_begin_at_multiples_of_256_bytes() {
             [i64::from_le_bytes(std::array::from_fn(|at| byte(5, at)))]
         );
     }
+}
+
+#[test]
+fn tensors_of_many_batches_arrive_in_order_and_a_failure_keeps_none() {
+    let names: Vec<_> = (0..9000).map(|number| format!("t{number:05}")).collect();
+    let tensors: Vec<_> = names
+        .iter()
+        .map(|name| (&**name, "U8", &[3usize][..], 3))
+        .collect();
+    let file = safetensors(&tensors);
+    let (_storage, weights) = Storage::of(file.clone()).open();
+    let (_sim, backend) = machine(Gpu::H200);
+    let (weights, options) = (weights.unwrap(), LoadOptions::default());
+    let loaded = weights.load(&backend, BufferKind::Cuda, &options).unwrap();
+    assert!(loaded.keys().map(|name| &**name).eq(&names));
+    for (number, tensor) in loaded.values().enumerate().step_by(89) {
+        assert_eq!(*bytes_of(tensor), [0, 1, 2].map(|at| byte(number, at)));
+    }
+    drop(loaded);
+    // The last batch fails while the one before is made.
+    let mut storage = Storage::of(file);
+    storage.fails_at = Some((weights.tensors()[8999].offset(), ErrorKind::Other));
+    let (_storage, weights) = storage.open();
+    let failed = weights.unwrap().load(&backend, BufferKind::Cuda, &options);
+    assert!(matches!(failed, Err(Error::Read { .. })), "{failed:?}");
 }
 
 #[test]
