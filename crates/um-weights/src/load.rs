@@ -19,9 +19,6 @@ use crate::plan::{Group, Plan, Wanted};
 use crate::tensor::Tensor;
 use crate::weights::Opened;
 
-/// A thread that makes fewer tensors needs longer to start.
-const MANY: usize = 64;
-
 /// Buffers, and what is in them.
 type Batch = Vec<(Group, ErasedBuffer)>;
 /// Takes the tensors, on any thread.
@@ -125,8 +122,8 @@ impl Job {
         })
     }
 
-    /// Loads all, and delivers each tensor when its bytes are read. While a batch is read, the next one is allocated, and many tensors of the one
-    /// before are made by a thread of their own.
+    /// Loads all, and delivers each tensor when its bytes are read. While a batch is read, another thread makes the tensors of the one before, and
+    /// allocates the next one.
     pub(crate) fn run(mut self, deliver: &mut Deliver<'_>) -> Result<()> {
         let flow = Arc::clone(&self.plan.flow);
         let mut done = 0;
@@ -145,41 +142,41 @@ impl Job {
                 None => self.allocate(&groups)?,
             };
             next = self.plan.batch();
-            if let Some(next) = &next
-                && flow.begin(bytes_of(next), false)
-            {
-                // After a failure there may be memory when this batch is needed.
-                ahead = self.allocate(next).ok();
-                if ahead.is_none() {
-                    flow.end(bytes_of(next));
-                }
-            }
+            let counted = next
+                .as_deref()
+                .filter(|next| flow.begin(bytes_of(next), false));
             let memory = buffers
                 .iter_mut()
                 .map(|buffer| buffer.bytes_mut().memory_mut());
-            std::thread::scope(|threads| {
-                let (this, to) = (&self, &mut *deliver);
-                let making = before.take().map(|batch| {
-                    let making = Builder::new().name("um-weights-make".to_owned());
-                    making.spawn_scoped(threads, move || this.deliver(batch, to))
-                });
-                let making = making.transpose().map_err(no_thread)?;
+            ahead = std::thread::scope(|threads| {
+                let (this, to, before) = (&self, &mut *deliver, before.take());
+                let is_idle = before.is_none() && counted.is_none();
+                let beside = move || {
+                    let made = before.map_or(Ok(()), |batch| this.deliver(batch, to));
+                    // After a failure there may be memory when this batch is needed.
+                    made.map(|()| counted.and_then(|next| this.allocate(next).ok()))
+                };
+                let thread = Builder::new().name("um-weights-next".to_owned());
+                let beside = (!is_idle).then(|| thread.spawn_scoped(threads, beside));
+                let beside = beside.transpose().map_err(no_thread)?;
                 self.plan.read(&groups, memory.collect(), &mut done)?;
-                match making.map(ScopedJoinHandle::join) {
+                match beside.map(ScopedJoinHandle::join) {
                     Some(Err(panic)) => resume_unwind(panic),
-                    Some(Ok(made)) => made,
-                    None => Ok(()),
+                    Some(Ok(ahead)) => ahead,
+                    None => Ok(None),
                 }
             })?;
+            if let (Some(next), None) = (counted, &ahead) {
+                flow.end(bytes_of(next));
+            }
             // The receiver does not take the gaps between tensors.
             let taken: u64 = groups.iter().map(|group| group.file_bytes).sum();
             flow.end(bytes - taken as usize);
-            let tensors: usize = groups.iter().map(|group| group.tensors.len()).sum();
             let batch = groups.into_iter().zip(buffers).collect();
             // Without memory for the next batch, the receiver has to take the tensors first.
-            match ahead.is_some() && tensors >= MANY {
-                true => before = Some(batch),
-                false => self.deliver(batch, deliver)?,
+            match ahead {
+                Some(_) => before = Some(batch),
+                None => self.deliver(batch, deliver)?,
             }
         }
         Ok(())
