@@ -17,18 +17,18 @@ pub(crate) struct Node {
     pub(crate) nodes: SmallVec<[cudaGraphNode_t; 2]>,
 }
 
+#[allow(unsafe_code, reason = "handles of nodes")]
 // SAFETY: the nodes are handles, which are only passed to CUDA, under the rules of the graph's owner.
-#[allow(unsafe_code, reason = "handles of nodes")]
 unsafe impl Send for Node {}
-// SAFETY: as above.
 #[allow(unsafe_code, reason = "handles of nodes")]
+// SAFETY: as above.
 unsafe impl Sync for Node {}
 
+#[allow(unsafe_code, reason = "the handle of a kernel")]
 // SAFETY: the function is a handle, which is only passed to CUDA, while the module is loaded.
-#[allow(unsafe_code, reason = "the handle of a kernel")]
 unsafe impl Send for KernelNode {}
-// SAFETY: as above.
 #[allow(unsafe_code, reason = "the handle of a kernel")]
+// SAFETY: as above.
 unsafe impl Sync for KernelNode {}
 
 /// The kind of captured work.
