@@ -199,15 +199,11 @@ impl Communicator {
         while !stream.is_idle()? {
             let late = begun.elapsed() >= limit;
             let failed = match self.check() {
-                Ok(()) if late => timeout("Communicator::wait", self.rank, limit),
-                Ok(()) => {
+                Ok(()) | Err(Error::Busy { .. }) if !late => {
                     std::thread::sleep(Duration::from_micros(50));
                     continue;
                 }
-                Err(error @ Error::Busy { .. }) if !late => {
-                    drop(error);
-                    continue;
-                }
+                Ok(()) => timeout("Communicator::wait", self.rank, limit),
                 Err(error) => error,
             };
             // The failure is the error; that of the abort has no remedy.

@@ -10,6 +10,7 @@ use crate::context::tracked::Part;
 use crate::driver::nccl::{Call, NcclComm, What};
 use crate::error::{Error, Result};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The most operations of one group.
 const MOST: usize = 512;
@@ -26,7 +27,7 @@ const MOST: usize = 512;
 ///
 /// Before any call: [`Error::LengthMismatch`], [`Error::InvalidArgument`] for a root or rank that there is not, and for ranks of one clique whose
 /// operations in this group differ; [`Error::DeviceMismatch`] and [`Error::RuntimeMismatch`] for a stream or memory of another device or
-/// runtime; [`Error::ReadOnly`]; [`Error::Capture`] in a capture; [`Error::LimitExceeded`] for more than 512 operations; [`Error::Busy`] if another
+/// runtime, and for communicators of several drivers; [`Error::ReadOnly`]; [`Error::Capture`] in a capture; [`Error::LimitExceeded`] for more than 512 operations; [`Error::Busy`] if another
 /// thread uses a communicator. After a later error, [`Error::Collective`] or [`Error::Sticky`], the communicators of the group are aborted.
 ///
 /// ```
@@ -69,7 +70,13 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
         return Ok(());
     };
     let mut users: Vec<(&Communicator, Used<'_>)> = Vec::new();
+    let table = |of: &Communicator| Arc::as_ptr(of.device().runtime().table());
     for communicator in prepared.iter().map(|it| it.operation.communicator) {
+        // The handles of one library mean nothing to another.
+        if table(communicator) != table(first.operation.communicator) {
+            let what = "a communicator of the group";
+            return Err(Error::RuntimeMismatch { what });
+        }
         if !users.iter().any(|(it, _)| std::ptr::eq(*it, communicator)) {
             users.push((communicator, communicator.begin_use()?));
         }

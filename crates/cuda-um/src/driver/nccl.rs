@@ -194,23 +194,19 @@ impl Api {
             Ok(false)
         };
         let joined = self.nccl_group(ranks[0], &mut join);
-        let made = raw.into_iter().filter(|raw| !raw.is_null());
-        let made: Vec<_> = made.map(NcclComm).collect();
+        let made = raw.into_iter().zip(ranks).filter(|(raw, _)| !raw.is_null());
+        let made: Vec<_> = made.map(|(raw, of)| (NcclComm(raw), *of)).collect();
         let waited = joined.and_then(|goes_on| match limit.filter(|_| goes_on) {
             None => Ok(()),
             Some(limit) => made
                 .iter()
-                .zip(ranks)
                 .try_for_each(|(made, of)| self.nccl_wait(*made, *of, CALL, limit)),
         });
-        match waited {
-            Ok(()) => Ok(made),
-            Err(error) => {
-                let ranks = made.iter().zip(ranks);
-                ranks.for_each(|(made, of)| drop(self.nccl_abort(*made, *of)));
-                Err(error)
-            }
+        if let Err(error) = waited {
+            made.iter().for_each(|(made, of)| drop(self.nccl_abort(*made, *of)));
+            return Err(error);
         }
+        Ok(made.into_iter().map(|(made, _)| made).collect())
     }
 
     /// Does calls as one group, which ends also if one fails. Returns true if the group goes on.

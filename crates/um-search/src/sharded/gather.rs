@@ -9,16 +9,17 @@ use crate::world::World;
 const FOUND: u8 = 0;
 const FAILED: u8 = 1;
 
-/// Sends the lists of this rank, which have global indices, or its error, and merges the lists of all.
+/// Sends the lists of this rank, which have global indices, or its error, and merges the lists of all. With the lists goes the hash of what
+/// they are for: threads that share a world may search in another order on each rank.
 pub(super) fn gather<R>(
     world: &dyn World,
-    k: usize,
+    (search, k): (u64, usize),
     searched: Result<R>,
     scores: &mut [f32],
     indices: &mut [u32],
 ) -> Result<R> {
     let bytes = match &searched {
-        Ok(_) => encode(scores, indices),
+        Ok(_) => encode(search, scores, indices),
         Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
     };
     let all = all_gather(world, &bytes);
@@ -26,8 +27,11 @@ pub(super) fn gather<R>(
     let mut lists = Vec::new();
     for (rank, bytes) in all?.iter().enumerate() {
         match bytes.split_first() {
-            Some((&FOUND, lists_of)) if lists_of.len() == 8 * scores.len() => {
-                lists.push(decode(lists_of));
+            Some((&FOUND, found)) if found.len() == 8 + 8 * scores.len() => {
+                match found.split_at(8) {
+                    (of, lists_of) if of == search.to_le_bytes() => lists.push(decode(lists_of)),
+                    _ => return Err(foreign(rank)),
+                }
             }
             Some((&FAILED, reason)) => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
@@ -46,9 +50,10 @@ pub(super) fn gather<R>(
     Ok(searched)
 }
 
-fn encode(scores: &[f32], indices: &[u32]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(1 + 8 * scores.len());
+fn encode(search: u64, scores: &[f32], indices: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(9 + 8 * scores.len());
     bytes.push(FOUND);
+    bytes.extend(search.to_le_bytes());
     bytes.extend(scores.iter().flat_map(|score| score.to_le_bytes()));
     bytes.extend(indices.iter().flat_map(|index| index.to_le_bytes()));
     bytes
