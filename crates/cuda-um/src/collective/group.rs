@@ -1,6 +1,7 @@
 //! Groups of operations.
 #![allow(unsafe_code, reason = "passes addresses of buffers to NCCL")]
 
+use crate::buffer::view::View;
 use crate::collective::communicator::{Communicator, UniqueId, Used};
 use crate::collective::operation::Operation;
 use crate::context::capture;
@@ -96,9 +97,9 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
     };
     let calls = prepared.iter().filter_map(|it| {
         let communicator = it.operation.communicator;
-        Some((raw(communicator)?, communicator.rank, it.call()))
+        Some((raw(communicator)?, it.call()))
     });
-    let calls: Vec<(NcclComm, _, Call)> = calls.collect();
+    let calls: Vec<(NcclComm, Call)> = calls.collect();
     let api = first.operation.communicator.device().api();
     let mut began = false;
     let done = enqueue(&prepared, &mut || {
@@ -164,6 +165,17 @@ impl<'a> Prepared<'a> {
             part.check_write()?;
             part.memory.check_kernel_of(device)?;
         }
+        // Also with peer access: the kernels of other ranks use the memory, too.
+        let is_far = |view: &View<'_, u8>| {
+            view.raw.is_device_memory() && view.device().ordinal() != expected
+        };
+        if let Some(far) = operation.views().find(is_far) {
+            return Err(Error::DeviceMismatch {
+                what: "a buffer of the operation",
+                expected,
+                found: far.device().ordinal(),
+            });
+        }
         Ok(Self {
             operation,
             stream,
@@ -174,9 +186,7 @@ impl<'a> Prepared<'a> {
     /// Brings managed memory to the device. Where it cannot migrate, NCCL's kernel reaches it as it does.
     fn migrate(&self) -> Result<()> {
         let operation = self.operation;
-        let target = operation.target.as_ref().map(|target| target.as_view());
-        let views = operation.source.into_iter().chain(target);
-        let mut managed = views.filter(|view| view.is_managed());
+        let mut managed = operation.views().filter(|view| view.is_managed());
         managed.try_for_each(|view| {
             let device = operation.communicator.device();
             view.prefetch_on(device, &self.stream).map(drop)
