@@ -14,10 +14,14 @@ use std::mem::{offset_of, size_of};
 use std::path::Path;
 
 fn main() {
-    each("CUDA_UM_TEST_CUPTIS", "real-cudart", |version, library, includes| {
-        let api = layouts(version, includes);
-        symbols(version, library, api);
-    });
+    each(
+        "CUDA_UM_TEST_CUPTIS",
+        "real-cudart",
+        |version, library, includes| {
+            let api = layouts(version, includes);
+            symbols(version, library, api);
+        },
+    );
 }
 
 fn ours() -> Numbers {
@@ -56,7 +60,10 @@ fn ours() -> Numbers {
 fn layouts(version: &str, includes: &str) -> i64 {
     let files = [("program.c", include_str!("cupti.c"))];
     let names: Vec<_> = cuda::NUMBERS.iter().map(|(name, _)| *name).collect();
-    let (library, aside) = (format!("CUPTI {version}"), ["CUPTI_API_VERSION", "sizeof Kernel"]);
+    let (library, aside) = (
+        format!("CUPTI {version}"),
+        ["CUPTI_API_VERSION", "sizeof Kernel"],
+    );
     let theirs = compare(&library, &files, includes, &names, &ours(), &aside);
     // The simulator writes records of the same size.
     let expected = match version.split('.').next() {

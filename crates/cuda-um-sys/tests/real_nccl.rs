@@ -43,10 +43,14 @@ int main(void) {
 "#;
 
 fn main() {
-    each("CUDA_UM_TEST_NCCLS", "real-nccl", |version, library, include| {
-        let code = layouts(version, include);
-        symbols(version, library, code);
-    });
+    each(
+        "CUDA_UM_TEST_NCCLS",
+        "real-nccl",
+        |version, library, include| {
+            let code = layouts(version, include);
+            symbols(version, library, code);
+        },
+    );
 }
 
 fn ours() -> Numbers {
@@ -58,8 +62,14 @@ fn ours() -> Numbers {
     let others = [
         ("magic", i64::from(Config::INITIALIZER.magic)),
         ("blocking", i64::from(Config::INITIALIZER.blocking)),
-        ("sizeof ncclUniqueId", size_of::<cuda::ncclUniqueId>() as i64),
-        ("sizeof ncclResult_t", size_of::<cuda::ncclResult_t>() as i64),
+        (
+            "sizeof ncclUniqueId",
+            size_of::<cuda::ncclUniqueId>() as i64,
+        ),
+        (
+            "sizeof ncclResult_t",
+            size_of::<cuda::ncclResult_t>() as i64,
+        ),
     ];
     let numbers = cuda::NCCL_NUMBERS.iter();
     let numbers = numbers.map(|&(name, value)| (name, i64::from(value)));

@@ -109,7 +109,10 @@ fn order(mpi: Mpi) {
     // A root that only rank 2 has wrong does not leave the others waiting.
     let root = if rank == 2 { 4 } else { 0 };
     let error = world.broadcast(&mut bytes, root).unwrap_err();
-    assert!(matches!(error.downcast_ref(), Some(MpiError::Order { .. })), "{error}");
+    assert!(
+        matches!(error.downcast_ref(), Some(MpiError::Order { .. })),
+        "{error}"
+    );
 
     all_arrive(world, 1);
     // Rank 1 leaves; the others learn it.

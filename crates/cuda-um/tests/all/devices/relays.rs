@@ -154,7 +154,10 @@ fn a_lost_neighbour_takes_no_copy_with_it() {
         let from = PinnedBuffer::from_slice(&devices[0], &values).unwrap();
         let before = calls(&sim, "cudaMemcpyAsync");
         stream.copy(&from, &mut data).unwrap();
-        assert!(calls(&sim, "cudaMemcpyAsync") > before + 1, "a relayed copy");
+        assert!(
+            calls(&sim, "cudaMemcpyAsync") > before + 1,
+            "a relayed copy"
+        );
         assert!(data.to_vec().unwrap() == values, "{lost:?}");
     }
 }
