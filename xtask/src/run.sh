@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [model] [bench] [larger] [calibrate]     (default: ./results,
-#   tests and examples)
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [scale] [sanitize] [stress] [model] [bench] [larger] [calibrate]     (default:
+#   ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: the output of each part.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulated GPU for the comparison (h200).
+# scale: what several GPUs do together (docs/several-gpus.md), beside peer copies and NCCL alone, with checked results; conformance; the
+# tests of several devices; a search over ranks, if there is an mpiexec: RESULTS/scale.txt. On one GPU it says what it skips. SCALE_ARGS:
+# options of um_scale, such as --quick.
 # sanitize: the library's tests under compute-sanitizer's memcheck with leak check; tests that launch kernels also run under
 # initcheck and synccheck, and those of um-kernels and um-search under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
 # run at a time (4), each for at most SANITIZE_SECONDS (300).
@@ -47,6 +50,47 @@ run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything 
     cat "$out/.last" >>"$log"
     if [ $rc -ne 0 ]; then failed=$((failed + 1)); fi
     printf '%-52s rc %-3s %s\n' "$label" "$rc" "$(grep -E '^test result' "$out/.last" | tail -1)" | tee -a "$summary"
+}
+
+conformance() {
+    local log=$out/conformance.log.txt version devices
+    echo "== on this GPU" >"$log"
+    timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
+    # A failed case is a fault of the comparison, which counts it. A missing record is a failure.
+    version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
+    devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
+    if [ -z "$version" ]; then
+        echo "conformance: the run on the GPU has not ended ($log)"
+        tail -3 "$log"
+        failed=$((failed + 1))
+        return
+    fi
+    echo "== on the simulator" >>"$log"
+    timeout 300 bin/um_conformance run --runtime sim --gpu "${CONFORMANCE_GPU:-h200}" --cuda "$version" --devices "$devices" \
+        --json "$out/conformance-sim.json" 2>>"$log" || failed=$((failed + 1))
+    bin/um_conformance compare "$out/conformance-gpu.json" "$out/conformance-sim.json" \
+        --out "$out/conformance.md" || failed=$((failed + 1))
+}
+
+scale() {
+    local gpus test
+    : >"$out/scale.log.txt"
+    # shellcheck disable=SC2086
+    timeout 600 bin/um_scale ${SCALE_ARGS:-} 2>&1 | tee "$out/scale.txt"
+    [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
+    conformance
+    for test in 'cuda-um--all devices:: collective::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
+        # shellcheck disable=SC2086
+        run "$out/scale.txt" "$out/scale.log.txt" "$test" tests/$test --test-threads 4
+    done
+    gpus=$(nvidia-smi --list-gpus | wc -l)
+    if [ "$gpus" -lt 2 ]; then
+        echo "skipped: links, peer access, and ranks with a GPU each: $gpus GPU" | tee -a "$out/scale.txt"
+    elif ! command -v mpiexec >/dev/null; then
+        echo "skipped: search_over_ranks: no mpiexec (pip install mpich)" | tee -a "$out/scale.txt"
+    else
+        run "$out/scale.txt" "$out/scale.log.txt" "search_over_ranks, $gpus ranks" mpiexec -n "$gpus" bin/search_over_ranks --runtime cuda
+    fi
 }
 
 check() { # check TOOL BINARY [TEST]: one line in sanitizer.txt, everything in the folder sanitize
@@ -111,23 +155,10 @@ for part in $parts; do
         done
         ;;
     conformance)
-        log=$out/conformance.log.txt
-        echo "== on this GPU" >"$log"
-        timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
-        # A failed case is a fault of the comparison, which counts it. A missing record is a failure.
-        version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
-        devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
-        if [ -z "$version" ]; then
-            echo "conformance: the run on the GPU has not ended ($log)"
-            tail -3 "$log"
-            failed=$((failed + 1))
-            continue
-        fi
-        echo "== on the simulator" >>"$log"
-        timeout 300 bin/um_conformance run --runtime sim --gpu "${CONFORMANCE_GPU:-h200}" --cuda "$version" --devices "$devices" \
-            --json "$out/conformance-sim.json" 2>>"$log" || failed=$((failed + 1))
-        bin/um_conformance compare "$out/conformance-gpu.json" "$out/conformance-sim.json" \
-            --out "$out/conformance.md" || failed=$((failed + 1))
+        conformance
+        ;;
+    scale)
+        scale
         ;;
     sanitize)
         : >"$out/sanitizer.txt" && mkdir -p "$out/sanitize"
@@ -181,7 +212,7 @@ for part in $parts; do
         bin/um_calibrate --out "$out/calibration.json" ${CALIBRATE_ARGS:-} 2>"$out/calibrate.log.txt" || failed=$((failed + 1))
         tail -3 "$out/calibrate.log.txt"
         ;;
-    *) echo "unknown part: $part (tests, examples, conformance, sanitize, stress, model, bench, calibrate)" && exit 2 ;;
+    *) echo "unknown part: $part (tests, examples, conformance, scale, sanitize, stress, model, bench, larger, calibrate)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last" "$out/.checks"

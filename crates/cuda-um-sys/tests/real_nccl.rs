@@ -4,12 +4,13 @@
 //! `CUDA_UM_TEST_NCCLS` lists them: `version=library=folder of nccl.h`, separated by commas. `cargo xtask real-nccl` fetches them and sets it.
 #![allow(unsafe_code, reason = "sets an environment variable before any thread")]
 
+mod header;
+
 use cuda_um_sys as cuda;
-use std::collections::BTreeMap;
+use header::{Numbers, compare, each, offsets};
 use std::ffi::CStr;
 use std::mem::{offset_of, size_of};
 use std::path::Path;
-use std::process::Command;
 
 /// What the header needs of CUDA's: the type of streams.
 const CUDA_HEADERS: [(&str, &str); 3] = [
@@ -42,98 +43,53 @@ int main(void) {
 "#;
 
 fn main() {
-    let Ok(list) = std::env::var("CUDA_UM_TEST_NCCLS") else {
-        println!(
-            "real_nccl: skipped: CUDA_UM_TEST_NCCLS is not set (cargo xtask real-nccl sets it)"
-        );
-        return;
-    };
-    let mut checked = 0;
-    for entry in list.split(',') {
-        let [version, library, include] = entry.split('=').collect::<Vec<_>>()[..] else {
-            panic!("version=library=folder: {entry}")
-        };
-        let code = layouts(version, include);
-        symbols(version, Path::new(library), code);
-        checked += 1;
-    }
-    println!("test result: ok. {checked} passed; 0 failed");
+    each(
+        "CUDA_UM_TEST_NCCLS",
+        "real-nccl",
+        |version, library, include| {
+            let code = layouts(version, include);
+            symbols(version, library, code);
+        },
+    );
 }
 
-fn ours() -> BTreeMap<&'static str, i64> {
+fn ours() -> Numbers {
     use cuda::ncclConfig_t as Config;
-    macro_rules! offsets {
-        ($($field:ident)*) => {
-            vec![$((concat!("ncclConfig_t.", stringify!($field)), offset_of!(Config, $field) as i64)),*]
-        };
-    }
-    let mut all = offsets!(size magic version blocking cgaClusterSize minCTAs maxCTAs netName);
+    let fields = offsets!("ncclConfig_t", Config: size magic version blocking cgaClusterSize minCTAs maxCTAs netName);
     // The layout ends with the last field of version 2.17.
     let end = offset_of!(Config, netName) + size_of::<*const u8>();
     assert_eq!((size_of::<Config>(), Config::INITIALIZER.size), (end, end));
-    all.push(("magic", i64::from(Config::INITIALIZER.magic)));
-    all.push(("blocking", i64::from(Config::INITIALIZER.blocking)));
-    let id = size_of::<cuda::ncclUniqueId>() as i64;
-    all.push(("sizeof ncclUniqueId", id));
-    let result = size_of::<cuda::ncclResult_t>() as i64;
-    all.push(("sizeof ncclResult_t", result));
+    let others = [
+        ("magic", i64::from(Config::INITIALIZER.magic)),
+        ("blocking", i64::from(Config::INITIALIZER.blocking)),
+        (
+            "sizeof ncclUniqueId",
+            size_of::<cuda::ncclUniqueId>() as i64,
+        ),
+        (
+            "sizeof ncclResult_t",
+            size_of::<cuda::ncclResult_t>() as i64,
+        ),
+    ];
     let numbers = cuda::NCCL_NUMBERS.iter();
-    all.extend(numbers.map(|&(name, value)| (name, i64::from(value))));
-    all.into_iter().collect()
+    let numbers = numbers.map(|&(name, value)| (name, i64::from(value)));
+    let others = others.into_iter().chain(numbers);
+    let others = others.map(|(name, value)| (name.to_owned(), value));
+    fields.into_iter().chain(others).collect()
 }
 
-/// Compares with the values that a C compiler computes from the header, and returns its version.
+/// Compares with the header, and returns its version.
 fn layouts(version: &str, include: &str) -> i64 {
-    let folder = std::env::temp_dir().join(format!("cuda-um-sys-nccl-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
     let header = std::fs::read_to_string(Path::new(include).join("nccl.h")).unwrap();
     // Version 2.24 added the last result.
-    let known = cuda::NCCL_NUMBERS.iter();
-    let known = known.filter(|(name, _)| header.contains(name) || *name != "ncclTimeout");
-    let lines: String = known
-        .map(|(name, _)| format!("NUMBER({name});\n"))
-        .collect();
-    for (name, text) in CUDA_HEADERS {
-        std::fs::write(folder.join(name), text).unwrap();
-    }
-    std::fs::write(folder.join("numbers.h"), lines).unwrap();
-    std::fs::write(folder.join("nccl.c"), PROGRAM).unwrap();
-    let program = folder.join("layout");
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let mut build = cc::Build::new();
-    build
-        .host(&target)
-        .target(&target)
-        .opt_level(0)
-        .cargo_metadata(false);
-    let mut compiler = build.get_compiler().to_command();
-    compiler.arg("-w").arg(folder.join("nccl.c"));
-    compiler.arg("-o").arg(&program);
-    compiler.arg("-I").arg(&folder).arg("-I").arg(include);
-    assert!(
-        compiler.status().expect("a C compiler").success(),
-        "{compiler:?}"
-    );
-    let output = Command::new(&program).output().expect("the program runs");
-    std::fs::remove_dir_all(&folder).unwrap();
-
-    let text = String::from_utf8(output.stdout).unwrap();
-    let mut theirs: BTreeMap<&str, i64> = text
-        .lines()
-        .filter_map(|line| line.rsplit_once(' '))
-        .map(|(name, value)| (name, value.parse().unwrap()))
-        .collect();
-    let code = theirs.remove("NCCL_VERSION_CODE").unwrap();
-    let ours = ours();
-    for (name, their) in &theirs {
-        assert_eq!(ours.get(name), Some(their), "NCCL {version}: {name}");
-    }
-    assert!(theirs.len() + 1 >= ours.len(), "NCCL {version}: {theirs:?}");
-    println!(
-        "NCCL {version}: {} sizes, offsets and numbers agree",
-        theirs.len()
-    );
-    code
+    let names = cuda::NCCL_NUMBERS.iter().map(|(name, _)| *name);
+    let names = names.filter(|name| header.contains(name) || *name != "ncclTimeout");
+    let files = [&CUDA_HEADERS[..], &[("program.c", PROGRAM)]].concat();
+    let (library, code) = (format!("NCCL {version}"), "NCCL_VERSION_CODE");
+    let names: Vec<_> = names.collect();
+    let theirs = compare(&library, &files, include, &names, &ours(), &[code]);
+    assert!(theirs.len() >= ours().len(), "{library}: {theirs:?}");
+    theirs[code]
 }
 
 /// Opens the library as a program does, and asks what needs no GPU.

@@ -22,6 +22,8 @@ use crate::error::{CudaError, Result};
 /// elements; copies of 1 MiB and more between the host and several shards run at the same time, each on a thread. For devices, each shard is
 /// a `dyn Buffer` ([`shard`](Self::shard)), and [`each_shard`](Self::each_shard) launches on all. A shard may be empty.
 ///
+/// A capture of a graph records the part of its device only; those of the others run at once.
+///
 /// If the part of one device fails, the error is [`CudaError::Shard`], which names it; the shards of the other devices keep working, and the
 /// other parts of the same call are done.
 ///

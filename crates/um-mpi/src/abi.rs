@@ -80,7 +80,6 @@ functions! {
     comm_rank = "MPI_Comm_rank"(Handle, Int);
     comm_size = "MPI_Comm_size"(Handle, Int);
     comm_dup = "MPI_Comm_dup"(Handle, *mut Handle);
-    comm_split = "MPI_Comm_split"(Handle, c_int, c_int, *mut Handle);
     comm_split_type = "MPI_Comm_split_type"(Handle, c_int, c_int, Handle, *mut Handle);
     comm_set_errhandler = "MPI_Comm_set_errhandler"(Handle, Handle);
     comm_free = "MPI_Comm_free"(*mut Handle);

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use crate::MpiError;
-use crate::abi::{BYTE, COMM_NULL, ERRORS_RETURN, Handle, IN_PLACE, REQUEST_NULL};
+use crate::abi::{BYTE, ERRORS_RETURN, Handle, IN_PLACE, REQUEST_NULL};
 use crate::header::{Header, Kind};
 use crate::state::{Patience, State};
 use cuda_um_locks::Mutex;
@@ -65,8 +65,7 @@ impl Communicator<'_> {
         })
     }
 
-    /// Bounds how long an operation waits for the other ranks; `None`, the default, waits for ever, like MPI. New communicators of
-    /// [`split`](Self::split) inherit the limit.
+    /// Bounds how long an operation waits for the other ranks; `None`, the default, waits for ever, like MPI.
     ///
     /// Without a limit a rank that ended is still noticed if it ran on this machine, or if the launcher ends the job; a limit also notices a rank
     /// that hangs, and a machine that is gone. It must be longer than the longest work between two operations.
@@ -82,32 +81,6 @@ impl Communicator<'_> {
     pub fn barrier(&self) -> Result<(), MpiError> {
         self.agree(&self.limit.lock(), Header::new(Kind::Barrier, 0, 0))
             .map(drop)
-    }
-
-    /// Divides the ranks: those with the same `colour` get one communicator, in which they keep their order.
-    ///
-    /// # Errors
-    /// As for [`barrier`](Self::barrier).
-    #[doc(alias = "MPI_Comm_split")]
-    pub fn split(&self, colour: u64) -> Result<Self, MpiError> {
-        let limit = self.limit.lock();
-        let headers = self.agree(&limit, Header::new(Kind::Split, colour, 0))?;
-        // MPI takes a number of 31 bits: the place among the colours.
-        let mut colours: Vec<u64> = headers.iter().map(|header| header.argument).collect();
-        colours.sort_unstable();
-        colours.dedup();
-        let place = colours.partition_point(|&other| other < colour) as c_int;
-        let mut handle = COMM_NULL;
-        // SAFETY: MPI is initialised, and all ranks have come here.
-        let code = unsafe {
-            (self.state.functions.comm_split)(self.handle, place, self.rank as c_int, &mut handle)
-        };
-        let split = self
-            .state
-            .functions
-            .check("MPI_Comm_split", code)
-            .and_then(|()| Self::new(self.state, handle, *limit));
-        split.map_err(|error| self.state.break_with(error))
     }
 
     /// Waits until all ranks have dropped their `Mpi`. A rank that still wants to do something gets an error.
@@ -234,13 +207,13 @@ impl Communicator<'_> {
     }
 
     fn send_from(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), MpiError> {
-        if root >= self.size {
-            let size = self.size;
-            return Err(MpiError::NoSuchRank { root, size });
-        }
         let limit = self.limit.lock();
         let ours = Header::new(Kind::Broadcast, root as u64, bytes.len());
-        let count = self.agree(&limit, ours)?[root].bytes;
+        let headers = self.agree(&limit, ours)?;
+        // After the exchange, so that the ranks with another root do not wait for this one.
+        let size = self.size;
+        let count = headers.get(root).map(|header| header.bytes);
+        let count = count.ok_or(MpiError::NoSuchRank { root, size })?;
         let message = match self.rank == root {
             true => std::mem::take(bytes),
             false => self.memory(count)?,

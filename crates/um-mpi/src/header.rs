@@ -13,8 +13,7 @@ pub(crate) enum Kind {
     Barrier = 1,
     AllGather = 2,
     Broadcast = 3,
-    Split = 4,
-    End = 5,
+    End = 4,
 }
 
 /// The first message of each operation; its size never changes, so that ranks with different programs do not hang.
@@ -22,8 +21,8 @@ pub(crate) enum Kind {
 pub(crate) struct Header {
     version: u32,
     kind: u32,
-    /// The root of a broadcast, the colour of a split.
-    pub(crate) argument: u64,
+    /// The root of a broadcast.
+    argument: u64,
     /// The bytes that this rank sends.
     pub(crate) bytes: u64,
 }
@@ -72,8 +71,7 @@ impl Header {
                     ours: self.version,
                 });
             }
-            let is_split = self.kind == Kind::Split as u32;
-            if other.kind != self.kind || (other.argument != self.argument && !is_split) {
+            if (other.kind, other.argument) != (self.kind, self.argument) {
                 return Err(MpiError::Order {
                     rank,
                     theirs: other.to_string(),
@@ -94,7 +92,6 @@ impl fmt::Display for Header {
             kind if kind == Kind::Broadcast as u32 => {
                 write!(f, "broadcast from rank {}", self.argument)
             }
-            kind if kind == Kind::Split as u32 => f.write_str("split"),
             kind if kind == Kind::End as u32 => f.write_str("the end of MPI (it dropped its Mpi)"),
             kind => write!(f, "an unknown operation ({kind})"),
         }
@@ -123,9 +120,6 @@ mod tests {
             ),
             "{error}"
         );
-        let split = |colour| Header::new(Kind::Split, colour, 0);
-        assert_eq!(split(1).agrees_with(&[split(1), split(2)]), Ok(()));
-
         let newer = Header {
             version: PROTOCOL + 1,
             kind: 99,

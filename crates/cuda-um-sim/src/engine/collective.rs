@@ -32,6 +32,9 @@ pub(crate) const INVALID_USAGE: Code = Code(5);
 pub(crate) const REMOTE_ERROR: Code = Code(6);
 pub(crate) const IN_PROGRESS: Code = Code(7);
 
+/// The most ranks of a clique: more than there can be devices.
+const MOST_RANKS: usize = 1 << 16;
+
 /// What the ranks of a clique have in common.
 pub(crate) type Id = [u8; 128];
 
@@ -109,7 +112,7 @@ impl Collectives {
         ranks: usize,
         new: Communicator,
     ) -> Result<bool, Code> {
-        if new.rank >= ranks {
+        if new.rank >= ranks || ranks > MOST_RANKS {
             return Err(INVALID_ARGUMENT);
         }
         let clique = self.cliques.entry(new.clique).or_default();
@@ -139,7 +142,7 @@ impl Collectives {
     }
 
     /// The number of ranks.
-    pub(crate) fn ranks(&self, handle: usize) -> Result<usize, Code> {
+    fn ranks(&self, handle: usize) -> Result<usize, Code> {
         Ok(self.cliques[&self.get(handle)?.clique].joined.len())
     }
 

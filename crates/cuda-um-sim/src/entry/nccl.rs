@@ -101,18 +101,6 @@ entry_points! { Collective;
         put(result, state.collectives.check(communicator).map_or_else(|code| code.0, |()| 0))
     }
 
-    fn ncclCommCount(core, communicator: usize, count: Out<i32>) {
-        put(count, core.state.lock().collectives.ranks(communicator)? as i32)
-    }
-
-    fn ncclCommCuDevice(core, communicator: usize, device: Out<i32>) {
-        put(device, core.state.lock().collectives.get(communicator)?.device as i32)
-    }
-
-    fn ncclCommUserRank(core, communicator: usize, rank: Out<i32>) {
-        put(rank, core.state.lock().collectives.get(communicator)?.rank as i32)
-    }
-
     fn ncclGroupStart(core) {
         core.state.lock().collectives.start_group();
         Ok(())

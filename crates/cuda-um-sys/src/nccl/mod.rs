@@ -42,12 +42,6 @@ functions! { NcclFunctions, NcclError;
     /// `ncclCommGetAsyncError`: the state of a communicator.
     ncclCommGetAsyncError:
         unsafe extern "C" fn(communicator: ncclComm_t, state: *mut ncclResult_t) -> ncclResult_t,
-    /// `ncclCommCount`: the number of ranks.
-    ncclCommCount: unsafe extern "C" fn(communicator: ncclComm_t, count: *mut c_int) -> ncclResult_t,
-    /// `ncclCommCuDevice`: the ordinal of the device.
-    ncclCommCuDevice: unsafe extern "C" fn(communicator: ncclComm_t, device: *mut c_int) -> ncclResult_t,
-    /// `ncclCommUserRank`: the rank.
-    ncclCommUserRank: unsafe extern "C" fn(communicator: ncclComm_t, rank: *mut c_int) -> ncclResult_t,
     /// `ncclGetErrorString`: the text of a result.
     ncclGetErrorString: unsafe extern "C" fn(result: ncclResult_t) -> *const c_char,
     /// `ncclGetLastError`: the text of the last failure; the communicator may be null.

@@ -92,19 +92,16 @@ impl Relays {
             return Ok(found);
         }
         for neighbour in neighbours {
-            let neighbour = stream.runtime().device(neighbour)?;
-            let memory = DefaultMemory::new(&neighbour, MemoryKind::Device);
-            let mut through = match memory.allocate(share.min(PIECE)) {
-                Err(Error::OutOfMemory { .. }) => continue,
-                allocated => allocated?,
-            };
-            through.set_label(Label::of::<u8>("a relayed copy", Location::caller()));
-            found.relays.push(Relay {
-                stream: stream.runtime().relay_stream(neighbour.state())?,
-                through,
-                bytes: found.direct - share..found.direct,
-            });
-            found.direct -= share;
+            let bytes = found.direct - share..found.direct;
+            match Relay::of(stream, neighbour, bytes) {
+                // It has no memory, or is lost: its part takes the device's own link.
+                Err(Error::OutOfMemory { .. }) => {}
+                Err(error) if error.is_sticky() => {}
+                relay => {
+                    found.relays.push(relay?);
+                    found.direct -= share;
+                }
+            }
         }
         Ok(found)
     }
@@ -140,19 +137,41 @@ impl Relays {
         let begin = RawEvent::create(stream.device(), false)?.record(stream)?;
         copy(stream, to, from, self.direct)?;
         for relay in &self.relays {
-            relay.stream.enqueue_wait(&begin)?;
-            let joins = Joins(&relay.stream);
-            let through = relay.through.pointer().as_ptr();
-            let mut rest = relay.bytes.clone();
-            while !rest.is_empty() {
-                let (start, bytes) = (rest.start, rest.len().min(PIECE));
-                copy(&relay.stream, through, from.wrapping_add(start), bytes)?;
-                copy(&relay.stream, to.wrapping_add(start), through, bytes)?;
-                rest.start += bytes;
+            let (start, len) = (relay.bytes.start, relay.bytes.len());
+            let (to, from) = (to.wrapping_add(start), from.wrapping_add(start));
+            let relayed = || {
+                relay.stream.enqueue_wait(&begin)?;
+                let joins = Joins(&relay.stream);
+                let through = relay.through.pointer().as_ptr();
+                for at in (0..len).step_by(PIECE) {
+                    let bytes = PIECE.min(len - at);
+                    copy(&relay.stream, through, from.wrapping_add(at), bytes)?;
+                    copy(&relay.stream, to.wrapping_add(at), through, bytes)?;
+                }
+                joins.join(stream)
+            };
+            match relayed() {
+                // The neighbour is lost, and nothing of its part is under way: the device's own link takes all of it.
+                Err(error) if error.is_sticky() => copy(stream, to, from, len)?,
+                relayed => relayed?,
             }
-            joins.join(stream)?;
         }
         Ok(())
+    }
+}
+
+impl Relay {
+    fn of(stream: &Stream, neighbour: u32, bytes: Range<usize>) -> Result<Self> {
+        let neighbour = stream.runtime().device(neighbour)?;
+        let memory = DefaultMemory::new(&neighbour, MemoryKind::Device);
+        let mut through = memory.allocate(bytes.len().min(PIECE))?;
+        through.set_label(Label::of::<u8>("a relayed copy", Location::caller()));
+        let stream = stream.runtime().relay_stream(neighbour.state())?;
+        Ok(Self {
+            stream,
+            through,
+            bytes,
+        })
     }
 }
 

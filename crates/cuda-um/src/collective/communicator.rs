@@ -153,19 +153,16 @@ impl Communicator {
     }
 
     /// The number of this rank; the first is 0.
-    #[doc(alias = "ncclCommUserRank")]
     pub fn rank(&self) -> usize {
         self.rank.rank
     }
 
     /// The number of ranks.
-    #[doc(alias = "ncclCommCount")]
     pub fn ranks(&self) -> usize {
         self.rank.ranks
     }
 
     /// The device of this rank.
-    #[doc(alias = "ncclCommCuDevice")]
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -182,7 +179,7 @@ impl Communicator {
     #[doc(alias = "ncclCommGetAsyncError")]
     pub fn check(&self) -> Result<()> {
         let used = self.begin_use()?;
-        self.device.api().nccl_state(used.raw, self.rank).map(drop)
+        self.device.api().nccl_state(used.raw).map(drop)
     }
 
     /// Waits until the stream's work is done. If an operation failed, or at the limit, the communicator is aborted, and its work on
@@ -199,15 +196,11 @@ impl Communicator {
         while !stream.is_idle()? {
             let late = begun.elapsed() >= limit;
             let failed = match self.check() {
-                Ok(()) if late => timeout("Communicator::wait", self.rank, limit),
-                Ok(()) => {
+                Ok(()) | Err(Error::Busy { .. }) if !late => {
                     std::thread::sleep(Duration::from_micros(50));
                     continue;
                 }
-                Err(error @ Error::Busy { .. }) if !late => {
-                    drop(error);
-                    continue;
-                }
+                Ok(()) => timeout("Communicator::wait", self.rank, limit),
                 Err(error) => error,
             };
             // The failure is the error; that of the abort has no remedy.
@@ -230,7 +223,7 @@ impl Communicator {
             used => used?,
         };
         let raw = self.raw.lock().take();
-        raw.map_or(Ok(()), |raw| self.device.api().nccl_abort(raw, self.rank))
+        raw.map_or(Ok(()), |raw| self.device.api().nccl_abort(raw))
     }
 
     /// Waits for the operations of this rank and ends it. A drop does the same without the wait and without an error.
@@ -275,7 +268,7 @@ impl Communicator {
     pub(super) fn failed(&self) {
         if let Some(raw) = self.raw.lock().take() {
             // The failed call has the error.
-            let _ = self.device.api().nccl_abort(raw, self.rank);
+            let _ = self.device.api().nccl_abort(raw);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Groups of operations.
 #![allow(unsafe_code, reason = "passes addresses of buffers to NCCL")]
 
+use crate::buffer::view::View;
 use crate::collective::communicator::{Communicator, UniqueId, Used};
 use crate::collective::operation::Operation;
 use crate::context::capture;
@@ -10,6 +11,7 @@ use crate::context::tracked::Part;
 use crate::driver::nccl::{Call, NcclComm, What};
 use crate::error::{Error, Result};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The most operations of one group.
 const MOST: usize = 512;
@@ -26,7 +28,7 @@ const MOST: usize = 512;
 ///
 /// Before any call: [`Error::LengthMismatch`], [`Error::InvalidArgument`] for a root or rank that there is not, and for ranks of one clique whose
 /// operations in this group differ; [`Error::DeviceMismatch`] and [`Error::RuntimeMismatch`] for a stream or memory of another device or
-/// runtime; [`Error::ReadOnly`]; [`Error::Capture`] in a capture; [`Error::LimitExceeded`] for more than 512 operations; [`Error::Busy`] if another
+/// runtime, and for communicators of several drivers; [`Error::ReadOnly`]; [`Error::Capture`] in a capture; [`Error::LimitExceeded`] for more than 512 operations; [`Error::Busy`] if another
 /// thread uses a communicator. After a later error, [`Error::Collective`] or [`Error::Sticky`], the communicators of the group are aborted.
 ///
 /// ```
@@ -69,7 +71,13 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
         return Ok(());
     };
     let mut users: Vec<(&Communicator, Used<'_>)> = Vec::new();
+    let table = |of: &Communicator| Arc::as_ptr(of.device().runtime().table());
     for communicator in prepared.iter().map(|it| it.operation.communicator) {
+        // The handles of one library mean nothing to another.
+        if table(communicator) != table(first.operation.communicator) {
+            let what = "a communicator of the group";
+            return Err(Error::RuntimeMismatch { what });
+        }
         if !users.iter().any(|(it, _)| std::ptr::eq(*it, communicator)) {
             users.push((communicator, communicator.begin_use()?));
         }
@@ -89,9 +97,9 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
     };
     let calls = prepared.iter().filter_map(|it| {
         let communicator = it.operation.communicator;
-        Some((raw(communicator)?, communicator.rank, it.call()))
+        Some((raw(communicator)?, it.call()))
     });
-    let calls: Vec<(NcclComm, _, Call)> = calls.collect();
+    let calls: Vec<(NcclComm, Call)> = calls.collect();
     let api = first.operation.communicator.device().api();
     let mut began = false;
     let done = enqueue(&prepared, &mut || {
@@ -157,6 +165,17 @@ impl<'a> Prepared<'a> {
             part.check_write()?;
             part.memory.check_kernel_of(device)?;
         }
+        // Also with peer access: the kernels of other ranks use the memory, too.
+        let is_far = |view: &View<'_, u8>| {
+            view.raw.is_device_memory() && view.device().ordinal() != expected
+        };
+        if let Some(far) = operation.views().find(is_far) {
+            return Err(Error::DeviceMismatch {
+                what: "a buffer of the operation",
+                expected,
+                found: far.device().ordinal(),
+            });
+        }
         Ok(Self {
             operation,
             stream,
@@ -167,9 +186,7 @@ impl<'a> Prepared<'a> {
     /// Brings managed memory to the device. Where it cannot migrate, NCCL's kernel reaches it as it does.
     fn migrate(&self) -> Result<()> {
         let operation = self.operation;
-        let target = operation.target.as_ref().map(|target| target.as_view());
-        let views = operation.source.into_iter().chain(target);
-        let mut managed = views.filter(|view| view.is_managed());
+        let mut managed = operation.views().filter(|view| view.is_managed());
         managed.try_for_each(|view| {
             let device = operation.communicator.device();
             view.prefetch_on(device, &self.stream).map(drop)

@@ -277,6 +277,11 @@ impl<'a> Operation<'a> {
         super::group([self])
     }
 
+    pub(super) fn views(&self) -> impl Iterator<Item = View<'_, u8>> {
+        let target = self.target.as_ref().map(ViewMut::as_view);
+        self.source.into_iter().chain(target)
+    }
+
     pub(super) fn parts(&self) -> SmallVec<[Part<'_>; 2]> {
         let source = self.source.iter().map(|view| view.part(Access::Read));
         let target = self.target.iter().map(|view| view.part(Access::Write));

@@ -110,7 +110,7 @@ impl PeerAccess {
 
 impl DeviceState {
     /// Waits for all work of the device, also for that of other runtimes and libraries; then undoes what nothing needs again.
-    fn undo_after_work(&self, pairs: &[Pair]) -> Result<()> {
+    pub(crate) fn undo_after_work(&self, pairs: &[Pair]) -> Result<()> {
         self.api.device_synchronize(self.ordinal)?;
         let undone = pairs.iter().map(|&pair| self.driver.peers.undo(self, pair));
         undone.fold(Ok(()), Result::and)
@@ -155,7 +155,7 @@ impl EnabledPeers {
     }
 
     /// Enables the pair, or counts one more holder.
-    fn enable(&self, from: &DeviceState, pair: Pair, link: PeerLink) -> Result<()> {
+    pub(crate) fn enable(&self, from: &DeviceState, pair: Pair, link: PeerLink) -> Result<()> {
         let mut enabled = self.0.lock();
         if let Some(enabled) = enabled.get_mut(&pair) {
             enabled.holders += 1;
@@ -173,7 +173,7 @@ impl EnabledPeers {
     }
 
     /// Counts one holder less. Returns true if the pair must be undone.
-    fn release(&self, pair: Pair) -> bool {
+    pub(crate) fn release(&self, pair: Pair) -> bool {
         let mut all = self.0.lock();
         let Some(enabled) = all.get_mut(&pair) else {
             return false;

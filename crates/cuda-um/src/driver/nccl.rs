@@ -37,9 +37,9 @@ pub(crate) struct Rank {
     pub(crate) ordinal: u32,
 }
 
-/// A communicator's handle.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NcclComm(sys::ncclComm_t);
+/// A communicator's handle, and its rank for errors.
+#[derive(Clone, Copy)]
+pub(crate) struct NcclComm(sys::ncclComm_t, Rank);
 
 // SAFETY: NCCL's communicators may be used from any thread, by one at a time, which `collective` ensures.
 unsafe impl Send for NcclComm {}
@@ -49,14 +49,9 @@ unsafe impl Sync for NcclComm {}
 impl Handle for NcclComm {
     const NAME: &'static str = "a communicator";
 
-    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
-        let of = Rank {
-            rank: 0,
-            ranks: 0,
-            ordinal,
-        };
+    unsafe fn destroy(self, api: &Api, _: u32) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        api.nccl_release("ncclCommDestroy", of, |nccl| unsafe {
+        api.nccl_release("ncclCommDestroy", self.1, |nccl| unsafe {
             (nccl.ncclCommDestroy)(self.0)
         })
     }
@@ -194,23 +189,18 @@ impl Api {
             Ok(false)
         };
         let joined = self.nccl_group(ranks[0], &mut join);
-        let made = raw.into_iter().filter(|raw| !raw.is_null());
-        let made: Vec<_> = made.map(NcclComm).collect();
+        let made = raw.into_iter().zip(ranks).filter(|(raw, _)| !raw.is_null());
+        let made: Vec<_> = made.map(|(raw, of)| NcclComm(raw, *of)).collect();
         let waited = joined.and_then(|goes_on| match limit.filter(|_| goes_on) {
             None => Ok(()),
             Some(limit) => made
                 .iter()
-                .zip(ranks)
-                .try_for_each(|(made, of)| self.nccl_wait(*made, *of, CALL, limit)),
+                .try_for_each(|made| self.nccl_wait(*made, CALL, limit)),
         });
-        match waited {
-            Ok(()) => Ok(made),
-            Err(error) => {
-                let ranks = made.iter().zip(ranks);
-                ranks.for_each(|(made, of)| drop(self.nccl_abort(*made, *of)));
-                Err(error)
-            }
+        if waited.is_err() {
+            made.iter().for_each(|made| drop(self.nccl_abort(*made)));
         }
+        waited.map(|()| made)
     }
 
     /// Does calls as one group, which ends also if one fails. Returns true if the group goes on.
@@ -250,38 +240,32 @@ impl Api {
     /// The communicators are live and used by this thread only. The addresses are valid for the calls until their work is done.
     pub(crate) unsafe fn nccl_enqueue(
         &self,
-        calls: &[(NcclComm, Rank, Call)],
+        calls: &[(NcclComm, Call)],
         limit: Option<Duration>,
     ) -> Result<()> {
         let mut each = |nccl: &sys::Nccl| -> Result<bool> {
-            for &(NcclComm(raw), of, call) in calls {
+            for &(NcclComm(raw, of), call) in calls {
                 // SAFETY: the caller's promise.
                 let result = unsafe { call.make(nccl, raw) };
                 self.nccl_check(nccl, call.what.name(), of, result)?;
             }
             Ok(false)
         };
-        let (_, first, _) = calls[0];
+        let (NcclComm(_, first), _) = calls[0];
         match (self.nccl_group(first, &mut each)?, limit) {
             (true, Some(limit)) => calls
                 .iter()
-                .try_for_each(|&(raw, of, _)| self.nccl_wait(raw, of, "ncclGroupEnd", limit)),
+                .try_for_each(|&(raw, _)| self.nccl_wait(raw, "ncclGroupEnd", limit)),
             _ => Ok(()),
         }
     }
 
     /// Waits until what a call began is enqueued.
-    fn nccl_wait(
-        &self,
-        raw: NcclComm,
-        of: Rank,
-        call: &'static str,
-        limit: Duration,
-    ) -> Result<()> {
+    fn nccl_wait(&self, raw: NcclComm, call: &'static str, limit: Duration) -> Result<()> {
         let begun = Instant::now();
-        while self.nccl_state(raw, of)? {
+        while self.nccl_state(raw)? {
             if begun.elapsed() >= limit {
-                return Err(timeout(call, of, limit));
+                return Err(timeout(call, raw.1, limit));
             }
             std::thread::sleep(Duration::from_micros(20));
         }
@@ -289,21 +273,21 @@ impl Api {
     }
 
     /// Returns true if a call of the communicator goes on, and the error of one that failed.
-    pub(crate) fn nccl_state(&self, raw: NcclComm, of: Rank) -> Result<bool> {
+    pub(crate) fn nccl_state(&self, NcclComm(raw, of): NcclComm) -> Result<bool> {
         const CALL: &str = "ncclCommGetAsyncError";
         let mut state = ncclResult_t::ncclSuccess;
         // SAFETY: the communicator is live, and the pointer is valid for one write.
         self.nccl_call(CALL, of, |nccl| unsafe {
-            (nccl.ncclCommGetAsyncError)(raw.0, &mut state)
+            (nccl.ncclCommGetAsyncError)(raw, &mut state)
         })?;
         self.nccl_check(&*self.nccl()?, CALL, of, state)
     }
 
     /// Ends the work of a communicator and frees it.
-    pub(crate) fn nccl_abort(&self, raw: NcclComm, of: Rank) -> Result<()> {
+    pub(crate) fn nccl_abort(&self, NcclComm(raw, of): NcclComm) -> Result<()> {
         // SAFETY: the communicator is live, and the caller does not use it again.
         self.nccl_release("ncclCommAbort", of, |nccl| unsafe {
-            (nccl.ncclCommAbort)(raw.0)
+            (nccl.ncclCommAbort)(raw)
         })
     }
 }

@@ -333,11 +333,12 @@ impl Allocation {
         self.kind() == MemoryKind::Device
     }
 
-    /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.
+    /// Returns true for managed memory whose contents may go to another block.
     pub(crate) fn is_replaceable(&self) -> bool {
         self.is_managed() && self.owner.is_replaceable(&self.block)
     }
 
+    /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.
     pub(crate) fn is_open_to_peers(&self) -> bool {
         self.owner.is_open_to_peers()
     }

@@ -44,6 +44,8 @@ pub(crate) struct Engine {
     /// The parts of device memory that the model uses.
     in_use: BTreeMap<usize, usize>,
     next: usize,
+    /// Device 0 may access the memory of device 1.
+    pub(super) has_peer_access: bool,
     /// The call that fails, and how often it works before.
     fails: Option<(Call, usize)>,
     /// The first wrong use of CUDA. A panic in a function of C would end the process.
@@ -115,6 +117,7 @@ impl Engine {
             slabs: BTreeMap::new(),
             in_use: BTreeMap::new(),
             next: 1 << 20,
+            has_peer_access: false,
             fails: None,
             misuse: None,
         }

@@ -27,14 +27,17 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A kernel must be refused if a buffer belongs to another device.
+    /// A kernel must be refused if a buffer belongs to another device; peer access opens some of them.
     fn launched(&self, launched: cuda_um::Result<()>, elsewhere: bool) -> Result<bool, String> {
         let poor = self.machine.poor;
-        if elsewhere {
-            let expected = |error: &Error| is_mismatch(error) || poor && is_refusal(error);
-            return refused(launched, expected).map(|()| false);
+        let expected = |error: &Error| is_mismatch(error) || poor && is_refusal(error);
+        match launched {
+            Err(error) if elsewhere && expected(&error) => Ok(false),
+            launched if elsewhere && self.access.is_none() => {
+                refused(launched, expected).map(|()| false)
+            }
+            launched => Ok(allowed(poor, launched)?.is_some()),
         }
-        Ok(allowed(poor, launched)?.is_some())
     }
 
     pub fn step_elements(&mut self, slot: u8, part: Part, stream: u8, number: u32) -> Outcome {

@@ -207,6 +207,10 @@ pub enum Operation {
     BatchAndLook { slots: u8, at: At, stream: u8 },
     /// `migrate` to a device.
     Migrate { slot: u8, device: u8, stream: u8 },
+    /// `duplicate` on all devices.
+    Duplicate { slot: u8 },
+    /// A `PeerAccess` of all devices, or none.
+    Access { on: bool },
     /// `forget_residency`.
     Forget { slot: u8 },
     /// Dropped, in use or not.
@@ -373,6 +377,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(slots, at, stream)| BatchAndLook { slots, at, stream }),
         2 => (slot(), 0..8_u8, stream())
             .prop_map(|(slot, device, stream)| Migrate { slot, device, stream }),
+        1 => slot().prop_map(|slot| Duplicate { slot }),
+        1 => any::<bool>().prop_map(|on| Access { on }),
         1 => slot().prop_map(|slot| Forget { slot }),
         6 => slot().prop_map(|slot| Drop { slot }),
         1 => slot().prop_map(|slot| Close { slot }),

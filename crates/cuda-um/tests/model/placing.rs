@@ -51,7 +51,7 @@ impl Replay<'_> {
         allowed(self.machine.poor, prefetched).map(drop)
     }
 
-    /// Device memory goes to other memory, which is not of a pool of the sequence; managed memory stays where it is.
+    /// Device memory goes to other memory, which is not of a pool of the sequence. Managed memory does so if copies are faster.
     pub fn migrate(&mut self, slot: u8, device: u8, stream: u8) -> Outcome {
         let Some(at) = self.slot(slot) else {
             return Ok(());
@@ -76,8 +76,12 @@ impl Replay<'_> {
             }
             Buffer::Unified(buffer) => {
                 let is_managed = buffer.is_managed() || buffer.is_empty();
+                let before = buffer.as_view().as_ptr();
                 let moved = buffer.migrate(device, stream);
                 let moved = moved.and_then(HintOutcome::require);
+                if buffer.as_view().as_ptr() != before {
+                    *kind = Kind::Managed;
+                }
                 match is_managed {
                     true => allowed(poor, moved).map(drop),
                     false => refused(moved, is_refusal),
@@ -85,6 +89,21 @@ impl Replay<'_> {
             }
             Buffer::Pinned(_) => Ok(()),
         }
+    }
+
+    pub fn duplicate(&mut self, slot: u8) -> Outcome {
+        let Some(Buffer::Unified(buffer)) = self.slot(slot).map(|at| &self.slots[at].buffer) else {
+            return Ok(());
+        };
+        let is_managed = buffer.is_managed() || buffer.is_empty();
+        let duplicated = buffer.duplicate(&self.machine.devices);
+        let duplicated = duplicated.and_then(HintOutcome::require);
+        match is_managed {
+            true => allowed(self.machine.poor, duplicated)?,
+            false => return refused(duplicated, is_refusal),
+        };
+        self.read_mostly = true;
+        Ok(())
     }
 
     pub fn prefetch_batch(&self, slots: u8, part: Part, at: At, stream: u8) -> Outcome {

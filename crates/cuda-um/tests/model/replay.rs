@@ -5,7 +5,7 @@ use crate::model::Contents;
 use crate::operation::{Advising, Kind, Operation, Reading, Start, Writing};
 use crate::pools::Pools;
 use crate::world::{Machine, is_refusal};
-use cuda_um::{Error, buffer::TransferOptions};
+use cuda_um::{Error, PeerAccess, buffer::TransferOptions};
 use cuda_um_sim::HoldGuard;
 
 /// Limits on live buffers, and on the elements of all of them.
@@ -42,6 +42,7 @@ pub struct Replay<'m> {
     // Declared first, so it is dropped first.
     pub hold: Option<HoldGuard>,
     pub slots: Vec<Slot>,
+    pub access: Option<PeerAccess>,
     pools: Vec<Pools>,
     /// True after any read-mostly advice: there may be copies on both sides, also of pages of other buffers.
     pub read_mostly: bool,
@@ -81,6 +82,7 @@ impl<'m> Replay<'m> {
         Self {
             hold: None,
             slots: Vec::new(),
+            access: None,
             pools: machine.sides.iter().map(|_| Pools::default()).collect(),
             read_mostly: false,
             ordered: false,
@@ -127,6 +129,7 @@ impl<'m> Replay<'m> {
             | Prefetch { .. }
             | PrefetchBatch { .. }
             | Migrate { .. }
+            | Access { .. }
             | Forget { .. }
             | Drop { .. }
             | Trim
@@ -152,6 +155,7 @@ impl<'m> Replay<'m> {
             Write { how, .. } => how != Writing::TryWrite,
             PrefetchAndLook { .. }
             | BatchAndLook { .. }
+            | Duplicate { .. }
             | Close { .. }
             | Reclaim
             | Synchronize { .. }
@@ -239,6 +243,12 @@ impl<'m> Replay<'m> {
                 device,
                 stream,
             } => self.migrate(slot, device, stream),
+            Duplicate { slot } => self.duplicate(slot),
+            Access { on } => {
+                let access = on.then(|| self.machine.devices.enable_peer_access());
+                self.access = access.transpose().map_err(text)?;
+                Ok(())
+            }
             Forget { slot } => {
                 let slot = self.slot(slot).map(|at| &self.slots[at].buffer);
                 if let Some(Buffer::Unified(buffer)) = slot {

@@ -1,7 +1,7 @@
 //! The real side: a simulated or real machine.
 
 use crate::kernels::Kernels;
-use cuda_um::{Device, Error, ErrorKind, Runtime, Stream};
+use cuda_um::{Device, Devices, Error, ErrorKind, Runtime, Stream};
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Sim};
 use cuda_um_testkit::{machine, open};
 
@@ -24,6 +24,7 @@ pub struct Machine {
     pub sim: Option<Sim>,
     pub runtime: Runtime,
     pub sides: Vec<Side>,
+    pub devices: Devices,
     /// True if it refuses some advice, prefetches and kinds of memory.
     pub poor: bool,
     /// True if `residency` queries the driver.
@@ -59,6 +60,14 @@ impl Machine {
         let count = if sim.is_some() { usize::MAX } else { 1 };
         let devices = runtime.devices().unwrap().into_iter().take(count);
         let sides: Vec<_> = devices.map(side).collect();
+        if sides.len() == 8 {
+            // Here managed memory migrates by copies, into other blocks.
+            for side in &sides {
+                let mut model = (*side.device.cost_model()).clone();
+                model.peer_prefetch_rate = 1e6;
+                side.device.set_cost_model(model).unwrap();
+            }
+        }
         let is_poor = |side: &Side| {
             let can = side.device.capabilities();
             !(can.concurrent_managed_access && can.map_host_memory)
@@ -75,6 +84,7 @@ impl Machine {
             ),
             sim,
             runtime,
+            devices: Devices::of(sides.iter().map(|side| side.device.clone())).unwrap(),
             sides,
         }
     }
@@ -131,9 +141,10 @@ impl Machine {
             sim,
             runtime,
             sides,
+            devices,
             ..
         } = self;
-        drop((sides, runtime));
+        drop((sides, devices, runtime));
         match sim.map(|sim| sim.leaks()) {
             Some(leaks) if !leaks.is_empty() => Err(format!("leaks at the end: {leaks:?}")),
             _ => Ok(()),

@@ -176,6 +176,34 @@ fn another_split_has_the_same_rows() {
     }
 }
 
+/// Threads split rows of their own over the same devices, in other orders.
+#[test]
+fn threads_split_anew_at_the_same_time() {
+    let (_sim, backends) = four();
+    let elements = numbers(64);
+    std::thread::scope(|threads| {
+        for kind in [BufferKind::Cuda, BufferKind::Unified, BufferKind::Cuda] {
+            let (backends, elements) = (&backends, &elements);
+            threads.spawn(move || {
+                let split = Split::Even;
+                let mut rows = Sharded::from_slice(backends, kind, 4, elements, split).unwrap();
+                for round in 0..12 {
+                    let mut order = backends.clone();
+                    order.rotate_left(round % 4);
+                    order.truncate(1 + round * 3 % 4);
+                    let weights: Vec<f64> = (0..order.len()).map(|i| (i + round) as f64).collect();
+                    let split = match round % 4 {
+                        0 => Split::Even,
+                        _ => Split::Weights(&weights),
+                    };
+                    rows.reshard(&order, split).unwrap();
+                    assert_eq!(rows.to_vec().unwrap(), *elements, "{kind:?}, {round}");
+                }
+            });
+        }
+    });
+}
+
 fn refused(backends: &[CudaBackend], rows: usize, row_len: usize, split: Split<'_>) -> String {
     let made = Sharded::<f32>::zeroed(backends, BufferKind::Cuda, rows, row_len, split);
     let error = made.unwrap_err();

@@ -18,5 +18,6 @@ mod memory;
 mod modules;
 mod places;
 mod process;
+mod several_devices;
 mod shared;
 mod types;

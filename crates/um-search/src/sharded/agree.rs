@@ -33,7 +33,7 @@ enum Sent {
     Terms([u64; 8], Vec<(usize, usize)>),
 }
 
-/// Checks the inputs of all ranks. `checked` is the check of this one.
+/// Checks the inputs of all ranks. `checked` is the check of this one. Returns a hash of what all ranks search for.
 pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     world: &dyn World,
     shape: TopKShape,
@@ -41,12 +41,12 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     queries: &[Q],
     shards: &[Shard<'_, T>],
     checked: Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let ranges = shards.iter();
     let rows = |shard: &Shard<'_, T>| (shard.first, shard.rows.len() / shape.dim.max(1));
     let ranges: Vec<_> = ranges.map(rows).collect();
     if world.size() == 1 {
-        return checked.and_then(|()| check::rows(shape.targets, ranges));
+        return checked.and_then(|()| check::rows(shape.targets, ranges).map(|()| 0));
     }
     let fields = [
         shape.k as u64,
@@ -87,7 +87,8 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
         Sent::Terms(_, ranges) => ranges,
         Sent::Refused(_) => Vec::new(),
     });
-    check::rows(shape.targets, ranges.collect())
+    check::rows(shape.targets, ranges.collect())?;
+    Ok(XxHash3_64::oneshot(bytemuck::cast_slice(&fields)))
 }
 
 /// Compares all ranks with rank 0.

@@ -9,62 +9,50 @@ use crate::world::World;
 const FOUND: u8 = 0;
 const FAILED: u8 = 1;
 
-/// Sends the lists of this rank, which have global indices, or its error, and merges the lists of all.
+/// Sends the lists of this rank, which have global indices, or its error, and merges the lists of all. With the lists goes the hash of what
+/// they are for: threads that share a world may search in another order on each rank.
 pub(super) fn gather<R>(
     world: &dyn World,
-    k: usize,
+    (search, k): (u64, usize),
     searched: Result<R>,
     scores: &mut [f32],
     indices: &mut [u32],
 ) -> Result<R> {
     let bytes = match &searched {
-        Ok(_) => encode(scores, indices),
+        Ok(_) => encode(search, scores, indices),
         Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
     };
     let all = all_gather(world, &bytes);
-    let searched = searched?;
+    let (searched, all) = (searched?, all?);
     let mut lists = Vec::new();
-    for (rank, bytes) in all?.iter().enumerate() {
+    for (rank, bytes) in all.iter().enumerate() {
         match bytes.split_first() {
-            Some((&FOUND, lists_of)) if lists_of.len() == 8 * scores.len() => {
-                lists.push(decode(lists_of));
-            }
             Some((&FAILED, reason)) => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 return Err(SearchError::Rank { rank, reason });
             }
+            Some((&FOUND, found)) if found.len() == 8 + 8 * scores.len() => {
+                let (of, words) = found.split_at(8);
+                if of != search.to_le_bytes() {
+                    return Err(foreign(rank));
+                }
+                let (words, _) = words.as_chunks();
+                let (scores, indices) = words.split_at(scores.len());
+                lists.push(List {
+                    scores,
+                    indices,
+                    k,
+                    first: 0,
+                });
+            }
             _ => return Err(foreign(rank)),
         }
     }
-    let lists = lists.iter().map(|(scores, indices)| List {
-        scores,
-        indices,
-        k,
-        first: 0,
-    });
-    merge(&lists.collect::<Vec<_>>(), k, scores, indices);
+    merge(&lists, k, scores, indices);
     Ok(searched)
 }
 
-fn encode(scores: &[f32], indices: &[u32]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(1 + 8 * scores.len());
-    bytes.push(FOUND);
-    bytes.extend(scores.iter().flat_map(|score| score.to_le_bytes()));
-    bytes.extend(indices.iter().flat_map(|index| index.to_le_bytes()));
-    bytes
-}
-
-fn decode(bytes: &[u8]) -> (Vec<f32>, Vec<u32>) {
-    let (words, _) = bytes.as_chunks::<4>();
-    let (scores, indices) = words.split_at(words.len() / 2);
-    (
-        scores
-            .iter()
-            .map(|word| f32::from_le_bytes(*word))
-            .collect(),
-        indices
-            .iter()
-            .map(|word| u32::from_le_bytes(*word))
-            .collect(),
-    )
+fn encode(search: u64, scores: &[f32], indices: &[u32]) -> Vec<u8> {
+    let words: [&[u8]; 2] = [bytemuck::cast_slice(scores), bytemuck::cast_slice(indices)];
+    [&[FOUND], &search.to_le_bytes()[..], words[0], words[1]].concat()
 }

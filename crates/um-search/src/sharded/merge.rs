@@ -2,11 +2,14 @@
 
 use crate::cosine_top_k::cpu::NONE;
 
+/// Four bytes of a number, little-endian as every host of CUDA: lists of other ranks are merged from the bytes that came.
+pub(super) type Word = [u8; 4];
+
 /// The lists of a shard: `k` places for each query, the best first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List<'a> {
-    pub scores: &'a [f32],
-    pub indices: &'a [u32],
+    pub scores: &'a [Word],
+    pub indices: &'a [Word],
     pub k: usize,
     /// The global index of the shard's row 0.
     pub first: u32,
@@ -37,34 +40,36 @@ impl List<'_> {
             return END;
         }
         let at = query * self.k + place;
-        let global = match self.indices[at] {
+        let global = match u32::from_le_bytes(self.indices[at]) {
             NONE => NONE,
             index => self.first + index,
         };
-        key(self.scores[at], global).unwrap_or(END)
+        key(f32::from_le_bytes(self.scores[at]), global).unwrap_or(END)
     }
 }
 
 /// Writes the `k` best places of all lists for each query. Each list has one for each query; an index is in one of them.
 pub(super) fn merge(lists: &[List<'_>], k: usize, scores: &mut [f32], indices: &mut [u32]) {
-    // The key of the next place of each list, and which it is.
-    let mut heads = vec![(END, 0); lists.len()];
+    // The key of the next place of each list, and that place.
+    let (mut keys, mut places) = (vec![END; lists.len()], vec![0; lists.len()]);
     let results = scores.chunks_mut(k).zip(indices.chunks_mut(k));
     for (query, (scores, indices)) in results.enumerate() {
-        for (head, list) in heads.iter_mut().zip(lists) {
-            *head = (list.key(query, 0), 0);
+        places.fill(0);
+        for (key, list) in keys.iter_mut().zip(lists) {
+            *key = list.key(query, 0);
         }
         for (score, index) in scores.iter_mut().zip(indices) {
-            let best = (0..heads.len()).min_by_key(|&list| heads[list].0);
-            (*score, *index) = match best.map(|best| (&mut heads[best], &lists[best])) {
-                Some((head, list)) if head.0 != END => {
-                    let found = (list.scores[query * list.k + head.1], head.0 as u32);
-                    let next = head.1 + 1;
-                    *head = (list.key(query, next), next);
-                    found
-                }
-                _ => (f32::NEG_INFINITY, NONE),
+            (*score, *index) = (f32::NEG_INFINITY, NONE);
+            let Some((best, &key)) = keys.iter().enumerate().min_by_key(|(_, key)| **key) else {
+                continue;
             };
+            if key != END {
+                let (list, place) = (&lists[best], &mut places[best]);
+                *score = f32::from_le_bytes(list.scores[query * list.k + *place]);
+                *index = key as u32;
+                *place += 1;
+                keys[best] = list.key(query, *place);
+            }
         }
     }
 }
@@ -112,7 +117,7 @@ mod tests {
             cuts.sort_unstable();
             let shards = cuts.windows(2).map(|cut| (cut[0], k.min(cut[1] - cut[0]), cut[0]..cut[1]));
             let shards: Vec<_> = shards.filter(|(_, k, _)| *k > 0).map(|(first, k, range)| (first, k, list(range, k))).collect();
-            let mut lists: Vec<_> = shards.iter().map(|(first, k, (scores, indices))| List { scores, indices, k: *k, first: *first as u32 }).collect();
+            let mut lists: Vec<_> = shards.iter().map(|(first, k, (scores, indices))| List { scores: bytemuck::cast_slice(scores), indices: bytemuck::cast_slice(indices), k: *k, first: *first as u32 }).collect();
             let count = lists.len().max(1);
             lists.rotate_left(turn % count);
             let (mut best, mut at) = (vec![7.0; k], vec![7; k]);

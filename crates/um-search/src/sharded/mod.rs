@@ -147,7 +147,8 @@ impl<W: World> ShardedSearch<W> {
     /// After all earlier uses of the rows. Done when this returns: `scores` and `indices`, `[queries, k]`, hold the lists, with global
     /// indices. Returns the path of each shard.
     ///
-    /// With a world, collective: it returns when all ranks have called it, with the same lists on each.
+    /// With a world, collective: it returns when all ranks have called it, with the same lists on each. Threads that share a world search in
+    /// the same order on all ranks.
     ///
     /// # Errors
     /// As for [`ExactTopK::launch`]; another number of shards than devices, rows that are missing or in two shards, shards that were prepared
@@ -169,12 +170,12 @@ impl<W: World> ShardedSearch<W> {
     ) -> Result<Vec<SearchPath>> {
         let lengths = (queries.len(), scores.len(), indices.len());
         let checked = check::shards(shape, metric, shards, self.parts.len(), lengths);
-        agree::agree(&self.world, shape, metric, queries, shards, checked)?;
+        let agreed = agree::agree(&self.world, shape, metric, queries, shards, checked)?;
         let (world, results): (&dyn World, _) = (&self.world, (&mut *scores, &mut *indices));
         let searched = self.here(shape, (metric, filter), queries, shards, results);
         match world.size() {
             1 => searched,
-            _ => gather::gather(world, shape.k, searched, scores, indices),
+            _ => gather::gather(world, (agreed, shape.k), searched, scores, indices),
         }
     }
 

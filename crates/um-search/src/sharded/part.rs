@@ -160,8 +160,8 @@ impl Enqueued {
 impl Found<'_> {
     pub fn list(&self) -> List<'_> {
         List {
-            scores: &self.scores,
-            indices: &self.indices,
+            scores: bytemuck::cast_slice(&self.scores),
+            indices: bytemuck::cast_slice(&self.indices),
             k: self.k,
             first: self.first,
         }

@@ -155,3 +155,14 @@ fn a_failed_call_aborts_the_communicators_of_the_group() {
         world.sim.leaves(0, "aborted", is_it);
     }
 }
+
+#[test]
+fn the_error_of_a_close_names_its_rank() {
+    let World { ranks, sim, .. } = World::new(Gpu::H200, 2);
+    sim.fail(Fail::call("ncclCommDestroy").nth(2).with_code(2));
+    let error = ranks.into_iter().map(Communicator::close).nth(1);
+    let error = error.unwrap().unwrap_err().to_string();
+    assert!(error.contains("rank 1 of 2"), "{error}");
+    let is_it = |it: &Leak| matches!(it, Leak::Communicator);
+    sim.leaves(1, "not destroyed", is_it);
+}

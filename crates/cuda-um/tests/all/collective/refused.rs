@@ -2,7 +2,7 @@
 
 use super::World;
 use cuda_um::collective::{Communicator, Reduce, UniqueId, group};
-use cuda_um::{DeviceBuffer, Error, ErrorKind, Result, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, Devices, Error, ErrorKind, Result, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{calls, open};
 use std::time::Duration;
@@ -111,6 +111,42 @@ fn cliques_that_cannot_be() {
         world.ranks[0].broadcast(&mut b, 0),
     ];
     refused(group(both), &["with and without a limit"]);
+}
+
+/// Their handles mean nothing to the library of the first.
+#[test]
+fn a_group_with_ranks_of_two_drivers() {
+    let (one, other) = (World::new(Gpu::H200, 1), World::new(Gpu::H200, 1));
+    let mut a = DeviceBuffer::<u32>::zeroed(&one.devices[0], 10).unwrap();
+    let mut b = DeviceBuffer::<u32>::zeroed(&other.devices[0], 10).unwrap();
+    let both = [
+        one.ranks[0].broadcast(&mut a, 0),
+        other.ranks[0].broadcast(&mut b, 0),
+    ];
+    refused(group(both), &["communicator", "another runtime"]);
+}
+
+/// The kernels of the other ranks use it, too, and they may have no access.
+#[test]
+fn memory_of_a_peer_is_refused_with_peer_access() {
+    let world = World::new(Gpu::H200, 2);
+    let devices = Devices::of(world.devices.iter().cloned()).unwrap();
+    let _access = devices.enable_peer_access().unwrap();
+    let mut far = DeviceBuffer::<u32>::zeroed(&devices[1], 10).unwrap();
+    refused(
+        world.ranks[0].broadcast(&mut far, 0).run(),
+        &["buffer of the operation", "device 1", "device 0"],
+    );
+}
+
+#[test]
+fn a_clique_with_more_ranks_than_there_can_be() {
+    let world = World::new(Gpu::H200, 1);
+    let device = &world.devices[0];
+    let id = UniqueId::new(device).unwrap();
+    let limit = Duration::from_secs(60);
+    let error = Communicator::join(device, &id, 0, i32::MAX as usize, limit).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Collective, "{error}");
 }
 
 #[test]

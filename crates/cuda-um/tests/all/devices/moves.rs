@@ -229,3 +229,50 @@ fn duplicates_are_on_every_device_before_they_are_read() {
             .unwrap();
     }
 }
+
+/// Two threads enable and end peer access while others move, duplicate and copy buffers.
+#[test]
+fn buffers_move_while_access_comes_and_goes() {
+    let (sim, devices, _) = machine(4, Topology::NvSwitch);
+    std::thread::scope(|threads| {
+        for closes in [false, true] {
+            let devices = &devices;
+            threads.spawn(move || {
+                for _ in 0..100 {
+                    let access = devices.enable_peer_access().unwrap();
+                    match closes {
+                        true => access.close().unwrap(),
+                        false => drop(access),
+                    }
+                }
+            });
+        }
+        threads.spawn(|| {
+            let mut data = DeviceBuffer::<u32>::zeroed(&devices[0], 2 * MIB).unwrap();
+            let mut host = PinnedBuffer::<u32>::zeroed(&devices[0], 2 * MIB).unwrap();
+            let stream = devices[0].create_stream().unwrap();
+            for round in 1..5 {
+                host.fill(round).unwrap();
+                stream.copy(&host, &mut data).unwrap();
+                host.fill(0).unwrap();
+                stream.copy(&data, &mut host).unwrap();
+                assert!(host.host().unwrap().iter().all(|value| *value == round));
+                sim.progress();
+            }
+        });
+        let mut data = DeviceBuffer::from_slice(&devices[0], &[7u32; 1000]).unwrap();
+        let mut managed = UnifiedBuffer::from_slice(&devices[0], &[8u32; 1000]).unwrap();
+        for round in 1..40 {
+            let to = &devices[round % 4];
+            let stream = to.default_stream().unwrap();
+            data.migrate(to, &stream).unwrap();
+            managed.migrate(to, &stream).unwrap();
+            managed.duplicate(&devices).unwrap();
+            managed.advise(Advice::UnsetReadMostly).unwrap();
+            sim.progress();
+        }
+        assert_eq!(data.to_vec().unwrap(), [7; 1000]);
+        assert_eq!(managed.host().unwrap()[..], [8; 1000]);
+    });
+    devices.runtime().reclaim().unwrap();
+}

@@ -1,9 +1,9 @@
 //! Large copies, of which neighbours carry a part.
 
 use super::{machine, time};
-use cuda_um::{DeviceBuffer, PinnedBuffer};
-use cuda_um_sim::Topology;
-use cuda_um_testkit::{Add, calls};
+use cuda_um::{DeviceBuffer, Devices, PinnedBuffer};
+use cuda_um_sim::{Sim, Topology};
+use cuda_um_testkit::{Add, calls, open};
 
 const MIB: usize = 1 << 20;
 
@@ -134,5 +134,30 @@ fn a_relayed_copy_is_in_order() {
             to.host().unwrap().iter().copied().eq(expected),
             "order {order}"
         );
+    }
+}
+
+/// The device's own link takes the part of a neighbour that is lost.
+#[test]
+fn a_lost_neighbour_takes_no_copy_with_it() {
+    // Not checked for leaks: the memory of the neighbour is lost.
+    let sim = Sim::builder().devices(3).topology(Topology::NvLink);
+    let sim = sim.build().unwrap();
+    let devices = Devices::all(&open(&sim)).unwrap();
+    let _access = devices.enable_peer_access().unwrap();
+    let stream = devices[0].create_stream().unwrap();
+    let mut values = numbers(64 * MIB);
+    let mut data = DeviceBuffer::<u32>::zeroed(&devices[0], values.len()).unwrap();
+    for lost in [None, Some(1), Some(2)] {
+        lost.into_iter().for_each(|device| sim.lose(device));
+        values.reverse();
+        let from = PinnedBuffer::from_slice(&devices[0], &values).unwrap();
+        let before = calls(&sim, "cudaMemcpyAsync");
+        stream.copy(&from, &mut data).unwrap();
+        assert!(
+            calls(&sim, "cudaMemcpyAsync") > before + 1,
+            "a relayed copy"
+        );
+        assert!(data.to_vec().unwrap() == values, "{lost:?}");
     }
 }
