@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 1_500_000;
 pub struct Published {
     pub name: String,
     pub version: String,
-    /// Features that need nothing but Rust.
+    /// The features of the documentation on docs.rs: all, unless one needs more than Rust.
     pub features: Vec<String>,
     /// Other published crates that it uses, also in its tests.
     uses: Vec<String>,
@@ -25,9 +25,11 @@ pub struct Packed<'a> {
     pub file: PathBuf,
 }
 
-/// The folder with the packages.
-pub fn folder() -> PathBuf {
-    workspace::target().join("package")
+impl Packed<'_> {
+    /// The name of the file.
+    pub fn name(&self) -> String {
+        format!("{}-{}.crate", self.of.name, self.of.version)
+    }
 }
 
 #[derive(serde::Deserialize)]
@@ -43,6 +45,21 @@ struct Package {
     publish: Option<Vec<String>>,
     features: BTreeMap<String, Vec<String>>,
     dependencies: Vec<Dependency>,
+    metadata: serde_json::Value,
+}
+
+impl Package {
+    /// The features that `[package.metadata.docs.rs]` selects.
+    fn features_of_docs(&self) -> Result<Vec<String>> {
+        let docs = &self.metadata["docs"]["rs"];
+        ensure!(
+            docs["rustdoc-args"] == serde_json::json!(["--cfg", "docsrs"]),
+            "{} has no `rustdoc-args = [\"--cfg\", \"docsrs\"]` in [package.metadata.docs.rs]",
+            self.name
+        );
+        let is_for_docs = |name: &&String| docs["all-features"] == true && *name != "default";
+        Ok(self.features.keys().filter(is_for_docs).cloned().collect())
+    }
 }
 
 #[derive(serde::Deserialize)]
@@ -64,22 +81,19 @@ pub fn published() -> Result<Vec<Published>> {
     let Metadata { mut packages } = serde_json::from_slice(&output.stdout)?;
     packages.retain(|package| package.publish.is_none());
     let names: Vec<_> = packages.iter().map(|one| one.name.clone()).collect();
-    let mut rest: Vec<_> = packages
-        .into_iter()
-        .map(|package| Published {
+    let mut rest = Vec::new();
+    for package in packages {
+        rest.push(Published {
+            features: package.features_of_docs()?,
             // A dependency without a version is not in the package.
             uses: (package.dependencies.into_iter())
                 .filter(|used| used.req != "*" && names.contains(&used.name))
                 .map(|used| used.name)
                 .collect(),
-            // `generate` reads the CUDA toolkit's headers with libclang.
-            features: (package.features.into_keys())
-                .filter(|feature| !["default", "generate"].contains(&&**feature))
-                .collect(),
             name: package.name,
             version: package.version,
-        })
-        .collect();
+        });
+    }
     let mut ordered: Vec<Published> = Vec::new();
     while !rest.is_empty() {
         let is_there = |name: &String| ordered.iter().any(|one| one.name == *name);
@@ -90,6 +104,18 @@ pub fn published() -> Result<Vec<Published>> {
         ordered.push(rest.remove(next));
     }
     Ok(ordered)
+}
+
+/// The arguments that select the crates with the features of their documentation.
+pub fn selected(published: &[Published]) -> Vec<String> {
+    let mut args = Vec::new();
+    for one in published {
+        args.extend(["--package".to_owned(), one.name.clone()]);
+        for feature in &one.features {
+            args.extend(["--features".to_owned(), format!("{}/{feature}", one.name)]);
+        }
+    }
+    args
 }
 
 /// Packs the crates; cargo takes the siblings from the packages of the same call.
@@ -105,9 +131,10 @@ pub fn pack(published: &[Published], allow_dirty: bool) -> Result<Vec<Packed<'_>
         cargo.args(["--package", &one.name]);
     }
     workspace::run(&mut cargo)?;
+    let folder = workspace::target().join("package");
     let packed = published.iter().map(|of| Packed {
         of,
-        file: folder().join(format!("{}-{}.crate", of.name, of.version)),
+        file: folder.join(format!("{}-{}.crate", of.name, of.version)),
     });
     Ok(packed.collect())
 }

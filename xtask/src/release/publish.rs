@@ -1,7 +1,8 @@
 //! Publishing: what must be true before, the call of cargo, and the tag.
 
+use super::files;
 use super::packages::Published;
-use crate::workspace;
+use crate::{wheels, workspace};
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
@@ -77,10 +78,10 @@ fn section<'a>(changelog: &'a str, version: &str) -> Result<&'a str> {
     Ok(text)
 }
 
-/// Publishes the crates in their order, and tags the commit.
+/// Publishes the crates in their order and the wheels, and tags the commit.
 ///
 /// cargo waits until the registry has a crate before it publishes those that use it. The token is that of `cargo login` or
-/// `CARGO_REGISTRY_TOKEN`.
+/// `CARGO_REGISTRY_TOKEN`; for the wheels `UV_PUBLISH_TOKEN`, or the identity of a workflow that PyPI trusts.
 pub fn publish(published: &[Published]) -> Result<()> {
     let mut cargo = workspace::cargo();
     // The packages were built and tested above.
@@ -89,6 +90,9 @@ pub fn publish(published: &[Published]) -> Result<()> {
         cargo.args(["--package", &one.name]);
     }
     workspace::run(&mut cargo)?;
+    let mut uv = Command::new(wheels::install(&["uv==0.13.8"])?.join("bin/uv"));
+    uv.current_dir(files::folder()).args(["publish", "*.whl"]);
+    workspace::run(&mut uv)?;
     let tag = format!("v{}", version(published)?);
     if git(&["tag", "--list", &tag])?.is_empty() {
         git(&["tag", "--annotate", &tag, "--message", &tag])?;
