@@ -26,8 +26,9 @@ pub fn run(args: &Args) -> Result<()> {
     let flags = "--cfg docsrs -D warnings -Z unstable-options --output-format json";
     doc.env("RUSTDOC", workspace::root().join("xtask/src/rustdoc.sh"));
     doc.env("RUSTDOCFLAGS", flags);
-    doc.args(["doc", "--lib", "--no-deps"]);
-    workspace::run(doc.args(release::selected(&published)))?;
+    // The whole workspace: cargo then uses the dependencies that clippy has checked, and rustdoc sees the other crates, too.
+    doc.args(["doc", "--workspace", "--lib", "--no-deps"]);
+    workspace::run(doc.args(release::features(&published)))?;
 
     let folder = workspace::root().join("docs/api");
     let mut changed = Vec::new();

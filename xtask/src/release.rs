@@ -5,7 +5,7 @@ mod files;
 mod packages;
 mod publish;
 
-pub use packages::{published, selected};
+pub use packages::{features, published};
 
 use crate::python_wheels;
 use anyhow::Result;

@@ -1,6 +1,6 @@
 //! The packages in an empty folder outside of the repository: each is built and tested there against the others.
 
-use super::packages::{Packed, Published, selected};
+use super::packages::{Packed, Published, features, selected};
 use crate::{nightly, workspace};
 use anyhow::{Context, Result};
 use std::fs;
@@ -95,7 +95,7 @@ impl<'a> Alone<'a> {
         workspace::run(
             self.cargo()
                 .args(["test", "--no-fail-fast"])
-                .args(selected(self.published)),
+                .args(self.with_all_features()),
         )?;
         for program in [README, GUIDE, STARTER] {
             workspace::run(self.cargo().args(["run", "--package", program]))?;
@@ -108,7 +108,7 @@ impl<'a> Alone<'a> {
         let mut doc = self.set_up(nightly::cargo()?);
         doc.env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
         doc.args(["doc", "--lib", "--no-deps", "--offline"]);
-        workspace::run(doc.args(selected(self.published)))
+        workspace::run(doc.args(self.with_all_features()))
     }
 
     /// Writes the CycloneDX bill of materials of each package, with all features, into a folder.
@@ -121,6 +121,12 @@ impl<'a> Alone<'a> {
             fs::copy(self.folder.join(&one.name).join(&name), into.join(&name))?;
         }
         Ok(())
+    }
+
+    /// The packages with the features of their documentation.
+    fn with_all_features(&self) -> Vec<String> {
+        let packages = selected(self.published).map(str::to_owned);
+        packages.chain(features(self.published)).collect()
     }
 
     fn cargo(&self) -> Command {

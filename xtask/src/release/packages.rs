@@ -106,16 +106,18 @@ pub fn published() -> Result<Vec<Published>> {
     Ok(ordered)
 }
 
-/// The arguments that select the crates with the features of their documentation.
-pub fn selected(published: &[Published]) -> Vec<String> {
-    let mut args = Vec::new();
-    for one in published {
-        args.extend(["--package".to_owned(), one.name.clone()]);
-        for feature in &one.features {
-            args.extend(["--features".to_owned(), format!("{}/{feature}", one.name)]);
-        }
-    }
-    args
+/// The arguments that turn on the features of the documentation.
+pub fn features(published: &[Published]) -> Vec<String> {
+    let of_one = |one: &Published| {
+        let named = |feature: &String| ["--features".into(), format!("{}/{feature}", one.name)];
+        one.features.iter().flat_map(named).collect::<Vec<_>>()
+    };
+    published.iter().flat_map(of_one).collect()
+}
+
+/// The arguments that select the crates.
+pub fn selected(published: &[Published]) -> impl Iterator<Item = &str> {
+    published.iter().flat_map(|one| ["--package", &one.name])
 }
 
 /// Packs the crates; cargo takes the siblings from the packages of the same call.
@@ -127,10 +129,7 @@ pub fn pack(published: &[Published], allow_dirty: bool) -> Result<Vec<Packed<'_>
     if allow_dirty {
         cargo.arg("--allow-dirty");
     }
-    for one in published {
-        cargo.args(["--package", &one.name]);
-    }
-    workspace::run(&mut cargo)?;
+    workspace::run(cargo.args(selected(published)))?;
     let folder = workspace::target().join("package");
     let packed = published.iter().map(|of| Packed {
         of,
