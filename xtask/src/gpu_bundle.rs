@@ -57,13 +57,8 @@ pub fn run(args: &Args) -> Result<()> {
     pack_binaries(out)?;
     workspace::copy(&root.join("data"), &out.join("data"))?;
     pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
-    let bytes = folder_bytes(out)?;
-    println!(
-        "{}: {:.1} MiB; on a machine with a GPU: ./run.sh",
-        out.display(),
-        bytes as f64 / (1 << 20) as f64
-    );
-    Ok(())
+    println!("on a machine with a GPU: ./run.sh");
+    workspace::run(Command::new("du").arg("-sh").arg(out))
 }
 
 /// Replaces an earlier bundle by empty folders.
@@ -112,11 +107,7 @@ fn pack_peers(scripts: &Path, to: &Path) -> Result<()> {
     for (peer, why) in bench_peers::build(to)? {
         eprintln!("left out: {peer} ({why})");
     }
-    println!(
-        "peers: {:.1} MiB",
-        folder_bytes(to)? as f64 / (1 << 20) as f64
-    );
-    Ok(())
+    workspace::run(Command::new("du").arg("-sh").arg(to))
 }
 
 /// True if a binary belongs in the bundle; otherwise prints the reason.
@@ -162,18 +153,4 @@ fn pack_binary(binary: &Program, to: &Path) -> Result<()> {
     fs::copy(&binary.path, to)?;
     workspace::run(Command::new("strip").arg(to))
         .context("`strip` comes with the C compiler's binutils")
-}
-
-fn folder_bytes(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        bytes += if meta.is_dir() {
-            folder_bytes(&entry.path())?
-        } else {
-            meta.len()
-        };
-    }
-    Ok(bytes)
 }

@@ -32,7 +32,9 @@ impl<'a> Alone<'a> {
             let into = folder.join(name);
             fs::create_dir_all(&into)?;
             let mut tar = Command::new("tar");
-            tar.args(["--strip-components=1", "-xzf"]).arg(&one.file);
+            // All files in a package have one old date, by which cargo would take the last build for that of this package.
+            tar.args(["--touch", "--strip-components=1", "-xzf"]);
+            tar.arg(&one.file);
             workspace::run(tar.current_dir(&into))?;
             members += &format!(", {name:?}");
             patch += &format!("{name} = {{ path = {name:?} }}\n");
@@ -111,14 +113,24 @@ impl<'a> Alone<'a> {
         workspace::run(doc.args(self.with_all_features()))
     }
 
-    /// Writes the CycloneDX bill of materials of each package, with all features, into a folder.
+    /// Writes the CycloneDX bill of materials of each package, with the features of its documentation, into a folder.
     pub fn bills(&self, into: &Path) -> Result<()> {
         let mut list = self.set_up(Command::new(tool("cargo-cyclonedx", "0.5.9")?));
-        list.args(["cyclonedx", "--quiet", "--format", "json", "--all-features"]);
-        workspace::run(&mut list)?;
+        list.args(["cyclonedx", "--quiet", "--format", "json"]);
+        list.args(["--spec-version", "1.5"]);
+        workspace::run(list.args(features(self.published)))?;
+        let folder = format!("path+file://{}/", self.folder.display());
         for one in self.published {
             let name = format!("{}.cdx.json", one.name);
-            fs::copy(self.folder.join(&one.name).join(&name), into.join(&name))?;
+            let bill = fs::read_to_string(self.folder.join(&one.name).join(&name))?;
+            // The packages are named as in the registry, not by their folders here.
+            let bill = bill.replace(&folder, "");
+            let mut parts = bill.split("?download_url=");
+            let mut text = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                text += part.find(['"', '#']).map_or("", |end| &part[end..]);
+            }
+            fs::write(into.join(&name), text)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! The published crates as packages: which, in which order, with which files, of which size.
+//! The published crates as packages: which, with which files, of which size.
 
 use crate::workspace;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,8 +15,6 @@ pub struct Published {
     pub version: String,
     /// The features of the documentation on docs.rs: all, unless one needs more than Rust.
     pub features: Vec<String>,
-    /// Other published crates that it uses, also in its tests.
-    uses: Vec<String>,
 }
 
 /// A package as cargo made it.
@@ -44,7 +42,6 @@ struct Package {
     /// The registries; `None` is each.
     publish: Option<Vec<String>>,
     features: BTreeMap<String, Vec<String>>,
-    dependencies: Vec<Dependency>,
     metadata: serde_json::Value,
 }
 
@@ -62,13 +59,7 @@ impl Package {
     }
 }
 
-#[derive(serde::Deserialize)]
-struct Dependency {
-    name: String,
-    req: String,
-}
-
-/// The published crates, each after those that it uses: the order in which they are published.
+/// The published crates. cargo packs and publishes each after those that it uses.
 pub fn published() -> Result<Vec<Published>> {
     let mut metadata = workspace::cargo();
     metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -80,30 +71,14 @@ pub fn published() -> Result<Vec<Published>> {
     );
     let Metadata { mut packages } = serde_json::from_slice(&output.stdout)?;
     packages.retain(|package| package.publish.is_none());
-    let names: Vec<_> = packages.iter().map(|one| one.name.clone()).collect();
-    let mut rest = Vec::new();
-    for package in packages {
-        rest.push(Published {
+    let read = |package: Package| {
+        Ok(Published {
             features: package.features_of_docs()?,
-            // A dependency without a version is not in the package.
-            uses: (package.dependencies.into_iter())
-                .filter(|used| used.req != "*" && names.contains(&used.name))
-                .map(|used| used.name)
-                .collect(),
             name: package.name,
             version: package.version,
-        });
-    }
-    let mut ordered: Vec<Published> = Vec::new();
-    while !rest.is_empty() {
-        let is_there = |name: &String| ordered.iter().any(|one| one.name == *name);
-        let Some(next) = rest.iter().position(|one| one.uses.iter().all(is_there)) else {
-            let names: Vec<_> = rest.iter().map(|one| &one.name).collect();
-            bail!("these crates use each other: {names:?}");
-        };
-        ordered.push(rest.remove(next));
-    }
-    Ok(ordered)
+        })
+    };
+    packages.into_iter().map(read).collect()
 }
 
 /// The arguments that turn on the features of the documentation.
@@ -160,7 +135,7 @@ pub fn contents(packed: &[Packed]) -> Result<()> {
     Ok(())
 }
 
-/// Prints the sizes in the order of publishing, and refuses a package above the limit.
+/// Prints the sizes, and refuses a package above the limit.
 pub fn sizes(packed: &[Packed]) -> Result<()> {
     let mut too_large = Vec::new();
     println!("{:>12}  package, compressed (bytes)", "size");
