@@ -19,6 +19,7 @@
 #![cfg_attr(feature = "sim", doc = "```")]
 #![cfg_attr(not(feature = "sim"), doc = "```ignore")]
 //! use cuda_um::{Runtime, UnifiedBuffer};
+//! use um_kernels::{Reduce, Saxpy, Scale};
 //! # use cuda_um_sim::Sim;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # um_kernels::sim::register();
@@ -27,8 +28,12 @@
 //! let stream = device.create_stream()?;
 //! let input = UnifiedBuffer::from_slice(&device, &[1.0f32, 2.0, 3.0])?;
 //! let mut output = UnifiedBuffer::zeroed(&device, 3)?;
-//! um_kernels::Scale::load(&device)?.launch(&stream, &input, &mut output, 2.0)?;
-//! assert_eq!(*output.host()?, [2.0, 4.0, 6.0]);
+//! Scale::load(&device)?.launch(&stream, &input, &mut output, 2.0)?;
+//! Saxpy::load(&device)?.launch(&stream, 10.0, &input, &mut output)?;
+//! assert_eq!(*output.host()?, [12.0, 24.0, 36.0]);
+//! let mut sum = UnifiedBuffer::zeroed(&device, 1)?;
+//! Reduce::load(&device)?.sum(&stream, &output, &mut sum)?;
+//! assert_eq!(*sum.host()?, [72.0]);
 //! # Ok(())
 //! # }
 //! ```

@@ -4,7 +4,7 @@ use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -111,24 +111,13 @@ fn cargo(runner: &str) -> Command {
 fn programs(packages: &[String], runner: &str) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut cargo = cargo(runner);
     cargo.args(["test", "--no-run", "--tests", "--target", TARGET]);
-    cargo.arg("--message-format=json-render-diagnostics");
     let all = || PACKAGES.map(str::to_owned).to_vec();
     let packages = Some(packages.to_vec()).filter(|packages| !packages.is_empty());
     for package in packages.unwrap_or_else(all) {
         cargo.args(["-p", &package]);
     }
-    let output = cargo.stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "{cargo:?}: {}", output.status);
-    let mut programs = Vec::new();
-    for line in String::from_utf8(output.stdout)?.lines() {
-        let message: serde_json::Value = serde_json::from_str(line)?;
-        let path = |name: &str| message[name].as_str().map(PathBuf::from);
-        if let (Some(program), Some(mut folder)) = (path("executable"), path("manifest_path")) {
-            folder.pop();
-            programs.push((folder, program));
-        }
-    }
-    Ok(programs)
+    let programs = workspace::programs(&mut cargo)?.into_iter();
+    Ok(programs.map(|one| (one.package, one.path)).collect())
 }
 
 /// Runs a test program, as Cargo would, and counts its tests.

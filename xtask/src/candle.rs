@@ -131,24 +131,10 @@ fn bundle(cargo: &mut Command, root: &Path, out: &Path) -> Result<()> {
         "--test",
         "candle",
         "--examples",
-        "--message-format=json-render-diagnostics",
     ]);
-    let output = cargo.stderr(std::process::Stdio::inherit()).output()?;
-    ensure!(
-        output.status.success(),
-        "{cargo:?} ended with {}",
-        output.status
-    );
-    for line in String::from_utf8(output.stdout)?.lines() {
-        let message: serde_json::Value = serde_json::from_str(line)?;
-        let (Some(program), Some(name)) = (
-            message["executable"].as_str(),
-            message["target"]["name"].as_str(),
-        ) else {
-            continue;
-        };
-        let file = out.join(name);
-        fs::copy(program, &file)?;
+    for program in workspace::programs(cargo)? {
+        let file = out.join(program.target);
+        fs::copy(program.path, &file)?;
         workspace::run(Command::new("strip").arg(&file))?;
     }
     println!(

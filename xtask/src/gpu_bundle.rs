@@ -1,11 +1,12 @@
 //! `cargo xtask gpu-bundle`: packs release test binaries, examples and benches, with all files that they need, into one folder
 //! that runs on a machine with a GPU and no Rust.
 
-use crate::{bench_peers, workspace};
+use crate::bench_peers;
+use crate::workspace::{self, Program};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Binaries that are left out, by target or by package and target, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -46,27 +47,18 @@ pub struct Args {
 
 /// Builds, strips and packs the binaries.
 pub fn run(args: &Args) -> Result<()> {
-    pack(&workspace::root().join(&args.out))
-}
-
-/// The same, into a given folder.
-pub fn pack(out: &Path) -> Result<()> {
     let root = workspace::root();
+    let out = &root.join(&args.out);
     empty(out)?;
     // First, because it marks the folder as a bundle, also if a later step fails.
     let script = out.join("run.sh");
     fs::write(&script, RUN_SH)?;
     workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
     pack_binaries(out)?;
-    copy_folder(&root.join("data"), &out.join("data"))?;
+    workspace::copy(&root.join("data"), &out.join("data"))?;
     pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
-    let bytes = folder_bytes(out)?;
-    println!(
-        "{}: {:.1} MiB; on a machine with a GPU: ./run.sh",
-        out.display(),
-        bytes as f64 / (1 << 20) as f64
-    );
-    Ok(())
+    println!("on a machine with a GPU: ./run.sh");
+    workspace::run(Command::new("du").arg("-sh").arg(out))
 }
 
 /// Replaces an earlier bundle by empty folders.
@@ -88,14 +80,14 @@ fn empty(out: &Path) -> Result<()> {
 fn pack_binaries(out: &Path) -> Result<()> {
     let tests = "test --no-run --workspace --exclude xtask --exclude cuda-um-testkit --exclude cuda-um-loom --exclude cuda-um-compile-fail --lib --test *";
     for binary in built(tests, FEATURES.trim())? {
-        if binary.is_test && belongs(&binary) {
-            let name = format!("{}--{}", binary.package, binary.target);
+        if binary.is_test && belongs(&binary)? {
+            let name = full_name(&binary)?;
             pack_binary(&binary, &out.join("tests").join(name))?;
         }
     }
     let programs = "build --bins -p um-examples -p um-benches -p um-conformance -p cuda-um-trace";
     for binary in built(programs, "cuda-um-trace/cli")? {
-        if belongs(&binary) {
+        if belongs(&binary)? {
             pack_binary(&binary, &out.join("bin").join(&binary.target))?;
         }
     }
@@ -115,116 +107,50 @@ fn pack_peers(scripts: &Path, to: &Path) -> Result<()> {
     for (peer, why) in bench_peers::build(to)? {
         eprintln!("left out: {peer} ({why})");
     }
-    println!(
-        "peers: {:.1} MiB",
-        folder_bytes(to)? as f64 / (1 << 20) as f64
-    );
-    Ok(())
+    workspace::run(Command::new("du").arg("-sh").arg(to))
 }
 
 /// True if a binary belongs in the bundle; otherwise prints the reason.
-fn belongs(binary: &Binary) -> bool {
-    let full = format!("{}--{}", binary.package, binary.target);
+fn belongs(binary: &Program) -> Result<bool> {
+    let full = full_name(binary)?;
     let is_it = |name: &str| name == binary.target || name == full;
     // Programs are named after the libraries of their packages.
     let left_out = LEFT_OUT
         .iter()
         .find(|(name, _)| is_it(name) && (binary.is_test || !name.contains("--")));
     if let Some((_, why)) = left_out {
-        eprintln!("left out: {}::{} ({why})", binary.package, binary.target);
+        eprintln!("left out: {full} ({why})");
     }
-    left_out.is_none()
+    Ok(left_out.is_none())
 }
 
-struct Binary {
-    package: String,
-    target: String,
-    is_test: bool,
-    path: PathBuf,
+/// The package and the target.
+fn full_name(binary: &Program) -> Result<String> {
+    Ok(format!(
+        "{}--{}",
+        package_name(&binary.package)?,
+        binary.target
+    ))
 }
 
-/// Runs cargo in release mode and returns the executables that it reports.
-fn built(arguments: &str, features: &str) -> Result<Vec<Binary>> {
+/// Runs cargo in release mode and returns the programs that it reports.
+fn built(arguments: &str, features: &str) -> Result<Vec<Program>> {
     let mut command = workspace::cargo();
-    command
-        .args(arguments.split(' '))
-        .args([
-            "--features",
-            features,
-            "--release",
-            "--message-format=json-render-diagnostics",
-        ])
-        .stderr(Stdio::inherit());
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} ended with {}",
-        output.status
-    );
-    let mut binaries = Vec::new();
-    for line in String::from_utf8(output.stdout)?.lines() {
-        let message: serde_json::Value = serde_json::from_str(line)?;
-        let (Some(path), Some(target)) = (
-            message["executable"].as_str(),
-            message["target"]["name"].as_str(),
-        ) else {
-            continue;
-        };
-        let manifest = Path::new(
-            message["manifest_path"]
-                .as_str()
-                .context("cargo names the manifest")?,
-        );
-        binaries.push(Binary {
-            package: package_name(manifest)?,
-            target: target.to_owned(),
-            is_test: message["profile"]["test"].as_bool() == Some(true),
-            path: path.into(),
-        });
-    }
-    Ok(binaries)
+    command.args(arguments.split(' '));
+    workspace::programs(command.args(["--release", "--features", features]))
 }
 
-fn package_name(manifest: &Path) -> Result<String> {
-    let text = fs::read_to_string(manifest)?;
+fn package_name(folder: &Path) -> Result<String> {
+    let manifest = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)?;
     text.lines()
         .find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
         .map(str::to_owned)
         .with_context(|| format!("{} has no name", manifest.display()))
 }
 
-fn pack_binary(binary: &Binary, to: &Path) -> Result<()> {
+fn pack_binary(binary: &Program, to: &Path) -> Result<()> {
     fs::copy(&binary.path, to)?;
     workspace::run(Command::new("strip").arg(to))
         .context("`strip` comes with the C compiler's binutils")
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_folder(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
-}
-
-fn folder_bytes(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        bytes += if meta.is_dir() {
-            folder_bytes(&entry.path())?
-        } else {
-            meta.len()
-        };
-    }
-    Ok(bytes)
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask <task>`: tasks of the workspace beyond `cargo build` and `cargo test`.
 
 mod aarch64;
+mod api;
 mod bench_peers;
 mod bindgen;
 mod build_kernels;
@@ -18,7 +19,6 @@ mod release;
 mod sanitize;
 mod sim_lib;
 mod std_source;
-mod test;
 mod wheels;
 mod workspace;
 
@@ -42,8 +42,6 @@ enum Task {
     RealNccl,
     /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's source), or unit tests under Miri (needs the component `miri`).
     Sanitize(sanitize::Args),
-    /// Run the tests; with --gpu the conformance cases on the GPU of this machine, compared with the simulator.
-    Test(test::Args),
     /// Run the tests and the main job, compiled for aarch64 Linux, on the simulator under qemu.
     Aarch64(aarch64::Args),
     /// Build the wheels of the Python package for Linux on x86-64 and aarch64, for glibc 2.17 and newer, into target/dist.
@@ -68,6 +66,8 @@ enum Task {
     Mpi,
     /// Pack the published crates, build and test them outside of the repository, and publish them (docs/stability.md).
     Release(release::Args),
+    /// Compare the public items of the published crates with docs/api; no warning of rustdoc is allowed.
+    Api(api::Args),
     /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),
 }
@@ -96,7 +96,6 @@ fn main() -> anyhow::Result<()> {
         Task::RealCudart => real_cudart::run(),
         Task::RealNccl => real_nccl::run(),
         Task::Sanitize(args) => sanitize::run(&args),
-        Task::Test(args) => test::run(&args),
         Task::Aarch64(args) => aarch64::run(&args),
         Task::PythonWheels(args) => python_wheels::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
@@ -109,6 +108,7 @@ fn main() -> anyhow::Result<()> {
         Task::Candle(args) => candle::run(&args),
         Task::Mpi => mpi::run(),
         Task::Release(args) => release::run(&args),
+        Task::Api(args) => api::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     }
 }

@@ -4,23 +4,40 @@
 
 use crate::{wheels, workspace};
 use anyhow::{Result, ensure};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// maturin is that of `python/tests/requirements.txt`.
 const TOOLS: [&str; 2] = ["maturin==1.16.0", "ziglang==0.17.1"];
 
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
+
 /// Options of `cargo xtask python-wheels`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The targets, each installed with `rustup target add`.
-    #[arg(default_values = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"])]
+    #[arg(default_values = TARGETS)]
     targets: Vec<String>,
+}
+
+impl Args {
+    /// All targets.
+    pub fn all() -> Self {
+        Self {
+            targets: TARGETS.map(Into::into).into(),
+        }
+    }
+}
+
+/// The folder of the wheels.
+pub fn folder() -> PathBuf {
+    workspace::target().join("dist")
 }
 
 /// Builds the wheels into `dist` in the target folder.
 pub fn run(args: &Args) -> Result<()> {
     let tools = wheels::install(&TOOLS)?;
-    let out = workspace::target().join("dist");
+    let out = folder();
     for target in &args.targets {
         let mut maturin = Command::new(tools.join("bin/maturin"));
         maturin.current_dir(workspace::root());

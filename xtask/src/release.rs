@@ -1,12 +1,14 @@
 //! `cargo xtask release`: packs the published crates, builds and tests them with no file of the repository, and publishes them.
 
 mod alone;
+mod files;
 mod packages;
 mod publish;
 
-use crate::workspace;
+pub use packages::{features, published};
+
+use crate::python_wheels;
 use anyhow::Result;
-use std::process::Command;
 
 /// Options of `cargo xtask release`.
 #[derive(clap::Args)]
@@ -14,40 +16,53 @@ pub struct Args {
     /// Do everything except publishing and the tag; also in a tree with changes
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run: build the Python wheels, too (`cargo xtask python-wheels`)
+    #[arg(long, requires = "dry_run")]
+    wheels: bool,
     /// Only pack, check contents and sizes, and check this crate alone against the other packages (for CI)
     #[arg(long, value_name = "CRATE", conflicts_with = "dry_run")]
     check: Option<String>,
-    /// Publish without the tests of the packages: `--dry-run` has passed for this commit
+    /// Only pack, and make the documentation as docs.rs does; needs a nightly toolchain
     #[arg(long, conflicts_with_all = ["dry_run", "check"])]
+    docs: bool,
+    /// Publish the files that `--dry-run --wheels` left in target/dist for this commit
+    #[arg(long, conflicts_with_all = ["dry_run", "check", "docs"])]
     tested: bool,
 }
 
-/// Packs, checks, and without `--dry-run` and `--check` publishes.
+/// Packs, checks, and publishes unless an option says otherwise.
 pub fn run(args: &Args) -> Result<()> {
-    let published = packages::published()?;
-    let is_for_real = !args.dry_run && args.check.is_none();
+    let published = published()?;
+    let is_part = args.check.is_some() || args.docs;
+    let is_for_real = !args.dry_run && !is_part;
+    let ready = publish::ready(&published);
     if is_for_real {
-        publish::ready(&published)?;
+        ready?;
+    } else if let (Err(problem), false) = (ready, is_part) {
+        println!("a release would be refused: {problem:#}\n");
     }
     let packed = packages::pack(&published, !is_for_real)?;
     packages::contents(&packed)?;
     packages::sizes(&packed)?;
-    if !args.tested {
-        let alone = alone::Alone::unpack(&packed)?;
+    if args.tested {
+        files::same(&packed)?;
+    } else {
+        let alone = alone::Alone::unpack(&published, &packed)?;
         if let Some(name) = &args.check {
             return alone.check(name);
         }
-        alone.test()?;
         alone.docs()?;
+        if args.docs {
+            return Ok(());
+        }
+        alone.test()?;
+        files::start(&packed)?;
+        alone.bills(&files::folder())?;
+        if is_for_real || args.wheels {
+            python_wheels::run(&python_wheels::Args::all())?;
+        }
+        files::sums()?;
     }
-    let mut sums = Command::new("sha256sum");
-    sums.current_dir(packages::folder());
-    sums.args(packed.iter().filter_map(|one| one.file.file_name()));
-    println!(
-        "\nSHA-256 sums of the packages in {}:",
-        packages::folder().display()
-    );
-    workspace::run(&mut sums)?;
     if is_for_real {
         publish::publish(&published)?;
     } else {

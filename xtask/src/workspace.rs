@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
@@ -36,4 +36,49 @@ pub fn run(command: &mut Command) -> Result<()> {
         bail!("{command:?} ended with {status}");
     }
     Ok(())
+}
+
+/// Copies a folder.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    run(Command::new("cp").arg("-rT").args([from, to]))
+}
+
+/// A program that cargo has built.
+pub struct Program {
+    /// The folder of its package.
+    pub package: PathBuf,
+    pub target: String,
+    pub is_test: bool,
+    pub path: PathBuf,
+}
+
+/// Runs a command of cargo that builds, and returns the programs that it reports.
+pub fn programs(command: &mut Command) -> Result<Vec<Program>> {
+    command.arg("--message-format=json-render-diagnostics");
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?} ended with {}", output.status);
+    }
+    let mut programs = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let message: serde_json::Value = serde_json::from_str(line)?;
+        let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+        let manifest = text(&message["manifest_path"]).map(PathBuf::from);
+        if let (Some(path), Some(target), Some(mut package)) = (
+            text(&message["executable"]),
+            text(&message["target"]["name"]),
+            manifest,
+        ) {
+            package.pop();
+            let is_test = message["profile"]["test"] == true;
+            programs.push(Program {
+                package,
+                target,
+                is_test,
+                path: path.into(),
+            });
+        }
+    }
+    Ok(programs)
 }

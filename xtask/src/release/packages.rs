@@ -1,7 +1,7 @@
-//! The published crates as packages: which, in which order, with which files, of which size.
+//! The published crates as packages: which, with which files, of which size.
 
 use crate::workspace;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,10 +13,8 @@ const MOST_BYTES: u64 = 1_500_000;
 pub struct Published {
     pub name: String,
     pub version: String,
-    /// Features that need nothing but Rust.
+    /// The features of the documentation on docs.rs: all, unless one needs more than Rust.
     pub features: Vec<String>,
-    /// Other published crates that it uses, also in its tests.
-    uses: Vec<String>,
 }
 
 /// A package as cargo made it.
@@ -25,9 +23,11 @@ pub struct Packed<'a> {
     pub file: PathBuf,
 }
 
-/// The folder with the packages.
-pub fn folder() -> PathBuf {
-    workspace::target().join("package")
+impl Packed<'_> {
+    /// The name of the file.
+    pub fn name(&self) -> String {
+        format!("{}-{}.crate", self.of.name, self.of.version)
+    }
 }
 
 #[derive(serde::Deserialize)]
@@ -42,16 +42,24 @@ struct Package {
     /// The registries; `None` is each.
     publish: Option<Vec<String>>,
     features: BTreeMap<String, Vec<String>>,
-    dependencies: Vec<Dependency>,
+    metadata: serde_json::Value,
 }
 
-#[derive(serde::Deserialize)]
-struct Dependency {
-    name: String,
-    req: String,
+impl Package {
+    /// The features that `[package.metadata.docs.rs]` selects.
+    fn features_of_docs(&self) -> Result<Vec<String>> {
+        let docs = &self.metadata["docs"]["rs"];
+        ensure!(
+            docs["rustdoc-args"] == serde_json::json!(["--cfg", "docsrs"]),
+            "{} has no `rustdoc-args = [\"--cfg\", \"docsrs\"]` in [package.metadata.docs.rs]",
+            self.name
+        );
+        let is_for_docs = |name: &&String| docs["all-features"] == true && *name != "default";
+        Ok(self.features.keys().filter(is_for_docs).cloned().collect())
+    }
 }
 
-/// The published crates, each after those that it uses: the order in which they are published.
+/// The published crates. cargo packs and publishes each after those that it uses.
 pub fn published() -> Result<Vec<Published>> {
     let mut metadata = workspace::cargo();
     metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -63,33 +71,28 @@ pub fn published() -> Result<Vec<Published>> {
     );
     let Metadata { mut packages } = serde_json::from_slice(&output.stdout)?;
     packages.retain(|package| package.publish.is_none());
-    let names: Vec<_> = packages.iter().map(|one| one.name.clone()).collect();
-    let mut rest: Vec<_> = packages
-        .into_iter()
-        .map(|package| Published {
-            // A dependency without a version is not in the package.
-            uses: (package.dependencies.into_iter())
-                .filter(|used| used.req != "*" && names.contains(&used.name))
-                .map(|used| used.name)
-                .collect(),
-            // `generate` reads the CUDA toolkit's headers with libclang.
-            features: (package.features.into_keys())
-                .filter(|feature| !["default", "generate"].contains(&&**feature))
-                .collect(),
+    let read = |package: Package| {
+        Ok(Published {
+            features: package.features_of_docs()?,
             name: package.name,
             version: package.version,
         })
-        .collect();
-    let mut ordered: Vec<Published> = Vec::new();
-    while !rest.is_empty() {
-        let is_there = |name: &String| ordered.iter().any(|one| one.name == *name);
-        let Some(next) = rest.iter().position(|one| one.uses.iter().all(is_there)) else {
-            let names: Vec<_> = rest.iter().map(|one| &one.name).collect();
-            bail!("these crates use each other: {names:?}");
-        };
-        ordered.push(rest.remove(next));
-    }
-    Ok(ordered)
+    };
+    packages.into_iter().map(read).collect()
+}
+
+/// The arguments that turn on the features of the documentation.
+pub fn features(published: &[Published]) -> Vec<String> {
+    let of_one = |one: &Published| {
+        let named = |feature: &String| ["--features".into(), format!("{}/{feature}", one.name)];
+        one.features.iter().flat_map(named).collect::<Vec<_>>()
+    };
+    published.iter().flat_map(of_one).collect()
+}
+
+/// The arguments that select the crates.
+pub fn selected(published: &[Published]) -> impl Iterator<Item = &str> {
+    published.iter().flat_map(|one| ["--package", &one.name])
 }
 
 /// Packs the crates; cargo takes the siblings from the packages of the same call.
@@ -101,13 +104,11 @@ pub fn pack(published: &[Published], allow_dirty: bool) -> Result<Vec<Packed<'_>
     if allow_dirty {
         cargo.arg("--allow-dirty");
     }
-    for one in published {
-        cargo.args(["--package", &one.name]);
-    }
-    workspace::run(&mut cargo)?;
+    workspace::run(cargo.args(selected(published)))?;
+    let folder = workspace::target().join("package");
     let packed = published.iter().map(|of| Packed {
         of,
-        file: folder().join(format!("{}-{}.crate", of.name, of.version)),
+        file: folder.join(format!("{}-{}.crate", of.name, of.version)),
     });
     Ok(packed.collect())
 }
@@ -134,7 +135,7 @@ pub fn contents(packed: &[Packed]) -> Result<()> {
     Ok(())
 }
 
-/// Prints the sizes in the order of publishing, and refuses a package above the limit.
+/// Prints the sizes, and refuses a package above the limit.
 pub fn sizes(packed: &[Packed]) -> Result<()> {
     let mut too_large = Vec::new();
     println!("{:>12}  package, compressed (bytes)", "size");

@@ -1,7 +1,8 @@
 //! Publishing: what must be true before, the call of cargo, and the tag.
 
-use super::packages::Published;
-use crate::workspace;
+use super::files;
+use super::packages::{Published, selected};
+use crate::{wheels, workspace};
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
@@ -77,18 +78,19 @@ fn section<'a>(changelog: &'a str, version: &str) -> Result<&'a str> {
     Ok(text)
 }
 
-/// Publishes the crates in their order, and tags the commit.
+/// Publishes the wheels, and the crates in their order, and tags the commit.
 ///
-/// cargo waits until the registry has a crate before it publishes those that use it. The token is that of `cargo login` or
-/// `CARGO_REGISTRY_TOKEN`.
+/// Wheels that PyPI has already are left out. cargo waits until the registry has a crate before it publishes those that use it. The tokens are
+/// `UV_PUBLISH_TOKEN`, or the identity of a workflow that PyPI trusts, and that of `cargo login` or `CARGO_REGISTRY_TOKEN`.
 pub fn publish(published: &[Published]) -> Result<()> {
+    let mut uv = Command::new(wheels::install(&["uv==0.13.8"])?.join("bin/uv"));
+    uv.current_dir(files::folder());
+    uv.args(["publish", "--check-url", "https://pypi.org/simple/"]);
+    workspace::run(uv.arg("*.whl"))?;
     let mut cargo = workspace::cargo();
     // The packages were built and tested above.
     cargo.args(["publish", "--no-verify", "--locked"]);
-    for one in published {
-        cargo.args(["--package", &one.name]);
-    }
-    workspace::run(&mut cargo)?;
+    workspace::run(cargo.args(selected(published)))?;
     let tag = format!("v{}", version(published)?);
     if git(&["tag", "--list", &tag])?.is_empty() {
         git(&["tag", "--annotate", &tag, "--message", &tag])?;
