@@ -37,7 +37,7 @@ fn main() -> Outcome {
                 .iter()
                 .map(|time| bytes as f64 / time.as_secs_f64() / 1e9);
             speeds
-                .map(|speed| format!("{speed:.1}"))
+                .map(|speed| format!("{speed:.2}"))
                 .collect::<Vec<_>>()
                 .join(", ")
         };
