@@ -1,6 +1,7 @@
 //! Loads a file of weights to the GPU through um-weights and through candle's own loader, and prints both times.
 //!
 //! `cargo xtask candle --bundle FOLDER` packs it for a machine with a GPU, and `cargo xtask candle` runs it with `--small` over the simulator.
+#![allow(unsafe_code, reason = "candle's own loader maps the file")]
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
@@ -36,7 +37,7 @@ fn main() -> Outcome {
                 .iter()
                 .map(|time| bytes as f64 / time.as_secs_f64() / 1e9);
             speeds
-                .map(|speed| format!("{speed:.1}"))
+                .map(|speed| format!("{speed:.2}"))
                 .collect::<Vec<_>>()
                 .join(", ")
         };
