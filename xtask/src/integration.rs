@@ -1,0 +1,104 @@
+//! Tasks of the workspaces in `integrations`, whose builds need files of a CUDA toolkit.
+
+use crate::workspace;
+use anyhow::{Result, ensure};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Options of each of these tasks.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Pack the tests, the example and a script that runs them on a machine with a GPU into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub bundle: Option<PathBuf>,
+    /// The command of cargo [default: the tests, and then the example].
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    cargo: Vec<String>,
+}
+
+/// A workspace in `integrations`.
+pub struct Integration {
+    pub folder: &'static str,
+    pub test: &'static str,
+    pub example: &'static str,
+    /// The arguments of the example over the simulator.
+    pub arguments: &'static [&'static str],
+}
+
+impl Integration {
+    pub fn root(&self) -> PathBuf {
+        workspace::root().join("integrations").join(self.folder)
+    }
+
+    /// `cargo` in the workspace, whose programs open these libraries.
+    pub fn cargo(&self, libraries: &OsStr) -> Command {
+        let mut cargo = workspace::cargo();
+        cargo
+            .current_dir(self.root())
+            .env("LD_LIBRARY_PATH", libraries)
+            // A test needs a second one.
+            .env("CUDA_UM_SIM_DEVICES", "2");
+        cargo
+    }
+
+    /// Builds the programs and copies them.
+    fn bundle(&self, cargo: &mut Command, out: &Path) -> Result<()> {
+        ensure!(
+            !out.exists() || out.join("run.sh").exists(),
+            "{} exists but is not a bundle; name another folder",
+            out.display()
+        );
+        fs::create_dir_all(out)?;
+        fs::copy(self.root().join("run.sh"), out.join("run.sh"))?;
+        cargo.args(["build", "--release", "--test", self.test]);
+        cargo.args(["--example", self.example]);
+        cargo.arg("--message-format=json-render-diagnostics");
+        let output = cargo.stderr(std::process::Stdio::inherit()).output()?;
+        ensure!(
+            output.status.success(),
+            "{cargo:?} ended with {}",
+            output.status
+        );
+        for line in String::from_utf8(output.stdout)?.lines() {
+            let message: serde_json::Value = serde_json::from_str(line)?;
+            let (Some(program), Some(name)) = (
+                message["executable"].as_str(),
+                message["target"]["name"].as_str(),
+            ) else {
+                continue;
+            };
+            let file = out.join(name);
+            fs::copy(program, &file)?;
+            workspace::run(Command::new("strip").arg(&file))?;
+        }
+        println!(
+            "{}; on a machine with a GPU and CUDA 13: ./run.sh",
+            out.display()
+        );
+        Ok(())
+    }
+}
+
+impl Args {
+    /// Does what the options say with `cargo` as [`Integration::cargo`] made it.
+    pub fn run(&self, integration: &Integration, cargo: &mut Command) -> Result<()> {
+        if let Some(out) = &self.bundle {
+            return integration.bundle(cargo, &workspace::root().join(out));
+        }
+        if !self.cargo.is_empty() {
+            return workspace::run(cargo.args(&self.cargo));
+        }
+        let mut example = Command::new(cargo.get_program());
+        example.current_dir(integration.root());
+        example.envs(
+            cargo
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        workspace::run(cargo.args(["test", "--release"]))?;
+        example.args(["run", "--release", "--example", integration.example, "--"]);
+        workspace::run(example.args(integration.arguments))
+    }
+}
