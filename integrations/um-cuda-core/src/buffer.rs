@@ -1,6 +1,7 @@
 //! Buffers of one library as buffers of the other one.
 #![allow(unsafe_code, reason = "imports memory")]
 
+use crate::Element;
 use crate::error::{Error, Result};
 use crate::shared::SharedStream;
 use cuda_core::{
@@ -14,19 +15,18 @@ use std::sync::Arc;
 /// A buffer of cuda-um that cuda-core keeps until its work on the memory is over.
 struct Owner<T: DeviceCopy> {
     address: u64,
-    bytes: usize,
     context: Arc<Context>,
-    _buffer: UnifiedBuffer<T>,
+    buffer: UnifiedBuffer<T>,
 }
 
-// SAFETY: the buffer keeps the memory, whose address does not change, and the context is that of its device. Nothing uses the buffer.
+// SAFETY: the buffer keeps the memory, whose address does not change, and the context is that of its device. Only its length is used.
 unsafe impl<T: DeviceCopy> DeviceAllocation for Owner<T> {
     fn device_ptr(&self) -> u64 {
         self.address
     }
 
     fn len_bytes(&self) -> usize {
-        self.bytes
+        self.buffer.len() * size_of::<T>()
     }
 
     fn context(&self) -> Arc<Context> {
@@ -44,12 +44,8 @@ impl SharedStream {
     ///
     /// # Errors
     ///
-    /// The buffer is dropped. `DeviceMismatch` and `RuntimeMismatch` of cuda-um; `NotSupported` of cuda-um for memory that kernels cannot use;
-    /// and errors of events.
-    pub fn share<T>(&self, mut buffer: UnifiedBuffer<T>) -> Result<DeviceBuffer<T>>
-    where
-        T: DeviceCopy + cuda_core::DeviceCopy,
-    {
+    /// The buffer is dropped. `DeviceMismatch` and `RuntimeMismatch` of cuda-um, and errors of events.
+    pub fn share<T: Element>(&self, mut buffer: UnifiedBuffer<T>) -> Result<DeviceBuffer<T>> {
         let (shared, found) = (self.shared().device(), buffer.device());
         if shared.ordinal() != found.ordinal() {
             return Err(Error::Um(cuda_um::Error::DeviceMismatch {
@@ -58,27 +54,14 @@ impl SharedStream {
                 found: found.ordinal(),
             }));
         }
-        self.join(&mut buffer)?;
-        let (view, len) = (buffer.as_view(), buffer.len());
-        // An empty buffer has no address of the device.
-        let address = view
-            .device_ptr()
-            .or(buffer.is_empty().then_some(std::ptr::null()));
-        let Some(address) = address else {
-            return Err(Error::Um(cuda_um::Error::NotSupported {
-                what: format!("a use of buffer {} by cuda-core", buffer.id()),
-                needs: "a device that maps host memory".to_owned(),
-                have: format!("device {} ({})", shared.ordinal(), shared.name()),
-            }));
-        };
-        let bytes = len * size_of::<T>();
+        let (address, len) = (self.join(&mut buffer)?, buffer.len());
+        let context = Arc::clone(self.shared().context());
         let owner = Owner {
-            address: address as u64,
-            bytes,
-            context: Arc::clone(self.shared().context()),
-            _buffer: buffer,
+            address,
+            context,
+            buffer,
         };
-        let storage = RawDeviceBuffer::foreign(Arc::new(owner), bytes);
+        let storage = RawDeviceBuffer::foreign(Arc::new(owner), len * size_of::<T>());
         storage
             .acquire(self.theirs(), true, false)?
             .retain_until_complete(self.theirs())?;
@@ -96,10 +79,10 @@ impl SharedStream {
     ///
     /// The buffer is dropped. [`Error::OtherContext`] and [`Error::Busy`], and the errors of
     /// [`DeviceBuffer::from_foreign`](cuda_um::DeviceBuffer::from_foreign).
-    pub fn take_device<T>(&self, buffer: DeviceBuffer<T>) -> Result<cuda_um::DeviceBuffer<T>>
-    where
-        T: DeviceCopy + cuda_core::DeviceCopy,
-    {
+    pub fn take_device<T: Element>(
+        &self,
+        buffer: DeviceBuffer<T>,
+    ) -> Result<cuda_um::DeviceBuffer<T>> {
         let (pointer, len, owner) = self.all_of(buffer)?;
         // SAFETY: the owner has so many elements, and its lease excludes other uses; the buffer's come after this stream's.
         let mut buffer = unsafe {
@@ -114,10 +97,7 @@ impl SharedStream {
     /// # Errors
     ///
     /// As for [`take_device`](Self::take_device).
-    pub fn take_unified<T>(&self, buffer: DeviceBuffer<T>) -> Result<UnifiedBuffer<T>>
-    where
-        T: DeviceCopy + cuda_core::DeviceCopy,
-    {
+    pub fn take_unified<T: Element>(&self, buffer: DeviceBuffer<T>) -> Result<UnifiedBuffer<T>> {
         let (pointer, len, owner) = self.all_of(buffer)?;
         // SAFETY: as in `take_device`.
         let mut buffer =
@@ -128,13 +108,10 @@ impl SharedStream {
 
     /// The address, the length, and the owner of the memory.
     #[allow(clippy::type_complexity, reason = "three values")]
-    fn all_of<T>(
+    fn all_of<T: Element>(
         &self,
         buffer: DeviceBuffer<T>,
-    ) -> Result<(NonNull<T>, usize, (AllocationLease, DeviceBuffer<T>))>
-    where
-        T: cuda_core::DeviceCopy,
-    {
+    ) -> Result<(NonNull<T>, usize, (AllocationLease, DeviceBuffer<T>))> {
         self.shared().check("the buffer", buffer.context())?;
         let lease = self.ordered_lease(buffer.storage())?;
         let pointer = address(&buffer);
@@ -151,14 +128,11 @@ impl SharedStream {
     /// # Errors
     ///
     /// As for [`host`](Self::host), and the error of `work`.
-    pub fn with_mut<T, R>(
+    pub fn with_mut<T: Element, R>(
         &self,
         buffer: &mut DeviceBuffer<T>,
         work: impl FnOnce(ViewMut<'_, T>) -> cuda_um::Result<R>,
-    ) -> Result<R>
-    where
-        T: DeviceCopy + cuda_core::DeviceCopy,
-    {
+    ) -> Result<R> {
         self.shared().check("the buffer", buffer.context())?;
         let lease = self.ordered_lease(buffer.storage())?;
         let (device, pointer) = (self.shared().device(), address(buffer));
@@ -240,17 +214,6 @@ impl<T: DeviceCopy> Drop for Lent<'_, T> {
     }
 }
 
-fn address<T>(buffer: &DeviceBuffer<T>) -> NonNull<T> {
+pub(crate) fn address<T>(buffer: &DeviceBuffer<T>) -> NonNull<T> {
     NonNull::new(buffer.cu_deviceptr() as *mut T).unwrap_or(NonNull::dangling())
-}
-
-/// The address of managed memory, checked.
-pub(crate) fn managed<T: DeviceCopy>(
-    stream: &SharedStream,
-    buffer: &DeviceBuffer<T>,
-) -> Result<NonNull<T>> {
-    let (device, pointer) = (stream.shared().device(), address(buffer));
-    // SAFETY: the buffer is not used.
-    unsafe { UnifiedBuffer::from_foreign_read_only(device, pointer, buffer.len(), ()) }?;
-    Ok(pointer)
 }

@@ -16,6 +16,11 @@
 //!
 //! It does not order accesses that `unsafe` code makes on other streams. Streams must not be captured into a graph.
 
+/// An element of the buffers of both libraries.
+pub trait Element: cuda_um::DeviceCopy + cuda_core::DeviceCopy {}
+
+impl<T: cuda_um::DeviceCopy + cuda_core::DeviceCopy> Element for T {}
+
 mod buffer;
 mod error;
 mod host;

@@ -147,11 +147,16 @@ impl SharedStream {
         &self.theirs
     }
 
-    /// Orders the stream after the buffer's uses, and the buffer's later uses after the stream.
+    /// Orders the stream after the buffer's uses, and the buffer's later uses after the stream. Returns the buffer's address.
     ///
     /// A capture of this thread does not record it, as it records no work of cuda-core.
-    pub(crate) fn join(&self, buffer: impl KernelArg) -> cuda_um::Result<()> {
-        // SAFETY: no work uses the buffer.
-        cuda_um::graph::outside(|| unsafe { self.ours.enqueue_foreign((buffer,), |_| ()) })
+    pub(crate) fn join(&self, buffer: impl KernelArg) -> cuda_um::Result<u64> {
+        cuda_um::graph::outside(|| {
+            // SAFETY: no work uses the buffer.
+            unsafe {
+                self.ours
+                    .enqueue_foreign((buffer,), |work| work.address(0) as u64)
+            }
+        })
     }
 }

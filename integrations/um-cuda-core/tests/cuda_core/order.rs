@@ -63,6 +63,25 @@ fn work_of_cuda_um_comes_between_work_of_cuda_core() {
 }
 
 #[test]
+fn an_unsafe_launch_is_ordered_on_its_stream() {
+    let world = world();
+    let stream = &world.stream;
+    let (a, mut b) = (world.buffer(1.0), world.buffer(0.0));
+    stream.theirs().synchronize().unwrap();
+    delay(stream.theirs());
+    world.unknown_scale(stream.theirs(), &a, &mut b, 2.0);
+    assert_eq!(stream.host(&b).unwrap()[LEN - 1], 2.0);
+    delay(stream.theirs());
+    world.unknown_scale(stream.theirs(), &a, &mut b, 3.0);
+    let last = stream.with_mut(&mut b, |view| Ok(view.host()?[LEN - 1]));
+    assert_eq!(last.unwrap(), 3.0);
+    delay(stream.theirs());
+    world.unknown_scale(stream.theirs(), &a, &mut b, 4.0);
+    let b = stream.take_unified(b).unwrap();
+    assert_eq!(b.host().unwrap()[LEN - 1], 4.0);
+}
+
+#[test]
 fn a_shared_or_taken_buffer_keeps_the_order() {
     let world = world();
     let (stream, ours) = (
@@ -76,6 +95,7 @@ fn a_shared_or_taken_buffer_keeps_the_order() {
     buffer.fill_on(2.0, &ours).unwrap();
     let a = stream.share(buffer).unwrap();
     world.scale(stream.theirs(), &a, &mut b, 2.0);
+    assert_eq!(stream.host(&b).unwrap()[LEN - 1], 4.0);
     delay(stream.theirs());
     world.scale(stream.theirs(), &a, &mut b, 3.0);
     let mut b = stream.take_unified(b).unwrap();

@@ -52,8 +52,25 @@ impl World {
         self.stream.share(self.unified(value)).unwrap()
     }
 
-    /// Launches `output = input × factor` through cuda-core.
+    /// Launches `output = input × factor` as the launchers that cuda-core's macros make: with an access for each buffer, until the end.
     pub fn scale(
+        &self,
+        stream: &Stream,
+        input: &DeviceBuffer<f32>,
+        output: &mut DeviceBuffer<f32>,
+        factor: f32,
+    ) {
+        let accesses = [(input.storage(), false), (output.storage(), true)];
+        let leases =
+            accesses.map(|(storage, writes)| storage.acquire(stream, writes, false).unwrap());
+        self.unknown_scale(stream, input, output, factor);
+        for lease in leases {
+            lease.retain_until_complete(stream).unwrap();
+        }
+    }
+
+    /// The same by an `unsafe` launch, which cuda-core does not know.
+    pub fn unknown_scale(
         &self,
         stream: &Stream,
         input: &DeviceBuffer<f32>,
@@ -68,26 +85,17 @@ impl World {
             (&raw mut factor).cast(),
             (&raw mut len).cast(),
         ];
-        let config = LaunchConfig::for_num_elems(LEN as u32);
-        // As the launchers that cuda-core's macros make: an access for each buffer, until the end.
-        let leases = [(input, false), (output, true)]
-            .map(|(buffer, writes)| buffer.storage().acquire(stream, writes, false).unwrap());
-        let (grid, block) = (config.grid_dim, config.block_dim);
-        // SAFETY: the kernel's parameters; both arrays have `LEN` elements, and the leases keep them.
+        let function = function(&self.context);
+        let LaunchConfig {
+            grid_dim,
+            block_dim,
+            ..
+        } = LaunchConfig::for_num_elems(LEN as u32);
+        // SAFETY: the kernel's parameters; both arrays have `LEN` elements, and the tests keep them.
         unsafe {
-            launch_kernel_on_stream(
-                function(&self.context),
-                grid,
-                block,
-                0,
-                stream,
-                &mut parameters,
-            )
+            launch_kernel_on_stream(function, grid_dim, block_dim, 0, stream, &mut parameters)
         }
         .unwrap();
-        for lease in leases {
-            lease.retain_until_complete(stream).unwrap();
-        }
     }
 }
 
