@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, default_value = "90")]
     compute_capability: String,
     #[command(flatten)]
-    common: integration::Args,
+    common: integration::Common,
 }
 
 const CANDLE: Integration = Integration {

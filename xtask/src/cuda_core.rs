@@ -1,7 +1,7 @@
 //! `cargo xtask cuda-core`: builds and tests `integrations/um-cuda-core`, whose build needs headers of CUDA 13, libclang, and for cuTile the
 //! assembler `tileiras`. All of them come from pinned wheels. The programs open libcuda at run time: here the simulator's, otherwise a GPU's.
 
-use crate::integration::{self, Integration};
+use crate::integration::{Common, Integration};
 use crate::{bindgen, sim_lib, wheels, workspace};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -26,15 +26,8 @@ const CUDA_CORE: Integration = Integration {
     arguments: &["--simulator"],
 };
 
-/// Options of `cargo xtask cuda-core`.
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(flatten)]
-    common: integration::Args,
-}
-
 /// Runs cargo in the integration's workspace.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(options: &Common) -> Result<()> {
     let toolkit = wheels::install(&TOOLKIT)?.join("nvidia/cu13");
     let tileiras = toolkit.join("bin/tileiras");
     let folder = output(Command::new("gcc").arg("-print-file-name=include"))?;
@@ -48,8 +41,8 @@ pub fn run(args: &Args) -> Result<()> {
             "BINDGEN_EXTRA_CLANG_ARGS",
             format!("-isystem {}", folder.trim()),
         );
-    args.common.run(&CUDA_CORE, &mut cargo)?;
-    match &args.common.bundle {
+    options.run(&CUDA_CORE, &mut cargo)?;
+    match &options.bundle {
         Some(out) => add_kernels(&workspace::root().join(out), &simulator, &tileiras),
         None => Ok(()),
     }

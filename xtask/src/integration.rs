@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Options of each of these tasks.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Common {
     /// Pack the tests, the example and a script that runs them on a machine with a GPU into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub bundle: Option<PathBuf>,
@@ -81,7 +81,7 @@ impl Integration {
     }
 }
 
-impl Args {
+impl Common {
     /// Does what the options say with `cargo` as [`Integration::cargo`] made it.
     pub fn run(&self, integration: &Integration, cargo: &mut Command) -> Result<()> {
         if let Some(out) = &self.bundle {

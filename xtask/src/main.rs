@@ -68,7 +68,7 @@ enum Task {
     /// Build and test integrations/um-candle with the pinned nvcc, over the simulator; with --bundle for a machine with a GPU.
     Candle(candle::Args),
     /// Build and test integrations/um-cuda-core with headers from pinned wheels, over the simulator; with --bundle for a machine with a GPU.
-    CudaCore(cuda_core::Args),
+    CudaCore(integration::Common),
     /// Test um-cudarc, um-candle and um-cuda-core with versions of cudarc, candle and cuda-core that are newer than those here.
     Newest(newest::Args),
     /// Run the tests of um-mpi on 1 to 8 processes of this machine, with MPICH from a pinned wheel, and print what a merge over 8 ranks costs.

@@ -2,7 +2,11 @@
 //!
 //! `saxpy [--simulator] [KERNELS]`: on a GPU, cuTile needs `tileiras` of CUDA 13.2 or newer, or its output in the folder KERNELS. The simulator
 //! executes PTX by its CPU references, but no native code, so the launch of cuTile's kernel ends with an error there.
-#![allow(unsafe_code, missing_docs, reason = "launches a kernel of PTX; code of cuTile's macro")]
+#![allow(
+    unsafe_code,
+    missing_docs,
+    reason = "launches a kernel of PTX; code of cuTile's macro"
+)]
 
 use cuda_core::{Context, LaunchConfig, launch_kernel_on_stream};
 use cuda_um::{Location, Runtime, UnifiedBuffer};
