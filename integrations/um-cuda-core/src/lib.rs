@@ -29,3 +29,7 @@ mod shared;
 pub use error::{Error, Result};
 pub use host::Host;
 pub use shared::{SharedContext, SharedStream};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
