@@ -94,6 +94,8 @@ def test_a_block_that_writes(kind):
     with array.numpy(write=True) as elements:
         elements[1, 2] = 5
         assert elements.flags.writeable
+    # Later writes would be lost, or race with the GPU.
+    assert not elements.flags.writeable
     with array.numpy() as elements:
         assert elements[1, 2] == 5 and not elements.flags.writeable
         with pytest.raises(ValueError):

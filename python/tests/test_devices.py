@@ -38,7 +38,10 @@ def test_a_profile_names_arrays_and_finds_what_to_avoid():
             elements[:] = 1
         del elements
         weights.fill(2)
-    assert "weights" in profile.text() == str(profile)
+        with weights.numpy() as elements:
+            assert elements[0] == 2
+        del elements
+    assert "weights" in profile.text() == str(profile) and "::" not in profile.text()
     report = json.loads(profile.json())
     assert report["buffers"][0]["name"] == "weights" and report["findings"]
     assert any(buffer["name"] == "weights" for buffer in json.loads(profile.trace_json())["buffers"])

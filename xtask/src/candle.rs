@@ -4,10 +4,11 @@
 //! small ones in the place of libcublas, libcurand and libcudart (`integrations/um-candle/sim`). They have the names of the real ones, so
 //! the same programs run on a GPU with the libraries of a CUDA 13 toolkit.
 
+use crate::integration::{self, Integration};
 use crate::{build_kernels, sim_lib, workspace};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The version of `build_kernels::COMPILER` in cudarc's form.
@@ -26,25 +27,26 @@ const LIBRARIES: [(&str, Option<&str>); 6] = [
 /// The library of `CUDA_UM_SIM_KERNELS`: nothing is linked with it.
 const KERNELS: &str = "libcandle_kernels.so.0";
 
-const EXAMPLES: [&str; 2] = ["block", "weights"];
-
 /// Options of `cargo xtask candle`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The compute capability for which candle's kernels are compiled.
     #[arg(long, default_value = "90")]
     compute_capability: String,
-    /// Pack the tests, the examples and a script that runs them on a machine with a GPU into this folder.
-    #[arg(long, value_name = "FOLDER")]
-    bundle: Option<PathBuf>,
-    /// The command of cargo [default: the tests, and then the examples].
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    cargo: Vec<String>,
+    #[command(flatten)]
+    common: integration::Common,
 }
+
+const CANDLE: Integration = Integration {
+    folder: "um-candle",
+    test: "candle",
+    examples: &["block", "weights"],
+    arguments: &["--small"],
+};
 
 /// Runs cargo in the integration's workspace.
 pub fn run(args: &Args) -> Result<()> {
-    let root = workspace::root().join("integrations/um-candle");
+    let root = CANDLE.root();
     let toolkit = build_kernels::toolkit()?;
     let simulator = sim_lib::build(true)?;
     let libraries = workspace::target().join("candle-libraries");
@@ -52,9 +54,8 @@ pub fn run(args: &Args) -> Result<()> {
     let folders = std::env::join_paths([&libraries, &simulator])?;
     let bin = toolkit.join("bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut cargo = workspace::cargo();
+    let mut cargo = CANDLE.cargo(&folders);
     cargo
-        .current_dir(&root)
         .env("CUDA_HOME", &toolkit)
         .env("NVCC", bin.join("nvcc"))
         .env(
@@ -68,27 +69,8 @@ pub fn run(args: &Args) -> Result<()> {
         .env("CUDA_COMPUTE_CAP", &args.compute_capability)
         .env("CUDARC_CUDA_VERSION", CUDA_VERSION)
         .env("LIBRARY_PATH", &folders)
-        .env("LD_LIBRARY_PATH", &folders)
-        .env("CUDA_UM_SIM_KERNELS", libraries.join(KERNELS))
-        // A test needs a second one.
-        .env("CUDA_UM_SIM_DEVICES", "2");
-    if let Some(out) = &args.bundle {
-        return bundle(&mut cargo, &root, &workspace::root().join(out));
-    }
-    if !args.cargo.is_empty() {
-        return workspace::run(cargo.args(&args.cargo));
-    }
-    workspace::run(cargo.args(["test", "--release"]))?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |dir| root.join(dir));
-    for example in EXAMPLES {
-        let environment = cargo
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?)));
-        let mut example = Command::new(target.join("release/examples").join(example));
-        workspace::run(example.arg("--small").envs(environment))?;
-    }
-    Ok(())
+        .env("CUDA_UM_SIM_KERNELS", libraries.join(KERNELS));
+    args.common.run(&CANDLE, &mut cargo)
 }
 
 /// Compiles the libraries of `sim`.
@@ -113,33 +95,5 @@ fn make_libraries(sources: &Path, simulator: &Path, to: &Path) -> Result<()> {
             std::os::unix::fs::symlink(name, link)?;
         }
     }
-    Ok(())
-}
-
-/// Builds the programs and copies them.
-fn bundle(cargo: &mut Command, root: &Path, out: &Path) -> Result<()> {
-    ensure!(
-        !out.exists() || out.join("run.sh").exists(),
-        "{} exists but is not a bundle; name another folder",
-        out.display()
-    );
-    fs::create_dir_all(out)?;
-    fs::copy(root.join("run.sh"), out.join("run.sh"))?;
-    cargo.args([
-        "build",
-        "--release",
-        "--test",
-        "candle",
-        "--examples",
-    ]);
-    for program in workspace::programs(cargo)? {
-        let file = out.join(program.target);
-        fs::copy(program.path, &file)?;
-        workspace::run(Command::new("strip").arg(&file))?;
-    }
-    println!(
-        "{}; on a machine with a GPU and CUDA 13: ./run.sh",
-        out.display()
-    );
     Ok(())
 }

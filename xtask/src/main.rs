@@ -6,11 +6,14 @@ mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod candle;
+mod cuda_core;
 mod floors;
 mod fuzz;
 mod gpu_bundle;
+mod integration;
 mod mpi;
 mod mutants;
+mod newest;
 mod nightly;
 mod python_wheels;
 mod real_cudart;
@@ -62,6 +65,10 @@ enum Task {
     SimLib(sim_lib::Args),
     /// Build and test integrations/um-candle with the pinned nvcc, over the simulator; with --bundle for a machine with a GPU.
     Candle(candle::Args),
+    /// Build and test integrations/um-cuda-core with headers from pinned wheels, over the simulator; with --bundle for a machine with a GPU.
+    CudaCore(integration::Common),
+    /// Test um-cudarc, um-candle and um-cuda-core with versions of cudarc, candle and cuda-core that are newer than those here.
+    Newest(newest::Args),
     /// Run the tests of um-mpi on 1 to 8 processes of this machine, with MPICH from a pinned wheel, and print what a merge over 8 ranks costs.
     Mpi,
     /// Pack the published crates, build and test them outside of the repository, and publish them (docs/stability.md).
@@ -106,6 +113,8 @@ fn main() -> anyhow::Result<()> {
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
         Task::Candle(args) => candle::run(&args),
+        Task::CudaCore(args) => cuda_core::run(&args),
+        Task::Newest(args) => newest::run(&args),
         Task::Mpi => mpi::run(),
         Task::Release(args) => release::run(&args),
         Task::Api(args) => api::run(&args),

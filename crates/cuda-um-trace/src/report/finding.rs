@@ -256,10 +256,10 @@ impl Finding {
                 false => "prefetch it before the call",
             },
             K::HostFaults { writes: false, .. } => {
-                "prefetch it to the host first, or make it for AccessPattern::ReadBack"
+                "prefetch it to the host first, or allocate memory for read-back"
             }
             K::HostFaults { writes: true, .. } => {
-                "prefetch it to the host first; if everything is replaced, copy_from_host moves nothing back"
+                "prefetch it to the host first; if everything is replaced, a copy moves nothing back"
             }
             K::PrefetchedTwice { .. } => "remove the later call",
             K::PrefetchUnused { .. } => {

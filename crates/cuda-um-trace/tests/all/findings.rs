@@ -138,7 +138,7 @@ fn reading_results_back_by_faults() {
     assert_eq!(
         sentences,
         [
-            "16 faults of the host on `scores` in 1 access (1.00 MiB moved back): prefetch it to the host first, or make it for AccessPattern::ReadBack (saves about 209 us)"
+            "16 faults of the host on `scores` in 1 access (1.00 MiB moved back): prefetch it to the host first, or allocate memory for read-back (saves about 209 us)"
         ]
     );
 }

@@ -1,0 +1,96 @@
+//! `cargo xtask newest`: what a newer version of another library breaks, in a copy of the committed files.
+
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Libraries of users with the versions that go with them, the manifest that requires them, and the command that tests our crate.
+const LIBRARIES: [(&[&str], &str, &[&str]); 3] = [
+    (&["cudarc"], "Cargo.toml", &["test", "-p", "um-cudarc"]),
+    (
+        &["candle-core", "candle-nn"],
+        "integrations/um-candle/Cargo.toml",
+        &["xtask", "candle"],
+    ),
+    (
+        &["cuda-core", "cutile"],
+        "integrations/um-cuda-core/Cargo.toml",
+        &["xtask", "cuda-core"],
+    ),
+];
+
+/// Options of `cargo xtask newest`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Test also with a version that the lockfile has.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Tests each crate with the newest version of its library.
+pub fn run(args: &Args) -> Result<()> {
+    let copy = workspace::target().join("newest");
+    let _ = fs::remove_dir_all(&copy);
+    fs::create_dir_all(&copy)?;
+    let mut git = Command::new("git");
+    git.args(["archive", "HEAD"]).current_dir(workspace::root());
+    let files = git.stdout(Stdio::piped()).spawn()?.stdout;
+    let files = files.context("git has an output")?;
+    workspace::run(Command::new("tar").arg("-xC").arg(&copy).stdin(files))?;
+    let mut failed = Vec::new();
+    for (names, manifest, test) in LIBRARIES {
+        let (manifest, name) = (copy.join(manifest), names[0]);
+        let used = version(name, &manifest)?;
+        fs::write(&manifest, with_any(&fs::read_to_string(&manifest)?, names))?;
+        let mut update = cargo(&copy);
+        update.args(["update", "--quiet", "--manifest-path"]);
+        workspace::run(update.arg(&manifest).args(names))?;
+        let newest = version(name, &manifest)?;
+        println!("{name}: {used} here, {newest} is the newest");
+        if (args.all || newest != used) && !cargo(&copy).args(test).status()?.success() {
+            failed.push(format!("{name} {newest}"));
+        }
+    }
+    ensure!(
+        failed.is_empty(),
+        "the tests fail with {}, which is newer than the version here: adapt its crate; a copy with that version is in {}",
+        failed.join(" and "),
+        copy.display()
+    );
+    Ok(())
+}
+
+/// `cargo` in the copy.
+fn cargo(copy: &Path) -> Command {
+    let mut cargo = workspace::cargo();
+    cargo
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", workspace::target());
+    cargo
+}
+
+/// The manifest, with requirements that any version of these libraries meets.
+fn with_any(manifest: &str, names: &[&str]) -> String {
+    let line = |line: &str| match line.split_once(" = ") {
+        Some((name, requirement)) if names.contains(&name) => {
+            // The first text is the version.
+            let mut parts: Vec<_> = requirement.split('"').collect();
+            parts[1] = "*";
+            format!("{name} = {}\n", parts.join("\""))
+        }
+        _ => format!("{line}\n"),
+    };
+    manifest.lines().map(line).collect()
+}
+
+/// The version in the lockfile beside a manifest.
+fn version(name: &str, manifest: &Path) -> Result<String> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["pkgid", name, "--manifest-path"]).arg(manifest);
+    let output = cargo.stderr(Stdio::inherit()).output()?;
+    let id = String::from_utf8(output.stdout)?;
+    let version = id.trim().rsplit(['@', '#']).next();
+    Ok(version.unwrap_or_default().to_owned())
+}
