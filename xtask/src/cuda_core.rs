@@ -53,7 +53,7 @@ pub fn run(options: &Common) -> Result<()> {
 fn add_kernels(bundle: &Path, simulator: &Path, tileiras: &Path) -> Result<()> {
     let kernels = bundle.join("kernels");
     let _ = fs::remove_dir_all(&kernels);
-    let mut example = Command::new(bundle.join(CUDA_CORE.example));
+    let mut example = Command::new(bundle.join(CUDA_CORE.examples[0]));
     example
         .args(CUDA_CORE.arguments)
         .arg(&kernels)
