@@ -179,6 +179,12 @@ pub const RULES: &[Rule] = &[
         why: "advice is undone before system memory goes back; memory that keeps advice goes back as well, because advice changes no contents",
     },
     Rule {
+        about: NO_ERROR,
+        scenarios: &["peers"],
+        calls: &["cudaStreamCreateWithFlags"],
+        why: "a neighbour without memory for a stream carries no part of a copy: the device's own link takes it",
+    },
+    Rule {
         about: NOT_YET_STICKY,
         scenarios: &["from_open_to_end"],
         calls: &[ANY],
