@@ -1,5 +1,4 @@
 //! `um_trace` on existing files, and on missing files.
-#![cfg(feature = "cli")]
 
 use crate::support::{Builder, DEVICE};
 use std::path::PathBuf;

@@ -85,7 +85,7 @@ const SAMPLE: usize = 8;
 fn combinations_of(scenario: &'static Scenario) -> Vec<Combination<World>> {
     let mut seen = Vec::new();
     let mut number = 0;
-    let mut is_chosen = |combination: &Combination<World>| {
+    let is_chosen = |combination: &Combination<World>| {
         let has = |failure: &Failure| (failure.call, failure.nth == 1, failure.kind);
         let key = (
             combination.failures.first().map(has),
@@ -100,7 +100,7 @@ fn combinations_of(scenario: &'static Scenario) -> Vec<Combination<World>> {
     };
     let machines = scenario.machines.iter();
     let all = machines.flat_map(|&machine| combinations_on(scenario, machine));
-    all.filter(|combination| is_chosen(combination)).collect()
+    all.filter(is_chosen).collect()
 }
 
 /// All of them on one machine.

@@ -360,7 +360,7 @@ fn a_pass_that_panics_ends() {
     let stack = Stack::new(&machine, 7, 4, 1);
     let (program, plan) = stack.record(Link::pcie5());
     let mut planned = Planned::new(&stack.arena, program, plan).unwrap();
-    let panics = || -> () {
+    let panics = || {
         drop(working_set(&machine.stream, Input(&stack.weights[0])).unwrap());
         std::panic::resume_unwind(Box::new("on purpose"));
     };

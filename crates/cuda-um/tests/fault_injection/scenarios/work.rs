@@ -36,8 +36,8 @@ pub fn modules(world: &World) -> Result<()> {
     kernel.allow_shared_bytes(1024)?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let config = LaunchConfig::linear(COUNT, 128);
-    // SAFETY: the kernel writes `COUNT` elements.
     #[allow(unsafe_code, reason = "launches the kernel of add.ptx")]
+    // SAFETY: the kernel writes `COUNT` elements.
     unsafe { kernel.launch(stream, config, (&mut data, COUNT as u32, 8u32)) }?;
     drop((kernel, module));
     assert_eq!(data.host()?[..], [8; COUNT]);
