@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cuda_um_sim::{CpuReference, Gpu, Misuse, Sim};
@@ -18,9 +19,12 @@ struct Mapped(*mut u8, usize);
 
 impl Mapped {
     fn new(bytes: usize, protection: i32) -> Mapped {
+        // Addresses of their own: other threads of this program must not get those of memory that was unmapped.
+        static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000_0000);
+        let hint = std::ptr::without_provenance_mut(NEXT.fetch_add(1 << 30, Ordering::Relaxed));
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh mapping disturbs no other memory.
-        let start = unsafe { libc::mmap(null_mut(), bytes, protection, kind, -1, 0) };
+        let start = unsafe { libc::mmap(hint, bytes, protection, kind, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         Mapped(start.cast(), bytes)
     }
