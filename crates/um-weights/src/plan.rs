@@ -135,7 +135,7 @@ impl Plan {
         while let Some(wanted) = self.wanted.get(self.next) {
             let at = group.bytes.next_multiple_of(ALIGN);
             let fits = || {
-                first_bytes.max(wanted.bytes) < SMALL
+                first_bytes.max(wanted.bytes) < SMALL.min(most)
                     && self.info(wanted).shard == shard
                     && at + wanted.bytes <= most
             };

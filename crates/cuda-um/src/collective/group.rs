@@ -28,8 +28,9 @@ const MOST: usize = 512;
 ///
 /// Before any call: [`Error::LengthMismatch`], [`Error::InvalidArgument`] for a root or rank that there is not, and for ranks of one clique whose
 /// operations in this group differ; [`Error::DeviceMismatch`] and [`Error::RuntimeMismatch`] for a stream or memory of another device or
-/// runtime, and for communicators of several drivers; [`Error::ReadOnly`]; [`Error::Capture`] in a capture; [`Error::LimitExceeded`] for more than 512 operations; [`Error::Busy`] if another
-/// thread uses a communicator. After a later error, [`Error::Collective`] or [`Error::Sticky`], the communicators of the group are aborted.
+/// runtime, and for communicators of several drivers; [`Error::ReadOnly`]; [`Error::Capture`] in a capture; [`Error::LimitExceeded`] for more
+/// than 512 operations; [`Error::Busy`] if another thread uses a communicator. After a later error, [`Error::Collective`] or
+/// [`Error::Sticky`], the communicators of the group are aborted.
 ///
 /// ```
 /// # let sim = cuda_um_sim::Sim::builder().devices(2).build().unwrap();

@@ -407,4 +407,23 @@ fn memory_of_the_caller_is_filled_or_refused() {
         storage.read.load(Ordering::Relaxed) - before,
         2 * total as u64
     );
+    // Tensors without elements are neighbours, and each has memory of its own.
+    let tensors: [(_, _, &[usize], _); 3] = [
+        ("a", "F32", &[0], 0),
+        ("b", "F32", &[0, 2], 0),
+        ("c", "U8", &[3], 3),
+    ];
+    let (_storage, weights) = Storage::of(safetensors(&tensors)).open();
+    let mut bytes = [0; 3];
+    let host = |bytes| BufferMemoryMut::Host(bytes);
+    let targets = vec![
+        ("a", host(&mut [][..])),
+        ("b", host(&mut [])),
+        ("c", host(&mut bytes)),
+    ];
+    weights
+        .unwrap()
+        .load_into(targets, &LoadOptions::default())
+        .unwrap();
+    assert_eq!(bytes, [0, 1, 2].map(|at| byte(2, at)));
 }
