@@ -5,9 +5,10 @@
 
 Makes, one after the other in FOLDER, files of tensors of 32 MiB and of 128 KiB (GIB GiB, 8 by default) and of 16 KiB (an eighth of that), and one of half
 a GiB for unified and pinned memory. Of each file: loads with the file in the page cache, every byte compared with the file, the mapping of other
-libraries, and the loaders of safetensors. Of the large one also: loads from the disk beside plain reads, two loads at a time, and loads beside steps: of
-the same process, and of PyTorch (in its process too, if the wheel cuda_um is there). GIB may be a fraction. Without torch and safetensors, or without
-their CUDA, only um-weights is measured: with CUDA_UM_RUNTIME=sim on a machine without a GPU.
+libraries, and the loaders of safetensors. Of the large one also: loads into unified memory that drop each tensor when it arrives, loads from the disk
+beside plain reads, two loads at a time, and loads beside steps: of the same process, and of PyTorch (in its process too, if the wheel cuda_um is there).
+GIB may be a fraction. Without torch and safetensors, or without their CUDA, only um-weights is measured: with CUDA_UM_RUNTIME=sim on a machine without
+a GPU.
 """
 import json
 import random
@@ -147,6 +148,8 @@ for name, tensors, bytes_each in [("large", gib * 32, 32 << 20), ("small", gib *
     safetensors_ways(path, total)
     ours(path, "cuda", "--times", "5")
     if name == "large":
+        # At most LoadOptions::bytes_in_flight of managed memory at a time.
+        ours(path, "unified", "--each", "--times", "5")
         ours(path, "cuda", "--cold")
         ours(path, "cuda", "--at-once", "2")
         ours(path, "cuda", "--beside-steps")

@@ -37,6 +37,9 @@ struct Args {
     /// Copies each tensor back and compares it with its file
     #[arg(long)]
     check: bool,
+    /// Drops each tensor when it arrives, so that files larger than the memory are loaded
+    #[arg(long)]
+    each: bool,
     /// Also loads with an empty page cache, and reads the files by plain reads
     #[arg(long)]
     cold: bool,
@@ -103,7 +106,10 @@ fn main() -> Done {
     });
     let mut alone = Vec::new();
     for _ in 0..args.times.max(1) {
-        alone.push(loads.speed(1, || loads.load())?);
+        alone.push(match args.each {
+            true => loads.speed(1, || loads.load_each())?,
+            false => loads.speed(1, || loads.load())?,
+        });
     }
     report["gb_per_s"] = json!(alone);
     report["peak_memory_bytes"] = json!(peak_bytes());
@@ -152,11 +158,25 @@ impl Loads {
         let tensors = self.weights.load(&self.backend, self.kind, &self.options)?;
         // Copies run in the order of the file. `synchronize` would wait for the work of others.
         if let Some(last) = self.weights.tensors().last() {
-            let last = tensors[last.name()].buffer().read()?;
-            let (end, width) = (last.len().min(1), last.dtype().size_bytes());
-            last.copy_to_bytes_at(last.len() - end, &mut vec![0; end * width])?;
+            Self::wait(&tensors[last.name()])?;
         }
         Ok(tensors)
+    }
+
+    /// Loads all, and keeps one tensor at a time.
+    fn load_each(&self) -> Done {
+        let mut last = None;
+        for tensor in (self.weights).load_each(&self.backend, self.kind, &self.options)? {
+            last = Some(tensor?);
+        }
+        last.as_ref().map_or(Ok(()), Self::wait)
+    }
+
+    /// Waits until the bytes of a tensor are there.
+    fn wait(tensor: &Tensor) -> Done {
+        let buffer = tensor.buffer().read()?;
+        let (end, width) = (buffer.len().min(1), buffer.dtype().size_bytes());
+        Ok(buffer.copy_to_bytes_at(buffer.len() - end, &mut vec![0; end * width])?)
     }
 
     /// Compares each byte with the file, and returns their number.

@@ -17,6 +17,8 @@ const ALIGN: usize = 256;
 const SMALL: usize = 1 << 20;
 /// The largest shared buffer.
 const MOST_SHARED: usize = 64 << 20;
+/// The bytes of the first batch: nothing is read before they are allocated. Each further batch has up to twice as many as the one before.
+const FIRST_BATCH: usize = 32 << 20;
 /// The largest number of bytes that are allocated at a time.
 const MOST_BATCH: usize = 256 << 20;
 /// A batch with so many tensors gets no further buffer: those of the last batch are made while its last copies run.
@@ -90,7 +92,7 @@ impl Plan {
             flow: Arc::new(Flow::new(most_untaken)),
             wanted,
             next: 0,
-            batch_bytes: MOST_BATCH.min(options.bytes_in_flight / 2),
+            batch_bytes: FIRST_BATCH.min(options.bytes_in_flight / 2),
             file_bytes,
         })
     }
@@ -162,6 +164,8 @@ impl Plan {
             bytes += group.bytes;
             batch.push(group);
         }
+        let most = MOST_BATCH.min(self.options.bytes_in_flight / 2);
+        self.batch_bytes = most.min(2 * self.batch_bytes);
         Some(batch)
     }
 

@@ -74,9 +74,12 @@ fn scores(queries: &Rows<'_>, targets: &Rows<'_>, dim: usize, found: &mut Vec<f3
     }
 }
 
+#[inline]
 fn sum(query: &[i8], target: &[i8]) -> i32 {
-    let pairs = query.iter().zip(target);
-    pairs.fold(0, |sum, (q, t)| sum + i32::from(*q) * i32::from(*t))
+    let products = query.iter().zip(target);
+    let products = products.map(|(q, t)| i32::from(*q) * i32::from(*t));
+    // Checks for overflow, which these sums are far from, would keep the CPU from adding several at a time.
+    products.fold(0, i32::wrapping_add)
 }
 
 pub(super) fn bound(launch: &LaunchContext<'_>, kappa: usize) -> Result<Bound, ReferenceError> {
