@@ -632,18 +632,22 @@ def test_an_interrupt_that_comes_within_a_call_is_not_lost(raised, value):
         seen += 1
         raise raised
 
+    # A function of its own, because CPython 3.13.0 does not catch what a signal raises in the condition of a loop that ends a `try`.
+    def work():
+        end, known = time.monotonic() + 5, seen
+        while seen == known and time.monotonic() < end:
+            array = cuda_um.zeros((2, 3), "float32", kind="host", name="x")
+            try:
+                array.fill(value)
+            except cuda_um.ArgumentError:
+                pass
+
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(200):
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0005)
-                end, known = time.monotonic() + 5, seen
-                while seen == known and time.monotonic() < end:
-                    array = cuda_um.zeros((2, 3), "float32", kind="host", name="x")
-                    try:
-                        array.fill(value)
-                    except cuda_um.ArgumentError:
-                        pass
+                work()
             except raised:
                 caught += 1
     finally:
@@ -874,18 +878,19 @@ def test_the_end_of_a_block_writes_its_copy_back_also_if_it_fails():
     run(END_WITHOUT_MEMORY)
 
 
-def test_an_array_that_was_exported_often_is_exported_as_fast():
-    old, new = cuda_um.zeros(4), cuda_um.zeros(4)
+def test_exports_that_have_ended_need_no_memory():
+    array = cuda_um.zeros(4)
 
-    def seconds(array, times):
-        start = time.monotonic()
-        for _ in range(times):
-            array.__dlpack__()
-        return time.monotonic() - start
+    def pages():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1])
 
-    seconds(old, 8000)
-    samples = [(seconds(old, 100), seconds(new, 100)) for _ in range(5)]
-    assert min(old for old, _ in samples) < 4 * min(new for _, new in samples)
+    array.__dlpack__()
+    before = pages()
+    for _ in range(40_000):
+        array.__dlpack__()
+    # Each one used to keep 500 bytes.
+    assert (pages() - before) * os.sysconf("SC_PAGE_SIZE") < 8 << 20
 
 
 RELOADED = """

@@ -52,6 +52,16 @@ impl Writer {
     }
 }
 
+/// Its offset used to be behind the file.
+#[test]
+fn an_empty_tensor_is_within_a_file_without_padding() {
+    let header = Writer::head(3, 1, 1).text("general.alignment").u32(4);
+    let bytes = header.u32(1 << 30).tensor("t", &[0], 0, 0).0;
+    let length = bytes.len() as u64;
+    let weights = Storage::of(bytes).open().1.unwrap();
+    assert_eq!(weights.tensors()[0].offset(), length);
+}
+
 fn file(alignment: Option<u32>) -> Vec<u8> {
     let entries = 3 + u64::from(alignment.is_some());
     let mut header = Writer::head(3, 4, entries);
