@@ -37,6 +37,17 @@ pub(crate) struct Cut {
     pub(crate) shape: Vec<usize>,
 }
 
+/// Bytes that follow each other in a file, at the beginning of a target.
+pub(crate) fn whole(offset: u64, bytes: usize) -> Runs {
+    Runs {
+        offset,
+        at: 0,
+        bytes,
+        count: 1,
+        stride: 0,
+    }
+}
+
 /// The number of elements of a shape, if it does not overflow.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     let mut dimensions = shape.iter();
@@ -93,17 +104,6 @@ impl TensorInfo {
         self.offset
     }
 
-    /// All of the tensor, at the beginning of a target.
-    pub(crate) fn runs(&self) -> Runs {
-        Runs {
-            offset: self.offset,
-            at: 0,
-            bytes: self.bytes,
-            count: 1,
-            stride: 0,
-        }
-    }
-
     /// A range of one dimension.
     pub(crate) fn cut(&self, dimension: usize, range: Range<usize>) -> Result<Cut> {
         let refused = |reason: String| {
@@ -129,7 +129,8 @@ impl TensorInfo {
             let name = self.kind.name;
             return refused(format!("blocks of {name} have {block} elements"));
         }
-        let (mut shape, mut runs) = (self.shape.clone(), self.runs());
+        let mut shape = self.shape.clone();
+        let mut runs = whole(self.offset, self.bytes);
         shape[dimension] = range.len();
         if self.bytes == 0 || range.is_empty() {
             runs.bytes = 0;

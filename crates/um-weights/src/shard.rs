@@ -6,10 +6,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use um_backend::cuda_um::buffer::{ReadAt, Runs, read_into};
+use um_backend::cuda_um::buffer::{ReadAt, read_into};
 
 use crate::error::{Error, Result};
-use crate::info::TensorInfo;
+use crate::info::{TensorInfo, whole};
 use crate::{gguf, header};
 
 /// Storage that is open.
@@ -20,6 +20,8 @@ pub(crate) struct Shard {
     pub(crate) file: Option<Arc<File>>,
     /// The size when it was opened.
     pub(crate) bytes: u64,
+    /// The name of the format, once the header was read.
+    pub(crate) format: &'static str,
 }
 
 /// What a header says.
@@ -54,6 +56,7 @@ impl Shard {
             source: file.clone(),
             file: Some(file),
             bytes: metadata.len(),
+            format: "",
         })
     }
 
@@ -79,17 +82,7 @@ impl Shard {
     /// Reads bytes; an error comes with the number of bytes before it.
     pub(crate) fn read_data(&self, offset: u64, into: &mut [u8]) -> Result<(), (usize, io::Error)> {
         let bytes = into.len();
-        if bytes == 0 {
-            return Ok(());
-        }
-        let runs = [Runs {
-            offset,
-            at: 0,
-            bytes,
-            count: 1,
-            stride: 0,
-        }];
-        read_into(&*self.source, &runs, 0..bytes, into)
+        read_into(&*self.source, &[whole(offset, bytes)], 0..bytes, into)
     }
 
     /// The error of a read of a tensor's bytes.
