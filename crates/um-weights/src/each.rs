@@ -39,12 +39,10 @@ impl LoadEach {
         let (sender, tensors) = mpsc::channel();
         let thread = std::thread::Builder::new().name("um-weights-load".to_owned());
         let thread = thread.spawn(move || {
-            let outcome = job.run(&mut |tensor| {
-                // Without a receiver the tensor is dropped.
-                let _ = sender.send(Ok(tensor));
-            });
-            if let Err(error) = outcome {
-                let _ = sender.send(Err(error));
+            // Without a receiver the tensors are dropped.
+            let send = |outcome| drop(sender.send(outcome));
+            if let Err(error) = job.run(&mut |tensor| send(Ok(tensor))) {
+                send(Err(error));
             }
         });
         Ok(Self {

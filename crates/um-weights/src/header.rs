@@ -23,13 +23,7 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
     }
     shard.read(0, &mut length)?;
     let length = u64::from_le_bytes(length);
-    let most = MOST_HEADER.min(shard.bytes - LENGTH);
-    if length > most {
-        let reason = format!("the header has {length} bytes, and at most {most} are allowed here");
-        return Err(shard.wrong(0, reason));
-    }
-    let mut text = vec![0; length as usize];
-    shard.read(LENGTH, &mut text)?;
+    let text = shard.text(LENGTH, length)?;
     let invalid = |text: String| shard.wrong(LENGTH, format!("the header is not valid: {text}"));
     let items: Unique<&RawValue> =
         serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
@@ -57,11 +51,7 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
         end += info.bytes as u64;
         content.tensors.push(info);
     }
-    if start + end != shard.bytes {
-        let unused = shard.bytes - start - end;
-        let reason = format!("the last {unused} bytes belong to no tensor");
-        return Err(shard.wrong(start + end, reason));
-    }
+    content.end = start + end;
     Ok(content)
 }
 

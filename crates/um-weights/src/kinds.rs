@@ -42,11 +42,8 @@ pub(crate) fn to_safetensors(name: &str) -> Option<Dtype> {
 
 /// The number of the type of a GGUF file with this name.
 pub(crate) fn to_gguf(name: &str) -> Option<u32> {
-    (0..=LAST_GGUF).find(|&number| of_gguf(number).is_some_and(|kind| kind.name == name))
+    (0..64).find(|&number| of_gguf(number).is_some_and(|kind| kind.name == name))
 }
-
-/// The last number of [`of_gguf`].
-const LAST_GGUF: u32 = 41;
 
 /// The type of a GGUF file with this number: `ggml_type` of ggml, and its block sizes.
 pub(crate) fn of_gguf(number: u32) -> Option<Kind> {
@@ -84,7 +81,7 @@ pub(crate) fn of_gguf(number: u32) -> Option<Kind> {
         35 => ("TQ2_0", 256, 66),
         39 => ("MXFP4", 32, 17),
         40 => ("NVFP4", 64, 36),
-        LAST_GGUF => ("Q1_0", 128, 18),
+        41 => ("Q1_0", 128, 18),
         _ => return None,
     };
     let dtype = match block {

@@ -71,10 +71,10 @@ impl Plan {
                 let slice = (options.slices)(info);
                 let slice = slice.map(|(dimension, range)| info.cut(dimension, range));
                 let slice = slice.transpose()?.map(Box::new);
-                let bytes = |cut: &Box<Cut>| cut.runs.bytes * cut.runs.count;
+                let bytes = |cut: &Cut| cut.runs.bytes * cut.runs.count;
                 wanted.push(Wanted {
                     index,
-                    bytes: slice.as_ref().map_or(info.bytes, bytes),
+                    bytes: slice.as_deref().map_or(info.bytes, bytes),
                     at: 0,
                     slice,
                 });
@@ -135,7 +135,8 @@ impl Plan {
         while let Some(wanted) = self.wanted.get(self.next) {
             let at = group.bytes.next_multiple_of(ALIGN);
             let fits = is_shared && wanted.bytes < small && at + wanted.bytes <= most;
-            if !group.tensors.is_empty() && !(fits && self.info(wanted).shard == shard) {
+            let is_first = group.tensors.is_empty();
+            if !is_first && (!fits || self.info(wanted).shard != shard) {
                 break;
             }
             group.add(wanted.bytes, self.runs(wanted), at);

@@ -1,7 +1,6 @@
 //! Reads of groups into memory.
 
 use std::cell::Cell;
-use std::io;
 use std::ops::ControlFlow;
 
 use um_backend::CudaError;
@@ -14,12 +13,6 @@ use crate::plan::{Group, Plan};
 
 /// The bytes of host memory that are read between two calls of the callback.
 const HOST_ROUND: usize = 64 << 20;
-
-/// Why a read failed.
-enum Cause {
-    Storage(io::Error),
-    Cuda(CudaError),
-}
 
 impl Plan {
     /// Reads the bytes of groups into their memory: all of the host, or all of one device. `done` counts the bytes of the load.
@@ -48,45 +41,40 @@ impl Plan {
             is_stopped.set(outcome.is_break());
             outcome
         };
-        let failed = |(at, cause): (usize, Cause)| {
+        let failed = |error: CudaError| {
+            let at = match error {
+                CudaError::Io { done_bytes, .. } => done_bytes,
+                CudaError::Incomplete { copied_bytes, .. } => copied_bytes,
+                _ => 0,
+            };
             let number = ends.partition_point(|end| *end <= at).min(groups.len() - 1);
             let group = &groups[number];
             let (wanted, offset) = self.locate(group, at + group.bytes - ends[number]);
-            match cause {
-                Cause::Cuda(source) => Error::of_cuda(self.name(wanted))(source),
-                Cause::Storage(source) => {
-                    self.opened.shards[group.shard].failed(self.name(wanted), offset, source)
+            let name = self.name(wanted);
+            match error {
+                CudaError::Io { source, .. } => {
+                    self.opened.shards[group.shard].failed(name, offset, source)
                 }
+                error => Error::of_cuda(name)(error),
             }
         };
-        let mut reads = Vec::new();
+        let (mut reads, threads) = (Vec::new(), self.options.threads);
         for ((group, memory), end) in groups.iter().zip(memory).zip(&ends) {
             let source = &*self.opened.shards[group.shard].source;
-            let start = end - group.bytes;
             match memory {
                 _ if is_stopped.get() => break,
                 BufferMemoryMut::Cuda(view) => {
-                    let read = FileRead::new(view, source, &group.runs);
-                    reads.push(read.map_err(|error| failed((start, Cause::Cuda(error))))?);
+                    reads.push(FileRead::new(view, source, &group.runs).map_err(failed)?);
                 }
                 BufferMemoryMut::Host(bytes) => {
-                    let round = |at: usize| progress(start + at);
-                    read_host(source, &group.runs, bytes, self.options.threads, round)
-                        .map_err(|(at, cause)| failed((start + at, cause)))?;
+                    let place = (bytes, end - group.bytes);
+                    read_host(source, &group.runs, place, threads, &mut progress)
+                        .map_err(failed)?;
                 }
                 _ => unreachable!("the memory was checked"),
             }
         }
-        let read = FileRead::run(&mut reads, self.options.threads, progress);
-        read.map_err(|error| match error {
-            CudaError::Io {
-                done_bytes, source, ..
-            } => failed((done_bytes, Cause::Storage(source))),
-            CudaError::Incomplete { copied_bytes, .. } => {
-                failed((copied_bytes, Cause::Cuda(error)))
-            }
-            error => failed((0, Cause::Cuda(error))),
-        })?;
+        FileRead::run(&mut reads, threads, progress).map_err(failed)?;
         if is_stopped.get() && *done < self.file_bytes {
             return Err(Error::Stopped {
                 done_bytes: *done,
@@ -115,28 +103,34 @@ impl Plan {
     }
 }
 
-/// Reads into memory of the host, on several threads. Returns the first failure and its position.
+/// Reads into memory of the host, on several threads. Places in it are counted from `first`.
 fn read_host(
     source: &dyn ReadAt,
     runs: &[Runs],
-    target: &mut [u8],
+    (target, first): (&mut [u8], usize),
     threads: usize,
-    mut progress: impl FnMut(usize) -> ControlFlow<()>,
-) -> Result<(), (usize, Cause)> {
+    progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Result<(), CudaError> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let part = HOST_ROUND / threads.min(cores).min(16);
-    let mut end = 0;
+    let (mut end, total_bytes) = (0, target.len());
     for round in target.chunks_mut(HOST_ROUND) {
-        let start = end;
+        let parts = (end..).step_by(part);
         end += round.len();
-        let parts = (start..).step_by(part).zip(round.chunks_mut(part));
-        let read =
-            |(at, into): (usize, &mut [u8])| Ok(read_into(source, runs, at..at + into.len(), into));
-        for outcome in together(parts.collect(), read) {
-            let read = outcome.map_err(|error| (start, Cause::Cuda(error)))?;
-            read.map_err(|(at, error)| (at, Cause::Storage(error)))?;
-        }
-        if progress(end).is_break() {
+        let parts = parts.zip(round.chunks_mut(part)).collect();
+        let read = |(at, into): (usize, &mut [u8])| {
+            let read = read_into(source, runs, at..at + into.len(), into);
+            read.map_err(|(at, source)| CudaError::Io {
+                call: "read_at",
+                done_bytes: first + at,
+                total_bytes,
+                source,
+            })
+        };
+        together(parts, read)
+            .into_iter()
+            .collect::<Result<(), _>>()?;
+        if progress(first + end).is_break() {
             break;
         }
     }

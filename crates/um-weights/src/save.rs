@@ -37,19 +37,21 @@ const PIECE: usize = 4 << 20;
 /// assert_eq!(Weights::open([&path])?.tensor("bias").unwrap().shape(), [2, 2]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Save<'a> {
     metadata: BTreeMap<String, String>,
     names: HashSet<String>,
     tensors: Vec<Item<'a>>,
 }
 
+#[derive(Debug)]
 struct Item<'a> {
     name: String,
     declared: Declared,
     from: Contents<'a>,
 }
 
+#[derive(Debug)]
 enum Contents<'a> {
     Buffer(&'a ErasedBuffer),
     Tensor(&'a Tensor),
@@ -265,12 +267,4 @@ fn stored(weights: &Weights, info: &TensorInfo, to: &mut impl Write, path: &Path
         to.write_all(piece).map_err(Error::of_file(path, "write"))?;
     }
     Ok(())
-}
-
-impl std::fmt::Debug for Save<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Save")
-            .field("tensors", &self.tensors.len())
-            .finish_non_exhaustive()
-    }
 }

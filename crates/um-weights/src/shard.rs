@@ -31,6 +31,8 @@ pub(crate) struct Content {
     /// In the order of the file.
     pub(crate) tensors: Vec<TensorInfo>,
     pub(crate) metadata: BTreeMap<String, String>,
+    /// The end of the last tensor.
+    pub(crate) end: u64,
 }
 
 impl Shard {
@@ -66,10 +68,30 @@ impl Shard {
         if self.bytes >= 4 {
             self.read(0, &mut magic)?;
         }
-        match &magic {
+        let content = match &magic {
             gguf::MAGIC => gguf::read(self),
             _ => header::read(self),
+        }?;
+        match self.bytes.saturating_sub(content.end) {
+            0 => Ok(content),
+            unused => {
+                let reason = format!("the last {unused} bytes belong to no tensor");
+                Err(self.wrong(content.end, reason))
+            }
         }
+    }
+
+    /// Reads the text of a header or an index.
+    pub(crate) fn text(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let most = header::MOST_HEADER.min(self.bytes - offset);
+        if bytes > most {
+            let reason =
+                format!("the header has {bytes} bytes, and at most {most} are allowed here");
+            return Err(self.wrong(0, reason));
+        }
+        let mut text = vec![0; bytes as usize];
+        self.read(offset, &mut text)?;
+        Ok(text)
     }
 
     /// Reads bytes of the header.
@@ -87,13 +109,13 @@ impl Shard {
 
     /// The error of a read of a tensor's bytes.
     pub(crate) fn failed(&self, tensor: &str, at: u64, source: io::Error) -> Error {
-        let (file, tensor) = (self.path.to_path_buf(), tensor.to_owned());
+        let (file, tensor, opened_bytes) = (self.path.to_path_buf(), tensor.into(), self.bytes);
         match source.kind() {
             io::ErrorKind::UnexpectedEof => Error::Shrunk {
                 file,
                 tensor,
                 at,
-                opened_bytes: self.bytes,
+                opened_bytes,
             },
             _ => Error::Read {
                 file,

@@ -11,7 +11,6 @@ use um_backend::{BufferKind, CudaBackend};
 
 use crate::each::LoadEach;
 use crate::error::{Error, Result};
-use crate::header::MOST_HEADER;
 use crate::info::TensorInfo;
 use crate::load::{self, Job};
 use crate::options::LoadOptions;
@@ -243,43 +242,29 @@ impl Opened {
 
     fn add_index(&mut self, path: &Path) -> Result<()> {
         let file = Shard::open(path)?;
-        let wrong = |reason: String| Err(file.wrong(0, reason));
-        if file.bytes > MOST_HEADER {
-            return wrong(format!(
-                "an index has at most {MOST_HEADER} bytes, and this one {}",
-                file.bytes
-            ));
-        }
-        let mut text = vec![0; file.bytes as usize];
-        file.read(0, &mut text)?;
-        let index: Index = match serde_json::from_slice(&text) {
-            Ok(index) => index,
-            Err(error) => return wrong(format!("the index is not valid: {error}")),
-        };
+        let wrong = |reason: String| file.wrong(0, reason);
+        let text = file.text(0, file.bytes)?;
+        let index: Index = serde_json::from_slice(&text)
+            .map_err(|error| wrong(format!("the index is not valid: {error}")))?;
         let mut of_shard = BTreeMap::<&str, HashSet<&str>>::new();
         for (tensor, shard) in &index.weight_map.0 {
             of_shard.entry(shard).or_default().insert(tensor);
         }
         for (name, mut tensors) in of_shard {
-            let mut parts = Path::new(name).components();
-            if !matches!(
-                (parts.next(), parts.next()),
-                (Some(Component::Normal(_)), None)
-            ) {
-                return wrong(format!(
-                    "the file {name:?} is not the name of a file beside the index"
-                ));
-            }
-            let shard =
-                Shard::open(&path.with_file_name(name)).map_err(|error| Error::MissingShard {
-                    index: path.into(),
-                    shard: name.to_owned(),
-                    source: Box::new(error),
-                })?;
+            let parts: Vec<_> = Path::new(name).components().collect();
+            let [Component::Normal(_)] = parts[..] else {
+                let what = "is not the name of a file beside the index";
+                return Err(wrong(format!("the file {name:?} {what}")));
+            };
+            let missing = |error| Error::MissingShard {
+                index: path.into(),
+                shard: name.to_owned(),
+                source: Box::new(error),
+            };
+            let shard = Shard::open(&path.with_file_name(name)).map_err(missing)?;
             self.add(shard, |tensor| tensors.remove(tensor))?;
             if let Some(tensor) = tensors.iter().next() {
-                let reason =
-                    format!("the index has it in the file {name:?}, which does not have it");
+                let reason = format!("the index has it in {name:?}, which does not have it");
                 return Err(file.wrong_tensor(tensor, 0, reason));
             }
         }
