@@ -9,7 +9,7 @@ use cuda_um_cost::CostModel;
 use cuda_um_plan::{Plan, PlanBudget, Program};
 use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use um_benches::replay::{Change, Replay};
 use um_examples::{npy, texts};
@@ -230,13 +230,10 @@ pub fn weights(bytes: &[u8]) {
     struct Bytes(Vec<u8>);
 
     impl ReadAt for Bytes {
-        fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
             let from = self.0.get(offset as usize..).unwrap_or_default();
-            let Some(first) = into.iter_mut().find(|slice| !slice.is_empty()) else {
-                return Ok(0);
-            };
-            let count = first.len().min(from.len());
-            first[..count].copy_from_slice(&from[..count]);
+            let count = into.len().min(from.len());
+            into[..count].copy_from_slice(&from[..count]);
             Ok(count)
         }
     }

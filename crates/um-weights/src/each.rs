@@ -21,11 +21,10 @@ pub struct LoadEach {
 }
 
 /// How many bytes the thread has allocated for tensors that were not taken.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Flow {
     state: Mutex<State>,
     changed: Condvar,
-    most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -40,12 +39,10 @@ impl LoadEach {
         let (sender, tensors) = mpsc::channel();
         let thread = std::thread::Builder::new().name("um-weights-load".to_owned());
         let thread = thread.spawn(move || {
-            let outcome = job.run(&mut |tensor| {
-                // Without a receiver the tensor is dropped.
-                let _ = sender.send(Ok(tensor));
-            });
-            if let Err(error) = outcome {
-                let _ = sender.send(Err(error));
+            // Without a receiver the tensors are dropped.
+            let send = |outcome| drop(sender.send(outcome));
+            if let Err(error) = job.run(&mut |tensor| send(Ok(tensor))) {
+                send(Err(error));
             }
         });
         Ok(Self {
@@ -65,18 +62,16 @@ impl Iterator for LoadEach {
     type Item = Result<Tensor>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.tensors.recv().ok();
-        match &next {
-            Some(Ok(tensor)) => self.flow.end(tensor.buffer().size_bytes()),
-            Some(Err(_)) => {}
-            None => {
-                // A panic of the callback for progress comes out here.
-                if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
-                    std::panic::resume_unwind(panic);
-                }
-            }
+        let next = self.tensors.recv();
+        if let Ok(Ok(tensor)) = &next {
+            self.flow.end(tensor.buffer().size_bytes());
+        } else if next.is_err()
+            && let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+        {
+            // Of the callback for progress.
+            std::panic::resume_unwind(panic);
         }
-        next
+        next.ok()
     }
 }
 
@@ -87,7 +82,7 @@ impl Drop for LoadEach {
             std::mem::forget(self.thread.take());
             return;
         }
-        self.flow.stop();
+        drop(StopOnDrop(&self.flow));
         if let Some(thread) = self.thread.take() {
             // A panic was for the receiver, which is gone.
             let _ = thread.join();
@@ -96,22 +91,10 @@ impl Drop for LoadEach {
 }
 
 impl Flow {
-    pub(crate) fn new(most: usize) -> Self {
-        Self {
-            state: Mutex::default(),
-            changed: Condvar::default(),
-            most,
-        }
-    }
-
-    /// Counts bytes that are to be allocated, if they are within the limit or all tensors before were taken; otherwise waits until they are, or
-    /// returns false. Returns false also if the load is stopped.
-    pub(crate) fn begin(&self, bytes: usize, waits: bool) -> bool {
+    /// Counts bytes that are to be allocated, when there are at most so many or all tensors before were taken. Returns false if the load is stopped.
+    pub(crate) fn begin(&self, bytes: usize, most: usize) -> bool {
         let mut state = self.state.lock();
-        while state.bytes > 0 && state.bytes.saturating_add(bytes) > self.most {
-            if !waits || state.is_stopped {
-                return false;
-            }
+        while !state.is_stopped && state.bytes > 0 && state.bytes.saturating_add(bytes) > most {
             self.changed.wait(&mut state);
         }
         state.bytes += bytes;
@@ -128,12 +111,17 @@ impl Flow {
         self.changed.notify_all();
     }
 
-    fn stop(&self) {
-        self.state.lock().is_stopped = true;
-        self.changed.notify_all();
-    }
-
     pub(crate) fn is_stopped(&self) -> bool {
         self.state.lock().is_stopped
+    }
+}
+
+/// Ends the load when it is dropped, also by a panic.
+pub(crate) struct StopOnDrop<'a>(pub(crate) &'a Flow);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_stopped = true;
+        self.0.changed.notify_all();
     }
 }

@@ -113,9 +113,8 @@ pub enum Error {
 impl Error {
     /// For the system's error of an operation on a file.
     pub(crate) fn of_file(file: &Path, call: &'static str) -> impl Fn(io::Error) -> Self {
-        let file = file.to_path_buf();
         move |source| Self::File {
-            file: file.clone(),
+            file: file.into(),
             call,
             source,
         }
@@ -123,9 +122,8 @@ impl Error {
 
     /// For CUDA's error of a tensor.
     pub(crate) fn of_cuda(tensor: &str) -> impl Fn(CudaError) -> Self {
-        let tensor = tensor.to_owned();
         move |source| Self::Cuda {
-            tensor: tensor.clone(),
+            tensor: tensor.to_owned(),
             source,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use safetensors::tensor::TensorInfo as Declared;
+
 use crate::error::{Error, Result};
 use crate::info::{self, TensorInfo};
 use crate::kinds;
@@ -24,10 +26,10 @@ const MOST_NAME: usize = 63;
 /// Where the data of tensors begin that are written, in the file and among each other.
 pub(crate) const ALIGN: usize = 32;
 
-/// The header of a file with texts as metadata and these tensors: name, shape, the name of the type, and the offset of the data.
+/// The header of a file with texts as metadata and these tensors.
 pub(crate) fn header<'a>(
     metadata: &BTreeMap<String, String>,
-    tensors: impl ExactSizeIterator<Item = (&'a str, &'a [usize], String, usize)>,
+    tensors: impl ExactSizeIterator<Item = (&'a str, &'a Declared)>,
 ) -> Result<Vec<u8>> {
     fn text(to: &mut Vec<u8>, text: &str) {
         to.extend((text.len() as u64).to_le_bytes());
@@ -44,18 +46,22 @@ pub(crate) fn header<'a>(
         bytes.extend(STRING.to_le_bytes());
         text(&mut bytes, value);
     }
-    for (name, shape, kind, offset) in tensors {
-        let Some(number) = kinds::to_gguf(&kind) else {
-            return Err(Error::refused(
-                name,
-                format!("GGUF files have no type {kind}"),
-            ));
-        };
+    for (
+        name,
+        Declared {
+            dtype,
+            shape,
+            data_offsets,
+        },
+    ) in tensors
+    {
+        let refused = |reason: String| Error::refused(name, reason);
+        let number = kinds::to_gguf(&dtype.to_string())
+            .ok_or_else(|| refused(format!("GGUF files have no type {dtype}")))?;
         if shape.len() > MOST_DIMENSIONS as usize || name.len() > MOST_NAME {
-            let reason = format!(
+            return Err(refused(format!(
                 "a tensor of a GGUF file has at most {MOST_DIMENSIONS} dimensions and {MOST_NAME} bytes of name"
-            );
-            return Err(Error::refused(name, reason));
+            )));
         }
         text(&mut bytes, name);
         bytes.extend((shape.len() as u32).to_le_bytes());
@@ -64,7 +70,7 @@ pub(crate) fn header<'a>(
             bytes.extend((*len as u64).to_le_bytes());
         }
         bytes.extend(number.to_le_bytes());
-        bytes.extend((offset as u64).to_le_bytes());
+        bytes.extend((data_offsets.0 as u64).to_le_bytes());
     }
     bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
     Ok(bytes)
@@ -125,14 +131,16 @@ impl Reader<'_> {
     }
 
     fn string(&mut self, what: &str) -> Result<String> {
-        let bytes = self.u64(what)?;
-        if bytes > MOST_STRING {
-            return self.wrong(format!(
+        match self.u64(what)? {
+            bytes @ ..=MOST_STRING => {
+                let bytes = self.take(bytes, what)?.to_vec();
+                let text = String::from_utf8(bytes);
+                text.or_else(|error| self.wrong(format!("{what} is no text: {error}")))
+            }
+            bytes => self.wrong(format!(
                 "{what} has {bytes} bytes, and at most {MOST_STRING} are allowed"
-            ));
+            )),
         }
-        let bytes = self.take(bytes, what)?.to_vec();
-        String::from_utf8(bytes).or_else(|error| self.wrong(format!("{what} is no text: {error}")))
     }
 
     /// A value of the metadata, as text; of an array its type and length.
@@ -187,20 +195,19 @@ impl Reader<'_> {
                 "arrays are within {MOST_DEPTH} arrays: no more are allowed"
             ));
         }
-        match (name, len.checked_mul(SIZES[kind as usize])) {
-            ("string", _) => {
+        match name {
+            "string" => {
                 for _ in 0..len {
                     let bytes = self.u64("a string of an array")?;
                     self.skip(bytes, "a string of an array")?;
                 }
             }
-            ("array", _) => {
+            "array" => {
                 for _ in 0..len {
                     self.list(depth + 1)?;
                 }
             }
-            (_, Some(bytes)) => self.skip(bytes, "an array")?,
-            _ => return self.wrong(format!("an array has {len} elements: more than any file")),
+            _ => self.skip(len.saturating_mul(SIZES[kind as usize]), "an array")?,
         }
         Ok(format!("[{name}; {len}]"))
     }
@@ -235,54 +242,53 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
         let kind = header.u32("the type of a value")?;
         let value = header.value(kind, 0)?;
         if key == ALIGNMENT {
-            alignment = match value.parse::<u64>() {
-                Ok(bytes) if kind == 4 && bytes.is_power_of_two() => bytes,
-                _ => {
-                    let reason = format!("{key} is {value}: a power of two of type u32 is allowed");
-                    return Err(shard.wrong(at, reason));
-                }
-            };
+            let bytes = value
+                .parse()
+                .ok()
+                .filter(|bytes: &u64| bytes.is_power_of_two());
+            alignment = bytes.filter(|_| kind == 4).ok_or_else(|| {
+                let reason = "a power of two of type u32 is allowed";
+                shard.wrong(at, format!("{key} is {value}: {reason}"))
+            })?;
         }
-        if content.metadata.contains_key(&key) {
-            return Err(shard.wrong(at, format!("{key:?} is there twice in the metadata")));
+        let twice = format!("{key:?} is there twice in the metadata");
+        if content.metadata.insert(key, value).is_some() {
+            return Err(shard.wrong(at, twice));
         }
-        content.metadata.insert(key, value);
     }
-    let mut offsets = Vec::new();
     for _ in 0..tensors {
-        let (info, offset) = tensor(&mut header)?;
-        content.tensors.push(info);
-        offsets.push(offset);
+        content.tensors.push(tensor(&mut header)?);
     }
     let start = header.at.next_multiple_of(alignment);
     let mut at = start;
-    for (info, offset) in content.tensors.iter_mut().zip(offsets) {
-        let wrong = |reason: String| Err(shard.wrong_tensor(&info.name, at, reason));
-        let end = at - start;
-        if offset != end {
-            return wrong(format!(
-                "its bytes begin at {offset} of the data, and {end} is where those before end"
-            ));
-        }
+    for info in &mut content.tensors {
+        let (offset, end) = (info.offset, at - start);
         let (bytes, has) = (info.bytes as u64, shard.bytes.saturating_sub(at));
-        if bytes > has {
-            return wrong(format!(
-                "it has {bytes} bytes, and the file ends after {has}: is it truncated?"
-            ));
-        }
-        // The file may end before the padding in front of empty tensors.
-        info.offset = at.min(shard.bytes);
-        at = (at + bytes).next_multiple_of(alignment);
+        let reason = match offset == end {
+            true if bytes <= has => {
+                // The file may end before the padding in front of empty tensors.
+                info.offset = at.min(shard.bytes);
+                at = (at + bytes).next_multiple_of(alignment);
+                continue;
+            }
+            true => {
+                format!("it has {bytes} bytes, and the file ends after {has}: is it truncated?")
+            }
+            false => format!(
+                "its bytes begin at {offset} of the data, and {end} is where those before end"
+            ),
+        };
+        return Err(shard.wrong_tensor(&info.name, at, reason));
     }
-    if shard.bytes > at && !content.tensors.is_empty() {
-        let unused = shard.bytes - at;
-        return Err(shard.wrong(at, format!("the last {unused} bytes belong to no tensor")));
-    }
+    content.end = match content.tensors.is_empty() {
+        true => shard.bytes,
+        false => at,
+    };
     Ok(content)
 }
 
-/// A tensor, and the offset of its data.
-fn tensor(header: &mut Reader<'_>) -> Result<(TensorInfo, u64)> {
+/// A tensor, with the offset that it has in the data.
+fn tensor(header: &mut Reader<'_>) -> Result<TensorInfo> {
     let shard = header.shard;
     let at = header.at;
     let name = header.string("the name of a tensor")?;
@@ -306,26 +312,25 @@ fn tensor(header: &mut Reader<'_>) -> Result<(TensorInfo, u64)> {
     };
     let offset = header.u64("the offset of a tensor")?;
     let (row, name_of, block) = (shape.last().copied().unwrap_or(1), kind.name, kind.block);
-    if !row.is_multiple_of(block) {
-        return wrong(format!(
-            "its rows have {row} elements, and blocks of {name_of} have {block}"
-        ));
-    }
     let bytes = info::elements(&shape)
         .and_then(|elements| (elements / block).checked_mul(kind.dtype.size_bytes()));
-    let Some(bytes) = bytes else {
-        return wrong(format!(
+    let bytes = match bytes {
+        _ if !row.is_multiple_of(block) => Err(format!(
+            "its rows have {row} elements, and blocks of {name_of} have {block}"
+        )),
+        None => Err(format!(
             "shape {shape:?} of {name_of} is larger than any memory"
-        ));
+        )),
+        Some(bytes) => Ok(bytes),
     };
-    let info = TensorInfo {
-        name: name.clone().into(),
+    let bytes = bytes.map_err(|reason| shard.wrong_tensor(&name, at, reason))?;
+    Ok(TensorInfo {
+        name: name.into(),
         kind,
         shape,
         bytes,
         file: shard.path.clone(),
         shard: 0,
-        offset: 0,
-    };
-    Ok((info, offset))
+        offset,
+    })
 }

@@ -37,6 +37,17 @@ pub(crate) struct Cut {
     pub(crate) shape: Vec<usize>,
 }
 
+/// Bytes that follow each other in a file, at the beginning of a target.
+pub(crate) fn whole(offset: u64, bytes: usize) -> Runs {
+    Runs {
+        offset,
+        at: 0,
+        bytes,
+        count: 1,
+        stride: 0,
+    }
+}
+
 /// The number of elements of a shape, if it does not overflow.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     let mut dimensions = shape.iter();
@@ -93,59 +104,41 @@ impl TensorInfo {
         self.offset
     }
 
-    /// All of the tensor, at the beginning of a target.
-    pub(crate) fn runs(&self) -> Runs {
-        Runs {
-            offset: self.offset,
-            at: 0,
-            bytes: self.bytes,
-            count: 1,
-            stride: 0,
-        }
-    }
-
     /// A range of one dimension.
     pub(crate) fn cut(&self, dimension: usize, range: Range<usize>) -> Result<Cut> {
-        let refused = |reason: String| {
-            let shape = &self.shape;
-            let reason = format!(
-                "shape {shape:?} has no slice {range:?} of dimension {dimension}: {reason}"
-            );
-            Err(Error::refused(&self.name, reason))
+        let (shape, Kind { name, block, .. }) = (&self.shape, self.kind);
+        let is_last = dimension + 1 == shape.len();
+        let ends = [range.start, range.end].into_iter().filter(|_| is_last);
+        let mut ends = ends.chain(shape.last().copied());
+        let reason = match shape.get(dimension) {
+            None => format!("it has {} dimensions", shape.len()),
+            Some(len) if range.start > range.end || range.end > *len => {
+                format!("the dimension has {len} elements")
+            }
+            _ if !ends.all(|at| at.is_multiple_of(block)) => {
+                format!("blocks of {name} have {block} elements")
+            }
+            Some(len) => return Ok(self.cut_checked(dimension, range, *len)),
         };
-        let Some(&len) = self.shape.get(dimension) else {
-            let dimensions = self.shape.len();
-            return refused(format!("it has {dimensions} dimensions"));
-        };
-        if range.start > range.end || range.end > len {
-            return refused(format!("the dimension has {len} elements"));
-        }
-        let (block, last) = (self.kind.block, self.shape.len() - 1);
-        let mut ends = vec![self.shape[last]];
-        if dimension == last {
-            ends.extend([range.start, range.end]);
-        }
-        if !ends.iter().all(|at| at.is_multiple_of(block)) {
-            let name = self.kind.name;
-            return refused(format!("blocks of {name} have {block} elements"));
-        }
-        let (mut shape, mut runs) = (self.shape.clone(), self.runs());
+        let wanted = format!("slice {range:?} of dimension {dimension}");
+        let reason = format!("shape {shape:?} has no {wanted}: {reason}");
+        Err(Error::refused(&self.name, reason))
+    }
+
+    fn cut_checked(&self, dimension: usize, range: Range<usize>, len: usize) -> Cut {
+        let (mut shape, mut runs) = (self.shape.clone(), whole(self.offset, self.bytes));
         shape[dimension] = range.len();
         if self.bytes == 0 || range.is_empty() {
             runs.bytes = 0;
-        } else {
-            let outer: usize = self.shape[..dimension].iter().product();
+        } else if range.len() < len {
+            runs.count = self.shape[..dimension].iter().product();
             // The size of the tensor was checked, so no product overflows. A range of the last dimension may be smaller than an element.
-            let row = self.bytes / outer;
+            let row = self.bytes / runs.count;
             let bytes_of =
                 |elements: usize| (row as u128 * elements as u128 / len as u128) as usize;
             runs.offset += bytes_of(range.start) as u64;
-            runs.bytes = bytes_of(range.len());
-            match range.len() == len {
-                true => runs.bytes *= outer,
-                false => (runs.count, runs.stride) = (outer, row as u64),
-            }
+            (runs.bytes, runs.stride) = (bytes_of(range.len()), row as u64);
         }
-        Ok(Cut { runs, shape })
+        Cut { runs, shape }
     }
 }

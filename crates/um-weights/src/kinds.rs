@@ -5,44 +5,34 @@ use um_backend::DType;
 
 use crate::info::Kind;
 
+/// Types of safetensors files that `DType` does not have.
+const OPAQUE: [&str; 6] = [
+    "F4",
+    "F6_E2M3",
+    "F6_E3M2",
+    "F8_E8M0",
+    "F8_E4M3FNUZ",
+    "F8_E5M2FNUZ",
+];
+
 /// The type of a safetensors file.
 pub(crate) fn of_safetensors(dtype: Dtype) -> Option<Kind> {
-    let (name, own) = match dtype {
-        Dtype::BOOL => ("BOOL", DType::Bool),
-        Dtype::F4 => ("F4", DType::Opaque(1)),
-        Dtype::F6_E2M3 => ("F6_E2M3", DType::Opaque(3)),
-        Dtype::F6_E3M2 => ("F6_E3M2", DType::Opaque(3)),
-        Dtype::U8 => ("U8", DType::U8),
-        Dtype::I8 => ("I8", DType::I8),
-        Dtype::F8_E5M2 => ("F8_E5M2", DType::F8E5M2),
-        Dtype::F8_E4M3 => ("F8_E4M3", DType::F8E4M3),
-        Dtype::F8_E8M0 => ("F8_E8M0", DType::Opaque(1)),
-        Dtype::F8_E4M3FNUZ => ("F8_E4M3FNUZ", DType::Opaque(1)),
-        Dtype::F8_E5M2FNUZ => ("F8_E5M2FNUZ", DType::Opaque(1)),
-        Dtype::I16 => ("I16", DType::I16),
-        Dtype::U16 => ("U16", DType::U16),
-        Dtype::F16 => ("F16", DType::F16),
-        Dtype::BF16 => ("BF16", DType::BF16),
-        Dtype::I32 => ("I32", DType::I32),
-        Dtype::U32 => ("U32", DType::U32),
-        Dtype::F32 => ("F32", DType::F32),
-        Dtype::C64 => ("C64", DType::C64),
-        Dtype::F64 => ("F64", DType::F64),
-        Dtype::I64 => ("I64", DType::I64),
-        Dtype::U64 => ("U64", DType::U64),
-        _ => return None,
-    };
+    let text = dtype.to_string();
     // The smallest number of elements that fills whole bytes.
     let block = match dtype.bitsize() {
         4 => 2,
         6 => 4,
         _ => 1,
     };
-    Some(Kind {
-        name,
-        dtype: own,
-        block,
-    })
+    let bytes = dtype.bitsize() * block / 8;
+    let (name, dtype) = match OPAQUE.into_iter().find(|name| *name == text) {
+        Some(name) => (name, DType::Opaque(bytes)),
+        None => {
+            let own: DType = text.parse().ok()?;
+            (own.safetensors_name()?, own)
+        }
+    };
+    Some(Kind { name, dtype, block })
 }
 
 /// The type of a safetensors file with this name.
@@ -52,11 +42,8 @@ pub(crate) fn to_safetensors(name: &str) -> Option<Dtype> {
 
 /// The number of the type of a GGUF file with this name.
 pub(crate) fn to_gguf(name: &str) -> Option<u32> {
-    (0..=LAST_GGUF).find(|&number| of_gguf(number).is_some_and(|kind| kind.name == name))
+    (0..64).find(|&number| of_gguf(number).is_some_and(|kind| kind.name == name))
 }
-
-/// The last number of [`of_gguf`].
-const LAST_GGUF: u32 = 41;
 
 /// The type of a GGUF file with this number: `ggml_type` of ggml, and its block sizes.
 pub(crate) fn of_gguf(number: u32) -> Option<Kind> {
@@ -94,7 +81,7 @@ pub(crate) fn of_gguf(number: u32) -> Option<Kind> {
         35 => ("TQ2_0", 256, 66),
         39 => ("MXFP4", 32, 17),
         40 => ("NVFP4", 64, 36),
-        LAST_GGUF => ("Q1_0", 128, 18),
+        41 => ("Q1_0", 128, 18),
         _ => return None,
     };
     let dtype = match block {

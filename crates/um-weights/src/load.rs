@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::thread::{Builder, ScopedJoinHandle};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, Builder};
 
 use um_backend::cuda_um::{Placement, UnifiedBuffer, UnifiedOptions};
 use um_backend::memory::BufferMemoryMut;
@@ -11,7 +11,7 @@ use um_backend::{
     BufferKind, CudaBackend, CudaError, DType, Device, ErasedBuffer, Location, SharedBuffer, Stream,
 };
 
-use crate::each::no_thread;
+use crate::each::{StopOnDrop, no_thread};
 use crate::error::{Error, Result};
 use crate::map::mapped;
 use crate::options::LoadOptions;
@@ -19,8 +19,8 @@ use crate::plan::{Group, Plan, Wanted};
 use crate::tensor::Tensor;
 use crate::weights::Opened;
 
-/// Buffers, and what is in them.
-type Batch = Vec<(Group, ErasedBuffer)>;
+/// What is in buffers, and the buffers.
+type Batch = (Vec<Group>, Vec<ErasedBuffer>);
 /// Takes the tensors, on any thread.
 type Deliver<'a> = dyn FnMut(Tensor) + Send + 'a;
 
@@ -43,14 +43,14 @@ impl Job {
     ) -> Result<Self> {
         let mut plan = Plan::new(opened, options, most_untaken)?;
         let device: &Device = backend.device();
-        let maps = options.is_mapped && kind == BufferKind::Unified;
-        let mapped = match maps && device.capabilities().pageable_memory_access {
+        let (is_unified, capabilities) = (kind == BufferKind::Unified, device.capabilities());
+        let maps = options.is_mapped && is_unified && capabilities.pageable_memory_access;
+        let mapped = match maps {
             true => mapped(&mut plan, device)?,
             false => Vec::new(),
         };
-        let migrates = kind == BufferKind::Unified
-            && device.capabilities().concurrent_managed_access
-            && !is_one_memory(device);
+        let is_managed = is_unified && !is_one_memory(device);
+        let migrates = is_managed && capabilities.concurrent_managed_access;
         let stream = migrates.then(|| device.create_stream()).transpose();
         Ok(Self {
             plan,
@@ -61,19 +61,13 @@ impl Job {
         })
     }
 
-    /// The number of tensors.
-    pub(crate) fn tensors(&self) -> usize {
-        self.mapped.len() + self.plan.wanted.len()
-    }
-
     /// Allocates the buffers of a batch. The device's pages of managed memory are made by one migration each, beside the copies.
     fn allocate(&self, groups: &[Group]) -> Result<Vec<ErasedBuffer>> {
-        let allocate = |group: &Group| {
-            let first = &self.plan.wanted[group.tensors.start];
-            let buffer = self.buffer(group.bytes);
-            buffer.map_err(Error::of_cuda(self.plan.name(first)))
-        };
-        groups.iter().map(allocate).collect()
+        let buffers = groups.iter().map(|group| {
+            let first = self.plan.name(&self.plan.wanted[group.tensors.start]);
+            self.buffer(group.bytes).map_err(Error::of_cuda(first))
+        });
+        buffers.collect()
     }
 
     #[allow(unsafe_code, reason = "the read writes each byte")]
@@ -95,8 +89,8 @@ impl Job {
     }
 
     /// Makes the tensors of a batch whose bytes are there.
-    fn deliver(&self, batch: Batch, to: &mut Deliver<'_>) -> Result<()> {
-        for (group, mut buffer) in batch {
+    fn deliver(&self, (groups, buffers): Batch, to: &mut Deliver<'_>) -> Result<()> {
+        for (group, mut buffer) in groups.into_iter().zip(buffers) {
             let tensors = &self.plan.wanted[group.tensors];
             if let [wanted] = tensors {
                 buffer.set_name(self.plan.name(wanted));
@@ -122,64 +116,61 @@ impl Job {
         })
     }
 
-    /// Loads all, and delivers each tensor when its bytes are read. While a batch is read, another thread makes the tensors of the one before, and
-    /// allocates the next one.
+    /// Loads all, and delivers each tensor when its bytes are read. While this thread reads a batch, another one allocates the next, and a third one
+    /// makes the tensors of the one before.
     pub(crate) fn run(mut self, deliver: &mut Deliver<'_>) -> Result<()> {
         let flow = Arc::clone(&self.plan.flow);
-        let mut done = 0;
         for (wanted, buffer) in std::mem::take(&mut self.mapped) {
             flow.add(wanted.bytes);
             deliver(self.tensor(&wanted, &buffer)?);
         }
-        let bytes_of = |groups: &[Group]| groups.iter().map(|group| group.bytes).sum::<usize>();
-        let mut next = self.plan.batch();
-        let (mut ahead, mut before) = (None, None);
-        while let Some(groups) = next.take() {
-            let bytes = bytes_of(&groups);
-            let mut buffers = match ahead.take() {
-                Some(buffers) => buffers,
-                None if !flow.begin(bytes, true) => return Ok(()),
-                None => self.allocate(&groups)?,
-            };
-            next = self.plan.batch();
-            let counted = next
-                .as_deref()
-                .filter(|next| flow.begin(bytes_of(next), false));
-            let memory = buffers
-                .iter_mut()
-                .map(|buffer| buffer.bytes_mut().memory_mut());
-            ahead = std::thread::scope(|threads| {
-                let (this, to, before) = (&self, &mut *deliver, before.take());
-                let is_idle = before.is_none() && counted.is_none();
-                let beside = move || {
-                    let made = before.map_or(Ok(()), |batch| this.deliver(batch, to));
-                    // After a failure there may be memory when this batch is needed.
-                    made.map(|()| counted.and_then(|next| this.allocate(next).ok()))
-                };
-                let thread = Builder::new().name("um-weights-next".to_owned());
-                let beside = (!is_idle).then(|| thread.spawn_scoped(threads, beside));
-                let beside = beside.transpose().map_err(no_thread)?;
-                self.plan.read(&groups, memory.collect(), &mut done)?;
-                match beside.map(ScopedJoinHandle::join) {
-                    Some(Err(panic)) => resume_unwind(panic),
-                    Some(Ok(ahead)) => ahead,
-                    None => Ok(None),
+        let batches: Vec<_> = std::iter::from_fn(|| self.plan.batch()).collect();
+        let this = &self;
+        thread::scope(|threads| {
+            // A thread that ends closes its channels, which ends the others.
+            let (allocated, to_read) = mpsc::sync_channel(0);
+            let (read, to_deliver) = mpsc::sync_channel::<Batch>(0);
+            let stop = StopOnDrop(&flow);
+            let allocate = move || this.allocate_each(batches, &allocated);
+            let thread = Builder::new().spawn_scoped(threads, allocate);
+            thread.map_err(no_thread)?;
+            let mut each = to_deliver.into_iter();
+            let make = move || each.try_for_each(|batch| this.deliver(batch, deliver));
+            let thread = Builder::new().spawn_scoped(threads, make);
+            let delivered = thread.map_err(no_thread)?;
+            let mut done = 0;
+            for batch in to_read {
+                let (groups, mut buffers): Batch = batch?;
+                let memory = buffers.iter_mut();
+                let memory = memory.map(|buffer| buffer.bytes_mut().memory_mut());
+                this.plan.read(&groups, memory.collect(), &mut done)?;
+                // The receiver does not take the gaps between tensors.
+                let gap = |group: &Group| group.bytes - group.file_bytes as usize;
+                flow.end(groups.iter().map(gap).sum());
+                if read.send((groups, buffers)).is_err() {
+                    break;
                 }
-            })?;
-            if let (Some(next), None) = (counted, &ahead) {
-                flow.end(bytes_of(next));
             }
-            // The receiver does not take the gaps between tensors.
-            let taken: u64 = groups.iter().map(|group| group.file_bytes).sum();
-            flow.end(bytes - taken as usize);
-            let batch = groups.into_iter().zip(buffers).collect();
-            // Without memory for the next batch, the receiver has to take the tensors first.
-            match ahead {
-                Some(_) => before = Some(batch),
-                None => self.deliver(batch, deliver)?,
+            drop((read, stop));
+            delivered
+                .join()
+                .unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    /// Allocates batches, each when the receiver has taken enough of those before, until a failure or the end of the load.
+    fn allocate_each(&self, batches: Vec<Vec<Group>>, to: &mpsc::SyncSender<Result<Batch>>) {
+        for groups in batches {
+            let bytes = groups.iter().map(|group| group.bytes).sum();
+            if !self.plan.flow.begin(bytes, self.plan.most_untaken) {
+                return;
+            }
+            let buffers = self.allocate(&groups);
+            let is_last = buffers.is_err();
+            if to.send(buffers.map(|buffers| (groups, buffers))).is_err() || is_last {
+                return;
             }
         }
-        Ok(())
     }
 }
 
@@ -206,7 +197,8 @@ pub(crate) fn into(
     let mut memory = Vec::with_capacity(groups.len());
     for group in &groups {
         let name = plan.name(&plan.wanted[group.tensors.start]);
-        let found = match all.get(name) {
+        let target = all.remove(name);
+        let found = match &target {
             Some(BufferMemoryMut::Host(bytes)) => Some(bytes.len()),
             Some(BufferMemoryMut::Cuda(view)) => Some(view.len()),
             _ => None,
@@ -216,7 +208,7 @@ pub(crate) fn into(
             let reason = format!("it has {} bytes, and the memory is {found}", group.bytes);
             return Err(Error::refused(name, reason));
         }
-        memory.extend(all.remove(name));
+        memory.extend(target);
     }
     match all.keys().next() {
         Some(name) => Err(Error::refused(name, "the files do not have it".to_owned())),

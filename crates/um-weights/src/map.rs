@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use um_backend::cuda_um::buffer::Runs;
 use um_backend::cuda_um::{UnifiedBuffer, UnifiedOptions};
 use um_backend::{DType, Device, ErasedBuffer, SharedBuffer};
 
@@ -37,19 +36,11 @@ pub(crate) fn mapped(plan: &mut Plan, device: &Device) -> Result<Vec<(Wanted, Sh
 }
 
 fn fits(plan: &Plan, wanted: &Wanted) -> bool {
-    let (
-        info,
-        Runs {
-            offset,
-            bytes,
-            count,
-            ..
-        },
-    ) = (plan.info(wanted), plan.runs(wanted));
+    let (info, runs) = (plan.info(wanted), plan.runs(wanted));
     let align = match info.dtype() {
         DType::Opaque(_) => 1,
         dtype => dtype.size_bytes() as u64,
     };
     let is_file = plan.opened.shards[info.shard].file.is_some();
-    is_file && count == 1 && bytes > 0 && offset.is_multiple_of(align)
+    is_file && runs.count == 1 && runs.bytes > 0 && runs.offset.is_multiple_of(align)
 }

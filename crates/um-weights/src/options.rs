@@ -26,9 +26,9 @@ type Progress = dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct LoadOptions {
-    pub(crate) only: Option<Arc<Only>>,
-    pub(crate) slices: Option<Arc<Slices>>,
-    pub(crate) progress: Option<Arc<Progress>>,
+    pub(crate) only: Arc<Only>,
+    pub(crate) slices: Arc<Slices>,
+    pub(crate) progress: Arc<Progress>,
     pub(crate) bytes_in_flight: usize,
     pub(crate) threads: usize,
     pub(crate) drop_page_cache: bool,
@@ -40,9 +40,9 @@ impl Default for LoadOptions {
     /// [`TransferOptions`](um_backend::cuda_um::buffer::TransferOptions).
     fn default() -> Self {
         Self {
-            only: None,
-            slices: None,
-            progress: None,
+            only: Arc::new(|_| true),
+            slices: Arc::new(|_| None),
+            progress: Arc::new(|_, _| ControlFlow::Continue(())),
             bytes_in_flight: 512 << 20,
             threads: usize::MAX,
             drop_page_cache: false,
@@ -55,7 +55,7 @@ impl LoadOptions {
     /// Loads only the tensors for whose name this returns true.
     #[must_use]
     pub fn only(mut self, only: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        self.only = Some(Arc::new(only));
+        self.only = Arc::new(only);
         self
     }
 
@@ -66,7 +66,7 @@ impl LoadOptions {
         mut self,
         slices: impl Fn(&TensorInfo) -> Option<(usize, Range<usize>)> + Send + Sync + 'static,
     ) -> Self {
-        self.slices = Some(Arc::new(slices));
+        self.slices = Arc::new(slices);
         self
     }
 
@@ -77,7 +77,7 @@ impl LoadOptions {
         mut self,
         progress: impl Fn(u64, u64) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.progress = Some(Arc::new(progress));
+        self.progress = Arc::new(progress);
         self
     }
 

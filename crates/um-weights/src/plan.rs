@@ -7,7 +7,7 @@ use um_backend::cuda_um::buffer::Runs;
 
 use crate::each::Flow;
 use crate::error::Result;
-use crate::info::{Cut, TensorInfo};
+use crate::info::{Cut, TensorInfo, whole};
 use crate::options::LoadOptions;
 use crate::weights::Opened;
 
@@ -17,8 +17,6 @@ const ALIGN: usize = 256;
 const SMALL: usize = 1 << 20;
 /// The largest shared buffer.
 const MOST_SHARED: usize = 64 << 20;
-/// The bytes of the first batch: nothing is read before they are allocated. Each further batch has up to twice as many as the one before.
-const FIRST_BATCH: usize = 32 << 20;
 /// The largest number of bytes that are allocated at a time.
 const MOST_BATCH: usize = 256 << 20;
 /// A batch with so many tensors gets no further buffer: those of the last batch are made while its last copies run.
@@ -51,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) opened: Arc<Opened>,
     pub(crate) options: LoadOptions,
     pub(crate) flow: Arc<Flow>,
+    /// The most bytes of tensors that the receiver has not taken.
+    pub(crate) most_untaken: usize,
     pub(crate) wanted: Vec<Wanted>,
     /// The first tensor that no group has.
     next: usize,
@@ -60,40 +60,35 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// `most_untaken`: the bytes of tensors that were not taken.
     pub(crate) fn new(
         opened: &Arc<Opened>,
         options: &LoadOptions,
         most_untaken: usize,
     ) -> Result<Self> {
-        let infos = &opened.tensors;
-        let (mut wanted, mut file_bytes) = (Vec::with_capacity(infos.len()), 0);
-        for (index, info) in infos.iter().enumerate() {
-            if options.only.as_ref().is_some_and(|only| !only(&info.name)) {
-                continue;
+        let mut wanted = Vec::with_capacity(opened.tensors.len());
+        for (index, info) in opened.tensors.iter().enumerate() {
+            if (options.only)(&info.name) {
+                let slice = (options.slices)(info);
+                let slice = slice.map(|(dimension, range)| info.cut(dimension, range));
+                let slice = slice.transpose()?.map(Box::new);
+                let bytes = |cut: &Cut| cut.runs.bytes * cut.runs.count;
+                wanted.push(Wanted {
+                    index,
+                    bytes: slice.as_deref().map_or(info.bytes, bytes),
+                    at: 0,
+                    slice,
+                });
             }
-            let slice = options.slices.as_ref().and_then(|slices| slices(info));
-            let slice = slice.map(|(dimension, range)| info.cut(dimension, range).map(Box::new));
-            let slice = slice.transpose()?;
-            let bytes = slice
-                .as_ref()
-                .map_or(info.bytes, |cut| cut.runs.bytes * cut.runs.count);
-            file_bytes += bytes as u64;
-            wanted.push(Wanted {
-                index,
-                bytes,
-                at: 0,
-                slice,
-            });
         }
         Ok(Self {
             opened: Arc::clone(opened),
             options: options.clone(),
-            flow: Arc::new(Flow::new(most_untaken)),
+            flow: Arc::default(),
+            most_untaken,
+            file_bytes: wanted.iter().map(|wanted| wanted.bytes as u64).sum(),
             wanted,
             next: 0,
-            batch_bytes: FIRST_BATCH.min(options.bytes_in_flight / 2),
-            file_bytes,
+            batch_bytes: MOST_BATCH.min(options.bytes_in_flight / 2),
         })
     }
 
@@ -107,8 +102,10 @@ impl Plan {
 
     /// The runs of a tensor in its file.
     pub(crate) fn runs(&self, wanted: &Wanted) -> Runs {
-        let whole = || self.info(wanted).runs();
-        wanted.slice.as_ref().map_or_else(whole, |cut| cut.runs)
+        match &wanted.slice {
+            Some(cut) => cut.runs,
+            None => whole(self.info(wanted).offset, wanted.bytes),
+        }
     }
 
     /// Takes those tensors out of the plan for which `fits` returns true.
@@ -128,7 +125,8 @@ impl Plan {
     /// Takes the next group, of at most so many bytes if it has several tensors.
     fn group(&mut self, most: usize) -> Option<Group> {
         let first = self.wanted.get(self.next)?;
-        let (first_bytes, shard) = (first.bytes, self.info(first).shard);
+        let (shard, small) = (self.info(first).shard, SMALL.min(most));
+        let is_shared = first.bytes < small;
         let mut group = Group {
             shard,
             tensors: self.next..self.next,
@@ -136,12 +134,9 @@ impl Plan {
         };
         while let Some(wanted) = self.wanted.get(self.next) {
             let at = group.bytes.next_multiple_of(ALIGN);
-            let fits = || {
-                first_bytes.max(wanted.bytes) < SMALL.min(most)
-                    && self.info(wanted).shard == shard
-                    && at + wanted.bytes <= most
-            };
-            if !group.tensors.is_empty() && !fits() {
+            let fits = is_shared && wanted.bytes < small && at + wanted.bytes <= most;
+            let is_first = group.tensors.is_empty();
+            if !is_first && (!fits || self.info(wanted).shard != shard) {
                 break;
             }
             group.add(wanted.bytes, self.runs(wanted), at);
@@ -164,8 +159,6 @@ impl Plan {
             bytes += group.bytes;
             batch.push(group);
         }
-        let most = MOST_BATCH.min(self.options.bytes_in_flight / 2);
-        self.batch_bytes = most.min(2 * self.batch_bytes);
         Some(batch)
     }
 
@@ -176,8 +169,7 @@ impl Plan {
         let wanted = &tensors[next.max(1) - 1];
         let runs = self.runs(wanted);
         let inside = (position - wanted.at).min(wanted.bytes);
-        let number = inside.checked_div(runs.bytes).unwrap_or(0);
-        let number = number.min(runs.count - 1);
+        let number = (inside / runs.bytes.max(1)).min(runs.count - 1);
         let rest = inside - number * runs.bytes;
         let at = runs.offset + number as u64 * runs.stride + rest as u64;
         (wanted, at)

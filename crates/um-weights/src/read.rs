@@ -1,11 +1,11 @@
 //! Reads of groups into memory.
 
 use std::cell::Cell;
-use std::io;
 use std::ops::ControlFlow;
 
 use um_backend::CudaError;
 use um_backend::cuda_um::buffer::{FileRead, ReadAt, Runs, read_into};
+use um_backend::cuda_um::together;
 use um_backend::memory::BufferMemoryMut;
 
 use crate::error::{Error, Result};
@@ -22,54 +22,59 @@ impl Plan {
         memory: Vec<BufferMemoryMut<'_, u8>>,
         done: &mut u64,
     ) -> Result<()> {
-        let (mut bytes, mut file_bytes) = (0, 0);
-        let base_of = |group: &Group| {
-            (bytes, file_bytes) = (bytes + group.bytes, file_bytes + group.file_bytes);
-            bytes - group.bytes
-        };
-        let bases: Vec<usize> = groups.iter().map(base_of).collect();
+        let ends = groups.iter().scan(0, |end, group| {
+            *end += group.bytes;
+            Some(*end)
+        });
+        let ends: Vec<usize> = ends.collect();
+        let bytes = ends.last().copied().unwrap_or(0);
+        let file_bytes: u64 = groups.iter().map(|group| group.file_bytes).sum();
         let (before, is_stopped) = (*done, Cell::new(false));
         // Buffers have gaps between tensors.
         let mut progress = |position: usize| {
             let part = u128::from(file_bytes) * position as u128 / bytes.max(1) as u128;
             *done = before + part as u64;
-            let outcome = match &self.options.progress {
-                _ if self.flow.is_stopped() => ControlFlow::Break(()),
-                Some(progress) => progress(*done, self.file_bytes),
-                None => ControlFlow::Continue(()),
+            let outcome = match self.flow.is_stopped() {
+                true => ControlFlow::Break(()),
+                false => (self.options.progress)(*done, self.file_bytes),
             };
             is_stopped.set(outcome.is_break());
             outcome
         };
-        let failed = |at: usize, cause| {
-            let number = bases.partition_point(|base| *base <= at).max(1) - 1;
-            self.failed(&groups[number], at - bases[number], cause)
+        let failed = |error: CudaError| {
+            let at = match error {
+                CudaError::Io { done_bytes, .. } => done_bytes,
+                CudaError::Incomplete { copied_bytes, .. } => copied_bytes,
+                _ => 0,
+            };
+            let number = ends.partition_point(|end| *end <= at).min(groups.len() - 1);
+            let group = &groups[number];
+            let (wanted, offset) = self.locate(group, at + group.bytes - ends[number]);
+            let name = self.name(wanted);
+            match error {
+                CudaError::Io { source, .. } => {
+                    self.opened.shards[group.shard].failed(name, offset, source)
+                }
+                error => Error::of_cuda(name)(error),
+            }
         };
-        let mut reads = Vec::new();
-        for ((group, memory), base) in groups.iter().zip(memory).zip(&bases) {
+        let (mut reads, threads) = (Vec::new(), self.options.threads);
+        for ((group, memory), end) in groups.iter().zip(memory).zip(&ends) {
             let source = &*self.opened.shards[group.shard].source;
             match memory {
                 _ if is_stopped.get() => break,
                 BufferMemoryMut::Cuda(view) => {
-                    let read = FileRead::new(view, source, &group.runs);
-                    reads.push(read.map_err(|error| failed(*base, Err(error)))?);
+                    reads.push(FileRead::new(view, source, &group.runs).map_err(failed)?);
                 }
                 BufferMemoryMut::Host(bytes) => {
-                    let mut round = |at: usize| progress(base + at);
-                    read_host(source, &group.runs, bytes, self.options.threads, &mut round)
-                        .map_err(|(at, error)| failed(base + at, Ok(error)))?;
+                    let place = (bytes, end - group.bytes);
+                    read_host(source, &group.runs, place, threads, &mut progress)
+                        .map_err(failed)?;
                 }
                 _ => unreachable!("the memory was checked"),
             }
         }
-        let read = FileRead::run(&mut reads, self.options.threads, progress);
-        read.map_err(|error| match error {
-            CudaError::Io {
-                done_bytes, source, ..
-            } => failed(done_bytes, Ok(source)),
-            CudaError::Incomplete { copied_bytes, .. } => failed(copied_bytes, Err(error)),
-            error => failed(0, Err(error)),
-        })?;
+        FileRead::run(&mut reads, threads, progress).map_err(failed)?;
         if is_stopped.get() && *done < self.file_bytes {
             return Err(Error::Stopped {
                 done_bytes: *done,
@@ -81,15 +86,6 @@ impl Plan {
             groups.iter().for_each(|group| self.drop_pages(group));
         }
         Ok(())
-    }
-
-    /// The error of a failure at a position of a group's memory.
-    fn failed(&self, group: &Group, position: usize, cause: Result<io::Error, CudaError>) -> Error {
-        let (wanted, at) = self.locate(group, position);
-        match cause {
-            Err(source) => Error::of_cuda(self.name(wanted))(source),
-            Ok(source) => self.opened.shards[group.shard].failed(self.name(wanted), at, source),
-        }
     }
 
     /// A hint: its failure costs memory of the system's cache.
@@ -107,37 +103,34 @@ impl Plan {
     }
 }
 
-/// Reads into memory of the host, on several threads. Returns the first failure and its position.
+/// Reads into memory of the host, on several threads. Places in it are counted from `first`.
 fn read_host(
     source: &dyn ReadAt,
     runs: &[Runs],
-    target: &mut [u8],
+    (target, first): (&mut [u8], usize),
     threads: usize,
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
-) -> Result<(), (usize, io::Error)> {
+) -> Result<(), CudaError> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let part = HOST_ROUND / threads.min(cores).min(16);
-    let mut at = 0;
+    let (mut end, total_bytes) = (0, target.len());
     for round in target.chunks_mut(HOST_ROUND) {
-        let bytes = round.len();
-        let read = |(number, part_of): (usize, &mut [u8])| {
-            let start = at + number * part;
-            read_into(source, runs, start..start + part_of.len(), part_of)
+        let parts = (end..).step_by(part);
+        end += round.len();
+        let parts = parts.zip(round.chunks_mut(part)).collect();
+        let read = |(at, into): (usize, &mut [u8])| {
+            let read = read_into(source, runs, at..at + into.len(), into);
+            read.map_err(|(at, source)| CudaError::Io {
+                call: "read_at",
+                done_bytes: first + at,
+                total_bytes,
+                source,
+            })
         };
-        let mut parts = round.chunks_mut(part).enumerate();
-        let own = parts.next();
-        let outcomes: Vec<_> = std::thread::scope(|scope| {
-            let others: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
-            let own = own.map(read).into_iter();
-            let others = others.into_iter().map(|thread| match thread.join() {
-                Ok(outcome) => outcome,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            own.chain(others).collect()
-        });
-        outcomes.into_iter().collect::<Result<(), _>>()?;
-        at += bytes;
-        if progress(at).is_break() {
+        together(parts, read)
+            .into_iter()
+            .collect::<Result<(), _>>()?;
+        if progress(first + end).is_break() {
             break;
         }
     }

@@ -1,6 +1,6 @@
 //! Files, written.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -37,19 +37,21 @@ const PIECE: usize = 4 << 20;
 /// assert_eq!(Weights::open([&path])?.tensor("bias").unwrap().shape(), [2, 2]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Save<'a> {
     metadata: BTreeMap<String, String>,
     names: HashSet<String>,
     tensors: Vec<Item<'a>>,
 }
 
+#[derive(Debug)]
 struct Item<'a> {
     name: String,
     declared: Declared,
     from: Contents<'a>,
 }
 
+#[derive(Debug)]
 enum Contents<'a> {
     Buffer(&'a ErasedBuffer),
     Tensor(&'a Tensor),
@@ -157,9 +159,11 @@ impl<'a> Save<'a> {
         let is_gguf = (path.extension()).is_some_and(|extension| extension == "gguf");
         let align = if is_gguf { gguf::ALIGN } else { 1 };
         self.arrange(align);
+        let tensors = self.tensors.iter();
+        let tensors = tensors.map(|item| (&*item.name, &item.declared));
         let header = match is_gguf {
-            true => self.gguf_header()?,
-            false => self.header(path)?,
+            true => gguf::header(&self.metadata, tensors)?,
+            false => header(self.metadata, tensors, path)?,
         };
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -205,44 +209,34 @@ impl<'a> Save<'a> {
             at = end.next_multiple_of(align);
         }
     }
+}
 
-    fn gguf_header(&self) -> Result<Vec<u8>> {
-        let tensors = self.tensors.iter().map(|item| {
-            let Declared {
-                dtype,
-                shape,
-                data_offsets,
-            } = &item.declared;
-            (&*item.name, &shape[..], dtype.to_string(), data_offsets.0)
-        });
-        gguf::header(&self.metadata, tensors)
+/// The bytes before the tensors of a safetensors file.
+fn header<'a>(
+    metadata: BTreeMap<String, String>,
+    tensors: impl Iterator<Item = (&'a str, &'a Declared)>,
+    path: &Path,
+) -> Result<Vec<u8>> {
+    let tensors = tensors.map(|(name, declared)| (name.to_owned(), declared.clone()));
+    let metadata = Some(metadata).filter(|entries| !entries.is_empty());
+    let metadata = metadata.map(|entries| entries.into_iter().collect());
+    let wrong = |reason: String| Error::Format {
+        file: path.into(),
+        at: 0,
+        reason: format!("the header cannot be written: {reason}"),
+    };
+    let text = Metadata::new(metadata, tensors.collect())
+        .and_then(|metadata| Ok(serde_json::to_vec(&metadata)?))
+        .map_err(|error| wrong(error.to_string()))?;
+    let length = (8 + text.len()).next_multiple_of(ALIGN) - 8;
+    if length as u64 > MOST_HEADER {
+        let reason = format!("it has {length} bytes, and at most {MOST_HEADER} are allowed");
+        return Err(wrong(reason));
     }
-
-    /// The bytes before the tensors of a safetensors file.
-    fn header(&mut self, path: &Path) -> Result<Vec<u8>> {
-        let of_item = |item: &Item<'_>| (item.name.clone(), item.declared.clone());
-        let declared = self.tensors.iter().map(of_item).collect();
-        let metadata: HashMap<_, _> = std::mem::take(&mut self.metadata).into_iter().collect();
-        let metadata = Some(metadata).filter(|entries| !entries.is_empty());
-        let wrong = |reason: String| Error::Format {
-            file: path.into(),
-            at: 0,
-            reason: format!("the header cannot be written: {reason}"),
-        };
-        let text = Metadata::new(metadata, declared)
-            .and_then(|metadata| Ok(serde_json::to_vec(&metadata)?))
-            .map_err(|error| wrong(error.to_string()))?;
-        let length = (8 + text.len()).next_multiple_of(ALIGN) - 8;
-        if length as u64 > MOST_HEADER {
-            return Err(wrong(format!(
-                "it has {length} bytes, and at most {MOST_HEADER} are allowed"
-            )));
-        }
-        let mut header = (length as u64).to_le_bytes().to_vec();
-        header.extend(text);
-        header.resize(8 + length, b' ');
-        Ok(header)
-    }
+    let mut header = (length as u64).to_le_bytes().to_vec();
+    header.extend(text);
+    header.resize(8 + length, b' ');
+    Ok(header)
 }
 
 impl Item<'_> {
@@ -273,12 +267,4 @@ fn stored(weights: &Weights, info: &TensorInfo, to: &mut impl Write, path: &Path
         to.write_all(piece).map_err(Error::of_file(path, "write"))?;
     }
     Ok(())
-}
-
-impl std::fmt::Debug for Save<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Save")
-            .field("tensors", &self.tensors.len())
-            .finish_non_exhaustive()
-    }
 }

@@ -6,10 +6,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use um_backend::cuda_um::buffer::{ReadAt, Runs, read_into};
+use um_backend::cuda_um::buffer::{ReadAt, read_into};
 
 use crate::error::{Error, Result};
-use crate::info::TensorInfo;
+use crate::info::{TensorInfo, whole};
 use crate::{gguf, header};
 
 /// Storage that is open.
@@ -20,6 +20,8 @@ pub(crate) struct Shard {
     pub(crate) file: Option<Arc<File>>,
     /// The size when it was opened.
     pub(crate) bytes: u64,
+    /// The name of the format, once the header was read.
+    pub(crate) format: &'static str,
 }
 
 /// What a header says.
@@ -29,6 +31,8 @@ pub(crate) struct Content {
     /// In the order of the file.
     pub(crate) tensors: Vec<TensorInfo>,
     pub(crate) metadata: BTreeMap<String, String>,
+    /// The end of the last tensor.
+    pub(crate) end: u64,
 }
 
 impl Shard {
@@ -54,6 +58,7 @@ impl Shard {
             source: file.clone(),
             file: Some(file),
             bytes: metadata.len(),
+            format: "",
         })
     }
 
@@ -63,10 +68,30 @@ impl Shard {
         if self.bytes >= 4 {
             self.read(0, &mut magic)?;
         }
-        match &magic {
+        let content = match &magic {
             gguf::MAGIC => gguf::read(self),
             _ => header::read(self),
+        }?;
+        match self.bytes.saturating_sub(content.end) {
+            0 => Ok(content),
+            unused => {
+                let reason = format!("the last {unused} bytes belong to no tensor");
+                Err(self.wrong(content.end, reason))
+            }
         }
+    }
+
+    /// Reads the text of a header or an index.
+    pub(crate) fn text(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let most = header::MOST_HEADER.min(self.bytes - offset);
+        if bytes > most {
+            let reason =
+                format!("the header has {bytes} bytes, and at most {most} are allowed here");
+            return Err(self.wrong(0, reason));
+        }
+        let mut text = vec![0; bytes as usize];
+        self.read(offset, &mut text)?;
+        Ok(text)
     }
 
     /// Reads bytes of the header.
@@ -79,28 +104,18 @@ impl Shard {
     /// Reads bytes; an error comes with the number of bytes before it.
     pub(crate) fn read_data(&self, offset: u64, into: &mut [u8]) -> Result<(), (usize, io::Error)> {
         let bytes = into.len();
-        if bytes == 0 {
-            return Ok(());
-        }
-        let runs = [Runs {
-            offset,
-            at: 0,
-            bytes,
-            count: 1,
-            stride: 0,
-        }];
-        read_into(&*self.source, &runs, 0..bytes, into)
+        read_into(&*self.source, &[whole(offset, bytes)], 0..bytes, into)
     }
 
     /// The error of a read of a tensor's bytes.
     pub(crate) fn failed(&self, tensor: &str, at: u64, source: io::Error) -> Error {
-        let (file, tensor) = (self.path.to_path_buf(), tensor.to_owned());
+        let (file, tensor, opened_bytes) = (self.path.to_path_buf(), tensor.into(), self.bytes);
         match source.kind() {
             io::ErrorKind::UnexpectedEof => Error::Shrunk {
                 file,
                 tensor,
                 at,
-                opened_bytes: self.bytes,
+                opened_bytes,
             },
             _ => Error::Read {
                 file,

@@ -1,6 +1,6 @@
 //! Files that are open, and what they have.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Component, Path};
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use um_backend::{BufferKind, CudaBackend};
 
 use crate::each::LoadEach;
 use crate::error::{Error, Result};
-use crate::header::MOST_HEADER;
 use crate::info::TensorInfo;
 use crate::load::{self, Job};
 use crate::options::LoadOptions;
@@ -49,11 +48,9 @@ pub struct Weights {
 #[derive(Default)]
 pub(crate) struct Opened {
     pub(crate) shards: Vec<Shard>,
-    formats: Vec<&'static str>,
     /// In the order of the files, and within each in that of the file.
     pub(crate) tensors: Arc<Vec<TensorInfo>>,
-    /// Sorted by name.
-    by_name: Vec<usize>,
+    by_name: HashMap<Arc<str>, usize>,
     metadata: BTreeMap<String, String>,
 }
 
@@ -94,6 +91,7 @@ impl Weights {
             source: storage,
             file: None,
             bytes,
+            format: "",
         };
         let mut opened = Opened::default();
         opened.add(shard, |_| true)?;
@@ -109,11 +107,8 @@ impl Weights {
     /// Returns the tensor with this name.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        let Opened {
-            tensors, by_name, ..
-        } = &*self.opened;
-        let place = by_name.binary_search_by(|&index| (*tensors[index].name).cmp(name));
-        place.ok().map(|place| &tensors[by_name[place]])
+        let index = self.opened.by_name.get(name)?;
+        Some(&self.opened.tensors[*index])
     }
 
     /// Returns the metadata of all files: those of a later file replace equal keys. Values of GGUF are texts, and arrays their type and length
@@ -125,15 +120,14 @@ impl Weights {
 
     /// Returns the files with the names of their formats.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &'static str)> {
-        let paths = self.opened.shards.iter().map(|shard| &*shard.path);
-        paths.zip(self.opened.formats.iter().copied())
+        let shards = self.opened.shards.iter();
+        shards.map(|shard| (&*shard.path, shard.format))
     }
 
     /// Returns the size of all tensors, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        let bytes = |info: &TensorInfo| info.bytes as u64;
-        self.opened.tensors.iter().map(bytes).sum()
+        self.tensors().iter().map(|info| info.bytes as u64).sum()
     }
 
     /// Loads tensors into buffers of a kind, in the order of the files, and returns them by name. Each byte is read once.
@@ -148,7 +142,8 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] before a byte is read; [`Error::Read`], [`Error::Shrunk`], [`Error::Cuda`], [`Error::Stopped`]. All memory is then given back.
+    /// [`Error::Refused`] before a byte is read; [`Error::Read`], [`Error::Shrunk`], [`Error::Cuda`], [`Error::Stopped`], and [`Error::File`] if the
+    /// system refuses a thread. All memory is then given back.
     pub fn load(
         &self,
         backend: &CudaBackend,
@@ -156,7 +151,7 @@ impl Weights {
         options: &LoadOptions,
     ) -> Result<BTreeMap<Arc<str>, Tensor>> {
         let job = Job::new(&self.opened, (backend, kind), options, usize::MAX)?;
-        let mut loaded = Vec::with_capacity(job.tensors());
+        let mut loaded = Vec::new();
         job.run(&mut |tensor| loaded.push((Arc::clone(&tensor.info().name), tensor)))?;
         // Most files have the order of the names, for which this is much faster than to insert one by one.
         Ok(loaded.into_iter().collect())
@@ -212,44 +207,34 @@ impl std::fmt::Debug for Weights {
 
 impl Opened {
     /// Adds those tensors of a file that are wanted.
-    fn add(&mut self, shard: Shard, is_wanted: impl Fn(&str) -> bool) -> Result<()> {
+    fn add(&mut self, mut shard: Shard, mut is_wanted: impl FnMut(&str) -> bool) -> Result<()> {
         let content = shard.content()?;
-        let mut tensors = content.tensors;
-        tensors.retain(|info| is_wanted(&info.name));
-        for info in &mut tensors {
-            info.shard = self.shards.len();
-        }
-        Arc::make_mut(&mut self.tensors).append(&mut tensors);
+        shard.format = content.format;
+        let tensors = content.tensors.into_iter();
+        let tensors = tensors.filter(|info| is_wanted(&info.name));
+        let number = self.shards.len();
+        let tensors = tensors.map(|info| TensorInfo {
+            shard: number,
+            ..info
+        });
+        Arc::make_mut(&mut self.tensors).extend(tensors);
         self.shards.push(shard);
-        self.formats.push(content.format);
         self.metadata.extend(content.metadata);
         Ok(())
     }
 
-    /// Sorts the tensors by name, and refuses equal names.
+    /// Refuses equal names.
     fn finish(mut self) -> Result<Weights> {
-        let tensors = &self.tensors;
-        let mut by_name: Vec<usize> = (0..tensors.len()).collect();
-        by_name.sort_by(|a, b| tensors[*a].name.cmp(&tensors[*b].name));
-        let same = |pair: &&[usize]| tensors[pair[0]].name == tensors[pair[1]].name;
-        if let Some(pair) = by_name.windows(2).find(same) {
-            let [
-                one,
-                TensorInfo {
-                    name, file, offset, ..
-                },
-            ] = [pair[0], pair[1]].map(|index| &tensors[index]);
-            return Err(Error::Tensor {
-                file: file.to_path_buf(),
-                tensor: name.to_string(),
-                at: *offset,
-                reason: format!(
+        for (index, info) in self.tensors.iter().enumerate() {
+            if let Some(other) = self.by_name.insert(info.name.clone(), index) {
+                let reason = format!(
                     "a name has one tensor, and it is also in {} (an index tells which file has it)",
-                    one.file.display()
-                ),
-            });
+                    self.tensors[other].file.display()
+                );
+                let shard = &self.shards[info.shard];
+                return Err(shard.wrong_tensor(&info.name, info.offset, reason));
+            }
         }
-        self.by_name = by_name;
         Ok(Weights {
             opened: Arc::new(self),
         })
@@ -257,47 +242,29 @@ impl Opened {
 
     fn add_index(&mut self, path: &Path) -> Result<()> {
         let file = Shard::open(path)?;
-        let wrong = |reason: String| Err(file.wrong(0, reason));
-        if file.bytes > MOST_HEADER {
-            return wrong(format!(
-                "an index has at most {MOST_HEADER} bytes, and this one {}",
-                file.bytes
-            ));
-        }
-        let mut text = vec![0; file.bytes as usize];
-        file.read(0, &mut text)?;
-        let index: Index = match serde_json::from_slice(&text) {
-            Ok(index) => index,
-            Err(error) => return wrong(format!("the index is not valid: {error}")),
-        };
+        let wrong = |reason: String| file.wrong(0, reason);
+        let text = file.text(0, file.bytes)?;
+        let index: Index = serde_json::from_slice(&text)
+            .map_err(|error| wrong(format!("the index is not valid: {error}")))?;
         let mut of_shard = BTreeMap::<&str, HashSet<&str>>::new();
         for (tensor, shard) in &index.weight_map.0 {
             of_shard.entry(shard).or_default().insert(tensor);
         }
         for (name, mut tensors) in of_shard {
-            let mut parts = Path::new(name).components();
-            if !matches!(
-                (parts.next(), parts.next()),
-                (Some(Component::Normal(_)), None)
-            ) {
-                return wrong(format!(
-                    "the file {name:?} is not the name of a file beside the index"
-                ));
-            }
-            let shard =
-                Shard::open(&path.with_file_name(name)).map_err(|error| Error::MissingShard {
-                    index: path.into(),
-                    shard: name.to_owned(),
-                    source: Box::new(error),
-                })?;
-            let before = self.tensors.len();
-            self.add(shard, |tensor| tensors.contains(tensor))?;
-            for info in &self.tensors[before..] {
-                tensors.remove(&*info.name);
-            }
+            let parts: Vec<_> = Path::new(name).components().collect();
+            let [Component::Normal(_)] = parts[..] else {
+                let what = "is not the name of a file beside the index";
+                return Err(wrong(format!("the file {name:?} {what}")));
+            };
+            let missing = |error| Error::MissingShard {
+                index: path.into(),
+                shard: name.to_owned(),
+                source: Box::new(error),
+            };
+            let shard = Shard::open(&path.with_file_name(name)).map_err(missing)?;
+            self.add(shard, |tensor| tensors.remove(tensor))?;
             if let Some(tensor) = tensors.iter().next() {
-                let reason =
-                    format!("the index has it in the file {name:?}, which does not have it");
+                let reason = format!("the index has it in {name:?}, which does not have it");
                 return Err(file.wrong_tensor(tensor, 0, reason));
             }
         }

@@ -15,7 +15,7 @@ mod plan;
 mod predict;
 #[cfg(all(test, not(cuda_um_loom)))]
 mod predict_tests;
-pub(super) mod reading;
+mod reading;
 mod request;
 mod ring;
 mod staged;

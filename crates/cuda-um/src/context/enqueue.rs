@@ -17,11 +17,11 @@ use std::sync::Arc;
 /// # Ordering
 ///
 /// The uses are recorded even if `work` fails, because a part of it may have been enqueued.
-pub(crate) fn enqueue(
+pub(crate) fn enqueue<R>(
     stream: &Stream,
     parts: &[Part<'_>],
-    work: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+    work: impl FnOnce() -> Result<R>,
+) -> Result<R> {
     if capture::is_active() {
         capture::refuse(
             "a copy from or to the host, or an export",

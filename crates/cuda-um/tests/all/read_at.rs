@@ -5,7 +5,7 @@ use cuda_um::{Device, DeviceBuffer, Error, MemoryKind, PinnedBuffer, UnifiedBuff
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_testkit::watchdog::watch;
 use cuda_um_testkit::{device, simulated, unpooled};
-use std::io::{self, ErrorKind, IoSliceMut, Write};
+use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ impl Storage {
 }
 
 impl ReadAt for Storage {
-    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.calls.fetch_add(1, Ordering::Relaxed) % 3 == 1 {
             return Err(ErrorKind::Interrupted.into());
         }
@@ -41,15 +41,10 @@ impl ReadAt for Storage {
             }
             end = at as usize;
         }
-        let mut from = &self.bytes[(offset as usize).min(end)..end];
-        from = &from[..from.len().min(self.at_a_time)];
-        let total = from.len();
-        for slice in into {
-            let (now, later) = from.split_at(from.len().min(slice.len()));
-            slice[..now.len()].copy_from_slice(now);
-            from = later;
-        }
-        Ok(total - from.len())
+        let from = &self.bytes[(offset as usize).min(end)..end];
+        let count = from.len().min(into.len()).min(self.at_a_time);
+        into[..count].copy_from_slice(&from[..count]);
+        Ok(count)
     }
 }
 
@@ -293,7 +288,7 @@ struct Nested<'a> {
 }
 
 impl ReadAt for Nested<'_> {
-    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut other = self.other.lock().unwrap();
         read(other.as_view_mut(), &self.others, &whole(50_000)).unwrap();
         assert!(other.to_vec().unwrap() == self.others.bytes);
@@ -402,9 +397,9 @@ fn wrong_runs_and_targets_are_refused() {
 struct Ones;
 
 impl ReadAt for Ones {
-    fn read_at(&self, into: &mut [IoSliceMut<'_>], _: u64) -> io::Result<usize> {
-        into[0].fill(1);
-        Ok(into[0].len())
+    fn read_at(&self, into: &mut [u8], _: u64) -> io::Result<usize> {
+        into.fill(1);
+        Ok(into.len())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::support::{LEN, delay, scale, world};
 use cuda_um::buffer::ReadAt;
 use cuda_um::{ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
 use cudarc::driver::PushKernelArg;
-use std::io::{self, IoSliceMut};
+use std::io;
 use um_cudarc::Error;
 
 /// A managed pool; none before CUDA 13.0, with a typed reason.
@@ -99,9 +99,9 @@ fn a_slice_of_cudarc_becomes_a_buffer() {
 struct Bytes(Vec<u8>);
 
 impl ReadAt for Bytes {
-    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut from = &self.0[self.0.len().min(offset as usize)..];
-        io::Read::read_vectored(&mut from, into)
+        io::Read::read(&mut from, into)
     }
 }
 

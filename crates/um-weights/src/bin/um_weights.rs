@@ -32,18 +32,16 @@ struct Args {
 enum Task {
     /// The tensors of files
     Info {
-        /// safetensors, GGUF, or an index (.json)
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
+        #[command(flatten)]
+        from: Files,
         /// All data, as JSON
         #[arg(long)]
         json: bool,
     },
     /// Loads the files, and tells the time
     Load {
-        /// safetensors, GGUF, or an index (.json)
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
+        #[command(flatten)]
+        from: Files,
         /// The kind of the buffers: unified, cuda, pinned or host
         #[arg(long, default_value = "cuda", value_parser = kind)]
         to: BufferKind,
@@ -56,13 +54,19 @@ enum Task {
     },
     /// Writes a safetensors or GGUF file (.gguf) of the same tensors, if it has their types
     Convert {
-        /// safetensors, GGUF, or an index (.json)
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
+        #[command(flatten)]
+        from: Files,
         /// The file to write
         #[arg(long, short = 'o', value_name = "FILE")]
         output: PathBuf,
     },
+}
+
+#[derive(clap::Args)]
+struct Files {
+    /// safetensors, GGUF, or an index (.json)
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
 }
 
 /// The outcome of a part of the program.
@@ -79,29 +83,15 @@ fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Done {
-    match task {
-        Task::Info { files, json } => {
-            let weights = Weights::open(files)?;
-            let text = match json {
-                true => serde_json::to_string_pretty(&info(&weights))? + "\n",
-                false => table(&weights),
-            };
-            std::io::stdout().write_all(text.as_bytes())?;
-        }
+    let (Task::Info { from, .. } | Task::Load { from, .. } | Task::Convert { from, .. }) = &task;
+    let weights = Weights::open(&from.files)?;
+    let text = match task {
+        Task::Info { json: true, .. } => serde_json::to_string_pretty(&info(&weights))? + "\n",
+        Task::Info { .. } => table(&weights),
         Task::Load {
-            files,
-            to,
-            times,
-            json,
-        } => {
-            let report = load(&Weights::open(files)?, to, times)?;
-            match json {
-                true => println!("{}", serde_json::to_string_pretty(&report)?),
-                false => print!("{}", told(&report)),
-            }
-        }
-        Task::Convert { files, output } => {
-            let weights = Weights::open(files)?;
+            to, times, json, ..
+        } => load(&weights, to, times, json)?,
+        Task::Convert { output, .. } => {
             let mut save = Save::new();
             for (key, value) in weights.metadata() {
                 save.metadata(key, value);
@@ -110,25 +100,22 @@ fn run(task: Task) -> Done {
                 save.stored(&weights, tensor)?;
             }
             save.write(output)?;
+            String::new()
         }
-    }
-    Ok(())
+    };
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
 fn kind(text: &str) -> Result<BufferKind, String> {
-    let kind = BufferKind::ALL
-        .into_iter()
-        .find(|kind| kind.to_string() == text);
-    kind.ok_or_else(|| {
-        format!(
-            "the kinds are {}",
-            BufferKind::ALL.map(|kind| kind.to_string()).join(", ")
-        )
-    })
+    let names = BufferKind::ALL.map(|kind| kind.to_string());
+    let place = names.iter().position(|name| name == text);
+    place
+        .map(|place| BufferKind::ALL[place])
+        .ok_or_else(|| format!("the kinds are {}", names.join(", ")))
 }
 
 /// Loads all so many times, each time until the bytes have arrived.
-fn load(weights: &Weights, kind: BufferKind, times: usize) -> Done<Value> {
+fn load(weights: &Weights, kind: BufferKind, times: usize, json: bool) -> Done<String> {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     let (mut seconds, mut speeds) = (Vec::new(), Vec::new());
     for _ in 0..times.max(1) {
@@ -147,16 +134,27 @@ fn load(weights: &Weights, kind: BufferKind, times: usize) -> Done<Value> {
         seconds.push(time);
         speeds.push(weights.size_bytes() as f64 / time / 1e9);
     }
-    Ok(json!({
-        "device": backend.device().name(),
+    let (device, to) = (backend.device().name(), kind.to_string());
+    let (tensors, bytes, peak) = (weights.tensors().len(), weights.size_bytes(), peak_bytes());
+    if !json {
+        let peak = peak.map_or("not known".to_owned(), |bytes| format!("{bytes} bytes"));
+        return Ok(format!(
+            "{tensors} tensors, {bytes} bytes to {to} memory of {device}\n\
+             {speeds:.3?} GB/s ({seconds:.3?} s)\n\
+             peak memory of the process: {peak}\n"
+        ));
+    }
+    let report = json!({
+        "device": device,
         "runtime": backend.runtime_description().to_string(),
-        "to": kind.to_string(),
-        "tensors": weights.tensors().len(),
-        "bytes": weights.size_bytes(),
+        "to": to,
+        "tensors": tensors,
+        "bytes": bytes,
         "seconds": seconds,
         "gb_per_s": speeds,
-        "peak_memory_bytes": peak_bytes(),
-    }))
+        "peak_memory_bytes": peak,
+    });
+    Ok(serde_json::to_string_pretty(&report)? + "\n")
 }
 
 fn of_tensor(tensor: &TensorInfo) -> Value {
@@ -190,11 +188,8 @@ fn table(weights: &Weights) -> String {
         let _ = writeln!(text, "{} = {}", printable(key), printable(&short));
     }
     let names = weights.tensors().iter().map(TensorInfo::name);
-    let width = names
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(80);
+    let widest = names.fold(0, |most, name| most.max(name.chars().count()));
+    let width = widest.min(80);
     for tensor in weights.tensors() {
         let _ = writeln!(
             text,
@@ -214,24 +209,6 @@ fn table(weights: &Weights) -> String {
 fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
-}
-
-fn told(report: &Value) -> String {
-    let numbers = |name: &str| {
-        let numbers = report[name].as_array().into_iter().flatten();
-        let texts = numbers.map(|number| format!("{:.3}", number.as_f64().unwrap_or(0.0)));
-        texts.collect::<Vec<_>>().join(", ")
-    };
-    format!(
-        "{} tensors, {} bytes to {} memory of {}\n{} GB/s ({} s)\npeak memory of the process: {} bytes\n",
-        report["tensors"],
-        report["bytes"],
-        report["to"].as_str().unwrap_or(""),
-        report["device"].as_str().unwrap_or(""),
-        numbers("gb_per_s"),
-        numbers("seconds"),
-        report["peak_memory_bytes"],
-    )
 }
 
 fn bar(done: u64, total: u64, time: Duration) {

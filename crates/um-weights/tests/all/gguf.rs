@@ -190,7 +190,7 @@ fn each_field_of_the_header_is_checked() {
         (
             head(3, 0, 1).text("k").u32(9).u32(4).u64(u64::MAX),
             0,
-            "more than any file",
+            "an array needs 18446744073709551615 bytes",
         ),
         (
             head(3, 0, 1).text("k").u32(9).u32(8).u64(u64::MAX),

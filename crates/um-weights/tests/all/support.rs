@@ -1,6 +1,6 @@
 //! What the tests share: files, storage that fails, backends.
 
-use std::io::{self, ErrorKind, IoSliceMut};
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -117,7 +117,7 @@ impl Storage {
 }
 
 impl ReadAt for Storage {
-    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         if self.interrupts && call % 3 == 1 {
             return Err(ErrorKind::Interrupted.into());
@@ -130,15 +130,10 @@ impl ReadAt for Storage {
                 (false, _) => end = at,
             }
         }
-        let mut from = &self.bytes[offset.min(end) as usize..end as usize];
-        from = &from[..from.len().min(self.at_a_time.unwrap_or(usize::MAX))];
-        let total = from.len();
-        for slice in into {
-            let (now, later) = from.split_at(from.len().min(slice.len()));
-            slice[..now.len()].copy_from_slice(now);
-            from = later;
-        }
-        let count = total - from.len();
+        let from = &self.bytes[offset.min(end) as usize..end as usize];
+        let most = self.at_a_time.unwrap_or(usize::MAX);
+        let count = from.len().min(into.len()).min(most);
+        into[..count].copy_from_slice(&from[..count]);
         self.read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }

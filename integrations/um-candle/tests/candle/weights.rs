@@ -6,7 +6,7 @@ use candle_core::{CpuStorage, DType, Device, Error, Module, Storage, Tensor};
 use candle_nn::{Embedding, Linear, VarBuilder, embedding, linear};
 use cuda_um::buffer::ReadAt;
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ impl Model {
 struct Counted(File, AtomicU64);
 
 impl ReadAt for Counted {
-    fn read_at(&self, into: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let count = self.0.read_at(into, offset)?;
         self.1.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)

@@ -85,20 +85,52 @@ impl Ring {
         LaneTurn { home, lane }
     }
 
-    /// Returns true if all copies through the chunks are done.
-    pub(super) fn is_idle(&self, stream: &StreamInner) -> bool {
-        stream.is_known_done(self.until.load(Ordering::Relaxed))
-    }
-
-    /// Keeps the chunks until the copies are done that have been enqueued on the stream.
-    pub(super) fn enqueued(&self, stream: &StreamInner) {
+    /// Like [`run`](Self::run), for work that enqueues copies from or to a thread's chunks on the stream. A helper without a chunk leaves its part
+    /// to the others; if this thread gets none, nothing is done, and the result is false.
+    pub(super) fn run_with_chunks(
+        &self,
+        stream: &StreamInner,
+        count: usize,
+        work: impl Fn(&mut Lane) + Sync,
+    ) -> bool {
+        // The others allocate their own, beside the first copies.
+        if let Err(error) = self.lane(0).prepare(stream.device(), 1) {
+            crate::telemetry::warn!(%error, "no pinned memory to stage copies: they take longer");
+            return false;
+        }
+        let is_idle = stream.is_known_done(self.until.load(Ordering::Relaxed));
+        let on_panic = FinishOnPanic(stream);
+        self.run(count, |thread| {
+            let mut lane = self.lane(thread);
+            if lane.prepare(stream.device(), 1).is_ok() {
+                if is_idle {
+                    lane.restart();
+                }
+                work(&mut lane);
+            }
+        });
+        drop(on_panic);
+        // The chunks are kept until these copies are done.
         self.until.store(stream.number(), Ordering::Relaxed);
+        true
     }
 
     /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. All of them have ended
     /// when this returns.
     pub(super) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
         self.workers.run(count, &work);
+    }
+}
+
+/// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
+/// copies.
+struct FinishOnPanic<'a>(&'a StreamInner);
+
+impl Drop for FinishOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.finish();
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
 use crate::buffer::transfer::plan::{Plan, is_for_driver};
 use crate::buffer::transfer::predict;
 use crate::buffer::transfer::request::{Direction, Host, Staged};
-use crate::buffer::transfer::ring::Ring;
+use crate::buffer::transfer::ring::Lane;
 use crate::buffer::transfer::streaming;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
@@ -56,34 +56,21 @@ pub(crate) unsafe fn copy(
     // Allocate all chunks at once, so that later copies allocate none, whichever threads come first.
     let chunks = if threads > 1 { CHUNKS_PER_THREAD } else { 1 };
     for thread in 0..threads {
-        match ring.lane(thread).prepare(device, chunks) {
-            Err(error) if thread == 0 => {
-                crate::telemetry::warn!(%error, "no pinned memory to stage copies: the driver copies by itself");
-                return None;
-            }
-            // That thread leaves its pieces to the others.
-            _ => {}
-        }
+        // A thread without chunks leaves its pieces to the others.
+        let _ = ring.lane(thread).prepare(device, chunks);
     }
-    let is_idle = ring.is_idle(stream);
     let job = Job {
         device,
-        ring: &ring,
         stream,
         staged,
         done: (0..plan.pieces()).map(|_| AtomicBool::new(false)).collect(),
         plan,
         next: AtomicUsize::new(0),
-        stopped: AtomicBool::new(false),
         error: Mutex::new(None),
-        is_idle,
     };
-    let on_panic = FinishOnPanic(stream);
     // SAFETY: the caller's promise; each thread has separate chunks, and no other copy has the ring.
-    ring.run(threads, |thread| unsafe { job.work(thread) });
-    drop(on_panic);
-    ring.enqueued(stream);
-    Some(job.outcome())
+    let is_done = ring.run_with_chunks(stream, threads, |lane| unsafe { job.work(lane) });
+    is_done.then(|| job.outcome())
 }
 
 fn is_direct(device: &DeviceState, to: Direction) -> bool {
@@ -92,40 +79,25 @@ fn is_direct(device: &DeviceState, to: Direction) -> bool {
         && predict::is_direct(&device.capabilities, &device.cost_model(), to)
 }
 
-/// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
-/// copy.
-pub(super) struct FinishOnPanic<'a>(pub(super) &'a StreamInner);
-
-impl Drop for FinishOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = self.0.finish();
-        }
-    }
-}
-
 struct Job<'a> {
     device: &'a DeviceState,
-    ring: &'a Ring,
     stream: &'a StreamInner,
     staged: Staged<'a>,
     plan: Plan,
+    /// The number of the next piece.
     next: AtomicUsize,
-    /// Set after a failure: no thread begins a new piece.
-    stopped: AtomicBool,
     /// The pieces that were enqueued (to the device) or that have arrived (at the host).
     done: SmallVec<[AtomicBool; 8]>,
     error: Mutex<Option<Error>>,
-    /// True if no earlier copy uses the ring.
-    is_idle: bool,
 }
 
-/// A guard: its drop, after an error or a panic, prevents the threads from beginning new pieces.
-pub(super) struct StopOthers<'a>(pub(super) &'a AtomicBool);
+/// A guard: after its drop, when no piece is left or after an error or a panic, no thread begins a new piece.
+pub(super) struct StopOthers<'a>(pub(super) &'a AtomicUsize);
 
 impl Drop for StopOthers<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        // No piece has this number, nor one of the next numbers.
+        self.0.store(usize::MAX / 2, Ordering::Release);
     }
 }
 
@@ -141,14 +113,14 @@ impl Job<'_> {
     ///
     /// # Safety
     ///
-    /// The promise of `copy`; no other thread has this number.
-    unsafe fn work(&self, thread: usize) {
-        let stop = StopOthers(&self.stopped);
+    /// The promise of `copy`; no other thread has these chunks.
+    unsafe fn work(&self, lane: &mut Lane) {
+        let stop = StopOthers(&self.next);
         let result = match self.staged.direction {
             // SAFETY: the caller's promise.
-            Direction::ToDevice => unsafe { self.fill(thread) },
+            Direction::ToDevice => unsafe { self.fill(lane) },
             // SAFETY: the caller's promise.
-            Direction::ToHost => unsafe { self.empty(thread) },
+            Direction::ToHost => unsafe { self.empty(lane) },
         };
         match result {
             Ok(()) => std::mem::forget(stop),
@@ -161,7 +133,7 @@ impl Job<'_> {
     /// Takes the next piece.
     fn take(&self) -> Option<usize> {
         let piece = self.next.fetch_add(1, Ordering::AcqRel);
-        (piece < self.done.len() && !self.stopped.load(Ordering::Acquire)).then_some(piece)
+        (piece < self.done.len()).then_some(piece)
     }
 
     /// Returns the offset of a piece, and its size in bytes.
@@ -173,15 +145,7 @@ impl Job<'_> {
     /// # Safety
     ///
     /// The promise of `work`.
-    unsafe fn fill(&self, thread: usize) -> Result<()> {
-        let mut lane = self.ring.lane(thread);
-        if lane.prepare(self.device, 1).is_err() {
-            // `prepare` gave at least the first thread a chunk.
-            return Ok(());
-        }
-        if self.is_idle {
-            lane.restart();
-        }
+    unsafe fn fill(&self, lane: &mut Lane) -> Result<()> {
         while let Some(piece) = self.take() {
             let (start, bytes) = self.range(piece);
             let to = lane.room(self.device, self.stream, bytes)?;
@@ -201,16 +165,9 @@ impl Job<'_> {
     /// # Safety
     ///
     /// The promise of `work`.
-    unsafe fn empty(&self, thread: usize) -> Result<()> {
-        let mut lane = self.ring.lane(thread);
+    unsafe fn empty(&self, lane: &mut Lane) -> Result<()> {
         let wanted = self.plan.pieces().div_ceil(self.plan.threads);
-        let Ok(chunks) = lane.prepare(self.device, wanted) else {
-            // `prepare` gave at least the first thread a chunk.
-            return Ok(());
-        };
-        if self.is_idle {
-            lane.restart();
-        }
+        let chunks = lane.prepare(self.device, wanted)?;
         let mut waiting = SmallVec::<[Waiting; CHUNKS_PER_THREAD]>::new();
         loop {
             if waiting.len() < chunks

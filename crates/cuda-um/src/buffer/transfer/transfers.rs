@@ -4,29 +4,12 @@
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::piece::Pieces;
 use crate::buffer::transfer::ring::Ring;
+use crate::buffer::transfer::workers::HAS_RING;
 use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::fork;
 use crate::sync::{Condvar, Mutex, after_unlock};
-use std::cell::Cell;
 use std::ops::Deref;
-
-thread_local! {
-    /// True while this thread works on a round of a read, which may have the ring: code of the caller that runs meanwhile must not wait for it.
-    static READS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs a part of a round of a read.
-pub(super) fn while_reading<R>(body: impl FnOnce() -> R) -> R {
-    struct Back(bool);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            READS.set(self.0);
-        }
-    }
-    let _back = Back(READS.replace(true));
-    body()
-}
 
 /// The state that all transfers of one device share.
 #[derive(Default)]
@@ -46,9 +29,7 @@ struct State {
     ring: Option<Ring>,
     /// True while a copy or a read has the ring.
     is_taken: bool,
-    /// True while a read has the ring.
-    is_read: bool,
-    /// The numbers of the next read that asks for the ring, and of the one that gets it next.
+    /// The numbers of the next read that asks for the ring, and of the one whose turn it is.
     asked: u64,
     served: u64,
 }
@@ -61,6 +42,7 @@ pub(super) struct RingTurn<'a> {
     ring: Option<Ring>,
     /// The value of `changes` when the ring was taken.
     changes: u64,
+    is_read: bool,
 }
 
 impl Transfers {
@@ -103,31 +85,36 @@ impl Transfers {
     /// Takes the ring for one round of a read, after the rounds of other reads; `None` if a copy has it, or a round that this thread works on.
     /// The ring has chunks for pieces of this size, if the options allow such.
     pub(super) fn take_to_read(&self, piece_bytes: usize) -> Option<RingTurn<'_>> {
-        if READS.get() {
+        if HAS_RING.get() {
             return None;
         }
         let mut state = self.state.lock();
         let number = state.asked;
         state.asked += 1;
-        while state.served != number || state.is_read {
+        while state.served != number {
             self.given_back.wait(&mut state);
         }
-        state.served += 1;
         let options = state.options.with_chunks(piece_bytes);
         let is_small = |ring: &mut Ring| ring.options().chunk_bytes() < options.chunk_bytes();
         let small = state.ring.take_if(is_small);
-        let turn = self.take_of(&mut state, options);
-        state.is_read = turn.is_some();
-        READS.set(turn.is_some());
+        let mut turn = self.take_of(&mut state, options);
+        match &mut turn {
+            Some(turn) => turn.is_read = true,
+            None => self.serve_next(&mut state),
+        }
+        HAS_RING.set(turn.is_some());
         drop(state);
         // Later, as for other options.
         if let Some(small) = small {
             after_unlock(move || drop(small));
         }
-        if turn.is_none() {
-            self.given_back.notify_all();
-        }
         turn
+    }
+
+    /// Lets the next read take the ring.
+    fn serve_next(&self, state: &mut State) {
+        state.served += 1;
+        self.given_back.notify_all();
     }
 
     /// Returns the number of threads of a read of so many bytes, and the size of its pieces in bytes.
@@ -146,6 +133,7 @@ impl Transfers {
             transfers: self,
             ring: Some(ring.unwrap_or_else(|| Ring::new(new))),
             changes: state.changes,
+            is_read: false,
         })
     }
 }
@@ -168,9 +156,9 @@ impl Drop for RingTurn<'_> {
         }
         let mut state = self.transfers.state.lock();
         state.is_taken = false;
-        if std::mem::take(&mut state.is_read) {
-            READS.set(false);
-            self.transfers.given_back.notify_all();
+        if self.is_read {
+            HAS_RING.set(false);
+            self.transfers.serve_next(&mut state);
         }
         let ring = self.ring.take();
         if state.changes == self.changes {

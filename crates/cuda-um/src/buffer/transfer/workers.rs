@@ -12,6 +12,7 @@ use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Condvar, Mutex, Turn, has_turn, spin_until};
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,11 @@ use std::time::Duration;
 
 /// How long a helper stays awake after its work.
 const AWAKE: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// True on helpers, and on a thread that has the ring for a read: code of the caller that runs there must not wait for the ring.
+    pub(super) static HAS_RING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Helper threads, which start with the first work that is large enough for them.
 pub(super) struct Workers {
@@ -154,6 +160,7 @@ impl Workers {
 
 impl Shared {
     fn help(&self) {
+        HAS_RING.set(true);
         let mut seen = 0;
         while let Some(joined) = self.join(&mut seen) {
             // Dropped after this thread has left the work, so that deferred events are sent after that.
