@@ -77,7 +77,9 @@ impl Communicator<'_> {
 
     /// Exchanges what the ranks are about to do. All have arrived when this returns.
     fn agree(&self, limit: Option<Duration>, ours: Header) -> Result<Vec<Header>, MpiError> {
-        self.state.usable()?;
+        if let Some(error) = self.state.broken.get() {
+            return Err(error.clone());
+        }
         let mut all = vec![ours; self.size];
         let buffer = all.as_mut_ptr().cast::<c_void>();
         let (of, each) = (self.handle, size_of::<Header>() as c_int);

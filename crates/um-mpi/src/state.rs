@@ -35,11 +35,6 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// An error if an operation failed before.
-    pub(crate) fn usable(&self) -> Result<(), MpiError> {
-        self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
-    }
-
     /// Ends the use of MPI with this error.
     pub(crate) fn break_with(&self, error: MpiError) -> MpiError {
         self.broken.get_or_init(|| error).clone()
