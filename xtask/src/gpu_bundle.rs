@@ -19,8 +19,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "the conformance cases on the simulator; bin/um_conformance runs them on a GPU",
     ),
     ("layout", "compares with C headers; needs no GPU"),
-    ("real_cupti", "compares with C headers; needs no GPU"),
-    ("real_nccl", "compares with C headers; needs no GPU"),
+    ("real_libraries", "compares with C headers; needs no GPU"),
     (
         "um-fuzz--all",
         "runs the readers of untrusted bytes; needs no GPU",

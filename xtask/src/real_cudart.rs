@@ -127,7 +127,7 @@ pub fn run() -> Result<()> {
             "--test",
             "real_cudart",
             "--test",
-            "real_cupti",
+            "real_libraries",
             "--test",
             "layout",
         ])

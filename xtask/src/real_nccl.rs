@@ -22,6 +22,6 @@ pub fn run() -> Result<()> {
     };
     let all: Vec<String> = NCCLS.into_iter().map(one).collect::<Result<_>>()?;
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "-p", "cuda-um-sys", "--test", "real_nccl"]);
+    cargo.args(["test", "-p", "cuda-um-sys", "--test", "real_libraries"]);
     workspace::run(cargo.env("CUDA_UM_TEST_NCCLS", all.join(",")))
 }

@@ -3,7 +3,7 @@
 use crate::bindings::common::{
     PFN_cuLaunchKernel, PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError,
 };
-use crate::cupti::{Addresses, Cupti, CuptiError};
+use crate::cupti::{self, Cupti, CuptiError, open_cupti};
 use crate::declared::{self, DeclareHostAccess};
 use crate::error::LoadError;
 use crate::nccl::{self, Nccl, NcclError, open_nccl};
@@ -34,9 +34,9 @@ pub struct Table {
     declared_launch: Option<PFN_cuLaunchKernel>,
     declared_host_access: Option<DeclareHostAccess>,
     /// CUPTI's symbols, if they come from the same place as the others; `None` if they are in a separate library.
-    cupti: Option<Addresses>,
+    cupti: Option<cupti::Found>,
     /// NCCL's symbols, in the same way.
-    nccl: Option<nccl::Addresses>,
+    nccl: Option<nccl::Found>,
     opened_nccl: OnceLock<Arc<Nccl>>,
     owner: Arc<dyn Any + Send + Sync>,
 }
@@ -99,8 +99,10 @@ impl Table {
             driver: OnceLock::new(),
             declared_launch: declared::launch(resolve),
             declared_host_access: declared::host_access(resolve),
-            cupti: Some(Addresses::ask(resolve)),
-            nccl: Some(nccl::Addresses::ask(resolve)),
+            // SAFETY: required of the caller.
+            cupti: Some(unsafe { cupti::Found::ask(resolve) }),
+            // SAFETY: required of the caller.
+            nccl: Some(unsafe { nccl::Found::ask(resolve) }),
             opened_nccl: OnceLock::new(),
             owner,
         })
@@ -174,9 +176,9 @@ impl Table {
     #[doc(alias = "libcupti")]
     pub fn cupti(&self) -> Result<Arc<Cupti>, CuptiError> {
         match &self.cupti {
-            // SAFETY: the creator of the table guaranteed the signature of every symbol, for as long as the owner lives.
-            Some(addresses) => unsafe { Cupti::from_addresses(addresses, Arc::clone(&self.owner)) },
-            None => Cupti::open(self.version.major),
+            // SAFETY: the creator of the table guaranteed every symbol for as long as the owner lives.
+            Some(found) => unsafe { Cupti::new(found, Some(Arc::clone(&self.owner))) },
+            None => open_cupti(self.version.major),
         }
         .map(Arc::new)
     }
@@ -196,8 +198,8 @@ impl Table {
             return Ok(Arc::clone(nccl));
         }
         let nccl = match &self.nccl {
-            // SAFETY: the creator of the table guaranteed the signature of every symbol, for as long as the owner lives.
-            Some(addresses) => unsafe { Nccl::from_addresses(addresses, Arc::clone(&self.owner)) },
+            // SAFETY: the creator of the table guaranteed every symbol for as long as the owner lives.
+            Some(found) => unsafe { Nccl::new(found, Some(Arc::clone(&self.owner))) },
             None => open_nccl(),
         }?;
         Ok(Arc::clone(self.opened_nccl.get_or_init(|| Arc::new(nccl))))

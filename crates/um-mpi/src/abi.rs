@@ -30,9 +30,8 @@ pub(crate) const STATUS_IGNORE: *mut c_void = std::ptr::null_mut();
 
 pub(crate) const THREAD_MULTIPLE: c_int = 4096;
 pub(crate) const COMM_TYPE_SHARED: c_int = 221;
-pub(crate) const MAX_ERROR_STRING: usize = 512;
+/// The longest text that a function writes: that of `MPI_Get_library_version`.
 pub(crate) const MAX_LIBRARY_VERSION_STRING: usize = 8192;
-pub(crate) const MAX_PROCESSOR_NAME: usize = 256;
 
 type Text = *mut c_char;
 type Int = *mut c_int;
@@ -40,14 +39,25 @@ type Count = i64;
 type Aint = isize;
 
 macro_rules! functions {
-    ($($field:ident = $name:literal ($($argument:ty),*);)*) => {
-        /// The functions of the library that are used.
+    ($($field:ident = $name:literal ($($argument:ident: $type:ty),*);)*) => {
+        /// The functions of the library that are used, and for each a method that checks the code it returns.
         #[derive(Clone, Copy)]
         pub(crate) struct Functions {
-            $(pub(crate) $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
+            $(pub(crate) $field: unsafe extern "C" fn($($type),*) -> c_int,)*
         }
 
+        #[allow(dead_code, reason = "the functions that describe an error have a method, too")]
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
         impl Functions {
+            $(
+                /// # Safety
+                /// What the standard asks for, with addresses that are valid until the end of the operation.
+                pub(crate) unsafe fn $field(&self, $($argument: $type),*) -> Result<(), MpiError> {
+                    // SAFETY: required of the caller.
+                    self.check($name, unsafe { (self.$field)($($argument),*) })
+                }
+            )*
+
             /// Looks up all functions; `path` is for errors.
             ///
             /// # Safety
@@ -56,7 +66,7 @@ macro_rules! functions {
                 Ok(Self {
                     $($field: {
                         // SAFETY: a library with the ABI has the function with this signature; the caller guarantees the ABI.
-                        let found = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($name) };
+                        let found = unsafe { library.get::<unsafe extern "C" fn($($type),*) -> c_int>($name) };
                         *found.map_err(|_| MpiError::MissingFunction {
                             library: path.to_owned(),
                             function: $name,
@@ -69,28 +79,27 @@ macro_rules! functions {
 }
 
 functions! {
-    initialized = "MPI_Initialized"(Int);
-    finalized = "MPI_Finalized"(Int);
-    init_thread = "MPI_Init_thread"(Int, *mut *mut Text, c_int, Int);
+    initialized = "MPI_Initialized"(answer: Int);
+    finalized = "MPI_Finalized"(answer: Int);
+    init_thread = "MPI_Init_thread"(argc: Int, argv: *mut *mut Text, required: c_int, provided: Int);
     finalize = "MPI_Finalize"();
-    abort = "MPI_Abort"(Handle, c_int);
-    error_class = "MPI_Error_class"(c_int, Int);
-    error_string = "MPI_Error_string"(c_int, Text, Int);
-    get_processor_name = "MPI_Get_processor_name"(Text, Int);
-    comm_rank = "MPI_Comm_rank"(Handle, Int);
-    comm_size = "MPI_Comm_size"(Handle, Int);
-    comm_dup = "MPI_Comm_dup"(Handle, *mut Handle);
-    comm_split_type = "MPI_Comm_split_type"(Handle, c_int, c_int, Handle, *mut Handle);
-    comm_set_errhandler = "MPI_Comm_set_errhandler"(Handle, Handle);
-    comm_free = "MPI_Comm_free"(*mut Handle);
-    iallgather = "MPI_Iallgather"(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle, *mut Handle);
+    abort = "MPI_Abort"(of: Handle, code: c_int);
+    error_class = "MPI_Error_class"(code: c_int, class: Int);
+    error_string = "MPI_Error_string"(code: c_int, text: Text, len: Int);
+    get_processor_name = "MPI_Get_processor_name"(text: Text, len: Int);
+    comm_rank = "MPI_Comm_rank"(of: Handle, rank: Int);
+    comm_size = "MPI_Comm_size"(of: Handle, size: Int);
+    comm_dup = "MPI_Comm_dup"(of: Handle, new: *mut Handle);
+    comm_split_type = "MPI_Comm_split_type"(of: Handle, split: c_int, key: c_int, info: Handle, new: *mut Handle);
+    comm_set_errhandler = "MPI_Comm_set_errhandler"(of: Handle, handler: Handle);
+    iallgather = "MPI_Iallgather"(
+        from: *const c_void, count: c_int, sent: Handle, to: *mut c_void, each: c_int, received: Handle, of: Handle, request: *mut Handle
+    );
     // Counts of 64 bits: more than 2 GiB in one call.
-    iallgatherv_c = "MPI_Iallgatherv_c"(*const c_void, Count, Handle, *mut c_void, *const Count, *const Aint, Handle, Handle, *mut Handle);
-    ibcast_c = "MPI_Ibcast_c"(*mut c_void, Count, Handle, c_int, Handle, *mut Handle);
-    test = "MPI_Test"(*mut Handle, Int, *mut c_void);
+    iallgatherv_c = "MPI_Iallgatherv_c"(
+        from: *const c_void, count: Count, sent: Handle, to: *mut c_void, counts: *const Count, places: *const Aint, received: Handle,
+        of: Handle, request: *mut Handle
+    );
+    ibcast_c = "MPI_Ibcast_c"(buffer: *mut c_void, count: Count, sent: Handle, root: c_int, of: Handle, request: *mut Handle);
+    test = "MPI_Test"(request: *mut Handle, done: Int, status: *mut c_void);
 }
-
-/// `MPI_Abi_get_version`, which is called before the others are looked up.
-pub(crate) type AbiGetVersion = unsafe extern "C" fn(Int, Int) -> c_int;
-/// `MPI_Get_library_version`, which libraries without the ABI have too.
-pub(crate) type GetLibraryVersion = unsafe extern "C" fn(Text, Int) -> c_int;

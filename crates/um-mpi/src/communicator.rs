@@ -2,14 +2,13 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use crate::MpiError;
-use crate::abi::{BYTE, ERRORS_RETURN, Handle, IN_PLACE, REQUEST_NULL};
-use crate::header::{Header, Kind};
-use crate::state::{Patience, State};
+use crate::abi::{BYTE, Functions, Handle, IN_PLACE, REQUEST_NULL};
+use crate::header::{ALL_GATHER, BARRIER, BROADCAST, END, Header};
+use crate::state::{BUSY, State};
 use cuda_um_locks::Mutex;
 use std::error::Error;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use um_search::World;
 
@@ -35,32 +34,15 @@ pub struct Communicator<'mpi> {
 }
 
 impl Communicator<'_> {
-    /// Takes over a communicator of MPI.
-    pub(crate) fn new(
-        state: &'static State,
-        handle: Handle,
-        limit: Option<Duration>,
-    ) -> Result<Self, MpiError> {
-        let functions = &state.functions;
-        let (mut rank, mut size): (c_int, c_int) = (0, 0);
-        // SAFETY: MPI is initialised, the handle is a communicator of this process, and the pointers are valid.
-        let codes = unsafe {
-            [
-                (functions.comm_set_errhandler)(handle, ERRORS_RETURN),
-                (functions.comm_rank)(handle, &mut rank),
-                (functions.comm_size)(handle, &mut size),
-            ]
-        };
-        let names = ["MPI_Comm_set_errhandler", "MPI_Comm_rank", "MPI_Comm_size"];
-        for (name, code) in names.into_iter().zip(codes) {
-            functions.check(name, code)?;
-        }
+    /// Takes over a communicator of MPI, which is not freed before the end.
+    pub(crate) fn new(state: &'static State, handle: Handle) -> Result<Self, MpiError> {
+        let (rank, size) = state.functions.take(handle)?;
         Ok(Self {
             state,
             handle,
-            rank: rank as usize,
-            size: size as usize,
-            limit: Mutex::new(limit),
+            rank,
+            size,
+            limit: Mutex::new(None),
             mpi: PhantomData,
         })
     }
@@ -79,14 +61,14 @@ impl Communicator<'_> {
     /// [`MpiError::Order`], [`MpiError::RankLost`], [`MpiError::TimedOut`], or a call of MPI that failed.
     #[doc(alias = "MPI_Barrier")]
     pub fn barrier(&self) -> Result<(), MpiError> {
-        self.agree(&self.limit.lock(), Header::new(Kind::Barrier, 0, 0))
-            .map(drop)
+        let limit = self.limit.lock();
+        self.agree(*limit, Header::new(BARRIER, 0, 0)).map(drop)
     }
 
     /// Waits until all ranks have dropped their `Mpi`. A rank that still wants to do something gets an error.
     pub(crate) fn end(&self) -> Result<(), MpiError> {
         loop {
-            match self.agree(&self.limit.lock(), Header::new(Kind::End, 0, 0)) {
+            match self.agree(*self.limit.lock(), Header::new(END, 0, 0)) {
                 Err(MpiError::Order { .. }) => {}
                 other => return other.map(drop),
             }
@@ -94,52 +76,34 @@ impl Communicator<'_> {
     }
 
     /// Exchanges what the ranks are about to do. All have arrived when this returns.
-    fn agree(&self, limit: &Option<Duration>, ours: Header) -> Result<Vec<Header>, MpiError> {
-        self.state.usable()?;
-        let mut bytes = vec![0; self.size * Header::BYTES];
-        bytes[self.rank * Header::BYTES..][..Header::BYTES].copy_from_slice(&ours.to_bytes());
-        let buffer = bytes.as_mut_ptr().cast::<c_void>();
-        let start = |request: &mut Handle| {
-            // SAFETY: the buffer has room for all ranks and lives until the operation ends (`run`).
-            unsafe {
-                (self.state.functions.iallgather)(
-                    IN_PLACE,
-                    0,
-                    BYTE,
-                    buffer,
-                    Header::BYTES as c_int,
-                    BYTE,
-                    self.handle,
-                    request,
-                )
-            }
-        };
-        let patience = Patience {
-            limit: *limit,
-            sleeps: true,
-        };
-        let bytes = self.run("MPI_Iallgather", &ours, &patience, bytes, start)?;
-        let headers: Vec<Header> = bytes
-            .chunks_exact(Header::BYTES)
-            .map(Header::from_bytes)
-            .collect();
-        ours.agrees_with(&headers)?;
-        Ok(headers)
+    fn agree(&self, limit: Option<Duration>, ours: Header) -> Result<Vec<Header>, MpiError> {
+        if let Some(error) = self.state.broken.get() {
+            return Err(error.clone());
+        }
+        let mut all = vec![ours; self.size];
+        let buffer = all.as_mut_ptr().cast::<c_void>();
+        let (of, each) = (self.handle, size_of::<Header>() as c_int);
+        // The other ranks may arrive much later.
+        let all = self.run(&ours, limit, BUSY, all, |functions, request| {
+            // SAFETY: the buffer has room for all ranks, any bytes are a header, and it lives until the operation ends (`run`).
+            unsafe { functions.iallgather(IN_PLACE, 0, BYTE, buffer, each, BYTE, of, request) }
+        })?;
+        ours.agrees_with(&all)?;
+        Ok(all)
     }
 
     /// Starts an operation on `buffers` and waits for it. After an error the buffers are never freed, because MPI may still use them.
     fn run<B>(
         &self,
-        function: &'static str,
         operation: &Header,
-        patience: &Patience,
+        limit: Option<Duration>,
+        busy: Duration,
         buffers: B,
-        start: impl FnOnce(&mut Handle) -> c_int,
+        start: impl FnOnce(&Functions, &mut Handle) -> Result<(), MpiError>,
     ) -> Result<B, MpiError> {
         let mut request = REQUEST_NULL;
-        let code = start(&mut request);
-        let started = self.state.functions.check(function, code);
-        match started.and_then(|()| self.state.wait(request, operation, patience)) {
+        let started = start(&self.state.functions, &mut request);
+        match started.and_then(|()| self.state.wait(request, operation, limit, busy)) {
             Ok(()) => Ok(buffers),
             Err(error) => {
                 std::mem::forget(buffers);
@@ -148,22 +112,11 @@ impl Communicator<'_> {
         }
     }
 
-    /// How to wait for ranks that have all arrived.
-    fn at_once(limit: &Option<Duration>) -> Patience {
-        Patience {
-            limit: *limit,
-            sleeps: false,
-        }
-    }
-
     pub(crate) fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, MpiError> {
         let limit = self.limit.lock();
-        let ours = Header::new(Kind::AllGather, 0, mine.len());
-        let counts: Vec<i64> = self
-            .agree(&limit, ours)?
-            .iter()
-            .map(|header| header.bytes as i64)
-            .collect();
+        let ours = Header::new(ALL_GATHER, 0, mine.len());
+        let headers = self.agree(*limit, ours)?;
+        let mut counts: Vec<i64> = headers.iter().map(|header| header.bytes as i64).collect();
         let (mut places, mut total) = (Vec::new(), 0_u64);
         for &count in &counts {
             places.push(total as isize);
@@ -173,43 +126,37 @@ impl Communicator<'_> {
         all[places[self.rank] as usize..][..mine.len()].copy_from_slice(mine);
         if total > i32::MAX as u64 {
             // MPI_Iallgatherv_c of MPICH 5.0.2 does not end if a count has more than 31 bits.
-            for (root, (&place, &count)) in places.iter().zip(&counts).enumerate() {
-                all = self.pass_on(all, (place as usize, count), root, &ours, &limit)?;
+            for root in 0..self.size {
+                let part = (places[root] as usize, counts[root]);
+                all = self.pass_on(all, part, root, &ours, *limit)?;
             }
-            return Ok(divide(&all, &places, &counts));
+        } else {
+            let (of, buffer) = (self.handle, all.as_mut_ptr().cast::<c_void>());
+            let (each, at) = (counts.as_ptr(), places.as_ptr());
+            let buffers = (all, counts, places);
+            (all, counts, places) = self.run(
+                &ours,
+                *limit,
+                Duration::MAX,
+                buffers,
+                |functions, request| {
+                    // SAFETY: the buffer has room for the counts at their places; it and the lists live until the operation ends (`run`).
+                    unsafe {
+                        functions
+                            .iallgatherv_c(IN_PLACE, 0, BYTE, buffer, each, at, BYTE, of, request)
+                    }
+                },
+            )?;
         }
-        let buffer = all.as_mut_ptr().cast::<c_void>();
-        let (count_list, place_list) = (counts.as_ptr(), places.as_ptr());
-        let start = |request: &mut Handle| {
-            // SAFETY: the buffer has room for the counts at their places; it and the lists live until the operation ends (`run`).
-            unsafe {
-                (self.state.functions.iallgatherv_c)(
-                    IN_PLACE,
-                    0,
-                    BYTE,
-                    buffer,
-                    count_list,
-                    place_list,
-                    BYTE,
-                    self.handle,
-                    request,
-                )
-            }
-        };
-        let (all, counts, places) = self.run(
-            "MPI_Iallgatherv_c",
-            &ours,
-            &Self::at_once(&limit),
-            (all, counts, places),
-            start,
-        )?;
-        Ok(divide(&all, &places, &counts))
+        let parts = places.iter().zip(&counts);
+        let parts = parts.map(|(&place, &count)| all[place as usize..][..count as usize].to_vec());
+        Ok(parts.collect())
     }
 
     fn send_from(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), MpiError> {
         let limit = self.limit.lock();
-        let ours = Header::new(Kind::Broadcast, root as u64, bytes.len());
-        let headers = self.agree(&limit, ours)?;
+        let ours = Header::new(BROADCAST, root, bytes.len());
+        let headers = self.agree(*limit, ours)?;
         // After the exchange, so that the ranks with another root do not wait for this one.
         let size = self.size;
         let count = headers.get(root).map(|header| header.bytes);
@@ -218,7 +165,7 @@ impl Communicator<'_> {
             true => std::mem::take(bytes),
             false => self.memory(count)?,
         };
-        *bytes = self.pass_on(message, (0, count as i64), root, &ours, &limit)?;
+        *bytes = self.pass_on(message, (0, count as i64), root, &ours, *limit)?;
         Ok(())
     }
 
@@ -229,25 +176,20 @@ impl Communicator<'_> {
         (place, count): (usize, i64),
         root: usize,
         operation: &Header,
-        limit: &Option<Duration>,
+        limit: Option<Duration>,
     ) -> Result<Vec<u8>, MpiError> {
         let part = memory[place..][..count as usize].as_mut_ptr();
-        let buffer = part.cast::<c_void>();
-        let start = |request: &mut Handle| {
-            // SAFETY: the buffer has `count` bytes on each rank, and lives until the operation ends (`run`).
-            unsafe {
-                (self.state.functions.ibcast_c)(
-                    buffer,
-                    count,
-                    BYTE,
-                    root as c_int,
-                    self.handle,
-                    request,
-                )
-            }
-        };
-        let patience = Self::at_once(limit);
-        self.run("MPI_Ibcast_c", operation, &patience, memory, start)
+        let (of, buffer) = (self.handle, part.cast::<c_void>());
+        self.run(
+            operation,
+            limit,
+            Duration::MAX,
+            memory,
+            |functions, request| {
+                // SAFETY: the buffer has `count` bytes on each rank, and lives until the operation ends (`run`).
+                unsafe { functions.ibcast_c(buffer, count, BYTE, root as c_int, of, request) }
+            },
+        )
     }
 
     /// Memory for what the other ranks send. Without it this rank cannot take part, so the other ranks must not wait.
@@ -258,14 +200,6 @@ impl Communicator<'_> {
             _ => Err(self.state.break_with(MpiError::OutOfMemory { bytes })),
         }
     }
-}
-
-/// The bytes of each rank.
-fn divide(all: &[u8], places: &[isize], counts: &[i64]) -> Vec<Vec<u8>> {
-    let parts = places.iter().zip(counts);
-    parts
-        .map(|(&place, &count)| all[place as usize..][..count as usize].to_vec())
-        .collect()
 }
 
 impl World for Communicator<'_> {
@@ -293,18 +227,5 @@ impl World for Communicator<'_> {
 impl std::fmt::Debug for Communicator<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Communicator(rank {} of {})", self.rank, self.size)
-    }
-}
-
-impl Drop for Communicator<'_> {
-    fn drop(&mut self) {
-        let state = self.state;
-        // In a panic the other ranks do not come here.
-        let is_over = state.ended.load(Ordering::SeqCst) || std::thread::panicking();
-        if is_over || state.broken.get().is_some() {
-            return;
-        }
-        // SAFETY: a communicator of this value only, on which no operation runs. Its error has no consequence.
-        unsafe { (state.functions.comm_free)(&mut self.handle) };
     }
 }

@@ -6,21 +6,19 @@ use std::fmt;
 /// The version of [`Header`] and of the order of messages.
 const PROTOCOL: u32 = 1;
 
-/// The operations of a communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Kind {
-    Barrier = 1,
-    AllGather = 2,
-    Broadcast = 3,
-    End = 4,
-}
+// The operations of a communicator.
+pub(crate) const BARRIER: u32 = 1;
+pub(crate) const ALL_GATHER: u32 = 2;
+pub(crate) const BROADCAST: u32 = 3;
+pub(crate) const END: u32 = 4;
 
-/// The first message of each operation; its size never changes, so that ranks with different programs do not hang.
+/// The first message of each operation, in the bytes of this struct (every host of CUDA is little-endian). Its size never changes, so that ranks
+/// with different programs do not hang.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     version: u32,
-    kind: u32,
+    operation: u32,
     /// The root of a broadcast.
     argument: u64,
     /// The bytes that this rank sends.
@@ -28,36 +26,12 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) const BYTES: usize = 24;
-
-    pub(crate) fn new(kind: Kind, argument: u64, bytes: usize) -> Self {
+    pub(crate) fn new(operation: u32, argument: usize, bytes: usize) -> Self {
         Self {
             version: PROTOCOL,
-            kind: kind as u32,
-            argument,
+            operation,
+            argument: argument as u64,
             bytes: bytes as u64,
-        }
-    }
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&self.version.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.kind.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.argument.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.bytes.to_le_bytes());
-        bytes
-    }
-
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-        let short =
-            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let long =
-            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        Self {
-            version: short(0),
-            kind: short(4),
-            argument: long(8),
-            bytes: long(16),
         }
     }
 
@@ -71,7 +45,7 @@ impl Header {
                     ours: self.version,
                 });
             }
-            if (other.kind, other.argument) != (self.kind, self.argument) {
+            if (other.operation, other.argument) != (self.operation, self.argument) {
                 return Err(MpiError::Order {
                     rank,
                     theirs: other.to_string(),
@@ -86,14 +60,12 @@ impl Header {
 /// The operation.
 impl fmt::Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            kind if kind == Kind::Barrier as u32 => f.write_str("barrier"),
-            kind if kind == Kind::AllGather as u32 => f.write_str("all_gather"),
-            kind if kind == Kind::Broadcast as u32 => {
-                write!(f, "broadcast from rank {}", self.argument)
-            }
-            kind if kind == Kind::End as u32 => f.write_str("the end of MPI (it dropped its Mpi)"),
-            kind => write!(f, "an unknown operation ({kind})"),
+        match self.operation {
+            BARRIER => f.write_str("barrier"),
+            ALL_GATHER => f.write_str("all_gather"),
+            BROADCAST => write!(f, "broadcast from rank {}", self.argument),
+            END => f.write_str("the end of MPI (it dropped its Mpi)"),
+            other => write!(f, "an unknown operation ({other})"),
         }
     }
 }
@@ -104,15 +76,11 @@ mod tests {
 
     #[test]
     fn the_first_rank_that_differs_is_named() {
-        let gather = Header::new(Kind::AllGather, 0, 7);
-        let other_length = Header::new(Kind::AllGather, 0, 1 << 40);
-        assert_eq!(Header::from_bytes(&other_length.to_bytes()), other_length);
+        let gather = Header::new(ALL_GATHER, 0, 7);
+        let other_length = Header::new(ALL_GATHER, 0, 1 << 40);
         assert_eq!(gather.agrees_with(&[gather, other_length]), Ok(()));
 
-        let (one, two) = (
-            Header::new(Kind::Broadcast, 1, 0),
-            Header::new(Kind::Broadcast, 2, 0),
-        );
+        let (one, two) = (Header::new(BROADCAST, 1, 0), Header::new(BROADCAST, 2, 0));
         let error = one.agrees_with(&[one, two, gather]).unwrap_err();
         assert!(
             error.to_string().starts_with(
@@ -122,7 +90,7 @@ mod tests {
         );
         let newer = Header {
             version: PROTOCOL + 1,
-            kind: 99,
+            operation: 99,
             ..gather
         };
         let error = MpiError::Protocol {

@@ -4,10 +4,8 @@
 #![allow(unsafe_code, reason = "opens a library and calls MPI")]
 
 use crate::MpiError;
-use crate::abi::{
-    ABI_MAJOR, AbiGetVersion, Functions, GetLibraryVersion, MAX_LIBRARY_VERSION_STRING,
-};
-use crate::state::first_line;
+use crate::abi::{ABI_MAJOR, Functions};
+use crate::state::text;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{OsStr, OsString, c_char, c_int};
 
@@ -31,12 +29,8 @@ const WITHOUT_ABI: [&str; 4] = [
     "libmpi.so",
 ];
 
-/// An MPI library with the ABI.
-pub(crate) struct Opened {
-    pub(crate) functions: Functions,
-    /// The name or path that was opened.
-    pub(crate) path: String,
-}
+/// The functions of an MPI library with the ABI, and the name or path that was opened.
+type Opened = (Functions, String);
 
 /// Opens the MPI library of this machine; it stays open.
 pub(crate) fn open() -> Result<Opened, MpiError> {
@@ -48,63 +42,48 @@ fn open_one_of(
     names: &[&str],
     without_abi: &[&str],
 ) -> Result<Opened, MpiError> {
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return open_at(&named).map_err(|failure| match failure {
-            Failure::NotOpened(reason) => MpiError::NotFound {
-                tried: vec![reason],
-            },
-            Failure::Unfit(error) => error,
-        });
-    }
+    let named = named.filter(|named| !named.is_empty());
+    let (names, without_abi) = match &named {
+        Some(named) => (vec![named.as_os_str()], &[][..]),
+        None => (names.iter().map(OsStr::new).collect(), without_abi),
+    };
     let mut tried = Vec::new();
     for name in names {
-        match open_at(OsStr::new(name)) {
-            Ok(opened) => return Ok(opened),
-            Err(Failure::NotOpened(reason)) => tried.push(reason),
-            Err(Failure::Unfit(error)) => return Err(error),
+        match open_at(name) {
+            Ok(found) => return found,
+            Err(reason) => tried.push(reason),
         }
     }
     for name in without_abi {
         // SAFETY: the documented name of an MPI library, whose initialisers may run in any process. Its symbols stay local.
         if let Ok(library) = unsafe { Library::open(Some(*name), RTLD_LAZY | RTLD_LOCAL) } {
-            return Err(MpiError::WithoutAbi {
-                library: (*name).to_owned(),
-                version: version(&library),
-            });
+            return Err(without_abi_of(&library, name));
         }
     }
     Err(MpiError::NotFound { tried })
 }
 
-enum Failure {
-    /// With the loader's message.
-    NotOpened(String),
-    /// The library is not one with the ABI.
-    Unfit(MpiError),
-}
-
-fn open_at(name: &OsStr) -> Result<Opened, Failure> {
+/// Opens a library. The error has the loader's message; that within the result is for a library without the ABI.
+fn open_at(name: &OsStr) -> Result<Result<Opened, MpiError>, String> {
     let path = name.to_string_lossy().into_owned();
     // Plugins of Open MPI look for its symbols in the global scope (https://github.com/open-mpi/ompi/issues/3705).
     // SAFETY: the documented name of an MPI library, or a path that a trusted variable names.
-    let library =
-        unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
-            let reason = std::error::Error::source(&error).map(ToString::to_string);
-            Failure::NotOpened(format!(
-                "{path}: {}",
-                reason.unwrap_or_else(|| error.to_string())
-            ))
-        })?;
-    let functions = functions(&library, &path).map_err(Failure::Unfit)?;
+    let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
+    let library = library.map_err(|error| {
+        let reason = std::error::Error::source(&error).map(ToString::to_string);
+        format!("{path}: {}", reason.unwrap_or_else(|| error.to_string()))
+    })?;
+    let functions = functions(&library, &path);
     // MPI libraries have threads and exit handlers, so they are never closed.
     std::mem::forget(library);
-    Ok(Opened { functions, path })
+    Ok(functions.map(|functions| (functions, path)))
 }
 
 fn functions(library: &Library, path: &str) -> Result<Functions, MpiError> {
+    type GetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
     let (mut major, mut minor): (c_int, c_int) = (-1, -1);
     // SAFETY: the standard's signature of a function that may be called before MPI is initialised.
-    if let Ok(abi_version) = unsafe { library.get::<AbiGetVersion>("MPI_Abi_get_version") } {
+    if let Ok(abi_version) = unsafe { library.get::<GetVersion>("MPI_Abi_get_version") } {
         // SAFETY: as above; both pointers are valid.
         unsafe { abi_version(&mut major, &mut minor) };
     }
@@ -114,10 +93,7 @@ fn functions(library: &Library, path: &str) -> Result<Functions, MpiError> {
             unsafe { Functions::load(library, path) }
         }
         // A library that has MPI 5 but was built for its own ABI reports −1.
-        -1 => Err(MpiError::WithoutAbi {
-            library: path.to_owned(),
-            version: version(library),
-        }),
+        -1 => Err(without_abi_of(library, path)),
         major => Err(MpiError::AbiVersion {
             library: path.to_owned(),
             major,
@@ -126,25 +102,23 @@ fn functions(library: &Library, path: &str) -> Result<Functions, MpiError> {
     }
 }
 
-/// The first line of what the library says about itself.
-fn version(library: &Library) -> String {
-    let unknown = || "it does not report a version".to_owned();
+/// The error for a library without the ABI, with the first line of what it says about itself.
+fn without_abi_of(library: &Library, path: &str) -> MpiError {
+    type GetText = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
     // SAFETY: the standard's signature, in every ABI, of a function that may be called before MPI is initialised.
-    let Ok(get) = (unsafe { library.get::<GetLibraryVersion>("MPI_Get_library_version") }) else {
-        return unknown();
-    };
-    let mut text = [0_u8; MAX_LIBRARY_VERSION_STRING + 1];
-    let mut len = 0;
-    // SAFETY: the text has the room that the standard asks for.
-    unsafe { get(text.as_mut_ptr().cast::<c_char>(), &mut len) };
-    let line = first_line(&text);
+    let get = unsafe { library.get::<GetText>("MPI_Get_library_version") };
+    // SAFETY: as above; the text has the room that the standard asks for.
+    let line = get.map(|get| text(|text, len| _ = unsafe { get(text, len) }));
+    let line = line.unwrap_or_default();
     // "MPICH Version:      5.0.2", "Open MPI v4.1.4, package: Debian …"
     let line = line.split(", ").next().unwrap_or_default();
     let words: Vec<&str> = line.split_whitespace().collect();
-    match words.is_empty() {
-        true => unknown(),
+    let version = match words.is_empty() {
+        true => "it does not report a version".to_owned(),
         false => words.join(" "),
-    }
+    };
+    let library = path.to_owned();
+    MpiError::WithoutAbi { library, version }
 }
 
 #[cfg(test)]

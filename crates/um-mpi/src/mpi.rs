@@ -2,10 +2,9 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use crate::abi::{
-    COMM_NULL, COMM_SELF, COMM_TYPE_SHARED, COMM_WORLD, ERRORS_RETURN, Functions, Handle,
-    INFO_NULL, THREAD_MULTIPLE,
+    COMM_NULL, COMM_SELF, COMM_TYPE_SHARED, COMM_WORLD, Functions, INFO_NULL, THREAD_MULTIPLE,
 };
-use crate::library::{self, Opened};
+use crate::library;
 use crate::state::State;
 use crate::watch::{Process, Watch};
 use crate::witness::Witness;
@@ -56,23 +55,20 @@ impl Mpi {
     /// - [`MpiError::OtherLauncher`]: the launcher is not the one of the library.
     /// - [`MpiError::ThreadLevel`], [`MpiError::Call`]: the library cannot be initialised.
     pub fn init() -> Result<Self, MpiError> {
-        let Opened { functions, path } = library::open()?;
-        if STARTED.swap(true, Ordering::SeqCst) || is_used(&functions) {
+        let (functions, path) = library::open()?;
+        if STARTED.swap(true, Ordering::SeqCst) || is_used(&functions)? {
             return Err(MpiError::AlreadyInitialized);
         }
         let state = start(functions, &path)?;
         let mut world = COMM_NULL;
         // SAFETY: MPI is initialised; the pointer is valid. A communicator of its own, so that no message meets one of another library.
-        let code = unsafe { (functions.comm_dup)(COMM_WORLD, &mut world) };
-        functions.check("MPI_Comm_dup", code)?;
-        let mut mpi = Self {
+        unsafe { functions.comm_dup(COMM_WORLD, &mut world) }?;
+        Ok(Self {
             state,
-            world: Communicator::new(state, world, None)?,
-            local_rank: 0,
+            world: Communicator::new(state, world)?,
+            local_rank: meet_the_others_of_this_machine(state)?,
             thread: PhantomData,
-        };
-        mpi.meet_the_others_of_this_machine()?;
-        Ok(mpi)
+        })
     }
 
     /// All ranks of the program.
@@ -104,31 +100,6 @@ impl Mpi {
     pub fn abort(&self, code: i32) -> ! {
         self.state.abort(code, "the program asked to end the job")
     }
-
-    fn meet_the_others_of_this_machine(&mut self) -> Result<(), MpiError> {
-        let state = self.state;
-        let mut local = COMM_NULL;
-        // SAFETY: MPI is initialised, and all ranks come here; the pointer is valid.
-        let code = unsafe {
-            (state.functions.comm_split_type)(
-                COMM_WORLD,
-                COMM_TYPE_SHARED,
-                state.rank as c_int,
-                INFO_NULL,
-                &mut local,
-            )
-        };
-        state.functions.check("MPI_Comm_split_type", code)?;
-        let local = Communicator::new(state, local, None)?;
-        let this = Process::this(state.rank);
-        let others = local.gather(&this.to_bytes())?;
-        let others: Vec<Process> = others.iter().map(|b| Process::from_bytes(b)).collect();
-        let host = state.functions.processor_name();
-        let watch = Watch::new(&this, &others, state.size, host);
-        let _ = state.watch.set(watch);
-        self.local_rank = local.rank();
-        Ok(())
-    }
 }
 
 impl std::fmt::Debug for Mpi {
@@ -156,14 +127,14 @@ impl Drop for Mpi {
 }
 
 /// Another part of the program initialised MPI.
-fn is_used(functions: &Functions) -> bool {
+fn is_used(functions: &Functions) -> Result<bool, MpiError> {
     let (mut initialized, mut finalized) = (0, 0);
     // SAFETY: both may be called at any time; the pointers are valid.
     unsafe {
-        (functions.initialized)(&mut initialized);
-        (functions.finalized)(&mut finalized);
+        functions.initialized(&mut initialized)?;
+        functions.finalized(&mut finalized)?;
     }
-    initialized != 0 || finalized != 0
+    Ok(initialized != 0 || finalized != 0)
 }
 
 /// Initialises MPI.
@@ -171,33 +142,14 @@ fn start(functions: Functions, path: &str) -> Result<&'static State, MpiError> {
     let mut provided = 0;
     let none = std::ptr::null_mut();
     // SAFETY: the first call in this process; the standard allows null for the arguments of the program.
-    let code =
-        unsafe { (functions.init_thread)(none, none.cast(), THREAD_MULTIPLE, &mut provided) };
-    functions.check("MPI_Init_thread", code)?;
-    let (mut rank, mut size) = (0, 1);
-    let returned = |handle: Handle| {
-        // SAFETY: MPI is initialised, and the handle is a predefined communicator.
-        unsafe { (functions.comm_set_errhandler)(handle, ERRORS_RETURN) }
-    };
+    unsafe { functions.init_thread(none, none.cast(), THREAD_MULTIPLE, &mut provided) }?;
     // An error without a communicator goes to the handler of MPI_COMM_SELF.
-    let codes = [returned(COMM_WORLD), returned(COMM_SELF)];
-    // SAFETY: MPI is initialised; the pointers are valid.
-    let (of_rank, of_size) = unsafe {
-        (
-            (functions.comm_rank)(COMM_WORLD, &mut rank),
-            (functions.comm_size)(COMM_WORLD, &mut size),
-        )
-    };
-    for code in codes {
-        functions.check("MPI_Comm_set_errhandler", code)?;
-    }
-    functions.check("MPI_Comm_rank", of_rank)?;
-    functions.check("MPI_Comm_size", of_size)?;
-
+    functions.take(COMM_SELF)?;
+    let (rank, size) = functions.take(COMM_WORLD)?;
     let state: &'static State = Box::leak(Box::new(State {
         functions,
-        rank: rank as usize,
-        size: size as usize,
+        rank,
+        size,
         watch: OnceLock::new(),
         broken: OnceLock::new(),
         ended: AtomicBool::new(false),
@@ -223,7 +175,22 @@ fn start(functions: Functions, path: &str) -> Result<&'static State, MpiError> {
     Ok(state)
 }
 
-fn other_launcher(size: c_int, path: &str) -> Option<MpiError> {
+/// Begins to watch the other ranks of this machine. Returns the number of this rank among them.
+fn meet_the_others_of_this_machine(state: &'static State) -> Result<usize, MpiError> {
+    let (mut local, key) = (COMM_NULL, state.rank as c_int);
+    // SAFETY: MPI is initialised, and all ranks come here; the pointer is valid.
+    unsafe {
+        (state.functions).comm_split_type(COMM_WORLD, COMM_TYPE_SHARED, key, INFO_NULL, &mut local)
+    }?;
+    let local = Communicator::new(state, local)?;
+    let this = Process::this(state.rank);
+    let all = local.gather(bytemuck::bytes_of(&this))?;
+    let all = all.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes));
+    let _ = state.watch.set(Watch::new(&this, all));
+    Ok(local.rank())
+}
+
+fn other_launcher(size: usize, path: &str) -> Option<MpiError> {
     let told = RANKS
         .into_iter()
         .find_map(|variable| Some((variable, std::env::var(variable).ok()?)));
@@ -247,13 +214,9 @@ extern "C" fn at_exit() {
 }
 
 fn finalize(state: &State) {
-    state.ended.store(true, Ordering::SeqCst);
-    if let Some(witness) = &mut *state.witness.lock() {
-        witness.dismiss();
-    }
+    state.end_watch();
     // SAFETY: MPI is initialised, and all operations of this process have ended.
-    let code = unsafe { (state.functions.finalize)() };
-    if let Err(error) = state.functions.check("MPI_Finalize", code) {
+    if let Err(error) = unsafe { state.functions.finalize() } {
         eprintln!("um-mpi: rank {} of {}: {error}", state.rank, state.size);
     }
 }

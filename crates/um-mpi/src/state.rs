@@ -3,7 +3,7 @@
 
 use crate::MpiError;
 use crate::abi::{
-    COMM_WORLD, Functions, Handle, MAX_ERROR_STRING, MAX_PROCESSOR_NAME, STATUS_IGNORE,
+    COMM_WORLD, ERRORS_RETURN, Functions, Handle, MAX_LIBRARY_VERSION_STRING, STATUS_IGNORE,
 };
 use crate::watch::Watch;
 use crate::witness::Witness;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(10);
 /// How long an operation may still complete after a rank has ended: the rank may have ended as it should, with its bytes under way.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a rank that waits for others keeps its core. Later it sleeps between two looks.
-const BUSY: Duration = Duration::from_millis(20);
+/// How long a rank that waits for others to arrive keeps its core. Later it sleeps between two looks.
+pub(crate) const BUSY: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_micros(100);
 
 /// The initialised MPI of this process.
@@ -34,30 +34,31 @@ pub(crate) struct State {
     pub(crate) witness: Mutex<Option<Witness>>,
 }
 
-/// How an operation waits.
-pub(crate) struct Patience {
-    pub(crate) limit: Option<Duration>,
-    /// The other ranks may arrive much later: the core is left to others.
-    pub(crate) sleeps: bool,
-}
-
 impl State {
-    /// An error if an operation failed before.
-    pub(crate) fn usable(&self) -> Result<(), MpiError> {
-        self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
-    }
-
     /// Ends the use of MPI with this error.
     pub(crate) fn break_with(&self, error: MpiError) -> MpiError {
         self.broken.get_or_init(|| error).clone()
     }
 
-    /// Waits for the end of an operation.
+    /// The lowest rank whose process has ended.
+    fn lost(&self) -> Option<MpiError> {
+        let process = self.watch.get()?.lost()?;
+        Some(MpiError::RankLost {
+            rank: process.rank as usize,
+            size: self.size,
+            pid: process.pid,
+            // Only those of this machine are watched.
+            host: self.functions.processor_name(),
+        })
+    }
+
+    /// Waits for the end of an operation, for `busy` without sleep.
     pub(crate) fn wait(
         &self,
         mut request: Handle,
         operation: &dyn std::fmt::Display,
-        patience: &Patience,
+        limit: Option<Duration>,
+        busy: Duration,
     ) -> Result<(), MpiError> {
         let started = Instant::now();
         let mut looked = started;
@@ -65,8 +66,7 @@ impl State {
         loop {
             let mut done: c_int = 0;
             // SAFETY: the request of an operation that was started; both pointers are valid.
-            let code = unsafe { (self.functions.test)(&mut request, &mut done, STATUS_IGNORE) };
-            self.functions.check("MPI_Test", code)?;
+            unsafe { self.functions.test(&mut request, &mut done, STATUS_IGNORE) }?;
             if done != 0 {
                 return Ok(());
             }
@@ -78,34 +78,38 @@ impl State {
                 {
                     return Err(error.clone());
                 }
-                lost = lost.or_else(|| Some((self.watch.get()?.lost()?, now)));
-                if let Some(limit) = patience.limit
+                lost = lost.or_else(|| Some((self.lost()?, now)));
+                if let Some(limit) = limit
                     && now - started >= limit
                 {
                     let operation = operation.to_string();
                     return Err(MpiError::TimedOut { operation, limit });
                 }
             }
-            match patience.sleeps && now - started >= BUSY {
+            match now - started >= busy {
                 true => std::thread::sleep(SLEEP),
                 false => std::thread::yield_now(),
             }
         }
     }
 
+    /// The exit of this process needs no report from now on.
+    pub(crate) fn end_watch(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        if let Some(witness) = &mut *self.witness.lock() {
+            witness.dismiss();
+        }
+    }
+
     /// Ends the processes of all ranks.
     pub(crate) fn abort(&self, code: i32, reason: &str) -> ! {
-        self.ended.store(true, Ordering::SeqCst);
         eprintln!(
             "um-mpi: rank {} of {}: {reason}; MPI_Abort ends all ranks",
             self.rank, self.size
         );
-        // The report above is enough.
-        if let Some(witness) = &mut *self.witness.lock() {
-            witness.dismiss();
-        }
+        self.end_watch();
         // SAFETY: MPI is initialised and not finalised.
-        unsafe { (self.functions.abort)(COMM_WORLD, code) };
+        let _ = unsafe { self.functions.abort(COMM_WORLD, code) };
         std::process::abort()
     }
 }
@@ -117,34 +121,43 @@ impl Functions {
             return Ok(());
         }
         let mut class = code;
-        let mut text = [0_u8; MAX_ERROR_STRING + 1];
-        let mut len = 0;
-        // SAFETY: both functions may be called at any time; the text has the room that the standard asks for.
-        unsafe {
+        // SAFETY: both functions may be called at any time.
+        let message = text(|text, len| unsafe {
             (self.error_class)(code, &mut class);
-            (self.error_string)(code, text.as_mut_ptr().cast::<c_char>(), &mut len);
-        }
+            (self.error_string)(code, text, len);
+        });
         Err(MpiError::Call {
             function,
             code,
             class,
-            message: first_line(&text),
+            message,
         })
+    }
+
+    /// Lets the functions of a communicator return their errors. Returns its rank and size.
+    pub(crate) fn take(&self, communicator: Handle) -> Result<(usize, usize), MpiError> {
+        let (mut rank, mut size): (c_int, c_int) = (0, 0);
+        // SAFETY: MPI is initialised, the handle is a communicator of this process, and the pointers are valid.
+        unsafe {
+            self.comm_set_errhandler(communicator, ERRORS_RETURN)?;
+            self.comm_rank(communicator, &mut rank)?;
+            self.comm_size(communicator, &mut size)?;
+        }
+        Ok((rank as usize, size as usize))
     }
 
     /// The name of this machine.
     pub(crate) fn processor_name(&self) -> String {
-        let mut text = [0_u8; MAX_PROCESSOR_NAME + 1];
-        let mut len = 0;
-        // SAFETY: the text has the room that the standard asks for.
-        unsafe { (self.get_processor_name)(text.as_mut_ptr().cast::<c_char>(), &mut len) };
-        first_line(&text)
+        // SAFETY: MPI is initialised. A failure leaves an empty text.
+        text(|text, len| _ = unsafe { self.get_processor_name(text, len) })
     }
 }
 
-/// A C string up to its first line break.
-pub(crate) fn first_line(text: &[u8]) -> String {
-    let text = CStr::from_bytes_until_nul(text).map(CStr::to_string_lossy);
-    let text = text.unwrap_or_default();
+/// The first line of a text that a function of MPI writes, to as many bytes as the standard asks for.
+pub(crate) fn text(write: impl FnOnce(*mut c_char, *mut c_int)) -> String {
+    let mut text = [0_u8; MAX_LIBRARY_VERSION_STRING + 1];
+    write(text.as_mut_ptr().cast(), &mut 0);
+    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
+    let text = text.to_string_lossy();
     text.lines().next().unwrap_or_default().to_owned()
 }

@@ -126,9 +126,7 @@ impl Collectives {
                 "rank {} of {ranks} on device {} cannot join ranks on the devices {joined:?}",
                 new.rank, new.device
             );
-            self.misuse.report(Misuse::Collective { text });
-            clique.fail(INVALID_USAGE);
-            return Err(INVALID_USAGE);
+            return Err(self.blame(&new.clique, text, INVALID_USAGE));
         }
         joined[new.rank] = Some(new.device);
         self.communicators.insert(handle, new);
@@ -137,18 +135,17 @@ impl Collectives {
     }
 
     pub(crate) fn get(&self, handle: usize) -> Result<Communicator, Code> {
-        let found = self.communicators.get(&handle);
-        found.copied().ok_or(INVALID_ARGUMENT)
+        Ok(self.find(handle)?.0)
     }
 
-    /// The number of ranks.
-    fn ranks(&self, handle: usize) -> Result<usize, Code> {
-        Ok(self.cliques[&self.get(handle)?.clique].joined.len())
+    fn find(&self, handle: usize) -> Result<(Communicator, &Clique), Code> {
+        let found = self.communicators.get(&handle).ok_or(INVALID_ARGUMENT)?;
+        Ok((*found, &self.cliques[&found.clique]))
     }
 
     /// Whether a communicator can be used.
     pub(crate) fn check(&self, handle: usize) -> Result<(), Code> {
-        let clique = &self.cliques[&self.get(handle)?.clique];
+        let (_, clique) = self.find(handle)?;
         match clique.failed {
             Some(code) => Err(code),
             None if clique.joined.contains(&None) => Err(IN_PROGRESS),
@@ -171,13 +168,20 @@ impl Collectives {
 
     /// The ends of the work of a communicator.
     pub(crate) fn ends(&self, handle: usize) -> Result<Vec<Arc<Completion>>, Code> {
-        let communicator = self.get(handle)?;
-        let ends = self.cliques[&communicator.clique].ends.iter();
+        let (communicator, clique) = self.find(handle)?;
+        let ends = clique.ends.iter();
         let own = ends.filter(|((rank, _), _)| *rank == communicator.rank);
         Ok(own.map(|(_, end)| end.clone()).collect())
     }
 
-    pub(crate) fn fail(&mut self, id: &Id, code: Code) {
+    /// Reports a misuse, for which the clique fails.
+    pub(crate) fn blame(&mut self, id: &Id, text: String, code: Code) -> Code {
+        self.misuse.report(Misuse::Collective { text });
+        self.fail(id, code);
+        code
+    }
+
+    fn fail(&mut self, id: &Id, code: Code) {
         if let Some(clique) = self.cliques.get_mut(id) {
             clique.fail(code);
         }
@@ -242,11 +246,7 @@ impl Collectives {
         let meeting = meeting.or_insert_with(|| Meeting::new(ranks));
         match meeting.add(call) {
             Ok(done) => Ok((place, done)),
-            Err(text) => {
-                self.misuse.report(Misuse::Collective { text });
-                clique.fail(INVALID_USAGE);
-                Err(INVALID_USAGE)
-            }
+            Err(text) => Err(self.blame(&id, text, INVALID_USAGE)),
         }
     }
 
@@ -270,8 +270,7 @@ impl Collectives {
     fn end_mutual_wait(&mut self, clique: &Id, stream: usize) {
         if self.waits_for(stream, stream, &mut Vec::new()) {
             let text = "the streams of several ranks wait for each other: group their calls, or order them alike on all ranks".to_owned();
-            self.misuse.report(Misuse::Collective { text });
-            self.fail(clique, INTERNAL_ERROR);
+            self.blame(clique, text, INTERNAL_ERROR);
         }
     }
 

@@ -11,7 +11,6 @@ use crate::engine::collective::{
     UNHANDLED_CUDA_ERROR,
 };
 use crate::engine::{Core, ThreadState};
-use crate::misuse::Misuse;
 use crate::slot::SLOTS;
 use cuda_um_sys as sys;
 
@@ -32,9 +31,8 @@ fn wait_for_ranks(core: &Core, handle: usize) -> Outcome {
         if began.elapsed() > PATIENCE {
             let mut state = core.state.lock();
             let text = "ncclCommInitRankConfig waits for ranks that do not come".to_owned();
-            state.misuse.report(Misuse::Collective { text });
             let clique = state.collectives.get(handle)?.clique;
-            state.collectives.fail(&clique, SYSTEM_ERROR);
+            state.collectives.blame(&clique, text, SYSTEM_ERROR);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -120,55 +118,51 @@ entry_points! { Collective;
     fn ncclBroadcast(
         core, source: usize, target: usize, count: usize, datatype: u32, root: i32, communicator: usize, stream: usize,
     ) {
-        let kind = Kind::Broadcast { root };
-        communicate(core, &Raw { kind, source, target, count, datatype, communicator, stream })
+        communicate(core, &Raw { kind: Kind::Broadcast { root }, source, target, count, datatype, communicator, stream })
     }
 
     fn ncclAllReduce(
         core, source: usize, target: usize, count: usize, datatype: u32, operation: u32, communicator: usize, stream: usize,
     ) {
-        let kind = Kind::AllReduce(operation);
-        communicate(core, &Raw { kind, source, target, count, datatype, communicator, stream })
+        communicate(core, &Raw { kind: Kind::AllReduce(operation), source, target, count, datatype, communicator, stream })
     }
 
     fn ncclReduceScatter(
         core, source: usize, target: usize, count: usize, datatype: u32, operation: u32, communicator: usize, stream: usize,
     ) {
-        let kind = Kind::ReduceScatter(operation);
-        communicate(core, &Raw { kind, source, target, count, datatype, communicator, stream })
+        communicate(core, &Raw { kind: Kind::ReduceScatter(operation), source, target, count, datatype, communicator, stream })
     }
 
     fn ncclAllGather(
         core, source: usize, target: usize, count: usize, datatype: u32, communicator: usize, stream: usize,
     ) {
-        let kind = Kind::AllGather;
-        communicate(core, &Raw { kind, source, target, count, datatype, communicator, stream })
+        communicate(core, &Raw { kind: Kind::AllGather, source, target, count, datatype, communicator, stream })
     }
 
     fn ncclSend(core, source: usize, count: usize, datatype: u32, to: i32, communicator: usize, stream: usize) {
-        let (kind, target) = (Kind::Send { to }, source);
-        communicate(core, &Raw { kind, source, target, count, datatype, communicator, stream })
+        communicate(core, &Raw { kind: Kind::Send { to }, source, target: source, count, datatype, communicator, stream })
     }
 
     fn ncclRecv(core, target: usize, count: usize, datatype: u32, from: i32, communicator: usize, stream: usize) {
-        let (kind, source) = (Kind::Receive { from }, target);
-        communicate(core, &Raw { kind, source, target, count, datatype, communicator, stream })
+        communicate(core, &Raw { kind: Kind::Receive { from }, source: target, target, count, datatype, communicator, stream })
     }
 }
 
+/// The texts of the results, from 0.
+const TEXTS: [&CStr; 8] = [
+    c"no error",
+    c"unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+    c"unhandled system error (run with NCCL_DEBUG=INFO for details)",
+    c"internal error - please report this issue to the NCCL developers",
+    c"invalid argument (run with NCCL_DEBUG=WARN for details)",
+    c"invalid usage (run with NCCL_DEBUG=WARN for details)",
+    c"remote process exited or there was a network error",
+    c"NCCL operation in progress",
+];
+
 extern "C" fn ncclGetErrorString(result: u32) -> *const c_char {
-    let text: &CStr = match result {
-        0 => c"no error",
-        1 => c"unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
-        2 => c"unhandled system error (run with NCCL_DEBUG=INFO for details)",
-        3 => c"internal error - please report this issue to the NCCL developers",
-        4 => c"invalid argument (run with NCCL_DEBUG=WARN for details)",
-        5 => c"invalid usage (run with NCCL_DEBUG=WARN for details)",
-        6 => c"remote process exited or there was a network error",
-        7 => c"NCCL operation in progress",
-        _ => c"unknown result code",
-    };
-    text.as_ptr()
+    let text = TEXTS.get(result as usize);
+    text.unwrap_or(&c"unknown result code").as_ptr()
 }
 
 extern "C" fn ncclGetLastError(_communicator: usize) -> *const c_char {

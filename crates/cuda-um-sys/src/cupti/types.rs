@@ -1,5 +1,5 @@
-//! CUPTI's records, configuration and numbers, as declared in `cupti_activity.h`: `tests/layout.rs` compares them with NVIDIA's
-//! headers.
+//! CUPTI's records, configuration and numbers, as declared in `cupti_activity.h`: `tests/real_libraries.rs` compares them with
+//! NVIDIA's headers.
 #![allow(
     missing_docs,
     non_camel_case_types,

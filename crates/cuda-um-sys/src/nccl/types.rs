@@ -1,4 +1,4 @@
-//! NCCL's types and numbers, as declared in `nccl.h`: `tests/real_nccl.rs` compares them with NVIDIA's header.
+//! NCCL's types and numbers, as declared in `nccl.h`: `tests/real_libraries.rs` compares them with NVIDIA's header.
 #![allow(
     missing_docs,
     non_camel_case_types,

@@ -29,7 +29,6 @@ const UNIT: usize = 64 << 10;
 const MOST: usize = 3;
 
 /// The neighbours that carry parts of a copy.
-#[derive(Default)]
 pub(super) struct Relays {
     relays: SmallVec<[Relay; MOST]>,
     /// Bytes of the first part, which takes the link of the device itself.
@@ -50,22 +49,13 @@ impl Relays {
         target: &Allocation,
         bytes: usize,
     ) -> Result<Self> {
-        match bytes >= LEAST {
-            true => Self::of_large(stream, source, target, bytes),
-            false => Ok(Self::default()),
-        }
-    }
-
-    fn of_large(
-        stream: &Stream,
-        source: &Allocation,
-        target: &Allocation,
-        bytes: usize,
-    ) -> Result<Self> {
         let mut found = Self {
             relays: SmallVec::new(),
             direct: bytes,
         };
+        if bytes < LEAST {
+            return Ok(found);
+        }
         let on_device = match (source.kind(), target.kind()) {
             (MemoryKind::Pinned, MemoryKind::Device) => target,
             (MemoryKind::Device, MemoryKind::Pinned) => source,

@@ -2,6 +2,7 @@
 
 use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
+use crate::context::devices::check_list;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight, Use};
 use crate::driver::nccl::{NcclComm, Rank, nccl_error, timeout};
@@ -72,25 +73,7 @@ impl Communicator {
     /// [`Error::NotSupported`] without NCCL, and the errors of `ncclCommInitRankConfig`.
     #[doc(alias = "ncclCommInitAll")]
     pub fn all(devices: &[Device]) -> Result<Vec<Self>> {
-        let refuse = |value: String, reason: &str| Error::InvalidArgument {
-            what: "the devices of a clique",
-            value,
-            reason: reason.to_owned(),
-        };
-        let first = devices
-            .first()
-            .ok_or_else(|| refuse("an empty list".to_owned(), "each rank is a device"))?;
-        for (index, device) in devices.iter().enumerate() {
-            if !device.runtime().is_same(first.runtime()) {
-                let what = "the device";
-                return Err(Error::RuntimeMismatch { what });
-            }
-            let ordinal = device.ordinal();
-            if devices[..index].iter().any(|it| it.ordinal() == ordinal) {
-                let value = format!("device {ordinal} twice");
-                return Err(refuse(value, "a device has one rank"));
-            }
-        }
+        let first = check_list(devices)?;
         Self::make(devices, UniqueId::new(first)?, 0, devices.len(), None)
     }
 
@@ -178,8 +161,8 @@ impl Communicator {
     /// [`Error::Collective`], [`Error::Sticky`], and [`Error::Busy`] while another thread uses the communicator.
     #[doc(alias = "ncclCommGetAsyncError")]
     pub fn check(&self) -> Result<()> {
-        let used = self.begin_use()?;
-        self.device.api().nccl_state(used.raw).map(drop)
+        let (raw, _used) = self.begin_use()?;
+        self.device.api().nccl_state(raw).map(drop)
     }
 
     /// Waits until the stream's work is done. If an operation failed, or at the limit, the communicator is aborted, and its work on
@@ -222,6 +205,11 @@ impl Communicator {
             Err(Error::Collective { .. }) => return Ok(()),
             used => used?,
         };
+        self.abort_in_use()
+    }
+
+    /// Aborts the communicator, which this thread uses.
+    pub(super) fn abort_in_use(&self) -> Result<()> {
         let raw = self.raw.lock().take();
         raw.map_or(Ok(()), |raw| self.device.api().nccl_abort(raw))
     }
@@ -240,36 +228,23 @@ impl Communicator {
         waited.and(ended)
     }
 
-    /// Begins a use by this thread.
-    pub(super) fn begin_use(&self) -> Result<Used<'_>> {
-        let what = || format!("rank {} of {}", self.rank.rank, self.rank.ranks);
+    /// Begins a use by this thread, which the drop of the second value ends.
+    pub(super) fn begin_use(&self) -> Result<(NcclComm, Used<'_>)> {
         if self.is_busy.swap(true, Ordering::Acquire) {
             return Err(Error::Busy {
-                what: what(),
+                what: format!("rank {} of {}", self.rank.rank, self.rank.ranks),
                 by: "another thread uses the communicator: make calls of one rank from one thread at a time"
                     .to_owned(),
             });
         }
-        let end = EndUse(&self.is_busy);
+        let used = Used(&self.is_busy);
         let raw = *self.raw.lock();
         let raw = raw.ok_or_else(|| {
+            let (call, result) = ("a collective operation", ncclResult_t::ncclInvalidUsage);
             let message = "the communicator was aborted: make another one".to_owned();
-            nccl_error(
-                "a collective operation",
-                self.rank,
-                ncclResult_t::ncclInvalidUsage,
-                message,
-            )
+            nccl_error(call, self.rank, result, message)
         })?;
-        Ok(Used { raw, _end: end })
-    }
-
-    /// Aborts the communicator, which this thread uses, after a call failed.
-    pub(super) fn failed(&self) {
-        if let Some(raw) = self.raw.lock().take() {
-            // The failed call has the error.
-            let _ = self.device.api().nccl_abort(raw);
-        }
+        Ok((raw, used))
     }
 
     /// Takes the handle, to end it.
@@ -283,14 +258,9 @@ impl Communicator {
 }
 
 /// A use of a communicator by one thread.
-pub(super) struct Used<'a> {
-    pub(super) raw: NcclComm,
-    _end: EndUse<'a>,
-}
+pub(super) struct Used<'a>(&'a AtomicBool);
 
-struct EndUse<'a>(&'a AtomicBool);
-
-impl Drop for EndUse<'_> {
+impl Drop for Used<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

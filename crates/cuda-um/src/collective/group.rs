@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to NCCL")]
 
 use crate::buffer::view::View;
-use crate::collective::communicator::{Communicator, UniqueId, Used};
+use crate::collective::communicator::{Communicator, Used};
 use crate::collective::operation::Operation;
 use crate::context::capture;
 use crate::context::observer;
@@ -11,6 +11,7 @@ use crate::context::tracked::Part;
 use crate::driver::nccl::{Call, NcclComm, What};
 use crate::error::{Error, Result};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The most operations of one group.
@@ -71,7 +72,7 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
     let Some(first) = prepared.first() else {
         return Ok(());
     };
-    let mut users: Vec<(&Communicator, Used<'_>)> = Vec::new();
+    let mut users: Vec<(&Communicator, (NcclComm, Used<'_>))> = Vec::new();
     let table = |of: &Communicator| Arc::as_ptr(of.device().runtime().table());
     for communicator in prepared.iter().map(|it| it.operation.communicator) {
         // The handles of one library mean nothing to another.
@@ -94,7 +95,7 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
     prepared.iter().try_for_each(Prepared::migrate)?;
     let raw = |communicator: &Communicator| {
         let mut users = users.iter();
-        users.find_map(|(it, used)| std::ptr::eq(*it, communicator).then_some(used.raw))
+        users.find_map(|(it, (raw, _))| std::ptr::eq(*it, communicator).then_some(*raw))
     };
     let calls = prepared.iter().filter_map(|it| {
         let communicator = it.operation.communicator;
@@ -110,9 +111,8 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
         unsafe { api.nccl_enqueue(&calls, limit) }
     });
     if began && done.is_err() {
-        users
-            .iter()
-            .for_each(|(communicator, _)| communicator.failed());
+        // The failed call has the error; that of an abort has no remedy.
+        users.iter().for_each(|(it, _)| drop(it.abort_in_use()));
     }
     done
 }
@@ -220,24 +220,18 @@ impl<'a> Prepared<'a> {
 }
 
 /// Which ranks of which clique meet in an operation: all, or two.
-fn meeting(operation: &Operation<'_>) -> (UniqueId, Option<(usize, usize)>) {
+fn meeting(operation: &Operation<'_>) -> ([u8; 128], Option<(usize, usize)>) {
     let rank = operation.communicator.rank();
     let between = match operation.what {
         What::Send { to } => Some((rank, to)),
         What::Receive { from } => Some((from, rank)),
         _ => None,
     };
-    (operation.communicator.clique(), between)
+    (operation.communicator.clique().to_bytes(), between)
 }
 
 /// Refuses operations of several ranks of one clique that differ: the n-th of one rank meets the n-th of the others.
 fn check_agreement(operations: &[Operation<'_>]) -> Result<()> {
-    let number = |(index, operation): (usize, &Operation<'_>)| {
-        let (own, rank) = (meeting(operation), operation.communicator.rank());
-        let is_same = |it: &&Operation<'_>| it.communicator.rank() == rank && meeting(it) == own;
-        (own, operations[..index].iter().filter(is_same).count())
-    };
-    let places: Vec<_> = operations.iter().enumerate().map(number).collect();
     let common = |it: &Operation<'_>| {
         let is_of_all = meeting(it).1.is_none();
         (is_of_all.then_some(it.what), it.count, it.datatype)
@@ -249,16 +243,19 @@ fn check_agreement(operations: &[Operation<'_>]) -> Result<()> {
             it.what
         )
     };
-    for (index, operation) in operations.iter().enumerate() {
-        let first = places[..index].iter().position(|it| *it == places[index]);
-        let other = first.map(|first| &operations[first]);
-        if let Some(other) = other.filter(|it| common(it) != common(operation)) {
+    let (mut counts, mut firsts) = (HashMap::new(), HashMap::new());
+    for operation in operations {
+        let meeting = meeting(operation);
+        let count = counts.entry((meeting, operation.communicator.rank()));
+        let count = *count.and_modify(|count| *count += 1).or_insert(1usize);
+        let first = *firsts.entry((meeting, count)).or_insert(operation);
+        if common(first) != common(operation) {
             return Err(Error::InvalidArgument {
                 what: "an operation of the group",
                 value: words(operation),
                 reason: format!(
                     "it meets that of {}: all ranks make the same calls",
-                    words(other)
+                    words(first)
                 ),
             });
         }

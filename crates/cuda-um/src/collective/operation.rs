@@ -110,23 +110,18 @@ impl Communicator {
             target.as_ref().map(ViewMut::len),
         );
         let ranks = self.ranks();
-        let (part, expected) = match (what, lengths) {
-            (What::AllGather, (Some(part), Some(all))) => {
-                (part, Some((part.checked_mul(ranks), all)))
+        let (count, expected, found) = match (what, lengths) {
+            (What::AllGather, (None, Some(all))) => (all / ranks, all / ranks * ranks, all),
+            (What::AllGather, (Some(part), Some(all)))
+            | (What::ReduceScatter(_), (Some(all), Some(part))) => {
+                (part, part.saturating_mul(ranks), all)
             }
-            (What::ReduceScatter(_), (Some(all), Some(part))) => {
-                (part, Some((part.checked_mul(ranks), all)))
-            }
-            (What::AllGather, (None, Some(all))) => {
-                (all / ranks, Some(((all / ranks).checked_mul(ranks), all)))
-            }
-            (_, (Some(source), Some(target))) => (source, Some((Some(source), target))),
-            (_, (source, target)) => (source.or(target).unwrap_or(0), None),
+            (_, (Some(source), Some(target))) => (source, source, target),
+            (_, (source, target)) => (source.or(target).unwrap_or(0), 0, 0),
         };
-        let mismatch = expected.filter(|(expected, found)| *expected != Some(*found));
-        let length = mismatch.map(|(expected, found)| Error::LengthMismatch {
+        let length = (expected != found).then(|| Error::LengthMismatch {
             what: what.name(),
-            expected: expected.unwrap_or(usize::MAX),
+            expected,
             found,
         });
         let peer = match what {
@@ -144,12 +139,12 @@ impl Communicator {
         Operation {
             communicator: self,
             what,
-            count: part * size_of::<T>(),
+            count: count * size_of::<T>(),
             datatype: ncclDataType_t::ncclUint8,
             source: source.map(View::into_bytes),
             target: target.map(ViewMut::into_bytes),
             in_place: match what {
-                What::AllGather => self.rank() * part * size_of::<T>(),
+                What::AllGather => self.rank() * count * size_of::<T>(),
                 _ => 0,
             },
             stream: None,

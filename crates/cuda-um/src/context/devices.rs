@@ -55,24 +55,7 @@ impl Devices {
     #[doc(alias = "cudaDeviceCanAccessPeer", alias = "cudaDeviceGetP2PAttribute")]
     pub fn of(devices: impl IntoIterator<Item = Device>) -> Result<Self> {
         let devices: Vec<Device> = devices.into_iter().collect();
-        let invalid = |value: String, reason: &str| Error::InvalidArgument {
-            what: "the list of devices",
-            value,
-            reason: reason.to_owned(),
-        };
-        let Some(first) = devices.first() else {
-            return Err(invalid("empty".to_owned(), "name at least one device"));
-        };
-        for (position, device) in devices.iter().enumerate() {
-            if !device.runtime().is_same(first.runtime()) {
-                return Err(Error::RuntimeMismatch { what: "a device" });
-            }
-            let is_same = |other: &Device| other.ordinal() == device.ordinal();
-            if devices[..position].iter().any(is_same) {
-                let twice = format!("one with device {} twice", device.ordinal());
-                return Err(invalid(twice, "name each device once"));
-            }
-        }
+        check_list(&devices)?;
         let links = devices
             .iter()
             .flat_map(|from| devices.iter().map(move |to| link(from, to)));
@@ -120,6 +103,29 @@ impl Devices {
     pub fn runtime(&self) -> &Runtime {
         self[0].runtime()
     }
+}
+
+/// Checks that a list has devices of one runtime, each once. Returns the first.
+pub(crate) fn check_list(devices: &[Device]) -> Result<&Device> {
+    let invalid = |value: String, reason: &str| Error::InvalidArgument {
+        what: "the list of devices",
+        value,
+        reason: reason.to_owned(),
+    };
+    let Some(first) = devices.first() else {
+        return Err(invalid("empty".to_owned(), "name at least one device"));
+    };
+    for (position, device) in devices.iter().enumerate() {
+        if !device.runtime().is_same(first.runtime()) {
+            return Err(Error::RuntimeMismatch { what: "a device" });
+        }
+        let is_same = |other: &Device| other.ordinal() == device.ordinal();
+        if devices[..position].iter().any(is_same) {
+            let twice = format!("one with device {} twice", device.ordinal());
+            return Err(invalid(twice, "name each device once"));
+        }
+    }
+    Ok(first)
 }
 
 /// The link of two devices of one runtime.

@@ -16,19 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sys::ncclResult_t;
 
-/// The names of NCCL's results.
-const RESULTS: [&str; 9] = [
-    "ncclSuccess",
-    "ncclUnhandledCudaError",
-    "ncclSystemError",
-    "ncclInternalError",
-    "ncclInvalidArgument",
-    "ncclInvalidUsage",
-    "ncclRemoteError",
-    "ncclInProgress",
-    "ncclTimeout",
-];
-
 /// One rank of a communicator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rank {
@@ -50,10 +37,12 @@ impl Handle for NcclComm {
     const NAME: &'static str = "a communicator";
 
     unsafe fn destroy(self, api: &Api, _: u32) -> Result<()> {
+        let _current = Current::set_for_release(api, self.1.ordinal, "ncclCommDestroy")?;
         // SAFETY: guaranteed by the caller.
-        api.nccl_release("ncclCommDestroy", self.1, |nccl| unsafe {
+        let done = api.nccl_call("ncclCommDestroy", self.1, |nccl| unsafe {
             (nccl.ncclCommDestroy)(self.0)
-        })
+        });
+        done.map(drop)
     }
 }
 
@@ -66,29 +55,8 @@ impl Api {
         })
     }
 
-    /// Calls a function of NCCL while the rank's device is current. Returns true if the call goes on (`ncclInProgress`).
+    /// Calls a function of NCCL; the caller makes the device current. Returns true if the call goes on (`ncclInProgress`).
     fn nccl_call(
-        &self,
-        call: &'static str,
-        of: Rank,
-        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
-    ) -> Result<bool> {
-        let _current = Current::set(self, of.ordinal, call)?;
-        self.nccl_call_here(call, of, work)
-    }
-
-    /// Like [`nccl_call`](Self::nccl_call), for a function that frees a communicator: no later call would do that.
-    fn nccl_release(
-        &self,
-        call: &'static str,
-        of: Rank,
-        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
-    ) -> Result<()> {
-        let _current = Current::set_for_release(self, of.ordinal, call)?;
-        self.nccl_call_here(call, of, work).map(drop)
-    }
-
-    fn nccl_call_here(
         &self,
         call: &'static str,
         of: Rank,
@@ -99,7 +67,6 @@ impl Api {
         self.nccl_check(&nccl, call, of, result)
     }
 
-    #[inline]
     fn nccl_check(
         &self,
         nccl: &sys::Nccl,
@@ -107,31 +74,17 @@ impl Api {
         of: Rank,
         result: ncclResult_t,
     ) -> Result<bool> {
-        match result {
-            ncclResult_t::ncclSuccess => Ok(false),
-            ncclResult_t::ncclInProgress => Ok(true),
-            result => Err(self.nccl_failed(nccl, call, of, result)),
+        if let ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress = result {
+            return Ok(result == ncclResult_t::ncclInProgress);
         }
-    }
-
-    #[cold]
-    fn nccl_failed(
-        &self,
-        nccl: &sys::Nccl,
-        call: &'static str,
-        of: Rank,
-        result: ncclResult_t,
-    ) -> Error {
-        if let Err(error) = fork::check(call) {
-            return error;
-        }
+        fork::check(call)?;
         // The cause may be a device that is lost: every call of CUDA says so.
         let (mut free, mut total) = (0, 0);
         // SAFETY: both pointers are valid for one write.
         let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
         let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
         match self.check(call, code, Some(of.ordinal), subject) {
-            Err(error) if error.is_sticky() => return error,
+            Err(error) if error.is_sticky() => return Err(error),
             _ => {}
         }
         // SAFETY: any number is permitted, and so is no communicator; both texts live as long as the library.
@@ -142,12 +95,8 @@ impl Api {
             )
         };
         let details = if last.is_empty() { "" } else { ": " };
-        nccl_error(
-            call,
-            of,
-            result,
-            format!("{message}{details}{}", last.trim()),
-        )
+        let message = format!("{message}{details}{}", last.trim());
+        Err(nccl_error(call, of, result, message))
     }
 
     /// What the ranks of a new communicator need to find each other.
@@ -158,6 +107,7 @@ impl Api {
             ranks: 0,
             ordinal,
         };
+        let _current = Current::set(self, ordinal, "ncclGetUniqueId")?;
         // SAFETY: the pointer is valid for one write.
         self.nccl_call("ncclGetUniqueId", of, |nccl| unsafe {
             (nccl.ncclGetUniqueId)(&mut id)
@@ -174,7 +124,7 @@ impl Api {
     ) -> Result<Vec<NcclComm>> {
         const CALL: &str = "ncclCommInitRankConfig";
         let mut raw = vec![std::ptr::null_mut(); ranks.len()];
-        let mut join = |nccl: &sys::Nccl| -> Result<bool> {
+        let mut join = |nccl: &sys::Nccl| -> Result<()> {
             let id = sys::ncclUniqueId { internal: id };
             for (place, of) in raw.iter_mut().zip(ranks) {
                 let mut config = sys::ncclConfig_t::INITIALIZER;
@@ -186,16 +136,14 @@ impl Api {
                     unsafe { (nccl.ncclCommInitRankConfig)(place, all, id, rank, &mut config) };
                 self.nccl_check(nccl, CALL, *of, result)?;
             }
-            Ok(false)
+            Ok(())
         };
         let joined = self.nccl_group(ranks[0], &mut join);
         let made = raw.into_iter().zip(ranks).filter(|(raw, _)| !raw.is_null());
         let made: Vec<_> = made.map(|(raw, of)| NcclComm(raw, *of)).collect();
-        let waited = joined.and_then(|goes_on| match limit.filter(|_| goes_on) {
-            None => Ok(()),
-            Some(limit) => made
-                .iter()
-                .try_for_each(|made| self.nccl_wait(*made, CALL, limit)),
+        let waited = joined.and_then(|goes_on| {
+            let limit = limit.filter(|_| goes_on);
+            self.nccl_wait(made.iter().copied(), CALL, limit)
         });
         if waited.is_err() {
             made.iter().for_each(|made| drop(self.nccl_abort(*made)));
@@ -207,7 +155,7 @@ impl Api {
     fn nccl_group(
         &self,
         of: Rank,
-        calls: &mut dyn FnMut(&sys::Nccl) -> Result<bool>,
+        calls: &mut dyn FnMut(&sys::Nccl) -> Result<()>,
     ) -> Result<bool> {
         let _current = Current::set(self, of.ordinal, "ncclGroupStart")?;
         let nccl = self.nccl()?;
@@ -243,31 +191,36 @@ impl Api {
         calls: &[(NcclComm, Call)],
         limit: Option<Duration>,
     ) -> Result<()> {
-        let mut each = |nccl: &sys::Nccl| -> Result<bool> {
+        let mut each = |nccl: &sys::Nccl| -> Result<()> {
             for &(NcclComm(raw, of), call) in calls {
                 // SAFETY: the caller's promise.
                 let result = unsafe { call.make(nccl, raw) };
                 self.nccl_check(nccl, call.what.name(), of, result)?;
             }
-            Ok(false)
+            Ok(())
         };
-        let (NcclComm(_, first), _) = calls[0];
-        match (self.nccl_group(first, &mut each)?, limit) {
-            (true, Some(limit)) => calls
-                .iter()
-                .try_for_each(|&(raw, _)| self.nccl_wait(raw, "ncclGroupEnd", limit)),
-            _ => Ok(()),
-        }
+        let goes_on = self.nccl_group(calls[0].0.1, &mut each)?;
+        let (users, limit) = (calls.iter().map(|call| call.0), limit.filter(|_| goes_on));
+        self.nccl_wait(users, "ncclGroupEnd", limit)
     }
 
-    /// Waits until what a call began is enqueued.
-    fn nccl_wait(&self, raw: NcclComm, call: &'static str, limit: Duration) -> Result<()> {
-        let begun = Instant::now();
-        while self.nccl_state(raw)? {
-            if begun.elapsed() >= limit {
-                return Err(timeout(call, raw.1, limit));
+    /// With a limit, waits until what a call began is enqueued.
+    fn nccl_wait(
+        &self,
+        of: impl Iterator<Item = NcclComm>,
+        call: &'static str,
+        limit: Option<Duration>,
+    ) -> Result<()> {
+        let (begun, Some(limit)) = (Instant::now(), limit) else {
+            return Ok(());
+        };
+        for communicator in of {
+            while self.nccl_state(communicator)? {
+                if begun.elapsed() >= limit {
+                    return Err(timeout(call, communicator.1, limit));
+                }
+                std::thread::sleep(Duration::from_micros(20));
             }
-            std::thread::sleep(Duration::from_micros(20));
         }
         Ok(())
     }
@@ -275,20 +228,25 @@ impl Api {
     /// Returns true if a call of the communicator goes on, and the error of one that failed.
     pub(crate) fn nccl_state(&self, NcclComm(raw, of): NcclComm) -> Result<bool> {
         const CALL: &str = "ncclCommGetAsyncError";
+        let _current = Current::set(self, of.ordinal, CALL)?;
         let mut state = ncclResult_t::ncclSuccess;
-        // SAFETY: the communicator is live, and the pointer is valid for one write.
-        self.nccl_call(CALL, of, |nccl| unsafe {
-            (nccl.ncclCommGetAsyncError)(raw, &mut state)
-        })?;
-        self.nccl_check(&*self.nccl()?, CALL, of, state)
+        self.nccl_call(CALL, of, |nccl| {
+            // SAFETY: the communicator is live, and the pointer is valid for one write.
+            match unsafe { (nccl.ncclCommGetAsyncError)(raw, &mut state) } {
+                ncclResult_t::ncclSuccess => state,
+                failed => failed,
+            }
+        })
     }
 
     /// Ends the work of a communicator and frees it.
     pub(crate) fn nccl_abort(&self, NcclComm(raw, of): NcclComm) -> Result<()> {
+        let _current = Current::set_for_release(self, of.ordinal, "ncclCommAbort")?;
         // SAFETY: the communicator is live, and the caller does not use it again.
-        self.nccl_release("ncclCommAbort", of, |nccl| unsafe {
+        let done = self.nccl_call("ncclCommAbort", of, |nccl| unsafe {
             (nccl.ncclCommAbort)(raw)
-        })
+        });
+        done.map(drop)
     }
 }
 
@@ -306,13 +264,12 @@ pub(crate) fn nccl_error(
     result: ncclResult_t,
     message: String,
 ) -> Error {
-    let name = RESULTS.get(result.0 as usize);
     Error::Collective {
         call,
         rank: of.rank,
         ranks: of.ranks,
         code: result.0,
-        name: name.unwrap_or(&"a result without a name"),
+        name: result.name().unwrap_or("a result without a name"),
         message,
     }
 }

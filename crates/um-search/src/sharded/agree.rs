@@ -1,5 +1,6 @@
 //! The ranks of a world make sure that they search for the same, before they search.
 
+use super::gather::{HEAD, exchange, foreign};
 use super::{Shard, check};
 use crate::cosine_top_k::{TYPES, TargetScalar, TopKShape, type_index};
 use crate::error::{Result, SearchError};
@@ -7,13 +8,10 @@ use crate::metric::Metric;
 use crate::world::World;
 use twox_hash::XxHash3_64;
 
-/// The first word of what a rank sends.
-const SEARCH: u64 = u64::from_le_bytes(*b"umsearch");
-
 /// Versions with the same number have the same lists and the same exchange of bytes.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Fields that all ranks have alike, after the first word and the hash of the version.
+/// Numbers that all ranks have alike.
 const FIELDS: [&str; 8] = [
     "the length of the lists",
     "the elements of a row",
@@ -25,13 +23,8 @@ const FIELDS: [&str; 8] = [
     "the queries (their hash is shown)",
 ];
 
-/// What a rank sends.
-enum Sent {
-    /// It cannot search, for this reason.
-    Refused(String),
-    /// The fields, and the first row and number of rows of each shard.
-    Terms([u64; 8], Vec<(usize, usize)>),
-}
+/// The fields, and the first row and number of rows of each shard.
+type Terms = ([u64; 8], Vec<(usize, usize)>);
 
 /// Checks the inputs of all ranks. `checked` is the check of this one. Returns a hash of what all ranks search for.
 pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
@@ -42,9 +35,8 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     shards: &[Shard<'_, T>],
     checked: Result<()>,
 ) -> Result<u64> {
-    let ranges = shards.iter();
     let rows = |shard: &Shard<'_, T>| (shard.first, shard.rows.len() / shape.dim.max(1));
-    let ranges: Vec<_> = ranges.map(rows).collect();
+    let ranges: Vec<_> = shards.iter().map(rows).collect();
     if world.size() == 1 {
         return checked.and_then(|()| check::rows(shape.targets, ranges).map(|()| 0));
     }
@@ -58,63 +50,36 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
         metric as u64,
         XxHash3_64::oneshot(bytemuck::cast_slice(queries)),
     ];
-    let mine = match &checked {
-        Ok(()) => Sent::Terms(fields, ranges),
-        Err(error) => Sent::Refused(error.to_string()),
-    };
-    let all = all_gather(world, &mine.encode())?;
-    // Another version may send anything after the number of its version.
-    let versions: Vec<_> = all.iter().map(|sent| prefix(sent)).collect();
-    if let Some(rank) = versions.iter().position(|version| *version != versions[0]) {
-        let words = |prefix: &Option<u64>| match prefix {
-            Some(version) if *version == own_version() => VERSION.to_owned(),
-            Some(_) => "another".to_owned(),
-            None => "no search".to_owned(),
-        };
-        return Err(SearchError::Disagreement {
-            what: "the version of um-search",
+    let differ = |what, rank, words: [String; 2]| {
+        let [found, expected] = words;
+        SearchError::Disagreement {
+            what,
             rank,
-            found: words(&versions[rank]),
-            expected: words(&versions[0]),
-        });
+            found,
+            expected,
+        }
+    };
+    let own = XxHash3_64::oneshot(VERSION.as_bytes());
+    let versions = |rank, versions: [u64; 2]| {
+        let words = |version| if version == own { VERSION } else { "another" }.to_owned();
+        differ("the version of um-search", rank, versions.map(words))
+    };
+    let mine = checked.map(|()| ((), encode(&(fields, ranges))));
+    let ((), all) = exchange(world, own, mine, versions)?;
+    let all = all.iter().enumerate();
+    let all = all.map(|(rank, bytes)| decode(&bytes[HEAD..]).ok_or_else(|| foreign(rank)));
+    let all: Vec<Terms> = all.collect::<Result<_>>()?;
+    for (field, what) in FIELDS.into_iter().enumerate() {
+        let expected = all[0].0[field];
+        let values = all.iter().map(|(fields, _)| fields[field]);
+        if let Some((rank, found)) = values.enumerate().find(|(_, value)| *value != expected) {
+            let words = [found, expected].map(|value| in_words(field, value));
+            return Err(differ(what, rank, words));
+        }
     }
-    let decode = |(rank, bytes): (usize, &Vec<u8>)| Sent::decode(bytes).ok_or(rank);
-    let sent: std::result::Result<Vec<_>, _> = all.iter().enumerate().map(decode).collect();
-    let sent = sent.map_err(foreign)?;
-    checked?;
-    compare(&sent)?;
-    let ranges = sent.into_iter().flat_map(|sent| match sent {
-        Sent::Terms(_, ranges) => ranges,
-        Sent::Refused(_) => Vec::new(),
-    });
+    let ranges = all.into_iter().flat_map(|(_, ranges)| ranges);
     check::rows(shape.targets, ranges.collect())?;
     Ok(XxHash3_64::oneshot(bytemuck::cast_slice(&fields)))
-}
-
-/// Compares all ranks with rank 0.
-fn compare(sent: &[Sent]) -> Result<()> {
-    let mut terms = Vec::new();
-    for (rank, sent) in sent.iter().enumerate() {
-        match sent {
-            Sent::Terms(fields, _) => terms.push(fields),
-            Sent::Refused(reason) => {
-                let reason = reason.clone();
-                return Err(SearchError::Rank { rank, reason });
-            }
-        }
-    }
-    for (field, what) in FIELDS.into_iter().enumerate() {
-        let values = terms.iter().map(|fields| fields[field]);
-        if let Some((rank, found)) = values.enumerate().find(|(_, of)| *of != terms[0][field]) {
-            return Err(SearchError::Disagreement {
-                what,
-                rank,
-                found: in_words(field, found),
-                expected: in_words(field, terms[0][field]),
-            });
-        }
-    }
-    Ok(())
 }
 
 fn in_words(field: usize, value: u64) -> String {
@@ -127,90 +92,21 @@ fn in_words(field: usize, value: u64) -> String {
     }
 }
 
-fn own_version() -> u64 {
-    XxHash3_64::oneshot(VERSION.as_bytes())
+fn encode((fields, ranges): &Terms) -> Vec<u8> {
+    let ranges = ranges.iter().flat_map(|(a, b)| [*a as u64, *b as u64]);
+    let words = fields.iter().copied().chain(ranges);
+    words.flat_map(u64::to_le_bytes).collect()
 }
 
-impl Sent {
-    fn encode(&self) -> Vec<u8> {
-        let mut words = vec![SEARCH, own_version()];
-        match self {
-            Self::Refused(reason) => {
-                words.push(1);
-                let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
-                bytes.extend_from_slice(reason.as_bytes());
-                return bytes;
-            }
-            Self::Terms(fields, ranges) => {
-                words.push(0);
-                words.extend_from_slice(fields);
-                words.extend(ranges.iter().flat_map(|(a, b)| [*a as u64, *b as u64]));
-            }
-        }
-        words.into_iter().flat_map(u64::to_le_bytes).collect()
-    }
-
-    /// `None` for other bytes than those of [`encode`](Self::encode) of this version.
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (words, rest) = bytes.as_chunks::<8>();
-        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
-        prefix(bytes)?;
-        if words.by_ref().nth(2)? == 1 {
-            let reason = String::from_utf8_lossy(&bytes[24..]);
-            return Some(Self::Refused(reason.into_owned()));
-        }
-        let mut fields = [0; 8];
-        for field in &mut fields {
-            *field = words.next()?;
-        }
-        let ranges: Vec<_> = words.map(usize::try_from).collect::<Result<_, _>>().ok()?;
-        let (pairs, odd) = ranges.as_chunks::<2>();
-        let is_whole = rest.is_empty() && odd.is_empty();
-        is_whole.then(|| Self::Terms(fields, pairs.iter().map(|[a, b]| (*a, *b)).collect()))
-    }
-}
-
-/// The hash of the version of a rank; `None`: it sent something else.
-fn prefix(bytes: &[u8]) -> Option<u64> {
-    let (words, _) = bytes.as_chunks::<8>();
-    let [first, version, ..] = words else {
-        return None;
-    };
-    let is_search = u64::from_le_bytes(*first) == SEARCH;
-    is_search.then(|| u64::from_le_bytes(*version))
-}
-
-/// All-gather, with one answer of each rank.
-pub(super) fn all_gather(world: &dyn World, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let call = "all_gather";
-    let all = world
-        .all_gather(bytes)
-        .map_err(|cause| SearchError::World { call, cause })?;
-    let (size, rank) = (world.size(), world.rank());
-    // A transport that mixes up the ranks must not give wrong lists.
-    let is_right = all.len() == size && all.get(rank).is_some_and(|own| own == bytes);
-    match is_right {
-        true => Ok(all),
-        false => Err(SearchError::World {
-            call,
-            cause: format!(
-                "{} answers for {size} ranks, and that of rank {rank} must be what it sent",
-                all.len()
-            )
-            .into(),
-        }),
-    }
-}
-
-/// The error for bytes that are not of a search.
-pub(super) fn foreign(rank: usize) -> SearchError {
-    SearchError::World {
-        call: "all_gather",
-        cause: format!(
-            "rank {rank} sent something else: all ranks call the same functions in the same order"
-        )
-        .into(),
-    }
+/// `None` for other bytes than those of [`encode`].
+fn decode(bytes: &[u8]) -> Option<Terms> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let (fields, ranges) = words.split_first_chunk()?;
+    let (pairs, odd) = ranges.as_chunks::<2>();
+    let is_whole = rest.is_empty() && odd.is_empty();
+    let pairs = pairs.iter().map(|[a, b]| (*a as usize, *b as usize));
+    is_whole.then(|| (*fields, pairs.collect()))
 }
 
 #[cfg(test)]
@@ -219,18 +115,13 @@ mod tests {
 
     #[test]
     fn any_bytes_are_decoded_or_refused() {
-        let whole = Sent::Terms([1, 2, 3, 4, 0, 1, 1, 8], vec![(0, 5), (5, 0)]).encode();
+        let terms = ([1, 2, 3, 4, 0, 1, 1, 8], vec![(0, 5), (5, 0)]);
+        let whole = encode(&terms);
         for end in 0..whole.len() {
             // A part without its last shards is whole, too.
-            let is_whole = end >= 88 && (end - 88).is_multiple_of(16);
-            assert_eq!(Sent::decode(&whole[..end]).is_some(), is_whole, "{end}");
+            let is_whole = end >= 64 && (end - 64).is_multiple_of(16);
+            assert_eq!(decode(&whole[..end]).is_some(), is_whole, "{end}");
         }
-        let Some(Sent::Terms(fields, ranges)) = Sent::decode(&whole) else {
-            panic!("refused");
-        };
-        assert_eq!((fields[7], &ranges[..]), (8, &[(0, 5), (5, 0)][..]));
-        let refused = Sent::Refused("no".to_owned()).encode();
-        assert!(matches!(Sent::decode(&refused), Some(Sent::Refused(why)) if why == "no"));
-        assert!(Sent::decode(&[0; 128]).is_none());
+        assert_eq!(decode(&whole), Some(terms));
     }
 }

@@ -5,11 +5,6 @@ use crate::cosine_top_k::{TargetScalar, TopKShape};
 use crate::error::{Result, SearchError, length};
 use crate::metric::Metric;
 
-/// A device has one shard.
-pub(super) fn number(shards: usize, devices: usize) -> Result<()> {
-    length(NAME, "the list of shards", devices, shards)
-}
-
 /// Checks the inputs of this process. The lengths are those of the queries, the scores and the indices.
 pub(super) fn shards<T: TargetScalar>(
     shape: TopKShape,
@@ -20,7 +15,7 @@ pub(super) fn shards<T: TargetScalar>(
 ) -> Result<()> {
     let all = shape.targets.saturating_mul(shape.dim);
     shape.check(NAME, [queries, all, scores, indices])?;
-    number(shards.len(), devices)?;
+    length(NAME, "the list of shards", devices, shards.len())?;
     for (number, shard) in shards.iter().enumerate() {
         let whole = shard.rows.len() / shape.dim * shape.dim;
         length(NAME, "the rows of a shard", whole, shard.rows.len())?;

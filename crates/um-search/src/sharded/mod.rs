@@ -7,7 +7,7 @@ mod merge;
 mod part;
 
 use crate::cosine_top_k::{TargetScalar, TopKShape};
-use crate::error::{Result, SearchError};
+use crate::error::{Result, SearchError, length};
 use crate::exact::{ExactTopK, Filter, Format, PreparedTargets, SearchPath};
 use crate::metric::Metric;
 use crate::world::World;
@@ -88,14 +88,9 @@ impl ShardedSearch {
                 allowed: "at least 1".to_owned(),
             });
         }
-        let parts = on_each(
-            devices.into_iter().enumerate().collect(),
-            |number, device| Part::load(number, &device),
-        );
-        Ok(Self {
-            parts: parts?,
-            world: (),
-        })
+        let jobs = devices.iter().map(|device| (device.clone(), device));
+        let parts = on_each(jobs, Part::load)?;
+        Ok(Self { parts, world: () })
     }
 }
 
@@ -133,8 +128,8 @@ impl<W: World> ShardedSearch<W> {
         metric: Metric,
         format: Format,
     ) -> Result<Vec<Option<PreparedTargets>>> {
-        check::number(shards.len(), self.parts.len())?;
-        on_each(self.jobs(shards), |_, (part, shard)| {
+        length(NAME, "the list of shards", self.parts.len(), shards.len())?;
+        on_each(self.jobs(shards), |(part, shard)| {
             part.prepare(shard, dim, metric, format)
         })
     }
@@ -188,32 +183,56 @@ impl<W: World> ShardedSearch<W> {
         shards: &[Shard<'_, T>],
         (scores, indices): (&mut [f32], &mut [u32]),
     ) -> Result<Vec<SearchPath>> {
-        let enqueued = on_each(self.jobs(shards), |_, (part, shard)| {
+        let enqueued = on_each(self.jobs(shards), |(part, shard)| {
             part.enqueue(shape, metric, filter, queries, shard)
         })?;
         // All devices work now: the host waits for one after the other.
-        let lists = enqueued.iter().zip(&self.parts);
-        let lists = lists.map(|(enqueued, part)| enqueued.wait().map_err(|why| part.failed(why)));
-        let lists = lists.collect::<Result<Vec<_>>>()?;
-        let lists: Vec<List<'_>> = lists.iter().flatten().map(part::Found::list).collect();
-        merge::merge(&lists, shape.k, scores, indices);
-        Ok(enqueued.iter().map(|part| part.path.clone()).collect())
+        let mut found = Vec::new();
+        for (number, (part, (_, lists))) in self.parts.iter().zip(&enqueued).enumerate() {
+            if let Some(lists) = lists {
+                let on_host = lists
+                    .scores
+                    .host()
+                    .and_then(|it| Ok((it, lists.indices.host()?)));
+                let on_host = on_host.map_err(|why| failed(number, &part.device(), why.into()))?;
+                found.push((lists, on_host));
+            }
+        }
+        let lists = found.iter().map(|(lists, (scores, indices))| List {
+            scores: bytemuck::cast_slice(scores),
+            indices: bytemuck::cast_slice(indices),
+            k: lists.k,
+            first: lists.first,
+        });
+        merge::merge(&lists.collect::<Vec<_>>(), shape.k, scores, indices);
+        Ok(enqueued.iter().map(|(path, _)| path.clone()).collect())
     }
 
-    /// The devices, each with its shard.
+    /// The devices, each with its part and shard.
     fn jobs<'j, 's, T>(
         &'j self,
         shards: &'j [Shard<'s, T>],
-    ) -> Vec<(usize, (&'j Part, &'j Shard<'s, T>))> {
-        self.parts.iter().zip(shards).enumerate().collect()
+    ) -> impl Iterator<Item = (Device, (&'j Part, &'j Shard<'s, T>))> {
+        let jobs = self.parts.iter().zip(shards);
+        jobs.map(|(part, shard)| (part.device(), (part, shard)))
     }
 }
 
 /// Runs a job for each device, each on a thread. Returns the first error.
 fn on_each<J: Send, R: Send>(
-    jobs: Vec<(usize, J)>,
-    run: impl Fn(usize, J) -> Result<R> + Sync,
+    jobs: impl Iterator<Item = (Device, J)>,
+    run: impl Fn(J) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let results = together(jobs, |(number, job)| Ok(run(number, job)));
+    let results = together(jobs.enumerate().collect(), |(shard, (device, job))| {
+        Ok(run(job).map_err(|cause| failed(shard, &device, cause)))
+    });
     results.into_iter().map(|result| result?).collect()
+}
+
+fn failed(shard: usize, device: &Device, cause: SearchError) -> SearchError {
+    SearchError::Shard {
+        shard,
+        device: device.ordinal(),
+        cause: Box::new(cause),
+    }
 }

@@ -12,8 +12,8 @@ use cuda_um_testkit::{Checked, open};
 use half::f16;
 use std::ops::Range;
 use um_search::{
-    ExactTopK, Filter, Format, Metric, SearchBuffers, Shard, ShardedSearch, TargetScalar,
-    TopKShape, World,
+    ExactTopK, Filter, Format, Metric, SearchBuffers, SearchPath, Shard, ShardedSearch,
+    TargetScalar, TopKShape, World,
 };
 
 const METRICS: [Metric; 2] = [Metric::Cosine, Metric::InnerProduct];
@@ -120,19 +120,7 @@ impl<T: TargetScalar> Case<T> {
         for (shard, prepared) in shards.iter_mut().zip(&prepared) {
             shard.prepared = prepared.as_ref();
         }
-        let shape = self.shape();
-        let places = shape.queries * shape.k;
-        let (mut scores, mut indices) = (vec![7.0; places], vec![7; places]);
-        let results = (&mut scores[..], &mut indices[..]);
-        let paths = search.search(
-            shape,
-            metric,
-            filter,
-            &self.queries,
-            &shards,
-            results.0,
-            results.1,
-        )?;
+        let (paths, lists) = self.search(search, &shards, metric, filter)?;
         for (path, range) in paths.iter().zip(ranges) {
             let filters = filter != Filter::Off || !prepared.is_empty();
             assert_eq!(
@@ -141,7 +129,23 @@ impl<T: TargetScalar> Case<T> {
                 "{path:?}"
             );
         }
-        Ok((bits(&scores), indices))
+        Ok(lists)
+    }
+
+    /// The paths and lists of a search over these shards.
+    fn search(
+        &self,
+        search: &ShardedSearch<impl World>,
+        shards: &[Shard<'_, T>],
+        metric: Metric,
+        filter: Filter,
+    ) -> um_search::Result<(Vec<SearchPath>, Lists)> {
+        let shape = self.shape();
+        let places = shape.queries * shape.k;
+        let (mut scores, mut indices) = (vec![7.0; places], vec![7; places]);
+        let (best, at) = (&mut scores[..], &mut indices[..]);
+        let paths = search.search(shape, metric, filter, &self.queries, shards, best, at)?;
+        Ok((paths, (bits(&scores), indices)))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{INVALID_ARGUMENT, Id, UNHANDLED_CUDA_ERROR, reduce};
+use super::reduce::{Reduction, datatype};
+use super::{INVALID_ARGUMENT, Id, UNHANDLED_CUDA_ERROR};
 use crate::engine::memory::{Memory, Span};
 use crate::engine::state::State;
 use crate::engine::status::Code;
@@ -19,12 +20,8 @@ pub(crate) enum Kind {
     Receive { from: i32 },
 }
 
-/// Which ranks meet: all, or two.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Key {
-    All,
-    Two { from: usize, to: usize },
-}
+/// The two ranks that meet; `None`: all of the clique.
+pub(super) type Key = Option<(usize, usize)>;
 
 /// A call with the arguments of C.
 #[derive(Clone, Copy)]
@@ -47,6 +44,9 @@ pub(crate) struct Call {
     pub(super) kind: Kind,
     pub(super) count: usize,
     pub(super) datatype: u32,
+    /// Of a part.
+    pub(super) bytes: usize,
+    pub(super) reduction: Reduction,
     pub(super) source: Span,
     pub(super) target: Span,
 }
@@ -54,15 +54,9 @@ pub(crate) struct Call {
 impl Call {
     pub(super) fn key(&self) -> Key {
         match self.kind {
-            Kind::Send { to } => Key::Two {
-                from: self.rank,
-                to: to as usize,
-            },
-            Kind::Receive { from } => Key::Two {
-                from: from as usize,
-                to: self.rank,
-            },
-            _ => Key::All,
+            Kind::Send { to } => Some((self.rank, to as usize)),
+            Kind::Receive { from } => Some((from as usize, self.rank)),
+            _ => None,
         }
     }
 }
@@ -70,8 +64,8 @@ impl Call {
 impl State {
     /// Checks a call.
     pub(crate) fn check_collective(&mut self, raw: &Raw) -> Result<Call, Code> {
-        let communicator = self.collectives.get(raw.communicator)?;
-        let ranks = self.collectives.ranks(raw.communicator)?;
+        let (communicator, clique) = self.collectives.find(raw.communicator)?;
+        let ranks = clique.joined.len();
         let (rank, device) = (communicator.rank, communicator.device);
         let of_cuda = |_| UNHANDLED_CUDA_ERROR;
         let stream = self.streams.get(raw.stream, device).map_err(of_cuda)?;
@@ -79,25 +73,28 @@ impl State {
         if stream.device != device {
             return Err(UNHANDLED_CUDA_ERROR);
         }
-        let bytes = reduce::width(raw.datatype).and_then(|width| raw.count.checked_mul(width));
-        let bytes = bytes.ok_or(INVALID_ARGUMENT)?;
+        let (width, reduction) = datatype(raw.datatype).ok_or(INVALID_ARGUMENT)?;
+        let bytes = raw.count.checked_mul(width).ok_or(INVALID_ARGUMENT)?;
         let all = bytes.checked_mul(ranks).ok_or(INVALID_ARGUMENT)?;
-        let is_other = |peer: i32| (0..ranks as i32).contains(&peer) && peer != rank as i32;
+        let is_rank = |rank: i32| (0..ranks as i32).contains(&rank);
+        let is_known = match raw.kind {
+            Kind::Broadcast { root } => is_rank(root),
+            Kind::AllReduce(operation) | Kind::ReduceScatter(operation) => operation <= 4,
+            Kind::AllGather => true,
+            Kind::Send { to: peer } | Kind::Receive { from: peer } => {
+                is_rank(peer) && peer != rank as i32
+            }
+        };
+        if !is_known {
+            return Err(INVALID_ARGUMENT);
+        }
         let (source, target) = match raw.kind {
-            Kind::Broadcast { root } if !(0..ranks as i32).contains(&root) => {
-                return Err(INVALID_ARGUMENT);
-            }
-            Kind::Broadcast { root } if root == rank as i32 => (bytes, bytes),
-            Kind::Broadcast { .. } => (0, bytes),
-            Kind::AllReduce(operation) | Kind::ReduceScatter(operation) if operation > 4 => {
-                return Err(INVALID_ARGUMENT);
-            }
-            Kind::AllReduce(_) => (bytes, bytes),
+            Kind::Broadcast { root } if root != rank as i32 => (0, bytes),
+            Kind::Broadcast { .. } | Kind::AllReduce(_) => (bytes, bytes),
             Kind::ReduceScatter(_) => (all, bytes),
             Kind::AllGather => (bytes, all),
-            Kind::Send { to } if is_other(to) => (bytes, 0),
-            Kind::Receive { from } if is_other(from) => (0, bytes),
-            Kind::Send { .. } | Kind::Receive { .. } => return Err(INVALID_ARGUMENT),
+            Kind::Send { .. } => (bytes, 0),
+            Kind::Receive { .. } => (0, bytes),
         };
         Ok(Call {
             clique: communicator.clique,
@@ -107,6 +104,8 @@ impl State {
             kind: raw.kind,
             count: raw.count,
             datatype: raw.datatype,
+            bytes,
+            reduction,
             source: self.collective_memory(device, raw.source, source)?,
             target: self.collective_memory(device, raw.target, target)?,
         })

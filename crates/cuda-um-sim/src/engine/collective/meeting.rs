@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{Call, Kind};
-use super::reduce;
 use crate::engine::bytes;
 use crate::engine::core::Core;
 use crate::engine::machine::Machine;
@@ -150,8 +149,7 @@ impl Meeting {
         let Some(call) = self.calls().next() else {
             return Duration::ZERO;
         };
-        let bytes = (call.count * reduce::width(call.datatype).unwrap_or(0)) as u64;
-        let ranks = self.expected() as u64;
+        let (bytes, ranks) = (call.bytes as u64, self.expected() as u64);
         let over_a_link = match call.kind {
             _ if ranks == 1 => 0,
             Kind::Broadcast { .. } | Kind::Send { .. } | Kind::Receive { .. } => bytes,
@@ -165,7 +163,7 @@ impl Meeting {
         let Some(first) = self.calls().next() else {
             return;
         };
-        let part = first.count * reduce::width(first.datatype).unwrap_or(0);
+        let part = first.bytes;
         let copy = |to: usize, from: usize| {
             // SAFETY: both ranges, of this size, are within spans that were checked against their allocations, whose device views stay mapped
             // while the simulator exists; the streams of all ranks wait for this work.
@@ -198,21 +196,20 @@ impl Meeting {
             }
             Kind::AllReduce(operation) => {
                 let targets: Vec<_> = self.calls().map(|call| call.target.view).collect();
-                self.reduce(operation, 0, part, &targets);
+                self.reduce(first, operation, 0, &targets);
             }
             Kind::ReduceScatter(operation) => {
                 for (rank, call) in self.calls().enumerate() {
-                    self.reduce(operation, rank * part, part, &[call.target.view]);
+                    self.reduce(call, operation, rank * part, &[call.target.view]);
                 }
             }
         }
     }
 
-    /// Reduces the bytes of all sources from `offset` on, in the order of the ranks.
-    fn reduce(&self, operation: u32, offset: usize, bytes: usize, targets: &[usize]) {
-        let datatype = self.calls().next().map_or(0, |call| call.datatype);
-        for start in (0..bytes).step_by(PIECE) {
-            let size = PIECE.min(bytes - start);
+    /// Reduces a part of all sources from `offset` on, in the order of the ranks.
+    fn reduce(&self, like: &Call, operation: u32, offset: usize, targets: &[usize]) {
+        for start in (0..like.bytes).step_by(PIECE) {
+            let size = PIECE.min(like.bytes - start);
             let read = |call: &Call| {
                 let mut piece = vec![0u8; size];
                 let from = call.source.view + offset + start;
@@ -221,7 +218,7 @@ impl Meeting {
                 piece
             };
             let inputs: Vec<_> = self.calls().map(read).collect();
-            let result = reduce::reduce(operation, datatype, &inputs);
+            let result = (like.reduction)(operation, &inputs);
             for to in targets {
                 // SAFETY: as in `move_bytes`.
                 unsafe { bytes::copy(to + start, result.as_ptr() as usize, size) };

@@ -37,52 +37,36 @@ macro_rules! floats {
 integers!(i8 u8 i32 u32 i64 u64);
 floats! { f32: |x: f64| x as f32; f64: |x: f64| x; f16: f16::from_f64; bf16: bf16::from_f64; }
 
-/// Bytes of an element; `None` for a number that is no type.
-pub(super) fn width(datatype: u32) -> Option<usize> {
-    Some(match datatype {
-        0 | 1 => 1,
-        6 | 9 => 2,
-        2 | 3 | 7 => 4,
-        4 | 5 | 8 => 8,
-        _ => return None,
-    })
+/// Reduces the elements of all inputs, which have the same size, by an operation with this number.
+pub(super) type Reduction = fn(u32, &[Vec<u8>]) -> Vec<u8>;
+
+/// Bytes of an element, and its reduction; `None` for a number that is no type.
+pub(super) fn datatype(number: u32) -> Option<(usize, Reduction)> {
+    fn of<T: Number>() -> Option<(usize, Reduction)> {
+        Some((size_of::<T>(), reduce::<T>))
+    }
+    match number {
+        0 => of::<i8>(),
+        1 => of::<u8>(),
+        2 => of::<i32>(),
+        3 => of::<u32>(),
+        4 => of::<i64>(),
+        5 => of::<u64>(),
+        6 => of::<f16>(),
+        7 => of::<f32>(),
+        8 => of::<f64>(),
+        9 => of::<bf16>(),
+        _ => None,
+    }
 }
 
-/// Reduces the elements of all inputs, which have the same size.
-pub(super) fn reduce(operation: u32, datatype: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
-    let of = match datatype {
-        0 => of::<i8>,
-        1 => of::<u8>,
-        2 => of::<i32>,
-        3 => of::<u32>,
-        4 => of::<i64>,
-        5 => of::<u64>,
-        6 => of::<f16>,
-        7 => of::<f32>,
-        8 => of::<f64>,
-        _ => of::<bf16>,
-    };
-    of(operation, inputs)
-}
-
-fn of<T: Number>(operation: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
+fn reduce<T: Number>(operation: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
     let (ranks, is_average) = (inputs.len(), operation == 4);
     let combine = |a: T, b: T| match operation {
         1 => a.multiply(b),
-        2 => {
-            if b > a {
-                b
-            } else {
-                a
-            }
-        }
-        3 => {
-            if b < a {
-                b
-            } else {
-                a
-            }
-        }
+        2 if b > a => b,
+        3 if b < a => b,
+        2 | 3 => a,
         _ => a.add(b),
     };
     let element = |input: &Vec<u8>, at: usize| {

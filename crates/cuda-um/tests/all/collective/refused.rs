@@ -93,7 +93,7 @@ fn cliques_that_cannot_be() {
     let world = World::new(Gpu::H200, 2);
     let device = &world.devices[0];
     let all = |devices: &[cuda_um::Device]| Communicator::all(devices).map(drop);
-    refused(all(&[]), &["empty list"]);
+    refused(all(&[]), &["list of devices cannot be empty"]);
     refused(all(&[device.clone(), device.clone()]), &["device 0 twice"]);
     let second = open(&world.sim).device(1).unwrap();
     refused(all(&[device.clone(), second]), &["another runtime"]);

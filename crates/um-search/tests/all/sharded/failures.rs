@@ -24,20 +24,11 @@ fn a_lost_device_is_named_and_the_others_survive() {
     let shards: Vec<_> = shards
         .map(|(rows, range)| Shard::new(range.start, rows.as_view()))
         .collect();
-    let (mut scores, mut indices) = (vec![0.0; 50], vec![0; 50]);
-    let (shape, metric) = (case.shape(), Metric::Cosine);
+    let metric = Metric::Cosine;
     let lost = Fail::call("cuLaunchKernel").on_device(1).nth(2);
     sim.fail(lost.with(cudaError::cudaErrorIllegalAddress));
     for _ in 0..2 {
-        let found = search.search(
-            shape,
-            metric,
-            Filter::Off,
-            &case.queries,
-            &shards,
-            &mut scores,
-            &mut indices,
-        );
+        let found = case.search(&search, &shards, metric, Filter::Off);
         let SearchError::Shard {
             shard: 1,
             device: 1,
@@ -65,18 +56,8 @@ fn a_lost_device_is_named_and_the_others_survive() {
         Shard::new(0, rows[0].as_view()),
         Shard::new(100, rows[2].as_view()),
     ];
-    search
-        .search(
-            left.shape(),
-            metric,
-            Filter::Off,
-            &left.queries,
-            &shards,
-            &mut scores,
-            &mut indices,
-        )
-        .unwrap();
-    assert_eq!((super::bits(&scores), indices), right);
+    let found = left.search(&search, &shards, metric, Filter::Off);
+    assert_eq!(found.unwrap().1, right);
     drop(rows);
     runtime_of(&devices).reclaim().unwrap();
 }
@@ -132,17 +113,7 @@ fn wrong_inputs() {
     let search = ShardedSearch::load(&devices[..2]).unwrap();
     let all = case.rows(&devices[0], &(0..400));
     let with = |shards: &[Shard<'_, f32>]| {
-        let (mut scores, mut indices) = (vec![0.0; 50], vec![0; 50]);
-        let (shape, metric) = (case.shape(), Metric::Cosine);
-        let found = search.search(
-            shape,
-            metric,
-            Filter::Off,
-            &case.queries,
-            shards,
-            &mut scores,
-            &mut indices,
-        );
+        let found = case.search(&search, shards, Metric::Cosine, Filter::Off);
         text(found.unwrap_err())
     };
     let view = |range: std::ops::Range<usize>| all.view(range).unwrap();
