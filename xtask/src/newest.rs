@@ -47,7 +47,9 @@ pub fn run(args: &Args) -> Result<()> {
         let mut update = cargo(&copy);
         update.args(["update", "--quiet", "--manifest-path"]);
         if !update.arg(&manifest).args(names).status()?.success() {
-            failed.push(format!("the newest {name}, for which cargo finds no versions"));
+            failed.push(format!(
+                "the newest {name}, for which cargo finds no versions"
+            ));
             continue;
         }
         let newest = version(name, &manifest)?;
@@ -93,7 +95,11 @@ fn version(name: &str, manifest: &Path) -> Result<String> {
     let mut cargo = workspace::cargo();
     cargo.args(["pkgid", name, "--manifest-path"]).arg(manifest);
     let output = cargo.stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "{cargo:?} ended with {}", output.status);
+    ensure!(
+        output.status.success(),
+        "{cargo:?} ended with {}",
+        output.status
+    );
     let id = String::from_utf8(output.stdout)?;
     let version = id.trim().rsplit(['@', '#']).next();
     Ok(version.unwrap_or_default().to_owned())

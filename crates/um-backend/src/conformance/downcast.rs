@@ -10,9 +10,6 @@ use crate::buffer::Buffer;
 use crate::dtype::Element;
 
 /// [`Rule::Downcasts`] for any implementation: `as_any` and `as_any_mut` return the buffer itself.
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn downcasts<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Downcasts;
     let mut buffer = rule.works("making a buffer", make(3))?;
@@ -31,9 +28,6 @@ pub fn downcasts<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::Downcasts`] for an implementation of a known type.
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn downcasts_to<B: Buffer<T> + 'static, T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Downcasts;
     let (mut buffer, elements) = made_with(rule, make, 1, 3)?;
