@@ -28,6 +28,9 @@ pub fn downcasts<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::Downcasts`] for an implementation of a known type.
+///
+/// # Errors
+/// The implementation does not keep the rule.
 pub fn downcasts_to<B: Buffer<T> + 'static, T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Downcasts;
     let (mut buffer, elements) = made_with(rule, make, 1, 3)?;
