@@ -3,11 +3,16 @@
 //!
 //! ```no_run
 //! use cuda_um::cost::CostModel;
-//! use um_kernels::calibrate::OfThisMachine;
+//! use um_kernels::calibrate::{Cache, Clock, OfThisMachine};
 //!
 //! let device = cuda_um::Runtime::open()?.device(0)?;
 //! device.set_cost_model(CostModel::of_this_machine(&device)?)?;
 //! println!("{}", device.cost_model().source);
+//!
+//! let cache = Cache::of_user()?; // or `Cache::at` a folder
+//! println!("{}", cache.path(&device)?.display());
+//! cache.load_or_measure(&device, &Clock::wall())?;
+//! cache.measure(&device, &Clock::wall())?; // anew
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -19,8 +24,8 @@
 //! - It is replaced as a whole, so a reader never sees a part of it. A lock file makes other threads and processes wait for one measurement.
 //! - A file that is damaged, or that another machine or an earlier method measured, is measured anew, with a warning (`tracing`).
 //! - A measurement needs less than 64 MiB each of device, managed and pinned memory. Every result is verified.
-//! - The values that decide no placement are those of the built-in model for the GPU. The model's `source` says so. A program that measures
-//!   more values does so in the same [`Session`]: `cargo xtask calibrate` measures the others by raw calls.
+//! - The values that decide no placement are those of the built-in model for the GPU. The model's `source` says so. `cargo xtask calibrate`
+//!   measures the others by raw calls.
 
 mod cache;
 mod clock;
@@ -36,8 +41,12 @@ mod session;
 pub use cache::Cache;
 pub use clock::Clock;
 pub use error::{CalibrateError, Result};
+// For `cargo xtask calibrate`, which measures more values.
+#[doc(hidden)]
 pub use measure::{Calibration, NOT_ON_A_VIRTUAL_CLOCK, measure};
+#[doc(hidden)]
 pub use plan::Plan;
+#[doc(hidden)]
 pub use session::{SMALL, Session, Wrong, fresh, slope, verify};
 
 use cuda_um::Device;

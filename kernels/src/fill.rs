@@ -4,11 +4,6 @@ use crate::error::{Result, argument};
 use crate::grid;
 use cuda_um::{Device, DeviceCopy, Kernel, Module, Stream, kernel::WriteArg};
 
-/// Elements that [`Fill`] has a kernel for: plain data of 1, 2, 4 or 8 bytes.
-pub trait FillElement: DeviceCopy + Copy {}
-
-impl<T: DeviceCopy + Copy> FillElement for T {}
-
 /// The kernels `fill_u8` to `fill_u64`, loaded on a device.
 #[derive(Debug)]
 pub struct Fill {
@@ -40,7 +35,7 @@ impl Fill {
         )
     }
 
-    /// Enqueues `output[i] = value` for every element of `output [n]`.
+    /// Enqueues `output[i] = value` for every element of `output [n]`: plain data of 1, 2, 4 or 8 bytes.
     ///
     /// If an element type has an alignment smaller than its size, `output` may begin at any address. If the address is not a
     /// multiple of the element's size, elements are stored byte by byte, which is slower.
@@ -51,7 +46,7 @@ impl Fill {
     /// # Errors
     /// The launch fails.
     #[allow(unsafe_code, reason = "launches a kernel of this crate")]
-    pub fn launch<T: FillElement>(
+    pub fn launch<T: DeviceCopy>(
         &self,
         stream: &Stream,
         output: impl WriteArg<T>,

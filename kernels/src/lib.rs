@@ -19,10 +19,9 @@
 #![cfg_attr(feature = "sim", doc = "```")]
 #![cfg_attr(not(feature = "sim"), doc = "```ignore")]
 //! use cuda_um::{Runtime, UnifiedBuffer};
-//! use um_kernels::{Reduce, Saxpy, Scale};
+//! use um_kernels::{Fill, Reduce, Saxpy, Scale};
 //! # use cuda_um_sim::Sim;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # um_kernels::sim::register();
 //! let runtime = Runtime::from_table(Sim::builder().build()?.table())?;
 //! let device = runtime.device(0)?;
 //! let stream = device.create_stream()?;
@@ -34,6 +33,7 @@
 //! let mut sum = UnifiedBuffer::zeroed(&device, 1)?;
 //! Reduce::load(&device)?.sum(&stream, &output, &mut sum)?;
 //! assert_eq!(*sum.host()?, [72.0]);
+//! Fill::load(&device)?.launch(&stream, &mut output, 1.0f32)?;
 //! # Ok(())
 //! # }
 //! ```
@@ -56,7 +56,7 @@ pub mod sim;
 pub use copy::CopyKernels;
 pub use cpu::{reduce_sum_cpu, saxpy_cpu, scale_cpu};
 pub use error::{KernelError, Result};
-pub use fill::{Fill, FillElement};
+pub use fill::Fill;
 pub use reduce::Reduce;
 pub use saxpy::Saxpy;
 pub use scale::Scale;

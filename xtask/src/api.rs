@@ -1,6 +1,6 @@
-//! `cargo xtask api`: the public items of the published crates, compared with the files of `docs/api`.
+//! `cargo xtask api`: the public items of the published crates, compared with the files of `docs/api`, and their examples.
 
-use crate::{release, workspace};
+use crate::{examples_of, release, workspace};
 use anyhow::{Context, Result, ensure};
 use public_api::Builder;
 use std::collections::{BTreeSet, HashSet};
@@ -31,11 +31,12 @@ pub fn run(args: &Args) -> Result<()> {
     workspace::run(doc.args(release::features(&published)))?;
 
     let folder = workspace::root().join("docs/api");
-    let mut changed = Vec::new();
+    let (mut changed, mut crates) = (Vec::new(), Vec::new());
     for one in published.iter().filter(|one| one.name != GENERATED) {
         let json = one.name.replace('-', "_") + ".json";
         let json = workspace::target().join("doc").join(json);
         let api = public_items(&json).with_context(|| format!("{}", json.display()))?;
+        crates.push((json, api.clone()));
         let file = folder.join(format!("{}.txt", one.name));
         if args.bless {
             fs::create_dir_all(&folder)?;
@@ -51,6 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
             changed.push(&one.name);
         }
     }
+    examples_of::check(&crates)?;
     changed.dedup();
     ensure!(
         changed.is_empty(),

@@ -56,7 +56,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// The sources below a folder, without tests.
+pub fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
     {

@@ -7,6 +7,7 @@ mod bindgen;
 mod build_kernels;
 mod candle;
 mod cuda_core;
+mod examples_of;
 mod floors;
 mod fuzz;
 mod gpu_bundle;
@@ -43,7 +44,8 @@ enum Task {
     RealCudart,
     /// Open the real libnccl of two versions and check symbols, numbers and layouts; no GPU is needed, and 400 MB are fetched.
     RealNccl,
-    /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's source), or unit tests under Miri (needs the component `miri`).
+    /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's
+    /// source), or unit tests under Miri (needs the component `miri`).
     Sanitize(sanitize::Args),
     /// Run the tests and the main job, compiled for aarch64 Linux, on the simulator under qemu.
     Aarch64(aarch64::Args),
@@ -73,7 +75,7 @@ enum Task {
     Mpi,
     /// Pack the published crates, build and test them outside of the repository, and publish them (docs/stability.md).
     Release(release::Args),
-    /// Compare the public items of the published crates with docs/api; no warning of rustdoc is allowed.
+    /// Compare the public items of the published crates with docs/api; no warning of rustdoc is allowed, and no item without an example.
     Api(api::Args),
     /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),

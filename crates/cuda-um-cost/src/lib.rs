@@ -12,5 +12,7 @@ mod values;
 pub use error::CostError;
 pub use link::LinkKind;
 pub use migration::Faults;
-pub use model::{CostModel, at_rate};
+pub use model::CostModel;
+#[doc(hidden)]
+pub use model::at_rate;
 pub use peer::PeerLink;

@@ -62,11 +62,15 @@ impl CostModel {
     /// The time of a kernel's faults over a contiguous range ([`Faults::of_device`]).
     ///
     /// ```
-    /// use cuda_um_cost::CostModel;
-    /// let model = CostModel::h200();
-    /// let measured = 1919.0; // us, of 16 MiB
-    /// let time = model.device_faults(16 << 20).as_secs_f64() * 1e6;
+    /// use cuda_um_cost::{CostModel, Faults};
+    /// let (model, bytes) = (CostModel::h200(), 16 << 20);
+    /// let measured = 1919.0; // us
+    /// let time = model.device_faults(bytes).as_secs_f64() * 1e6;
     /// assert!((time / measured - 1.0).abs() < 0.05, "{time} us");
+    ///
+    /// assert!(model.prefetch_to_device(bytes) < model.device_faults(bytes));
+    /// assert!(model.prefetch_to_host(bytes) < model.host_faults(bytes));
+    /// assert!(Faults::of_device(bytes).groups < Faults::of_host(bytes).groups);
     /// ```
     pub fn device_faults(&self, bytes: u64) -> Duration {
         let Faults { faults, groups } = Faults::of_device(bytes);

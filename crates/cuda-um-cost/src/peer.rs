@@ -50,8 +50,13 @@ impl CostModel {
     /// ```
     /// use cuda_um_cost::{CostModel, PeerLink};
     /// let measured = 686.0; // us, of 256 MiB between two H200s
-    /// let time = CostModel::h200().peer_copy(PeerLink::NvLink, 256 << 20);
+    /// let (model, link, bytes) = (CostModel::h200(), PeerLink::NvLink, 256 << 20);
+    /// let time = model.peer_copy(link, bytes);
     /// assert!((time.as_secs_f64() * 1e6 / measured - 1.0).abs() < 0.05, "{time:?}");
+    ///
+    /// // Managed memory: a copy into a new block is faster than a prefetch.
+    /// assert!(model.peer_prefetch_rate_over(link) < model.peer_rate_over(link));
+    /// assert!(model.managed_copy_from_peer(link, bytes) < model.prefetch_from_peer(link, bytes));
     /// ```
     pub fn peer_copy(&self, link: PeerLink, bytes: u64) -> Duration {
         (self.peer).saturating_add(at_rate(bytes, self.peer_rate_over(link)))

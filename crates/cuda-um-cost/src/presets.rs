@@ -16,6 +16,8 @@ impl CostModel {
     /// assert_eq!(CostModel::of_gpu("NVIDIA H100 80GB HBM3", (9, 0), false), CostModel::h100());
     /// assert_eq!(CostModel::of_gpu("NVIDIA A100-SXM4-80GB", (8, 0), false), CostModel::a100());
     /// assert_eq!(CostModel::of_gpu("NVIDIA B200", (10, 0), false), CostModel::h200());
+    /// assert_eq!(CostModel::of_gpu("NVIDIA A40", (8, 6), false), CostModel::pcie4());
+    /// let jetson = CostModel::integrated(); // which these arguments do not show
     /// ```
     pub fn of_gpu(name: &str, compute_capability: (u32, u32), uses_host_page_tables: bool) -> Self {
         match (

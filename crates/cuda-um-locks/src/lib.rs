@@ -3,10 +3,29 @@
 //! Why not `parking_lot`: its waiting threads are nodes of one table of the process, on their own stacks. A child made by `fork` has the
 //! table, but not the threads, and uses the memory of their stacks again: a lock of the child that meets such a node hangs. A lock of
 //! the standard library on Linux is one word (a futex), so a lock that is free at the fork works in the child.
+//!
+//! ```
+//! use cuda_um_locks::{Condvar, Mutex, RwLock};
+//! use std::time::Duration;
+//!
+//! let (mut queue, came, limit) = (Mutex::new(Vec::new()), Condvar::new(), RwLock::new(Duration::from_secs(10)));
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         queue.lock().extend([1, 2]);
+//!         came.notify_one(); // or `notify_all`
+//!     });
+//!     let mut held = queue.lock();
+//!     held.unlocked(|| println!("another thread can take the lock meanwhile"));
+//!     while held.is_empty() {
+//!         came.wait_for(&mut held, *limit.read()); // or `wait`
+//!     }
+//! });
+//! assert_eq!(*queue.get_mut(), [1, 2]);
+//! ```
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use std::sync::{RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult};
 
@@ -146,15 +165,6 @@ impl Condvar {
             .unwrap_or_else(PoisonError::into_inner);
         guard.held = Some(held);
         result
-    }
-
-    /// Waits for a notification, or until `deadline`.
-    pub fn wait_until<T>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Instant,
-    ) -> WaitTimeoutResult {
-        self.wait_for(guard, deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Wakes one waiting thread.

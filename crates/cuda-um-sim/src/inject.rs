@@ -10,6 +10,9 @@ use cuda_um_sys::cudaError;
 ///
 /// let sim = Sim::builder().build()?;
 /// sim.fail(Fail::call("cudaMalloc").nth(2).with(cudaError::cudaErrorMemoryAllocation));
+/// sim.fail(Fail::call("cudaFree").after_the_call().from_then_on());
+/// sim.fail(Fail::call("cuLaunchKernel").with_code(719).sticky()); // a code of the driver
+/// sim.clear_failures();
 /// # Ok::<(), cuda_um_sim::SimError>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -92,8 +92,11 @@ pub use builder::Builder;
 pub use call_log::CallRecord;
 pub use counters::Counters;
 pub use cuda_um_cost::CostModel;
+// For um-backend's tests, and for the Python package.
+#[doc(hidden)]
 pub use entry::is_in_call;
 pub use error::SimError;
+#[doc(hidden)]
 pub use host_fault::keep_fault_handler;
 pub use inject::Fail;
 pub use kernel::{

@@ -23,6 +23,23 @@ use crate::{entry, host_fault, slot};
 /// A simulated machine with its CUDA runtime. Clones are handles of the same machine.
 ///
 /// It exists as long as a handle or a [`table`](Sim::table) of it; then its streams finish, and its memory is released.
+///
+/// ```
+/// use cuda_um_sim::Sim;
+///
+/// let sim = Sim::builder().devices(2).build()?;
+/// drop(sim.pause()); // no stream works while the guard lives
+/// sim.on_wait(|call| println!("{call} waits"));
+/// let hold = sim.hold(7); // the streams start at the first wait, in an order that belongs to 7
+/// // … call functions of `sim.table()` …
+/// assert!(!hold.is_over());
+/// sim.host_wrote(std::ptr::null(), 1 << 20); // the time of the program's own writes
+/// assert!(sim.now() > sim.device_time(0).unwrap());
+/// sim.lose(1);
+/// println!("{:?}, after {:?}", sim.loss_of(1), sim.trace());
+/// sim.clear_trace();
+/// # Ok::<(), cuda_um_sim::SimError>(())
+/// ```
 #[derive(Clone)]
 pub struct Sim {
     inner: Arc<Inner>,
@@ -101,6 +118,7 @@ impl Sim {
 
     /// The address of a symbol of the simulated runtime library, of its driver, of its CUPTI or of its NCCL, as from `dlsym`; null if the simulated
     /// version does not have it.
+    #[doc(hidden)]
     pub fn symbol(&self, name: &str) -> *const std::ffi::c_void {
         let (slot, machine) = (self.inner.slot, &self.inner.core.machine);
         if name.starts_with("cupti") {

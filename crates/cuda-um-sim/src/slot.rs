@@ -22,7 +22,8 @@ pub(crate) fn take(core: &Arc<Core>, patience: Duration) -> Option<usize> {
     let deadline = Instant::now() + patience;
     let mut taken = TAKEN.lock();
     while *taken == u32::MAX {
-        if GIVEN.wait_until(&mut taken, deadline).timed_out() {
+        let rest = deadline.saturating_duration_since(Instant::now());
+        if GIVEN.wait_for(&mut taken, rest).timed_out() {
             return None;
         }
     }

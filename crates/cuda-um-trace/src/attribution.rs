@@ -32,6 +32,19 @@ use operations::Explainer;
 use std::ops::Range;
 
 /// The buffers and the operation of each record.
+///
+/// ```
+/// # let trace = cuda_um_trace::Trace::default();
+/// use cuda_um_trace::Attribution;
+///
+/// let attribution = Attribution::of(&trace);
+/// for (index, record) in trace.records.iter().enumerate() {
+///     let explanation = attribution.explanation(index);
+///     let operation = attribution.operation(explanation).map(|operation| &trace.operations[operation]);
+///     println!("{record:?}: {:?}, {operation:?}", attribution.pieces(index));
+/// }
+/// let launches = (0..trace.kernels.len()).map(|run| attribution.launch(run)); // the operation of each run of a kernel
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     pieces: Vec<Piece>,

@@ -25,8 +25,11 @@ pub use report::{
 };
 pub use trace::{
     AccessedRange, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation, OperationKind,
-    Place, Record, RecordKind, Source, Trace, TraceError, fitting_name,
+    Place, Record, RecordKind, Source, Trace, TraceError,
 };
+// For the profiler of cuda-um.
+#[doc(hidden)]
+pub use trace::fitting_name;
 
 /// Size of the blocks in which the driver manages residency: 2 MiB.
 pub const BLOCK_BYTES: u64 = 2 << 20;

@@ -23,10 +23,15 @@ use std::time::Duration;
 /// `Display` prints the summary for a terminal, in lines of about 100 characters. The data have exact bytes and nanoseconds.
 ///
 /// ```
-/// use cuda_um_trace::{MigrationReport, Trace};
+/// use cuda_um_trace::{MigrationReport, Trace, patterns, perfetto};
 /// use cuda_um_cost::CostModel;
-/// let report = MigrationReport::of(&Trace::default(), &CostModel::h200());
+/// let trace = Trace { format: Trace::FORMAT, ..Trace::default() }; // as `cuda_um::Runtime::profile` makes it
+/// let trace = Trace::from_json(&trace.to_json())?;
+/// let report = MigrationReport::of(&trace, &CostModel::h200());
 /// assert!(report.to_string().contains("Nothing moved"));
+/// assert!(patterns(&trace).is_empty());
+/// std::fs::write("/dev/null", perfetto(&trace))?; // a file for ui.perfetto.dev
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -20,6 +20,12 @@
 //!     exec.launch(&stream, (&source, &mut target))?; // one call of CUDA for both
 //! }
 //! assert_eq!(target.host()?[499..501], [1.0, 0.5]);
+//!
+//! let other = stream.capture(|_| {
+//!     target.fill_on(0.25, &stream)?;
+//!     stream.copy_range(&source, ..500, &mut target, 0)
+//! })?;
+//! exec.update(&other)?; // the same work with other values
 //! # Ok::<(), cuda_um::Error>(())
 //! ```
 
@@ -116,6 +122,18 @@ impl Recording<'_> {
 
     /// Adds a stream to the capture: its work is recorded, too, from now on. It runs after the work that is recorded by now on the first stream,
     /// and, beyond that, concurrently, unless memory is shared. The end of the graph is after the work of all streams.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// let (first, second) = (device.create_stream()?, device.create_stream()?);
+    /// let mut parts = [0, 1].map(|_| cuda_um::DeviceBuffer::<f32>::zeroed(&device, 1000).unwrap());
+    /// let graph = first.capture(|recording| {
+    ///     recording.fork(&second)?;
+    ///     parts[0].fill_on(1.0, &first)?;
+    ///     parts[1].fill_on(2.0, &second)
+    /// })?;
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

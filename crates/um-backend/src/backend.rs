@@ -40,6 +40,32 @@ use pools::Pools;
 /// assert_eq!(pollster::block_on(sum())?, 6.0);
 /// # Ok::<(), CudaError>(())
 /// ```
+///
+/// Each kind of memory:
+///
+/// ```
+/// use um_backend::cuda_um::{MemoryKind, managed::MemoryAdvice};
+/// use um_backend::{CudaBackend, CudaBackendConfig, CudaFeature, DType};
+///
+/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+/// let (host, pinned) = (backend.create_host::<f32>(8)?, backend.create_pinned::<f32>(8)?);
+/// let on_device = backend.create_cuda::<f32>(8)?;
+/// let checked = backend.create_buffer::<f32>(8, DType::F32)?; // the same; an error if the type is another
+/// let vector = backend.register(vec![1.0f32; 1024])?.into_vec()?; // pinned meanwhile
+/// backend.with_registered(&mut vec![1.0f32; 1024], |pinned| pinned.fill(2.0))??;
+/// println!("{:?}", backend.pool_stats_of(MemoryKind::Device));
+///
+/// let unified = backend.allocate_unified::<f32>(1024)?;
+/// if backend.device().supports_feature(CudaFeature::ConcurrentManagedAccess)? {
+///     unified.set_preferred_location(0)?;
+///     unified.set_accessed_by(0)?;
+///     unified.unset_accessed_by(0)?;
+/// }
+/// backend.set_memory_advice(&unified, MemoryAdvice::SetReadMostly, None)?; // of each `dyn Buffer`
+/// backend.prefetch_to_device(&unified, None)?;
+/// backend.prefetch_to_host(&unified)?;
+/// # Ok::<(), um_backend::CudaError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct CudaBackend {
     device: CudaDevice,

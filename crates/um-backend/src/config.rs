@@ -13,7 +13,9 @@ use crate::runtime::RuntimeChoice;
 /// use um_backend::sim::{Gpu, Sim};
 ///
 /// let sim = Sim::builder().gpu(Gpu::Maxwell).build().unwrap();
-/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
+/// let pool = um_backend::cuda_um::PoolOptions::default().keep_bytes(64 << 20);
+/// let config = CudaBackendConfig::default().simulator(sim).device_pool(pool).unified_pool(pool).pinned_pool(None);
+/// let backend = CudaBackend::initialize_blocking(config)?;
 /// assert!(backend.device().managed_memory_obstacle().is_some());
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```

@@ -1,7 +1,6 @@
 //! A test suite for the contract of [`Buffer`](crate::Buffer), for any implementation.
 //!
-//! [`all`] checks one implementation, and [`pair`] the copies from one implementation to another; each rule is also a function. A
-//! [`Failure`] has the [`Rule`] and the values.
+//! [`all`] checks one implementation, and [`pair`] the copies from one implementation to another. A [`Failure`] has the [`Rule`] and the values.
 //!
 //! # Examples
 //! ```
@@ -16,6 +15,7 @@
 //! let cuda = |len| backend.create::<f32>(BufferKind::Cuda, len);
 //!
 //! conformance::all(&host)?;
+//! conformance::downcasts_to::<HostBuffer<f32>, f32>(&host)?;
 //! conformance::all(&cuda)?;
 //! conformance::pair(&host, &cuda)?;
 //! conformance::pair(&cuda, &host)?;
@@ -42,22 +42,25 @@ mod streams;
 mod threads;
 mod try_clone;
 
-pub use bounds::{lengths_must_match, ranges_must_be_within};
-pub use clone_empty::clone_empty;
-pub use downcast::{downcasts, downcasts_to};
+pub use downcast::downcasts_to;
 pub use failure::{Failure, Rule, Verdict};
-pub use files::files;
-pub use fill::{fill, set_zero};
-pub use host::host_access;
-pub use make::{LENGTHS, Make};
-pub use order::in_order;
-pub use pairs::{copy_range, copy_whole, pair_bounds, source_is_free};
-pub use properties::{new_holds_zeros, properties};
-pub use ranges::{copy_within, fill_range};
-pub use round_trip::{round_trip, round_trip_at};
-pub use streams::{hints, on_stream};
-pub use threads::other_threads;
-pub use try_clone::try_clone;
+pub use make::Make;
+
+use bounds::{lengths_must_match, ranges_must_be_within};
+use clone_empty::clone_empty;
+use downcast::downcasts;
+use files::files;
+use fill::{fill, set_zero};
+use host::host_access;
+use make::LENGTHS;
+use order::in_order;
+use pairs::{copy_range, copy_whole, pair_bounds, source_is_free};
+use properties::{new_holds_zeros, properties};
+use ranges::{copy_within, fill_range};
+use round_trip::{round_trip, round_trip_at};
+use streams::{hints, on_stream};
+use threads::other_threads;
+use try_clone::try_clone;
 
 use crate::dtype::Element;
 

@@ -17,13 +17,15 @@ pub use element::{Bool, Element, F8E4M3, F8E5M2};
 ///
 /// # Examples
 /// ```
-/// use um_backend::DType;
+/// use um_backend::{DType, Element, dtype::{F8E4M3, F8E5M2}};
 ///
 /// assert_eq!(DType::F32.size_bytes(), 4);
+/// assert_eq!((F8E4M3::DTYPE, F8E5M2::DTYPE), (DType::F8E4M3, DType::F8E5M2)); // elements for which Rust has no type
 /// assert_eq!(DType::BF16.to_string(), "bf16");
 /// for name in ["f32", "F32", "float32", "<f4"] {
 ///     assert_eq!(name.parse::<DType>()?, DType::F32);
 /// }
+/// assert_eq!((DType::F32.safetensors_name(), DType::F32.numpy_name()), (Some("F32"), Some("float32")));
 /// assert_eq!("opaque18".parse::<DType>()?.size_bytes(), 18);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```

@@ -23,7 +23,7 @@ use crate::typed::Typed;
 ///
 /// # Examples
 /// ```
-/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType};
+/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, ErasedBuffer, cuda_um::AccessPattern};
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// let dtype: DType = "F32".parse()?; // from a file's header
@@ -33,6 +33,17 @@ use crate::typed::Typed;
 /// assert_eq!(*weights.typed::<f32>()?.host()?, [7.0, 2.0, 3.0]);
 /// let error = weights.typed::<u32>().unwrap_err();
 /// assert_eq!(error.to_string(), "dtype u32 was requested, but the element type is f32: both must be the same");
+///
+/// let mut bytes = [0; 12];
+/// weights.copy_to_bytes(&mut bytes)?;
+/// weights.copy_from_bytes_at(2, &bytes[..4])?; // elements are counted, not bytes
+/// weights.copy_to_bytes_at(2, &mut bytes[8..])?;
+/// let mut scores = backend.create_erased_for(AccessPattern::ReadBack, dtype, 3)?;
+/// scores.copy_from_bytes(&bytes)?;
+/// let pinned = backend.create_erased_from(BufferKind::Pinned, dtype, &bytes)?;
+/// assert_eq!(*pinned.into_typed::<f32>()?.host()?, [7.0, 2.0, 7.0]);
+/// let halves = ErasedBuffer::from_bytes(backend.create(BufferKind::Cuda, 6)?, DType::F16)?;
+/// assert_eq!(halves.len(), 3);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug)]

@@ -24,7 +24,8 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 ///
 /// let mut buffer = HostBuffer::<i32>::zeroed(4)?;
 /// buffer.copy_from_host_at(1, &[7, 8])?;
-/// assert_eq!(buffer.as_slice(), [0, 7, 8, 0]);
+/// buffer.as_slice_mut()[3] = 9;
+/// assert_eq!(buffer.as_slice(), [0, 7, 8, 9]);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 pub struct HostBuffer<T> {

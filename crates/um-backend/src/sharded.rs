@@ -40,6 +40,9 @@ use crate::error::{CudaError, Result};
 /// assert_eq!((rows.rows_of(0), rows.rows_of(1)), (0..2, 2..3));
 /// rows.each_shard(|_, _, range, shard| shard.fill(range.start as f32))?;
 /// assert_eq!(rows.to_vec()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]);
+/// rows.shard_mut(1).fill(7.0)?;
+/// rows.reshard(&backends, Split::Weights(&[1.0, 2.0]))?;
+/// assert_eq!((rows.rows_of(0), rows.rows_of(1)), (0..1, 1..3));
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug)]

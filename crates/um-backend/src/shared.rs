@@ -67,9 +67,12 @@ use storage::{Access, Held, Storage};
 /// assert_eq!(*weights.host::<f32>()?, [0.0, 0.0, 1.5, 1.5, 0.0, 0.0]);
 /// assert_eq!(weights.cast(DType::U8)?.len(), 24);
 ///
+/// assert!(row.shares_storage(&weights));
 /// row.make_unique()?; // copies two elements, since `weights` has the storage too
 /// row.host_mut::<f32>()?[0] = 7.0;
 /// assert_eq!(weights.host::<f32>()?[2], 1.5);
+///
+/// let part = row.read()?.into_erased(); // the access belongs to the buffer, which any thread may have
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Clone)]

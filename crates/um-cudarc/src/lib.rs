@@ -29,6 +29,16 @@
 //! // SAFETY: the matrices have n × n elements.
 //! unsafe { blas.gemm(config, &a, &b, &mut c) }?;
 //! println!("{}", c.host()?[0]); // waits for cuBLAS
+//! c.with_mut(|mut elements| elements.fill(0.5))?; // every method of a view of cuda-um
+//! let ours: UnifiedBuffer<f32> = c.into_buffer()?;
+//! let given = stream.give(ours).map_err(|(_, error)| error)?; // to cudarc, if it is memory of a `DriverPool`
+//! let ours = shared.take_unified(given)?;
+//!
+//! let mut theirs = stream.theirs().alloc_zeros::<f32>(n)?;
+//! stream.memcpy_htod_staged(&[1.0; 10], &mut theirs)?; // faster than `memcpy_htod` of memory that is not pinned
+//! stream.read_file(&std::fs::File::open("weights")?, 4096, &mut theirs)?;
+//! shared.with_mut(&mut theirs, |mut elements| elements.fill(0.5))?;
+//! let ours = shared.take_device(theirs)?;
 //! # Ok(())
 //! # }
 //! ```

@@ -39,6 +39,7 @@ use crate::steer;
 /// done?;
 /// let plan = program.solve(arena.plan_budget(), Link::pcie5())?;
 /// let mut planned = Planned::new(&arena, program, plan)?;
+/// planned.measure_stalls(true); // the waits of each step for its transfers, too
 /// for _ in 0..3 {
 ///     planned.run(&stream, pass)??;
 /// }

@@ -18,11 +18,16 @@ type Progress = dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync;
 /// // One of eight ranks: its eighth of the first dimension of each matrix of a layer.
 /// let rank = 3;
 /// let options = LoadOptions::default()
+///     .threads(8)
+///     .bytes_in_flight(256 << 20)
+///     .drop_page_cache(true)
 ///     .only(|name| name.starts_with("layers."))
 ///     .slices(move |tensor| match tensor.shape() {
 ///         [rows, _] => Some((0, rows * rank / 8..rows * (rank + 1) / 8)),
 ///         _ => None,
 ///     });
+/// // SAFETY: nothing changes the files while their tensors are in use.
+/// let mapped = unsafe { LoadOptions::default().map_files() };
 /// ```
 #[derive(Clone)]
 pub struct LoadOptions {

@@ -34,7 +34,11 @@ const PIECE: usize = 4 << 20;
 /// save.metadata("format", "pt");
 /// save.buffer("bias", &[2, 2], &bias)?;
 /// save.write(&path)?;
-/// assert_eq!(Weights::open([&path])?.tensor("bias").unwrap().shape(), [2, 2]);
+/// let weights = Weights::open([&path])?;
+/// assert_eq!(weights.tensor("bias").unwrap().shape(), [2, 2]);
+///
+/// let mut copy = Save::new();
+/// copy.stored(&weights, &weights.tensors()[0])?; // from file to file
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]

@@ -36,8 +36,15 @@ use crate::unique::Unique;
 /// let weights = Weights::open([&path])?;
 /// assert_eq!(weights.tensor("layer.0.weight").unwrap().shape(), [2, 3]);
 ///
-/// let tensors = weights.load(&backend, BufferKind::Unified, &LoadOptions::default())?;
+/// let mut tensors = weights.load(&backend, BufferKind::Unified, &LoadOptions::default())?;
 /// assert_eq!(*tensors["layer.0.weight"].buffer().host::<f32>()?, [0.5; 6]);
+/// let bias: um_backend::SharedBuffer = tensors.remove("layer.0.weight").unwrap().into_buffer();
+///
+/// // Into memory of the program, and from storage that is no file.
+/// let storage = std::sync::Arc::new(std::fs::File::open(&path)?); // any `ReadAt`
+/// let weights = Weights::from_storage("model.safetensors", storage, std::fs::metadata(&path)?.len())?;
+/// let mut target = backend.create_erased(BufferKind::Cuda, DType::F32, 6)?;
+/// weights.load_into(vec![("layer.0.weight", target.bytes_mut().memory_mut())], &LoadOptions::default())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

@@ -38,8 +38,8 @@ impl UnifiedDevice {
     ///
     /// # Errors
     ///
-    /// As for [`prefetch`](Self::prefetch), and the errors of [`UnifiedBuffer::advise`] and of its outcome: tensors that own their memory have that of the driver's
-    /// managed pool, for which CUDA takes no advice.
+    /// As for [`prefetch`](Self::prefetch), and the errors of [`UnifiedBuffer::advise`] and of its outcome: tensors that own their memory
+    /// have that of the driver's managed pool, for which CUDA takes no advice.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, tensor: &Tensor, advice: Advice) -> Result<()> {
         self.lent(tensor, |buffer, _| buffer.advise(advice)?.require())

@@ -20,6 +20,7 @@ impl Clock {
     }
 
     /// A clock that counts all time, as the wall clock does.
+    #[doc(hidden)]
     #[must_use]
     pub fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self {
@@ -28,8 +29,7 @@ impl Clock {
         }
     }
 
-    /// A simulator's clock. It does not count the host's own work, so [`NOT_ON_A_VIRTUAL_CLOCK`](crate::calibrate::NOT_ON_A_VIRTUAL_CLOCK) stays
-    /// built-in.
+    /// A simulator's clock. It does not count the host's own work, so the values that need it stay built-in.
     #[must_use]
     pub fn virtual_time(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self {
@@ -64,6 +64,7 @@ impl Clock {
     /// # Errors
     ///
     /// The error of `work`.
+    #[doc(hidden)]
     pub fn time<E>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
         let start = self.now();
         work()?;
@@ -75,6 +76,7 @@ impl Clock {
     /// # Errors
     ///
     /// The first error of `work`.
+    #[doc(hidden)]
     pub fn time_each<E>(
         &self,
         repeats: usize,

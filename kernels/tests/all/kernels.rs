@@ -3,8 +3,7 @@
 use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
 use cuda_um_testkit::device;
 use um_kernels::{
-    CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu,
-    scale_cpu,
+    CopyKernels, Fill, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu, scale_cpu,
 };
 
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
@@ -80,7 +79,7 @@ fn both_copies_copy_everything() {
 }
 
 /// Fills registered memory that begins at every offset, in full and in part, and compares it byte by byte.
-fn fill_at_every_offset<T: FillElement + bytemuck::Pod>(value: T) {
+fn fill_at_every_offset<T: bytemuck::Pod + Send + Sync>(value: T) {
     let (sim, device, stream) = device();
     let fill = Fill::load(&device).unwrap();
     let (size, count) = (size_of::<T>(), 300);

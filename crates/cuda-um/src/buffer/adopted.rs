@@ -27,6 +27,11 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// let mut data = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?;
     /// data.fill(2.0)?; // by the device
     /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
+    ///
+    /// use cuda_um::{UnifiedBuffer, UnifiedOptions};
+    /// let named = UnifiedBuffer::from_vec_with(&device, vec![1.0f32; 1000], UnifiedOptions::default().name("weights"))?;
+    /// assert_eq!(named.into_bytes().len(), 4000);
+    /// let boxed = UnifiedBuffer::from_boxed(&device, vec![1.0f32; 1000].into_boxed_slice())?;
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///

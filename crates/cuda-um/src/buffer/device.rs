@@ -26,6 +26,10 @@ use std::panic::Location;
 /// let mut back = [0; 3];
 /// buffer.copy_to_host(&mut back)?;
 /// assert_eq!(back, [1, 7, 3]);
+/// buffer.write_one(0, 5)?;
+/// buffer.copy_within(..2, 1)?;
+/// buffer.copy_to_host_at(1, &mut back[..2])?;
+/// assert_eq!(back, [5, 7, 3]);
 /// buffer.close()?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
@@ -77,6 +81,21 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
     }
 
     /// Allocates `len` uninitialised elements, for kernels to write.
+    ///
+    /// ```no_run
+    /// # let device = cuda_um::Runtime::open()?.device(0)?;
+    /// # let kernel = cuda_um::Module::load(&device, "")?.kernel("score")?;
+    /// use cuda_um::{DeviceBuffer, LaunchConfig, resource::DeviceMemory};
+    ///
+    /// let stream = device.create_stream()?;
+    /// let mut scores = DeviceBuffer::<f32>::uninit(&device, 1000)?;
+    /// let mut counts = DeviceBuffer::<u32>::uninit_in(&DeviceMemory::new(&device), 1000)?;
+    /// // SAFETY: the kernel takes two addresses, and writes 1000 elements at each, one a thread.
+    /// unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), (&mut scores, &mut counts))? };
+    /// // SAFETY: the kernel writes every element.
+    /// let (scores, counts) = unsafe { (scores.assume_init(), counts.assume_init()) };
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

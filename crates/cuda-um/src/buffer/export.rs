@@ -37,6 +37,7 @@ use std::sync::Arc;
 /// let exported = buffer.export(&theirs)?; // later work on `theirs` runs after the fill
 /// // … the other library enqueues kernels on `theirs` that read at `exported.as_ptr()` …
 /// exported.returned_on(&theirs)?; // later writes run after these kernels
+/// buffer.export(&theirs)?.returned_after(&theirs.record()?)?; // the same with an event
 /// Arc::get_mut(&mut buffer).unwrap().fill_on(2.0, &ours)?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```

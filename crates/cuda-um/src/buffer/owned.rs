@@ -117,6 +117,7 @@ impl<T: fmt::Debug + 'static, B: ?Sized + 'static> fmt::Debug for HostOwned<T, B
 /// data[1] = 3.0;
 /// let buffer = data.into_owner();
 /// assert_eq!(*buffer.host()?, [1.0, 3.0]);
+/// HostOwnedMut::new(buffer, |buffer| buffer.host_mut())?.close()?; // tells whether what was written is in the buffer
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///

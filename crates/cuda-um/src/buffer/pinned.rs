@@ -31,6 +31,9 @@ use std::panic::Location;
 /// let mut results = PinnedBuffer::<u32>::zeroed(&device, 3)?;
 /// stream.copy(&on_device, &mut results)?;
 /// assert_eq!(*results.host()?, [1, 2, 3]); // waits only for the copy
+/// results.try_host_mut()?[0] = 9; // an error where it would have to wait
+/// assert_eq!(results.view(..1)?.to_vec()?, [9]);
+/// results.close()?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[doc(alias = "cudaHostAlloc")]

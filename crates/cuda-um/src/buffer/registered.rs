@@ -32,6 +32,7 @@ use std::ptr::NonNull;
 /// let on_device = DeviceBuffer::from_slice(&device, &[1u8; 4096])?;
 ///
 /// let mut owned = RegisteredBuffer::from_vec(&device, vec![0u8; 4096])?;
+/// owned.fill(2)?; // by the device
 /// stream.copy(&on_device, &mut owned)?;
 /// let vector: Vec<u8> = owned.into_vec()?; // waits for the copy
 /// assert_eq!(vector[4095], 1);

@@ -34,7 +34,13 @@ use std::panic::Location;
 /// data.host_mut()?[0] = 1.0; // waits for the GPU, then the CPU writes in place
 /// data.prefetch_on(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it
 /// data.fill_on(2.0, &stream)?;
+/// data.copy_within_on(..512, 512, &stream)?;
 /// assert_eq!(data.host()?[0], 2.0);
+/// # pollster::block_on(async {
+/// data.host_mut_async().await?[0] = 3.0; // other tasks run while it waits
+/// data.copy_from_host_async(&[4.0; 1024]).await?;
+/// # Ok::<(), cuda_um::Error>(())
+/// # })?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///

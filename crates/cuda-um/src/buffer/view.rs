@@ -51,6 +51,11 @@ pub struct View<'a, T> {
 /// bias.copy_from_host(&[1.0; 10])?;
 /// stream.copy(&weights.as_view().slice(..10)?, &mut bias)?;
 /// assert_eq!(*bias.host()?, [0.5; 10]);
+/// let (low, mut high) = weights.split_at_mut(45)?; // of a part that is used again
+/// high.prefetch_after_reads_on(&device, &stream)?;
+/// low.into_host_mut()?[44] = 1.0;
+/// let weights = weights.into_view(); // from now on only read
+/// assert_eq!(weights.read_one(44)?, 1.0);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///

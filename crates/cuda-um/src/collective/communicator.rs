@@ -16,6 +16,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the ranks of a new clique need to find each other: 128 bytes, which one of them makes and passes to all others.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{DeviceBuffer, collective::{Communicator, Reduce, UniqueId}};
+/// use std::time::Duration;
+///
+/// let id = UniqueId::new(&device)?.to_bytes(); // in one process, which sends the bytes to the others
+/// let limit = Duration::from_secs(30);
+/// let rank = Communicator::join(&device, &UniqueId::from_bytes(id), 0, 1, limit)?; // rank 0 of 1
+///
+/// let stream = device.create_stream()?;
+/// let (part, mut whole) = (DeviceBuffer::from_slice(&device, &[1.0f32, 2.0])?, DeviceBuffer::zeroed(&device, 2)?);
+/// rank.all_reduce(&part, &mut whole, Reduce::Max).on(&stream).run()?;
+/// rank.reduce_scatter(&part, &mut whole, Reduce::Sum).on(&stream).run()?;
+/// rank.all_gather_in_place(&mut whole).on(&stream).run()?;
+/// rank.broadcast(&mut whole, 0).on(&stream).run()?;
+/// rank.wait(&stream, limit)?; // aborts the clique if a rank is lost
+/// if rank.check().is_err() {
+///     rank.abort()?;
+/// }
+/// rank.close()?;
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
 #[doc(alias = "ncclUniqueId")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId([u8; 128]);

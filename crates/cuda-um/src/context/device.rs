@@ -27,6 +27,7 @@ use std::time::Duration;
 /// let device = runtime.device(0)?;
 /// let info = device.memory_info()?;
 /// assert!(info.free_bytes <= info.total_bytes);
+/// device.set_cost_model(cuda_um::cost::CostModel::h100())?; // of `um_kernels::calibrate`, or from a file
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone)]

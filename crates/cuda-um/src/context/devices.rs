@@ -13,16 +13,17 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let sim = cuda_um_sim::Sim::builder().devices(2).build().unwrap();
-/// use cuda_um::{Devices, Runtime};
+/// use cuda_um::{Devices, PeerAccess, Runtime};
 ///
 /// let runtime = Runtime::from_table(sim.table())?; // on a machine with GPUs: `Runtime::open()?`
-/// let devices = Devices::all(&runtime)?;
+/// let devices = Devices::of(runtime.devices()?)?; // or `all`
 /// for (from, to) in devices.pairs() {
 ///     let rate = devices.peer_bytes_per_s(from, to).unwrap() / 1e9;
 ///     println!("{from} to {to}: {:?}, about {rate} GB/s", devices.peer_link(from, to));
+///     assert!(devices.can_access_peer(from, to));
 /// }
-/// let access = devices.enable_peer_access()?; // until it is dropped
-/// # drop(access);
+/// let access: PeerAccess = devices.enable_peer_access()?; // until it is dropped, or
+/// access.close()?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Event, UnifiedBuffer};
+/// use cuda_um::{Event, Stream, UnifiedBuffer};
 ///
 /// let stream = device.create_stream()?;
 /// let mut data = UnifiedBuffer::<u8>::zeroed(&device, 4096)?;
@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 /// data.fill_on(1, &stream)?;
 /// let after = Event::timed(&stream)?;
 /// println!("{:?}", after.elapsed_since(&before)?);
+/// let other: Stream = device.create_stream()?;
+/// other.wait(&after)?; // its later work runs after the fill
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[doc(alias = "cudaEvent_t")]

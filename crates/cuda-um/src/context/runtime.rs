@@ -30,6 +30,7 @@ pub use cuda_um_sys::RuntimeVersion;
 /// for device in runtime.devices()? {
 ///     println!("{}: {}", device.ordinal(), device.name());
 /// }
+/// runtime.reclaim()?; // waits for the memory of buffers that were dropped in use
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone)]

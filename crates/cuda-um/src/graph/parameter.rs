@@ -19,18 +19,20 @@ use std::ops::Range;
 ///
 /// let stream = device.create_stream()?;
 /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000)?;
-/// let mut parameter = None;
+/// let mut other = UnifiedBuffer::<u32>::zeroed(&device, 1000)?;
+/// let mut parameters = None;
 /// let graph = stream.capture(|recording| {
-///     let number = *parameter.insert(recording.parameter(1u32));
+///     let (number, _) = *parameters.insert((recording.parameter(1u32), recording.buffer(&data)));
 ///     // SAFETY: the kernel takes an address, a count and a number, and touches `count` elements, one a thread.
 ///     unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), (&mut data, 1000u32, number)) }
 /// })?;
 /// let mut exec = graph.instantiate()?;
-/// if let Some(number) = parameter {
+/// if let Some((number, buffer)) = parameters {
 ///     exec.set(number, 5)?; // for all launches from now on
+///     exec.set_buffer(buffer, &other)?;
 /// }
-/// exec.launch(&stream, (&mut data,))?;
-/// assert_eq!(data.host()?[999], 5);
+/// exec.launch(&stream, (&mut other,))?;
+/// assert_eq!(other.host()?[999], 5);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 pub struct GraphParameter<T: ?Sized> {

@@ -22,6 +22,12 @@ use std::sync::Arc;
 ///
 /// let module = Module::load(&device, include_str!("../../tests/support/add.ptx"))?;
 /// let kernel = module.kernel("add")?;
+/// kernel.allow_shared_bytes(64 << 10)?;
+/// println!("{} blocks of 256 threads at once", kernel.resident_blocks(256, 64 << 10)?);
+///
+/// let cubin = std::fs::read("add.cubin").expect("a file of nvcc");
+/// // SAFETY: the file is native code that nvcc made.
+/// let native = unsafe { Module::load_image(&device, &cubin)? };
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[doc(alias = "CUmodule")]

@@ -38,6 +38,7 @@ impl<T> DeviceBuffer<T> {
     /// data.migrate(&devices[1], &devices[1].default_stream()?)?;
     /// assert_eq!(data.device().ordinal(), 1);
     /// assert_eq!(data.to_vec()?, [1.0, 2.0]);
+    /// cuda_um::UnifiedBuffer::from_slice(&devices[0], &[1.0f32, 2.0])?.duplicate(&devices)?; // each device gets a copy to read
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///

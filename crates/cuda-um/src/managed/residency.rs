@@ -59,6 +59,7 @@ impl<T> UnifiedBuffer<T> {
     /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
     /// let parts = data.residency()?;
     /// assert_eq!((parts.len(), parts[0].location), (1, Some(Location::Device(0))));
+    /// data.forget_residency(); // after work that moved pages and that the buffer does not know
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
@@ -171,6 +172,7 @@ impl<T> UnifiedBuffer<T> {
     /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
     /// data.prefetch_on(Location::Host, &stream)?;
     /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));
+    /// assert!(!data.range_attributes_of(..10)?.read_mostly);
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///

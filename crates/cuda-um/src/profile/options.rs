@@ -3,8 +3,16 @@
 /// Limits of the records that a [`Profiler`](super::Profiler) stores. It counts records above a limit, and continues.
 ///
 /// ```
-/// let small = cuda_um::profile::ProfileOptions::default().max_records(10_000);
-/// assert_ne!(small, cuda_um::profile::ProfileOptions::default());
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env()?.table())?;
+/// use cuda_um::profile::{ProfileOptions, Profiler};
+///
+/// let small = ProfileOptions::default().max_records(10_000).max_operations(1_000).cupti_buffers(2);
+/// let profiler = Profiler::start_with(&runtime, small)?; // or `start`
+/// // … use managed memory …
+/// println!("{} records", profiler.stop()?.records.len());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfileOptions {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::resource::DeviceArena;
 ///
-/// let arena = DeviceArena::new(&device, 16 << 20)?;
+/// let arena = DeviceArena::new(&device, 8 * DeviceArena::SLOT_BYTES)?;
 /// let weights = arena.place::<f32>(0, 1 << 20)?; // slots 0 and 1
 /// let refused = arena.place::<u8>(1, 5).unwrap_err();
 /// assert!(refused.to_string().contains("slot 1 is in use"));

@@ -22,6 +22,7 @@ use crate::resource::owner::Owner;
 /// let pooled = load(&Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?, &[0.5; 1000])?;
 /// let plain = load(&ManagedMemory::new(&device), &[0.5; 1000])?;
 /// assert_eq!(*pooled.host()?, *plain.host()?);
+/// cuda_um::PinnedBuffer::<f32>::zeroed_in(&cuda_um::resource::PinnedMemory::new(&device), 10)?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///

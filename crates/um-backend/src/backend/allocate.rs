@@ -170,6 +170,10 @@ impl CudaBackend {
     /// let mut back = [0.0; 2];
     /// scratch.copy_to_host(&mut back)?;
     /// assert_eq!(back, [0.5, 0.5]);
+    ///
+    /// // SAFETY: the same.
+    /// let mut scratch = unsafe { backend.create_erased_uninit(BufferKind::Unified, um_backend::DType::F32, 2) }?;
+    /// scratch.set_zero()?;
     /// # Ok::<(), um_backend::CudaError>(())
     /// ```
     ///

@@ -14,7 +14,8 @@ impl CudaBackend {
     /// (seen with CUDA 13.0 on an H200).
     ///
     /// # Errors
-    /// [`CudaError::Other`](crate::CudaError::Other) with a [`ProfileError`](cuda_um::profile::ProfileError) if CUPTI does not count. The backend still works.
+    /// [`CudaError::Other`](crate::CudaError::Other) with a [`ProfileError`](cuda_um::profile::ProfileError) if CUPTI does not count. The
+    /// backend still works.
     #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
     pub fn start_counting(&self) -> Result<()> {
         fork::check("start_counting")?;

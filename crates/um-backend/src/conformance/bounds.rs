@@ -9,9 +9,6 @@ use crate::dtype::Element;
 use crate::error::CudaError;
 
 /// [`Rule::LengthsMustMatch`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn lengths_must_match<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::LengthsMustMatch;
     for len in LENGTHS {
@@ -40,9 +37,6 @@ pub fn lengths_must_match<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::RangesMustBeWithin`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn ranges_must_be_within<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::RangesMustBeWithin;
     for len in LENGTHS {

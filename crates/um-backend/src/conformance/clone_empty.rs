@@ -8,9 +8,6 @@ use crate::dtype::Element;
 use crate::error::CudaError;
 
 /// [`Rule::CloneEmpty`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn clone_empty<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::CloneEmpty;
     for original_len in [0, 3, 1000] {

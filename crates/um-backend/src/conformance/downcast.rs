@@ -10,9 +10,6 @@ use crate::buffer::Buffer;
 use crate::dtype::Element;
 
 /// [`Rule::Downcasts`] for any implementation: `as_any` and `as_any_mut` return the buffer itself.
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn downcasts<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Downcasts;
     let mut buffer = rule.works("making a buffer", make(3))?;

@@ -8,9 +8,6 @@ use crate::dtype::Element;
 use crate::error::CudaError;
 
 /// [`Rule::Files`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn files<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Files;
     let width = size_of::<T>();

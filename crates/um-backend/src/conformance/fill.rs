@@ -6,9 +6,6 @@ use super::{LENGTHS, Make};
 use crate::dtype::Element;
 
 /// [`Rule::Fill`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn fill<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Fill;
     for len in LENGTHS {
@@ -23,9 +20,6 @@ pub fn fill<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::SetZero`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn set_zero<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::SetZero;
     for len in LENGTHS {

@@ -6,9 +6,6 @@ use super::{LENGTHS, Make};
 use crate::dtype::Element;
 
 /// [`Rule::HostAccess`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn host_access<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::HostAccess;
     for len in LENGTHS {

@@ -9,9 +9,6 @@ const LEN: usize = 257;
 const STEPS: usize = 200;
 
 /// [`Rule::InOrder`]: random calls have the same effect on a buffer as on a `Vec`.
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn in_order<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::InOrder;
     let (mut buffer, mut model) = made_with(rule, make, 1, LEN)?;

@@ -11,9 +11,6 @@ use super::{LENGTHS, Make};
 use crate::dtype::Element;
 
 /// [`Rule::CopyWhole`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn copy_whole<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::CopyWhole;
     for len in LENGTHS {
@@ -27,9 +24,6 @@ pub fn copy_whole<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdi
 }
 
 /// [`Rule::CopyRange`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn copy_range<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::CopyRange;
     let (target_len, source_len) = (1000, 4097);
@@ -54,9 +48,6 @@ pub fn copy_range<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdi
 }
 
 /// [`Rule::SourceIsFree`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn source_is_free<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::SourceIsFree;
     for len in LENGTHS {
@@ -76,9 +67,6 @@ pub fn source_is_free<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> V
 }
 
 /// [`Rule::PairBounds`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn pair_bounds<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::PairBounds;
     let (target_len, source_len) = (3, 5);

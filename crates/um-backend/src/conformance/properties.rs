@@ -8,9 +8,6 @@ use crate::dtype::Element;
 use crate::memory::BufferMemory;
 
 /// [`Rule::NewHoldsZeros`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn new_holds_zeros<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::NewHoldsZeros;
     for len in LENGTHS {
@@ -25,9 +22,6 @@ pub fn new_holds_zeros<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::Properties`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn properties<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Properties;
     for len in LENGTHS {

@@ -31,9 +31,6 @@ fn outside(len: usize) -> [Range<usize>; 4] {
 }
 
 /// [`Rule::FillRange`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn fill_range<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::FillRange;
     for len in LENGTHS {
@@ -56,9 +53,6 @@ pub fn fill_range<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::CopyWithin`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn copy_within<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::CopyWithin;
     for len in LENGTHS {

@@ -6,9 +6,6 @@ use super::{LENGTHS, Make};
 use crate::dtype::Element;
 
 /// [`Rule::RoundTrip`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn round_trip<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::RoundTrip;
     for len in LENGTHS {
@@ -25,9 +22,6 @@ pub fn round_trip<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::RoundTripAt`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn round_trip_at<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::RoundTripAt;
     for len in LENGTHS {

@@ -20,9 +20,6 @@ fn stream_of<T: Element>(rule: Rule, buffer: &dyn Buffer<T>) -> Verdict<Option<S
 }
 
 /// [`Rule::OnStream`]. A buffer of the CPU, which has no stream, keeps it.
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn on_stream<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::OnStream;
     for len in LENGTHS {
@@ -51,9 +48,6 @@ pub fn on_stream<T: Element>(make: Make<'_, T>) -> Verdict {
 }
 
 /// [`Rule::Hints`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn hints<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Hints;
     for len in LENGTHS {

@@ -12,9 +12,6 @@ use crate::dtype::Element;
 const LEN: usize = 1000;
 
 /// [`Rule::OtherThreads`]: one thread writes, another reads and writes, two read at a time, and another one drops the buffer.
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn other_threads<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::OtherThreads;
     let (buffer, elements) = made_with(rule, make, 1, LEN)?;

@@ -6,9 +6,6 @@ use super::{LENGTHS, Make};
 use crate::dtype::Element;
 
 /// [`Rule::TryClone`].
-///
-/// # Errors
-/// The implementation does not keep the rule.
 pub fn try_clone<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::TryClone;
     for len in LENGTHS {

@@ -16,6 +16,21 @@ use std::mem::MaybeUninit;
 ///
 /// The original rows are still needed, in any memory that a kernel can read (device, unified or pinned memory): a search reads
 /// the few rows that it scores in single precision. Made by [`ExactTopK::prepare`](crate::ExactTopK::prepare).
+///
+/// ```
+/// use cuda_um::Stream;
+/// use um_search::{ExactTopK, Format, Metric, Result, SearchBuffers, TopKShape};
+///
+/// fn search_twice(search: &ExactTopK, stream: &Stream, shape: TopKShape, of: [SearchBuffers<'_, f32>; 2]) -> Result<()> {
+///     let ([first, second], rows) = (of, 0..100 * shape.dim);
+///     let mut prepared = search.prepare(stream, first.targets, shape.dim, Metric::Cosine, Format::Int8)?;
+///     search.launch_prepared(stream, shape, &prepared, first)?;
+///     // … the first 100 rows change …
+///     search.update(stream, &mut prepared, 0, second.targets.slice(rows)?)?;
+///     search.launch_prepared(stream, shape, &prepared, second)?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct PreparedTargets {
     pub(super) rows: usize,

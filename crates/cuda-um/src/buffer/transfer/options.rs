@@ -8,7 +8,7 @@
 /// use cuda_um::buffer::TransferOptions;
 ///
 /// // One thread, and no more than 2 MiB of pinned memory for copies above 128 KiB.
-/// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20));
+/// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20).from_bytes(128 << 10));
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

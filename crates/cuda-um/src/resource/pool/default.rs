@@ -181,6 +181,8 @@ impl Device {
     /// use cuda_um::{MemoryKind, PoolOptions};
     ///
     /// device.set_pool_options(MemoryKind::Managed, PoolOptions::default().keep_bytes(1 << 30))?;
+    /// println!("{:?}", device.pool_stats(MemoryKind::Managed));
+    /// device.set_pool_options(MemoryKind::Pinned, PoolOptions::default().slab_bytes(8 << 20).limit_bytes(64 << 20))?;
     /// device.set_pool_options(MemoryKind::Device, None)?;
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
