@@ -16,19 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sys::ncclResult_t;
 
-/// The names of NCCL's results.
-const RESULTS: [&str; 9] = [
-    "ncclSuccess",
-    "ncclUnhandledCudaError",
-    "ncclSystemError",
-    "ncclInternalError",
-    "ncclInvalidArgument",
-    "ncclInvalidUsage",
-    "ncclRemoteError",
-    "ncclInProgress",
-    "ncclTimeout",
-];
-
 /// One rank of a communicator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rank {
@@ -96,7 +83,8 @@ impl Api {
     ) -> Result<bool> {
         let nccl = self.nccl()?;
         let result = work(&nccl);
-        self.nccl_check(&nccl, call, of, result)
+        let checked = self.nccl_check(&nccl, call, of, result);
+        checked.map_err(|error| self.lost_or(error, [of]))
     }
 
     #[inline]
@@ -125,15 +113,6 @@ impl Api {
         if let Err(error) = fork::check(call) {
             return error;
         }
-        // The cause may be a device that is lost: every call of CUDA says so.
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: both pointers are valid for one write.
-        let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
-        let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
-        match self.check(call, code, Some(of.ordinal), subject) {
-            Err(error) if error.is_sticky() => return error,
-            _ => {}
-        }
         // SAFETY: any number is permitted, and so is no communicator; both texts live as long as the library.
         let (message, last) = unsafe {
             (
@@ -148,6 +127,25 @@ impl Api {
             result,
             format!("{message}{details}{}", last.trim()),
         )
+    }
+
+    /// The error of the first device of these ranks that is lost, which may be the cause of this one: every call of CUDA for it says so.
+    #[cold]
+    fn lost_or(&self, error: Error, ranks: impl IntoIterator<Item = Rank>) -> Error {
+        let Error::Collective { call, .. } = error else {
+            return error;
+        };
+        let lost = ranks.into_iter().find_map(|of| {
+            let asked = Current::set(self, of.ordinal, call).and_then(|_current| {
+                let (mut free, mut total) = (0, 0);
+                // SAFETY: both pointers are valid for one write.
+                let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
+                let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
+                self.check(call, code, Some(of.ordinal), subject)
+            });
+            asked.err().filter(Error::is_sticky)
+        });
+        lost.unwrap_or(error)
     }
 
     /// What the ranks of a new communicator need to find each other.
@@ -200,6 +198,7 @@ impl Api {
         if waited.is_err() {
             made.iter().for_each(|made| drop(self.nccl_abort(*made)));
         }
+        let waited = waited.map_err(|error| self.lost_or(error, ranks.iter().copied()));
         waited.map(|()| made)
     }
 
@@ -252,12 +251,14 @@ impl Api {
             Ok(false)
         };
         let (NcclComm(_, first), _) = calls[0];
-        match (self.nccl_group(first, &mut each)?, limit) {
-            (true, Some(limit)) => calls
+        let grouped = self.nccl_group(first, &mut each);
+        let begun = grouped.and_then(|goes_on| match limit.filter(|_| goes_on) {
+            Some(limit) => calls
                 .iter()
                 .try_for_each(|&(raw, _)| self.nccl_wait(raw, "ncclGroupEnd", limit)),
-            _ => Ok(()),
-        }
+            None => Ok(()),
+        });
+        begun.map_err(|error| self.lost_or(error, calls.iter().map(|(raw, _)| raw.1)))
     }
 
     /// Waits until what a call began is enqueued.
@@ -306,13 +307,12 @@ pub(crate) fn nccl_error(
     result: ncclResult_t,
     message: String,
 ) -> Error {
-    let name = RESULTS.get(result.0 as usize);
     Error::Collective {
         call,
         rank: of.rank,
         ranks: of.ranks,
         code: result.0,
-        name: name.unwrap_or(&"a result without a name"),
+        name: result.name().unwrap_or("a result without a name"),
         message,
     }
 }
