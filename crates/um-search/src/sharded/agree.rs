@@ -5,6 +5,7 @@ use crate::cosine_top_k::{TYPES, TargetScalar, TopKShape, type_index};
 use crate::error::{Result, SearchError};
 use crate::metric::Metric;
 use crate::world::World;
+use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::XxHash3_64;
 
 /// The first word of what a rank sends.
@@ -25,15 +26,19 @@ const FIELDS: [&str; 8] = [
     "the queries (their hash is shown)",
 ];
 
+/// The number of the next search of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 /// What a rank sends.
 enum Sent {
     /// It cannot search, for this reason.
     Refused(String),
-    /// The fields, and the first row and number of rows of each shard.
-    Terms([u64; 8], Vec<(usize, usize)>),
+    /// The fields and the number of the search, and the first row and number of rows of each shard.
+    Terms([u64; 9], Vec<(usize, usize)>),
 }
 
-/// Checks the inputs of all ranks. `checked` is the check of this one. Returns a hash of what all ranks search for.
+/// Checks the inputs of all ranks. `checked` is the check of this one. Returns a number that all ranks have for this search, and for no other;
+/// `None`: there is one rank.
 pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     world: &dyn World,
     shape: TopKShape,
@@ -41,12 +46,12 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     queries: &[Q],
     shards: &[Shard<'_, T>],
     checked: Result<()>,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
     let ranges = shards.iter();
     let rows = |shard: &Shard<'_, T>| (shard.first, shard.rows.len() / shape.dim.max(1));
     let ranges: Vec<_> = ranges.map(rows).collect();
     if world.size() == 1 {
-        return checked.and_then(|()| check::rows(shape.targets, ranges).map(|()| 0));
+        return checked.and_then(|()| check::rows(shape.targets, ranges).map(|()| None));
     }
     let fields = [
         shape.k as u64,
@@ -57,6 +62,7 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
         type_index::<T>() as u64,
         metric as u64,
         XxHash3_64::oneshot(bytemuck::cast_slice(queries)),
+        NEXT.fetch_add(1, Ordering::Relaxed),
     ];
     let mine = match &checked {
         Ok(()) => Sent::Terms(fields, ranges),
@@ -88,7 +94,7 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
         Sent::Refused(_) => Vec::new(),
     });
     check::rows(shape.targets, ranges.collect())?;
-    Ok(XxHash3_64::oneshot(bytemuck::cast_slice(&fields)))
+    Ok(Some(XxHash3_64::oneshot(&all.concat())))
 }
 
 /// Compares all ranks with rank 0.
@@ -159,7 +165,7 @@ impl Sent {
             let reason = String::from_utf8_lossy(&bytes[24..]);
             return Some(Self::Refused(reason.into_owned()));
         }
-        let mut fields = [0; 8];
+        let mut fields = [0; 9];
         for field in &mut fields {
             *field = words.next()?;
         }
@@ -219,10 +225,10 @@ mod tests {
 
     #[test]
     fn any_bytes_are_decoded_or_refused() {
-        let whole = Sent::Terms([1, 2, 3, 4, 0, 1, 1, 8], vec![(0, 5), (5, 0)]).encode();
+        let whole = Sent::Terms([1, 2, 3, 4, 0, 1, 1, 8, 9], vec![(0, 5), (5, 0)]).encode();
         for end in 0..whole.len() {
             // A part without its last shards is whole, too.
-            let is_whole = end >= 88 && (end - 88).is_multiple_of(16);
+            let is_whole = end >= 96 && (end - 96).is_multiple_of(16);
             assert_eq!(Sent::decode(&whole[..end]).is_some(), is_whole, "{end}");
         }
         let Some(Sent::Terms(fields, ranges)) = Sent::decode(&whole) else {
