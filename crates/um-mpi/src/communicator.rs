@@ -29,7 +29,9 @@ pub struct Communicator<'mpi> {
     handle: Handle,
     rank: usize,
     size: usize,
-    /// Held during an operation; the time limit of the operations.
+    /// Held during an operation.
+    turn: Mutex<()>,
+    /// The time limit of the operations.
     limit: Mutex<Option<Duration>>,
     mpi: PhantomData<&'mpi ()>,
 }
@@ -60,12 +62,13 @@ impl Communicator<'_> {
             handle,
             rank: rank as usize,
             size: size as usize,
+            turn: Mutex::new(()),
             limit: Mutex::new(limit),
             mpi: PhantomData,
         })
     }
 
-    /// Bounds how long an operation waits for the other ranks; `None`, the default, waits for ever, like MPI.
+    /// Bounds how long an operation that begins later waits for the other ranks; `None`, the default, waits for ever, like MPI.
     ///
     /// Without a limit a rank that ended is still noticed if it ran on this machine, or if the launcher ends the job; a limit also notices a rank
     /// that hangs, and a machine that is gone. It must be longer than the longest work between two operations.
@@ -79,18 +82,24 @@ impl Communicator<'_> {
     /// [`MpiError::Order`], [`MpiError::RankLost`], [`MpiError::TimedOut`], or a call of MPI that failed.
     #[doc(alias = "MPI_Barrier")]
     pub fn barrier(&self) -> Result<(), MpiError> {
-        self.agree(&self.limit.lock(), Header::new(Kind::Barrier, 0, 0))
+        let _turn = self.turn.lock();
+        self.agree(&self.limit(), Header::new(Kind::Barrier, 0, 0))
             .map(drop)
     }
 
     /// Waits until all ranks have dropped their `Mpi`. A rank that still wants to do something gets an error.
     pub(crate) fn end(&self) -> Result<(), MpiError> {
+        let _turn = self.turn.lock();
         loop {
-            match self.agree(&self.limit.lock(), Header::new(Kind::End, 0, 0)) {
+            match self.agree(&self.limit(), Header::new(Kind::End, 0, 0)) {
                 Err(MpiError::Order { .. }) => {}
                 other => return other.map(drop),
             }
         }
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        *self.limit.lock()
     }
 
     /// Exchanges what the ranks are about to do. All have arrived when this returns.
@@ -157,7 +166,8 @@ impl Communicator<'_> {
     }
 
     pub(crate) fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, MpiError> {
-        let limit = self.limit.lock();
+        let _turn = self.turn.lock();
+        let limit = self.limit();
         let ours = Header::new(Kind::AllGather, 0, mine.len());
         let counts: Vec<i64> = self
             .agree(&limit, ours)?
@@ -207,7 +217,8 @@ impl Communicator<'_> {
     }
 
     fn send_from(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), MpiError> {
-        let limit = self.limit.lock();
+        let _turn = self.turn.lock();
+        let limit = self.limit();
         let ours = Header::new(Kind::Broadcast, root as u64, bytes.len());
         let headers = self.agree(&limit, ours)?;
         // After the exchange, so that the ranks with another root do not wait for this one.
