@@ -172,7 +172,7 @@ struct RawRanks<'a> {
 fn check(call: &str, result: ncclResult_t) -> Result<()> {
     ensure!(
         result == ncclResult_t::ncclSuccess,
-        "{call}: result {}",
+        "{call}: {result:?} ({})",
         result.0
     );
     Ok(())

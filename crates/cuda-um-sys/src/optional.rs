@@ -190,17 +190,26 @@ macro_rules! numbers {
         $(
             $(#[$doc])*
             #[repr(transparent)]
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[derive(Clone, Copy, PartialEq, Eq, Hash)]
             pub struct $type(pub u32);
 
             impl $type {
                 $(pub const $name: Self = Self($value);)*
 
-                /// The C name of this number, if it has one.
+                /// The C name; `None` for a number of a later version.
                 pub fn name(self) -> Option<&'static str> {
                     match self.0 {
                         $($value => Some(stringify!($name)),)*
                         _ => None,
+                    }
+                }
+            }
+
+            impl std::fmt::Debug for $type {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    match self.name() {
+                        Some(name) => f.write_str(name),
+                        None => write!(f, "{}({})", stringify!($type), self.0),
                     }
                 }
             }

@@ -32,6 +32,7 @@
 //!   registered with NCCL.
 //! - The library sets no variable of the environment. NCCL's use of NVLink multicast has no setting in the configuration that all versions
 //!   accept: `NCCL_NVLS_ENABLE=0`, before the start of the process, turns it off, and is recommended in virtual machines.
+//! - From the first communicator on, peer access that this library enabled stays enabled, because NCCL may count on it.
 //! - A communicator whose call failed is aborted, because NCCL does not say what its ranks have done: make another one.
 
 mod communicator;

@@ -9,8 +9,8 @@ mod outside;
 
 pub use crate::sync::held::EventsLater;
 pub(crate) use crate::sync::held::{
-    Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, may_send,
-    send, this_thread,
+    Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn,
+    keeps_the_gate, may_send, send, this_thread,
 };
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 pub(crate) use crate::sync::outside::{is_outside, outside};

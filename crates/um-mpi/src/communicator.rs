@@ -28,7 +28,9 @@ pub struct Communicator<'mpi> {
     handle: Handle,
     rank: usize,
     size: usize,
-    /// Held during an operation; the time limit of the operations.
+    /// Held during an operation.
+    turn: Mutex<()>,
+    /// The time limit of the operations.
     limit: Mutex<Option<Duration>>,
     mpi: PhantomData<&'mpi ()>,
 }
@@ -42,12 +44,13 @@ impl Communicator<'_> {
             handle,
             rank,
             size,
+            turn: Mutex::new(()),
             limit: Mutex::new(None),
             mpi: PhantomData,
         })
     }
 
-    /// Bounds how long an operation waits for the other ranks; `None`, the default, waits for ever, like MPI.
+    /// Bounds how long an operation that begins later waits for the other ranks; `None`, the default, waits for ever, like MPI.
     ///
     /// Without a limit a rank that ended is still noticed if it ran on this machine, or if the launcher ends the job; a limit also notices a rank
     /// that hangs, and a machine that is gone. It must be longer than the longest work between two operations.
@@ -61,18 +64,24 @@ impl Communicator<'_> {
     /// [`MpiError::Order`], [`MpiError::RankLost`], [`MpiError::TimedOut`], or a call of MPI that failed.
     #[doc(alias = "MPI_Barrier")]
     pub fn barrier(&self) -> Result<(), MpiError> {
-        let limit = self.limit.lock();
-        self.agree(*limit, Header::new(BARRIER, 0, 0)).map(drop)
+        let _turn = self.turn.lock();
+        self.agree(self.limit(), Header::new(BARRIER, 0, 0))
+            .map(drop)
     }
 
     /// Waits until all ranks have dropped their `Mpi`. A rank that still wants to do something gets an error.
     pub(crate) fn end(&self) -> Result<(), MpiError> {
+        let _turn = self.turn.lock();
         loop {
-            match self.agree(*self.limit.lock(), Header::new(END, 0, 0)) {
+            match self.agree(self.limit(), Header::new(END, 0, 0)) {
                 Err(MpiError::Order { .. }) => {}
                 other => return other.map(drop),
             }
         }
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        *self.limit.lock()
     }
 
     /// Exchanges what the ranks are about to do. All have arrived when this returns.
@@ -113,9 +122,10 @@ impl Communicator<'_> {
     }
 
     pub(crate) fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, MpiError> {
-        let limit = self.limit.lock();
+        let _turn = self.turn.lock();
+        let limit = self.limit();
         let ours = Header::new(ALL_GATHER, 0, mine.len());
-        let headers = self.agree(*limit, ours)?;
+        let headers = self.agree(limit, ours)?;
         let mut counts: Vec<i64> = headers.iter().map(|header| header.bytes as i64).collect();
         let (mut places, mut total) = (Vec::new(), 0_u64);
         for &count in &counts {
@@ -128,7 +138,7 @@ impl Communicator<'_> {
             // MPI_Iallgatherv_c of MPICH 5.0.2 does not end if a count has more than 31 bits.
             for root in 0..self.size {
                 let part = (places[root] as usize, counts[root]);
-                all = self.pass_on(all, part, root, &ours, *limit)?;
+                all = self.pass_on(all, part, root, &ours, limit)?;
             }
         } else {
             let (of, buffer) = (self.handle, all.as_mut_ptr().cast::<c_void>());
@@ -136,7 +146,7 @@ impl Communicator<'_> {
             let buffers = (all, counts, places);
             (all, counts, places) = self.run(
                 &ours,
-                *limit,
+                limit,
                 Duration::MAX,
                 buffers,
                 |functions, request| {
@@ -154,9 +164,10 @@ impl Communicator<'_> {
     }
 
     fn send_from(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), MpiError> {
-        let limit = self.limit.lock();
+        let _turn = self.turn.lock();
+        let limit = self.limit();
         let ours = Header::new(BROADCAST, root, bytes.len());
-        let headers = self.agree(*limit, ours)?;
+        let headers = self.agree(limit, ours)?;
         // After the exchange, so that the ranks with another root do not wait for this one.
         let size = self.size;
         let count = headers.get(root).map(|header| header.bytes);
@@ -165,7 +176,7 @@ impl Communicator<'_> {
             true => std::mem::take(bytes),
             false => self.memory(count)?,
         };
-        *bytes = self.pass_on(message, (0, count as i64), root, &ours, *limit)?;
+        *bytes = self.pass_on(message, (0, count as i64), root, &ours, limit)?;
         Ok(())
     }
 

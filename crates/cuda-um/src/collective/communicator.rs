@@ -3,14 +3,16 @@
 use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
 use crate::context::devices::check_list;
+use crate::context::reclaim::Deferred;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight, Use};
 use crate::driver::nccl::{NcclComm, Rank, nccl_error, timeout};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, thread};
 use cuda_um_sys::ncclResult_t;
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -74,7 +76,7 @@ impl fmt::Debug for UniqueId {
 /// One rank of a clique of devices.
 ///
 /// The operations of a rank are made by one thread at a time: a second one gets [`Error::Busy`]. A drop does not wait: the rank ends when its
-/// operations are done.
+/// operations are done, and, if it [joined](Self::join) others, when NCCL has also ended theirs.
 #[doc(alias = "ncclComm_t")]
 pub struct Communicator {
     device: Device,
@@ -84,6 +86,8 @@ pub struct Communicator {
     /// `None` once it is aborted.
     raw: Mutex<Option<NcclComm>>,
     is_busy: AtomicBool,
+    /// All ranks were made by one call.
+    is_whole: bool,
     pub(super) in_flight: InFlight,
 }
 
@@ -144,6 +148,7 @@ impl Communicator {
             ordinal: device.ordinal(),
         });
         let all: Vec<_> = all.collect();
+        devices[0].state().driver.peers.keep();
         let made = devices[0].api().nccl_join(id.0, &all, limit)?;
         let made = made.into_iter().zip(devices).zip(all);
         let made = made.map(|((raw, device), rank)| Self {
@@ -153,6 +158,7 @@ impl Communicator {
             limit,
             raw: Mutex::new(Some(raw)),
             is_busy: AtomicBool::new(false),
+            is_whole: devices.len() == ranks,
             in_flight: InFlight::default(),
         });
         Ok(made.collect())
@@ -189,7 +195,7 @@ impl Communicator {
     }
 
     /// Waits until the stream's work is done. If an operation failed, or at the limit, the communicator is aborted, and its work on
-    /// the stream ends: then the contents of the targets are unspecified.
+    /// the stream ends: then the contents of the targets are unspecified. A failure may also be that of an operation before them.
     ///
     /// # Errors
     ///
@@ -199,9 +205,11 @@ impl Communicator {
             capture::refuse("Communicator::wait", NO_WAIT, stream.inner(), &[])?;
         }
         let begun = Instant::now();
-        while !stream.is_idle()? {
-            let late = begun.elapsed() >= limit;
+        loop {
+            // Before the check: a failure may end the work.
+            let (is_done, late) = (stream.is_idle()?, begun.elapsed() >= limit);
             let failed = match self.check() {
+                Ok(()) | Err(Error::Busy { .. }) if is_done => return Ok(()),
                 Ok(()) | Err(Error::Busy { .. }) if !late => {
                     std::thread::sleep(Duration::from_micros(50));
                     continue;
@@ -213,7 +221,6 @@ impl Communicator {
             let _ = self.abort();
             return Err(failed);
         }
-        Ok(())
     }
 
     /// Ends the operations of this rank that are not done, and refuses later ones. Those of the other ranks do not end by that: they see an
@@ -237,7 +244,8 @@ impl Communicator {
         raw.map_or(Ok(()), |raw| self.device.api().nccl_abort(raw))
     }
 
-    /// Waits for the operations of this rank and ends it. A drop does the same without the wait and without an error.
+    /// Waits for the operations of this rank and ends it. A drop does the same without the wait and without an error. NCCL also waits until the
+    /// ranks of other processes end.
     ///
     /// # Errors
     ///
@@ -270,6 +278,29 @@ impl Communicator {
         Ok((raw, used))
     }
 
+    /// Ends the handle on a thread of its own when its uses are done, because NCCL waits there for the ranks of other processes
+    /// (measured: docs/results/h200-x2-cuda-13.0/peer-access.txt).
+    fn end_beside(&self, uses: SmallVec<[Use; 2]>, raw: Owned<NcclComm>) {
+        let ordinal = self.rank.ordinal;
+        let end = move || {
+            if let Err(error) = raw.destroy() {
+                crate::telemetry::warn!(device = ordinal, %error, "a communicator could not be destroyed");
+            }
+        };
+        let begin = move || {
+            let thread = thread::Builder::new().name("cuda-um-nccl".to_owned());
+            thread
+                .spawn(end)
+                .map(drop)
+                .map_err(|error| Error::Other(Box::new(error)))
+        };
+        self.device.reclaim().defer(Deferred {
+            uses,
+            what: format!("a communicator on device {ordinal}"),
+            release: Box::new(begin),
+        });
+    }
+
     /// Takes the handle, to end it.
     fn take(&self) -> Option<Owned<NcclComm>> {
         let raw = self.raw.lock().take()?;
@@ -296,7 +327,10 @@ impl Drop for Communicator {
             && let Some(raw) = self.take()
         {
             let uses = self.in_flight.before(Access::Write);
-            self.device.destroy_after(uses, raw);
+            match self.is_whole {
+                true => self.device.destroy_after(uses, raw),
+                false => self.end_beside(uses, raw.kept()),
+            }
         }
     }
 }

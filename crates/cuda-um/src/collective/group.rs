@@ -230,17 +230,17 @@ fn meeting(operation: &Operation<'_>) -> ([u8; 128], Option<(usize, usize)>) {
     (operation.communicator.clique().to_bytes(), between)
 }
 
-/// Refuses operations of several ranks of one clique that differ: the n-th of one rank meets the n-th of the others.
+/// Refuses operations of several ranks of one clique that differ: the n-th of one rank meets the n-th of the others, and none has more.
 fn check_agreement(operations: &[Operation<'_>]) -> Result<()> {
     let common = |it: &Operation<'_>| {
         let is_of_all = meeting(it).1.is_none();
         (is_of_all.then_some(it.what), it.count, it.datatype)
     };
     let words = |it: &Operation<'_>| {
-        let (rank, count, datatype) = (it.communicator.rank(), it.count, it.datatype.0);
+        let (rank, count) = (it.communicator.rank(), it.count);
         format!(
-            "rank {rank}: {:?} of {count} elements of NCCL's type {datatype}",
-            it.what
+            "rank {rank}: {:?} of {count} elements of the type {:?}",
+            it.what, it.datatype
         )
     };
     let (mut counts, mut firsts) = (HashMap::new(), HashMap::new());
@@ -257,6 +257,25 @@ fn check_agreement(operations: &[Operation<'_>]) -> Result<()> {
                     "it meets that of {}: all ranks make the same calls",
                     words(first)
                 ),
+            });
+        }
+    }
+    let of_all = |it: &&Operation<'_>| meeting(it).1.is_none();
+    let number = |of: &Operation<'_>| {
+        let is_same = |it: &&Operation<'_>| std::ptr::eq(it.communicator, of.communicator);
+        operations.iter().filter(of_all).filter(is_same).count()
+    };
+    for operation in operations.iter().filter(of_all) {
+        let mut of_clique = operations
+            .iter()
+            .filter(|it| meeting(it) == meeting(operation));
+        let first = of_clique.next().unwrap_or(operation);
+        if number(first) != number(operation) {
+            let words = |it| format!("{} of rank {}", number(it), it.communicator.rank());
+            return Err(Error::InvalidArgument {
+                what: "the number of operations of all ranks in a group",
+                value: words(operation),
+                reason: format!("there are {}: all ranks make the same calls", words(first)),
             });
         }
     }

@@ -2,9 +2,11 @@
 
 use crate::context::peer_access::EnabledPeers;
 use crate::context::slot::Slot;
+use crate::context::tracker::Use;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, global};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -29,6 +31,12 @@ pub(crate) trait Pending: Send + Sync {
     /// Returns true if all work that this library enqueued on the device is known to be done. Queries only what
     /// dropped streams left.
     fn is_known_idle(&self) -> bool;
+
+    /// The last work of each live stream.
+    fn uses(&self) -> SmallVec<[Use; 2]>;
+
+    /// Waits for all work of the device, including the work of other libraries.
+    fn synchronize(&self) -> Result<()>;
 }
 
 /// Managed bytes that are counted for a device until dropped, or permanently.
@@ -67,12 +75,29 @@ impl DriverState {
     /// Returns true if all work that this library enqueued on any device is known to be done; freeing waits for all devices. Queries only
     /// what dropped streams left.
     pub(crate) fn is_known_idle(&self) -> bool {
+        self.open_devices()
+            .iter()
+            .all(|device| device.is_known_idle())
+    }
+
+    /// The last work of each live stream of all devices.
+    pub(crate) fn uses(&self) -> SmallVec<[Use; 2]> {
+        let devices = self.open_devices();
+        devices.iter().flat_map(|device| device.uses()).collect()
+    }
+
+    /// Waits for all work of all devices. That of a lost one is over.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let devices = self.open_devices();
+        let waited = devices.iter().map(|device| device.synchronize());
+        let mut failed = waited.filter_map(Result::err);
+        failed.find(|error| !error.is_sticky()).map_or(Ok(()), Err)
+    }
+
+    fn open_devices(&self) -> Vec<Arc<dyn Pending>> {
         // Upgrade first: the last handle of a list must not be dropped under the lock.
-        let devices: Vec<_> = {
-            let devices = self.devices.lock();
-            devices.iter().filter_map(Weak::upgrade).collect()
-        };
-        devices.iter().all(|device| device.is_known_idle())
+        let devices = self.devices.lock();
+        devices.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Counts `bytes` more for the device. If live and new bytes together exceed `limit`, returns the bytes that are live as the

@@ -135,6 +135,14 @@ pub(crate) fn remove(from: &mut Vec<Arc<Listed>>, streams: &[Arc<Listed>]) {
 }
 
 impl Pending for Streams {
+    fn uses(&self) -> SmallVec<[Use; 2]> {
+        self.uses()
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.synchronize()
+    }
+
     fn is_known_idle(&self) -> bool {
         let mut listed = self.listed.lock();
         let is_known_idle = |stream: Arc<StreamInner>| stream.is_known_idle();

@@ -2,13 +2,15 @@
 
 use crate::context::capture;
 use crate::error::{Error, Result};
+use crate::sync::keeps_the_gate;
 use std::panic::resume_unwind;
 use std::thread::{Builder, scope};
 
 /// Runs a job for each device, each on a thread of its own and the last on this one, and returns their results in order when all have
 /// ended. Not part of the public interface: crates of this workspace use it.
 ///
-/// While this thread captures a graph, the jobs run one after the other here: work of other threads would not be recorded.
+/// While this thread captures a graph, the jobs run one after the other here: work of other threads would not be recorded. So they do while it
+/// keeps the gate of devices without concurrent managed access, for which the jobs might wait.
 ///
 /// # Errors
 ///
@@ -25,7 +27,7 @@ pub fn together<J: Send, R: Send>(
     let Some(last) = jobs.pop() else {
         return Vec::new();
     };
-    if capture::is_of_this_thread() {
+    if capture::is_of_this_thread() || keeps_the_gate() {
         return jobs.into_iter().chain([last]).map(run).collect();
     }
     let run = &run;

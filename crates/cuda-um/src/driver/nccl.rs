@@ -64,7 +64,8 @@ impl Api {
     ) -> Result<bool> {
         let nccl = self.nccl()?;
         let result = work(&nccl);
-        self.nccl_check(&nccl, call, of, result)
+        let checked = self.nccl_check(&nccl, call, of, result);
+        checked.map_err(|error| self.lost_or(error, [of]))
     }
 
     fn nccl_check(
@@ -78,15 +79,6 @@ impl Api {
             return Ok(result == ncclResult_t::ncclInProgress);
         }
         fork::check(call)?;
-        // The cause may be a device that is lost: every call of CUDA says so.
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: both pointers are valid for one write.
-        let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
-        let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
-        match self.check(call, code, Some(of.ordinal), subject) {
-            Err(error) if error.is_sticky() => return Err(error),
-            _ => {}
-        }
         // SAFETY: any number is permitted, and so is no communicator; both texts live as long as the library.
         let (message, last) = unsafe {
             (
@@ -97,6 +89,25 @@ impl Api {
         let details = if last.is_empty() { "" } else { ": " };
         let message = format!("{message}{details}{}", last.trim());
         Err(nccl_error(call, of, result, message))
+    }
+
+    /// The error of the first device of these ranks that is lost, which may be the cause of this one: every call of CUDA for it says so.
+    #[cold]
+    fn lost_or(&self, error: Error, ranks: impl IntoIterator<Item = Rank>) -> Error {
+        let Error::Collective { call, .. } = error else {
+            return error;
+        };
+        let lost = ranks.into_iter().find_map(|of| {
+            let asked = Current::set(self, of.ordinal, call).and_then(|_current| {
+                let (mut free, mut total) = (0, 0);
+                // SAFETY: both pointers are valid for one write.
+                let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
+                let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
+                self.check(call, code, Some(of.ordinal), subject)
+            });
+            asked.err().filter(Error::is_sticky)
+        });
+        lost.unwrap_or(error)
     }
 
     /// What the ranks of a new communicator need to find each other.
@@ -148,6 +159,7 @@ impl Api {
         if waited.is_err() {
             made.iter().for_each(|made| drop(self.nccl_abort(*made)));
         }
+        let waited = waited.map_err(|error| self.lost_or(error, ranks.iter().copied()));
         waited.map(|()| made)
     }
 
@@ -199,9 +211,12 @@ impl Api {
             }
             Ok(())
         };
-        let goes_on = self.nccl_group(calls[0].0.1, &mut each)?;
-        let (users, limit) = (calls.iter().map(|call| call.0), limit.filter(|_| goes_on));
-        self.nccl_wait(users, "ncclGroupEnd", limit)
+        let ranks = calls.iter().map(|call| call.0);
+        let grouped = self.nccl_group(calls[0].0.1, &mut each);
+        let begun = grouped.and_then(|goes_on| {
+            self.nccl_wait(ranks.clone(), "ncclGroupEnd", limit.filter(|_| goes_on))
+        });
+        begun.map_err(|error| self.lost_or(error, ranks.map(|NcclComm(_, of)| of)))
     }
 
     /// With a limit, waits until what a call began is enqueued.

@@ -177,6 +177,11 @@ fn send_what_guards_put_off() {
     }
 }
 
+/// Returns true if others may wait at the gate for this thread.
+pub(crate) fn keeps_the_gate() -> bool {
+    has_turn() || has_closed()
+}
+
 /// Returns true if a host guard of this thread closes the gate.
 fn has_closed() -> bool {
     let guards = |guards: &RefCell<Option<Arc<AtomicUsize>>>| {

@@ -4,7 +4,7 @@ mod moves;
 mod relays;
 
 use cuda_um::cost::PeerLink;
-use cuda_um::{DeviceBuffer, Devices, Error, Runtime, Stream};
+use cuda_um::{DeviceBuffer, Devices, Error, PeerAccess, Runtime, Stream};
 use cuda_um_sim::{Fail, Gpu, Sim, Topology};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::Checked;
@@ -147,6 +147,45 @@ fn access_ends_after_the_work_that_needs_it() {
     assert_eq!(there.to_vec().unwrap(), [3; 100], "the kernel had access");
     let refused = launch(&mut there).unwrap_err();
     assert!(matches!(refused, Error::DeviceMismatch { .. }), "{refused}");
+}
+
+/// A copy between two devices takes their link on a stream of any device.
+#[test]
+fn access_ends_after_the_work_of_all_devices() {
+    let ends: [fn(PeerAccess); 2] = [drop, |access| access.close().unwrap()];
+    for end in ends {
+        let (sim, devices, _) = machine(3, Topology::NvLink);
+        let two = Devices::of(devices[..2].iter().cloned()).unwrap();
+        let access = two.enable_peer_access().unwrap();
+        sim.clear_trace();
+        end(access);
+        devices.runtime().reclaim().unwrap();
+        let trace = sim.trace();
+        let before = trace.iter().map(|call| call.name);
+        let before = before.take_while(|name| *name != "cudaDeviceDisablePeerAccess");
+        let waits = before.filter(|name| *name == "cudaDeviceSynchronize");
+        assert_eq!((waits.count(), switched(&sim).1), (3, 2));
+    }
+}
+
+/// Otherwise the wait for the devices might come before the work, and the end of the access after its begin.
+#[test]
+#[allow(unsafe_code, reason = "has a closure that runs during an enqueue")]
+fn access_does_not_end_while_work_is_enqueued() {
+    let (sim, devices, streams) = machine(2, Topology::NvLink);
+    let mut far = DeviceBuffer::<u32>::zeroed(&devices[1], 100).unwrap();
+    let access = devices.enable_peer_access().unwrap();
+    // SAFETY: it enqueues nothing.
+    let ended = unsafe {
+        streams[0].enqueue_foreign((&mut far,), |_| {
+            drop(access);
+            devices.runtime().reclaim().unwrap();
+            switched(&sim)
+        })
+    };
+    assert_eq!(ended.unwrap(), (2, 0));
+    devices.runtime().reclaim().unwrap();
+    assert_eq!(switched(&sim), (2, 2));
 }
 
 #[test]

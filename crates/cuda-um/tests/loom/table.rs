@@ -160,7 +160,7 @@ extern "C" fn cudaDeviceEnablePeerAccess(_: c_int, _: c_uint) -> cudaError_t {
 }
 
 extern "C" fn cudaDeviceDisablePeerAccess(_: c_int) -> cudaError_t {
-    match engine(|cuda| std::mem::take(&mut cuda.has_peer_access)) {
+    match engine(Engine::end_peer_access) {
         true => cudaError::cudaSuccess,
         false => cudaError::cudaErrorPeerAccessNotEnabled,
     }

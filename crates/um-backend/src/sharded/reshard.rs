@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::split::{self, same_device};
+use super::split;
 use super::{Shard, Sharded, Split, failed};
 use crate::backend::CudaBackend;
 use crate::dtype::Element;
@@ -31,7 +31,12 @@ impl<T: Element> Sharded<T> {
         let ranges = split::ranges(self.rows(), &weights);
         let mut made = Vec::with_capacity(backends.len());
         for (number, (backend, rows)) in backends.iter().zip(ranges).enumerate() {
-            let is_same = |old: &Shard<T>| old.rows == rows && same_device(&old.backend, backend);
+            // Work of another runtime could not use the memory.
+            let is_here = |old: &Shard<T>| {
+                let (old, new) = (old.backend.device(), backend.device());
+                old.ordinal() == new.ordinal() && old.runtime().is_same(new.runtime())
+            };
+            let is_same = |old: &Shard<T>| old.rows == rows && is_here(old);
             if let Some(old) = self.shards.iter().position(is_same) {
                 made.push(Made::Kept(old));
                 continue;
@@ -42,11 +47,16 @@ impl<T: Element> Sharded<T> {
             ));
         }
         let mut old: Vec<_> = self.shards.drain(..).map(Some).collect();
-        self.shards
-            .extend(made.into_iter().filter_map(|made| match made {
-                Made::Kept(number) => old[number].take(),
-                Made::New(shard) => Some(shard),
-            }));
+        let shards = made.into_iter().zip(backends);
+        let shards = shards.filter_map(|(made, backend)| {
+            let shard = match made {
+                Made::Kept(number) => old[number].take()?,
+                Made::New(shard) => shard,
+            };
+            let backend = backend.clone();
+            Some(Shard { backend, ..shard })
+        });
+        self.shards.extend(shards);
         self.weights = weights;
         if let Some(name) = self.name.take() {
             crate::Buffer::set_name(self, &name);

@@ -30,7 +30,8 @@ impl Split<'_> {
                 let free = |(number, backend): (usize, &CudaBackend)| {
                     let memory = backend.device().memory_info();
                     let memory = memory.map_err(|cause| super::failed(number, backend, cause));
-                    memory.map(|memory| memory.free_bytes as f64)
+                    // Without any, the error is that of the allocation.
+                    memory.map(|memory| memory.free_bytes.max(1) as f64)
                 };
                 backends
                     .iter()
@@ -68,7 +69,7 @@ fn check_devices(backends: &[CudaBackend]) -> Result<()> {
 }
 
 /// Whether two backends have one device. Two runtimes over one driver have the same devices.
-pub(super) fn same_device(one: &CudaBackend, other: &CudaBackend) -> bool {
+fn same_device(one: &CudaBackend, other: &CudaBackend) -> bool {
     let (one, other) = (one.device(), other.device());
     let tables = [one, other].map(|device| device.runtime().table().clone());
     one.ordinal() == other.ordinal() && Arc::ptr_eq(&tables[0], &tables[1])

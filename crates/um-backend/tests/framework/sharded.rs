@@ -176,6 +176,26 @@ fn another_split_has_the_same_rows() {
     }
 }
 
+/// Also for a shard that keeps its device, so that work of the new backend reaches it.
+#[test]
+fn another_split_has_the_backends_that_were_given() {
+    let (sim, backends) = four();
+    let config = CudaBackendConfig::default().simulator(Sim::clone(&sim));
+    let other = CudaBackend::initialize_blocking(config).unwrap();
+    let (kind, elements) = (BufferKind::Cuda, numbers(16));
+    let mut rows = Sharded::from_slice(&backends[..1], kind, 2, &elements, Split::Even).unwrap();
+    rows.reshard(std::slice::from_ref(&other), Split::Even)
+        .unwrap();
+    let runtime = other.device().runtime();
+    assert!(rows.backend(0).device().runtime().is_same(runtime));
+    let fill = |backend: &CudaBackend, shard: &mut dyn Buffer<f32>| {
+        shard.fill_on(3.0, backend.device().stream())
+    };
+    rows.each_shard(|_, backend, _, shard| fill(backend, shard))
+        .unwrap();
+    assert_eq!(rows.to_vec().unwrap(), [3.0; 16]);
+}
+
 /// Threads split rows of their own over the same devices, in other orders.
 #[test]
 fn threads_split_anew_at_the_same_time() {
@@ -304,6 +324,18 @@ fn a_device_without_memory_is_named() {
         (rows_of(&rows), rows.read_one(0).unwrap()),
         (vec![2 << 22; 2], 5.0)
     );
+}
+
+#[test]
+fn devices_without_free_memory_are_named() {
+    let (_sim, backends) = four();
+    let free = backends[2].device().memory_info().unwrap().free_bytes;
+    let _used = backends[2].create_cuda::<u8>(free).unwrap();
+    assert_eq!(backends[2].device().memory_info().unwrap().free_bytes, 0);
+    let split = Split::FreeMemory;
+    let made = Sharded::<f32>::zeroed(&backends[2..3], BufferKind::Cuda, 1 << 20, 1, split);
+    let error = made.unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
 }
 
 /// The shards of the other devices keep their rows, and take copies and launches.

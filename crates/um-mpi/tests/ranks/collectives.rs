@@ -1,6 +1,7 @@
 //! What the ranks exchange.
 
 use crate::{Case, launch::Launcher};
+use std::time::Duration;
 use um_mpi::{Communicator, Mpi, MpiError};
 use um_search::World;
 
@@ -62,9 +63,28 @@ fn bytes_arrive(mpi: Mpi) {
     println!("done");
 }
 
-/// Threads that share a communicator take turns.
+/// Threads that share a communicator take turns; a limit for later operations is set beside one.
 fn threads(mpi: Mpi) {
     let world = mpi.world();
+    // Of this job: its ranks have one parent.
+    let name = format!("um-mpi-limit-{}", std::os::unix::process::parent_id());
+    let is_set = std::env::temp_dir().join(name);
+    std::thread::scope(|scope| {
+        if world.rank() == 0 {
+            scope.spawn(|| world.barrier().unwrap());
+            std::thread::sleep(Duration::from_millis(100));
+            world.set_time_limit(None);
+            std::fs::write(&is_set, "").unwrap();
+        } else {
+            while !is_set.exists() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            world.barrier().unwrap();
+        }
+    });
+    world.barrier().unwrap();
+    // The first removes it.
+    let _ = std::fs::remove_file(is_set);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| (0..20).for_each(|_| world.barrier().unwrap()));

@@ -6,6 +6,7 @@ use crate::cosine_top_k::{TYPES, TargetScalar, TopKShape, type_index};
 use crate::error::{Result, SearchError};
 use crate::metric::Metric;
 use crate::world::World;
+use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::XxHash3_64;
 
 /// Versions with the same number have the same lists and the same exchange of bytes.
@@ -23,10 +24,14 @@ const FIELDS: [&str; 8] = [
     "the queries (their hash is shown)",
 ];
 
-/// The fields, and the first row and number of rows of each shard.
-type Terms = ([u64; 8], Vec<(usize, usize)>);
+/// The fields and the number of the search, and the first row and number of rows of each shard.
+type Terms = ([u64; 9], Vec<(usize, usize)>);
 
-/// Checks the inputs of all ranks. `checked` is the check of this one. Returns a hash of what all ranks search for.
+/// The number of the next search of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Checks the inputs of all ranks. `checked` is the check of this one. Returns a number that all ranks have for this search, and for no other;
+/// `None`: there is one rank.
 pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     world: &dyn World,
     shape: TopKShape,
@@ -34,11 +39,11 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     queries: &[Q],
     shards: &[Shard<'_, T>],
     checked: Result<()>,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
     let rows = |shard: &Shard<'_, T>| (shard.first, shard.rows.len() / shape.dim.max(1));
     let ranges: Vec<_> = shards.iter().map(rows).collect();
     if world.size() == 1 {
-        return checked.and_then(|()| check::rows(shape.targets, ranges).map(|()| 0));
+        return checked.and_then(|()| check::rows(shape.targets, ranges).map(|()| None));
     }
     let fields = [
         shape.k as u64,
@@ -49,6 +54,7 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
         type_index::<T>() as u64,
         metric as u64,
         XxHash3_64::oneshot(bytemuck::cast_slice(queries)),
+        NEXT.fetch_add(1, Ordering::Relaxed),
     ];
     let differ = |what, rank, words: [String; 2]| {
         let [found, expected] = words;
@@ -66,6 +72,7 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     };
     let mine = checked.map(|()| ((), encode(&(fields, ranges))));
     let ((), all) = exchange(world, own, mine, versions)?;
+    let number = XxHash3_64::oneshot(&all.concat());
     let all = all.iter().enumerate();
     let all = all.map(|(rank, bytes)| decode(&bytes[HEAD..]).ok_or_else(|| foreign(rank)));
     let all: Vec<Terms> = all.collect::<Result<_>>()?;
@@ -79,7 +86,7 @@ pub(super) fn agree<T: TargetScalar, Q: TargetScalar>(
     }
     let ranges = all.into_iter().flat_map(|(_, ranges)| ranges);
     check::rows(shape.targets, ranges.collect())?;
-    Ok(XxHash3_64::oneshot(bytemuck::cast_slice(&fields)))
+    Ok(Some(number))
 }
 
 fn in_words(field: usize, value: u64) -> String {
@@ -115,11 +122,11 @@ mod tests {
 
     #[test]
     fn any_bytes_are_decoded_or_refused() {
-        let terms = ([1, 2, 3, 4, 0, 1, 1, 8], vec![(0, 5), (5, 0)]);
+        let terms = ([1, 2, 3, 4, 0, 1, 1, 8, 9], vec![(0, 5), (5, 0)]);
         let whole = encode(&terms);
         for end in 0..whole.len() {
             // A part without its last shards is whole, too.
-            let is_whole = end >= 64 && (end - 64).is_multiple_of(16);
+            let is_whole = end >= 72 && (end - 72).is_multiple_of(16);
             assert_eq!(decode(&whole[..end]).is_some(), is_whole, "{end}");
         }
         assert_eq!(decode(&whole), Some(terms));

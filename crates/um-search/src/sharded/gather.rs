@@ -56,8 +56,8 @@ pub(super) fn exchange<R>(
     Ok((own, all))
 }
 
-/// Sends the lists of this rank, which have global indices, or its error, and merges the lists of all. With the lists goes the hash of what
-/// they are for: threads that share a world may search in another order on each rank.
+/// Sends the lists of this rank, which have global indices, or its error, and merges the lists of all. With the lists goes the number of the
+/// search: threads that share a world may come here in another order on each rank.
 pub(super) fn gather<R>(
     world: &dyn World,
     (search, k): (u64, usize),

@@ -168,9 +168,9 @@ impl<W: World> ShardedSearch<W> {
         let agreed = agree::agree(&self.world, shape, metric, queries, shards, checked)?;
         let (world, results): (&dyn World, _) = (&self.world, (&mut *scores, &mut *indices));
         let searched = self.here(shape, (metric, filter), queries, shards, results);
-        match world.size() {
-            1 => searched,
-            _ => gather::gather(world, (agreed, shape.k), searched, scores, indices),
+        match agreed {
+            None => searched,
+            Some(search) => gather::gather(world, (search, shape.k), searched, scores, indices),
         }
     }
 

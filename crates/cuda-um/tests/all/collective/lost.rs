@@ -4,6 +4,7 @@ use super::World;
 use cuda_um::collective::{Communicator, Reduce, UniqueId, group};
 use cuda_um::{Device, DeviceBuffer, ErrorKind, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse};
+use cuda_um_testkit::watchdog::watch;
 use std::time::Duration;
 
 /// Longer than any of these operations takes if all ranks are there.
@@ -95,7 +96,8 @@ fn a_lost_rank_ends_the_wait_of_the_others_and_the_buffers_live() {
     );
     // The work is over: guards, copies and drops do not wait for ever. The simulator has written nothing.
     assert_eq!(buffer.to_vec().unwrap(), [3; 100]);
-    let other = world.ranks[1].check().unwrap_err();
+    // The failure has ended all work.
+    let other = world.ranks[1].wait(&world.streams[1], LONG).unwrap_err();
     assert!(other.to_string().contains("ncclRemoteError"), "{other}");
     let again = Communicator::all(&world.devices).unwrap();
     let mut second = DeviceBuffer::from_slice(&world.devices[1], &[4u32; 100]).unwrap();
@@ -120,9 +122,7 @@ fn ranks_that_call_in_another_order_see_an_error_and_do_not_hang() {
                 .on(&stream)
                 .run(),
         };
-        called
-            .and_then(|()| rank.wait(&stream, LONG))
-            .and_then(|()| rank.check())
+        called.and_then(|()| rank.wait(&stream, LONG))
     });
     for outcome in outcomes {
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Collective);
@@ -153,6 +153,54 @@ fn a_failed_call_aborts_the_communicators_of_the_group() {
         assert!(text.contains("was aborted"), "{text}");
         let is_it = |it: &Leak| matches!(it, Leak::Communicator);
         world.sim.leaves(0, "aborted", is_it);
+    }
+}
+
+/// Another device than that of the group's first rank.
+#[test]
+fn the_error_of_a_group_names_the_device_that_is_lost() {
+    let world = World::new(Gpu::H200, 2);
+    world.sim.breaks("a device is lost");
+    let mut a = DeviceBuffer::<u32>::zeroed(&world.devices[0], 10).unwrap();
+    let mut b = DeviceBuffer::<u32>::zeroed(&world.devices[1], 10).unwrap();
+    world.sim.fail(Fail::call("ncclGroupEnd").with_code(1));
+    world.sim.lose(1);
+    let both = group([
+        world.ranks[0].broadcast(&mut a, 0),
+        world.ranks[1].broadcast(&mut b, 0),
+    ]);
+    let error = both.unwrap_err();
+    assert!(error.is_sticky(), "{error}");
+    assert!(error.to_string().contains("rank 1 of 2"), "{error}");
+}
+
+/// NCCL waits there for the ranks of other processes, which may wait for this thread.
+#[test]
+fn a_drop_does_not_wait_for_the_end_of_a_rank() {
+    let _watchdog = watch();
+    let world = World::new(Gpu::H200, 2);
+    let id = UniqueId::new(&world.devices[0]).unwrap();
+    let ranks = std::thread::scope(|scope| {
+        let join = |rank: usize| {
+            let (device, id) = (&world.devices[rank], &id);
+            scope.spawn(move || Communicator::join(device, id, rank, 2, LONG).unwrap())
+        };
+        [join(0), join(1)].map(|it| it.join().unwrap())
+    });
+    let (go, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    world.sim.on_wait(move |call| {
+        if call == "ncclCommDestroy" {
+            let _ = held.lock().unwrap().recv();
+        }
+    });
+    drop(ranks);
+    // The thread that frees memory does not wait, either.
+    world.devices[0].runtime().reclaim().unwrap();
+    drop(go);
+    let is_it = |it: &&Leak| matches!(it, Leak::Communicator);
+    while world.sim.leaks().iter().filter(is_it).count() > world.ranks.len() {
+        std::thread::yield_now();
     }
 }
 

@@ -74,7 +74,7 @@ fn ranks_of_a_group_that_do_not_agree() {
         first.all_reduce_in_place(&mut a, sum),
         second.all_reduce_in_place(&mut c, sum),
     ]);
-    refused(types, &["type 3", "type 7"]);
+    refused(types, &["AllReduce(ncclSum)", "ncclUint32", "ncclFloat32"]);
     let roots = group([first.broadcast(&mut a, 0), second.broadcast(&mut c, 1)]);
     refused(roots, &["root: 0", "root: 1"]);
     let order = group([
@@ -83,6 +83,12 @@ fn ranks_of_a_group_that_do_not_agree() {
         second.broadcast(&mut c, 0),
     ]);
     refused(order, &["Broadcast", "AllReduce"]);
+    let numbers = group([
+        first.broadcast(&mut a, 0),
+        first.broadcast(&mut before, 0),
+        second.broadcast(&mut c, 0),
+    ]);
+    refused(numbers, &["1 of rank 1", "2 of rank 0"]);
     let transfer = group([first.send(&a, 1), second.receive(&mut b, 0)]);
     refused(transfer, &["Receive", "Send", "40", "36"]);
     world.ranks.iter().for_each(|rank| rank.check().unwrap());

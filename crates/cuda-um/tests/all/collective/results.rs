@@ -2,8 +2,9 @@
 
 use super::World;
 use cuda_um::collective::{Number, Reduce, group};
-use cuda_um::{Device, DeviceBuffer, DeviceCopy, UnifiedBuffer};
+use cuda_um::{Device, DeviceBuffer, DeviceCopy, Devices, UnifiedBuffer};
 use cuda_um_sim::Gpu;
+use cuda_um_testkit::calls;
 use std::fmt::Debug;
 
 const MACHINES: [(Gpu, usize); 6] = [
@@ -265,4 +266,13 @@ fn managed_buffers_are_on_the_device_before_the_operation() {
     let link = cuda_um::cost::CostModel::h200().remote_rate;
     let least = std::time::Duration::from_secs_f64((8 << 20) as f64 / link);
     assert!(world.sim.device_time(1).unwrap() > least);
+}
+
+/// NCCL may count on it.
+#[test]
+fn peer_access_stays_once_there_are_ranks() {
+    let world = World::new(Gpu::H200, 2);
+    let devices = Devices::of(world.devices.iter().cloned()).unwrap();
+    devices.enable_peer_access().unwrap().close().unwrap();
+    assert_eq!(calls(&world.sim, "cudaDeviceDisablePeerAccess"), 0);
 }

@@ -2,9 +2,10 @@
 
 use super::world::each;
 use super::{Case, PLAIN, cases, eight, runtime_of};
-use cuda_um::{ErrorKind, sys::cudaError};
-use cuda_um_sim::Fail;
+use cuda_um::{ErrorKind, NonConcurrentAccess, UnifiedBuffer, sys::cudaError};
+use cuda_um_sim::{Builder, Fail, Gpu};
 use cuda_um_testkit::watchdog::watch;
+use cuda_um_testkit::{Checked, open};
 use um_search::{Filter, Format, Metric, SearchError, Shard, ShardedSearch};
 
 /// The error names the lost device; the others search on with the memory that they had.
@@ -96,6 +97,32 @@ fn a_device_that_fails_ends_the_search_of_all_ranks() {
         );
         assert_eq!(error.to_string(), format!("rank 2 failed: {own}"));
     }
+}
+
+/// The threads of the devices would wait for the guard of this one.
+#[test]
+fn a_host_guard_that_keeps_devices_off_ends_the_search() {
+    let _watchdog = watch();
+    let builder = Builder::from_env().unwrap().gpu(Gpu::NoConcurrentAccess);
+    let sim = Checked::new(builder.devices(2).build().unwrap());
+    let devices = open(&sim).devices().unwrap();
+    let wait =
+        |device: &cuda_um::Device| device.set_non_concurrent_access(NonConcurrentAccess::Wait);
+    devices.iter().for_each(wait);
+    let case = cases().swap_remove(0);
+    let search = ShardedSearch::load(&devices).unwrap();
+    let guarded = UnifiedBuffer::<f32>::zeroed(&devices[0], 10).unwrap();
+    let guard = guarded.host().unwrap();
+    let split = [0..200, 200..400];
+    let error = case.with(&search, &devices, &split, Metric::Cosine, PLAIN);
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.contains("this thread has 1 of the 1 host guard"),
+        "{text}"
+    );
+    drop(guard);
+    case.with(&search, &devices, &split, Metric::Cosine, PLAIN)
+        .unwrap();
 }
 
 #[test]

@@ -5,7 +5,10 @@ use super::{Case, PLAIN, cases, eight, noise, splits};
 use cuda_um::Device;
 use cuda_um_testkit::watchdog::watch;
 use half::f16;
+use std::collections::VecDeque;
+use std::error::Error;
 use std::ops::Range;
+use std::sync::Mutex;
 use um_search::{Metric, SearchError, TargetScalar, World};
 
 /// The rows of 400 that each of some ranks has.
@@ -219,6 +222,71 @@ fn bytes_of_other_versions_and_other_programs() {
             "{error}"
         );
     }
+}
+
+/// A world that two threads share: its calls have the order of `turns`.
+struct Shared<'a> {
+    world: &'a Mutex<(Rank, VecDeque<usize>)>,
+    size: usize,
+    number: usize,
+    thread: usize,
+}
+
+impl World for Shared<'_> {
+    fn rank(&self) -> usize {
+        self.number
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
+        loop {
+            let mut world = self.world.lock().unwrap();
+            if world.1.front() == Some(&self.thread) {
+                world.1.pop_front();
+                return world.0.all_gather(bytes);
+            }
+            drop(world);
+            std::thread::yield_now();
+        }
+    }
+
+    fn broadcast(&self, _: &mut Vec<u8>, _: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Err("a search calls only all_gather".into())
+    }
+}
+
+/// The terms of both are the same, but the rows are not.
+#[test]
+fn threads_whose_lists_cross_get_errors() {
+    let _watchdog = watch();
+    let (_sim, devices) = eight();
+    let mut tables = [0, 2].map(|number| cases().swap_remove(number));
+    tables.iter_mut().for_each(|table| table.k = 10);
+    each(2, |number, rank| {
+        let turns = [[0, 1, 0, 1], [0, 1, 1, 0]][number];
+        let world = Mutex::new((rank, VecDeque::from(turns)));
+        let search = |thread: usize| {
+            let (world, size) = (&world, 2);
+            let shared = Shared {
+                world,
+                size,
+                number,
+                thread,
+            };
+            let rows = part(number, 2);
+            search(&tables[thread], &devices, shared, rows, Metric::Cosine).unwrap_err()
+        };
+        let errors = std::thread::scope(|threads| {
+            let other = threads.spawn(|| search(1));
+            [search(0), other.join().unwrap()]
+        });
+        for error in errors {
+            assert!(error.to_string().contains("sent something else"), "{error}");
+        }
+    });
 }
 
 #[test]
