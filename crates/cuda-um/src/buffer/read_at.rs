@@ -2,6 +2,7 @@
 
 use crate::buffer::view::ViewMut;
 use crate::error::{Error, Result};
+use smallvec::SmallVec;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -108,8 +109,7 @@ pub fn read_into(
     range: Range<usize>,
     into: &mut [u8],
 ) -> Result<(), (usize, io::Error)> {
-    // Up to here, `into` is written.
-    let mut at = range.start;
+    let mut span = Span::default();
     let first = runs.partition_point(|run| run.end() <= Some(range.start));
     for run in &runs[first..] {
         let skipped = range.start.saturating_sub(run.at) / run.bytes;
@@ -118,18 +118,63 @@ pub fn read_into(
             if place >= range.end {
                 break;
             }
-            let (from, to) = (place.max(at), (place + run.bytes).min(range.end));
+            let (from, to) = (place.max(range.start), (place + run.bytes).min(range.end));
             let offset = run.offset + number as u64 * run.stride + (from - place) as u64;
-            let (gap, into) = into[at - range.start..to - range.start].split_at_mut(from - at);
-            gap.fill(0);
-            let mut stream = Stream { source, offset };
-            let read = stream.read_exact(into);
-            read.map_err(|error| (from + (stream.offset - offset) as usize, error))?;
-            at = to;
+            if offset != span.end {
+                span.read(source, into, range.start)?;
+                span.end = offset;
+            }
+            span.places.push(from - range.start..to - range.start);
+            span.end += (to - from) as u64;
         }
     }
-    into[at - range.start..].fill(0);
+    span.read(source, into, range.start)?;
+    into[span.written..].fill(0);
     Ok(())
+}
+
+/// Bytes that follow each other in the storage: one read for many small tensors.
+#[derive(Default)]
+struct Span {
+    /// Where they belong.
+    places: SmallVec<[Range<usize>; 8]>,
+    /// Their end in the storage.
+    end: u64,
+    /// Up to here, all is written.
+    written: usize,
+}
+
+impl Span {
+    /// Reads the bytes behind the places, moves them there in order, and fills the gaps. `base` is the position of `into` in the target.
+    fn read(
+        &mut self,
+        source: &dyn ReadAt,
+        into: &mut [u8],
+        base: usize,
+    ) -> Result<(), (usize, io::Error)> {
+        let Some(last) = self.places.last() else {
+            return Ok(());
+        };
+        let bytes: usize = self.places.iter().map(Range::len).sum();
+        let (mut from, offset) = (last.end - bytes, self.end - bytes as u64);
+        let mut stream = Stream { source, offset };
+        let read = stream.read_exact(&mut into[from..last.end]);
+        // The number of bytes that came, and the position behind them.
+        let (mut came, mut at) = ((stream.offset - offset) as usize, base + last.end);
+        for place in self.places.drain(..) {
+            if from != place.start {
+                into.copy_within(from..from + place.len(), place.start);
+            }
+            into[self.written..place.start].fill(0);
+            if came < place.len() {
+                at = at.min(base + place.start + came);
+            }
+            came = came.saturating_sub(place.len());
+            from += place.len();
+            self.written = place.end;
+        }
+        read.map_err(|error| (at, error))
+    }
 }
 
 /// Storage from a position on.
@@ -140,7 +185,11 @@ struct Stream<'a> {
 
 impl Read for Stream<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.source.read_at(into, self.offset)?;
+        let (count, room) = (self.source.read_at(into, self.offset)?, into.len());
+        if count > room {
+            let text = format!("{count} bytes were read into {room}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
         self.offset += count as u64;
         Ok(count)
     }

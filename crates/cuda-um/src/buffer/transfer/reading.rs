@@ -216,6 +216,13 @@ impl<'a> Round<'a> {
         let _open: Vec<_> = self.targets().map(open).collect::<Result<_>>()?;
         let each = |piece: &Piece<'_>| {
             let (bytes, to) = (piece.range.len(), piece.address());
+            if piece.read.target.raw.is_managed() {
+                // The system may refuse to write pages that are not the host's.
+                for page in (0..bytes).step_by(PAGE) {
+                    // SAFETY: within the piece, as below.
+                    unsafe { to.add(page).write_volatile(0) };
+                }
+            }
             // SAFETY: the piece is within the target, which is borrowed exclusively, and which no device uses now. Foreign functions allocated it.
             self.fill(piece, unsafe { std::slice::from_raw_parts_mut(to, bytes) })
         };
