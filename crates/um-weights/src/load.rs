@@ -15,7 +15,7 @@ use crate::each::{StopOnDrop, no_thread};
 use crate::error::{Error, Result};
 use crate::map::mapped;
 use crate::options::LoadOptions;
-use crate::plan::{Group, Plan, Wanted};
+use crate::plan::{Group, Left, Plan, Wanted};
 use crate::tensor::Tensor;
 use crate::weights::Opened;
 
@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) plan: Plan,
     backend: CudaBackend,
     kind: BufferKind,
+    /// The tensors to read.
+    wanted: Vec<Wanted>,
     /// The tensors that are parts of mapped files.
     mapped: Vec<(Wanted, SharedBuffer)>,
     /// For the migration of new managed memory to the device, while copies run on the library's stream.
@@ -41,12 +43,12 @@ impl Job {
         options: &LoadOptions,
         most_untaken: usize,
     ) -> Result<Self> {
-        let mut plan = Plan::new(opened, options, most_untaken)?;
+        let (mut plan, mut wanted) = Plan::new(opened, options, most_untaken)?;
         let device: &Device = backend.device();
         let (is_unified, capabilities) = (kind == BufferKind::Unified, device.capabilities());
         let maps = options.is_mapped && is_unified && capabilities.pageable_memory_access;
         let mapped = match maps {
-            true => mapped(&mut plan, device)?,
+            true => mapped(&mut plan, &mut wanted, device)?,
             false => Vec::new(),
         };
         let is_managed = is_unified && !is_one_memory(device);
@@ -56,6 +58,7 @@ impl Job {
             plan,
             backend: backend.clone(),
             kind,
+            wanted,
             mapped,
             stream: stream.map_err(Error::of_cuda("none"))?,
         })
@@ -64,7 +67,7 @@ impl Job {
     /// Allocates the buffers of a batch. The device's pages of managed memory are made by one migration each, beside the copies.
     fn allocate(&self, groups: &[Group]) -> Result<Vec<ErasedBuffer>> {
         let buffers = groups.iter().map(|group| {
-            let first = self.plan.name(&self.plan.wanted[group.tensors.start]);
+            let first = self.plan.name(&group.tensors[0]);
             self.buffer(group.bytes).map_err(Error::of_cuda(first))
         });
         buffers.collect()
@@ -91,8 +94,8 @@ impl Job {
     /// Makes the tensors of a batch whose bytes are there.
     fn deliver(&self, (groups, buffers): Batch, to: &mut Deliver<'_>) -> Result<()> {
         for (group, mut buffer) in groups.into_iter().zip(buffers) {
-            let tensors = &self.plan.wanted[group.tensors];
-            if let [wanted] = tensors {
+            let tensors = &group.tensors;
+            if let [wanted] = &tensors[..] {
                 buffer.set_name(self.plan.name(wanted));
             }
             let buffer = SharedBuffer::new(buffer);
@@ -124,14 +127,14 @@ impl Job {
             flow.add(wanted.bytes);
             deliver(self.tensor(&wanted, &buffer)?);
         }
-        let batches: Vec<_> = std::iter::from_fn(|| self.plan.batch()).collect();
+        let left = std::mem::take(&mut self.wanted).into_iter().peekable();
         let this = &self;
         thread::scope(|threads| {
             // A thread that ends closes its channels, which ends the others.
             let (allocated, to_read) = mpsc::sync_channel(0);
-            let (read, to_deliver) = mpsc::sync_channel::<Batch>(0);
+            let (read, to_deliver) = mpsc::sync_channel::<Batch>(1);
             let stop = StopOnDrop(&flow);
-            let allocate = move || this.allocate_each(batches, &allocated);
+            let allocate = move || this.allocate_each(left, &allocated);
             let thread = Builder::new().spawn_scoped(threads, allocate);
             thread.map_err(no_thread)?;
             let mut each = to_deliver.into_iter();
@@ -159,8 +162,8 @@ impl Job {
     }
 
     /// Allocates batches, each when the receiver has taken enough of those before, until a failure or the end of the load.
-    fn allocate_each(&self, batches: Vec<Vec<Group>>, to: &mpsc::SyncSender<Result<Batch>>) {
-        for groups in batches {
+    fn allocate_each(&self, mut left: Left, to: &mpsc::SyncSender<Result<Batch>>) {
+        while let Some(groups) = self.plan.batch(&mut left) {
             let bytes = groups.iter().map(|group| group.bytes).sum();
             if !self.plan.flow.begin(bytes, self.plan.most_untaken) {
                 return;
@@ -192,11 +195,11 @@ pub(crate) fn into(
     }
     let names: HashSet<String> = all.keys().map(|name| (*name).to_owned()).collect();
     let options = options.clone().only(move |name| names.contains(name));
-    let mut plan = Plan::new(opened, &options, usize::MAX)?;
-    let groups = plan.alone();
+    let (plan, wanted) = Plan::new(opened, &options, usize::MAX)?;
+    let groups = plan.alone(wanted);
     let mut memory = Vec::with_capacity(groups.len());
     for group in &groups {
-        let name = plan.name(&plan.wanted[group.tensors.start]);
+        let name = plan.name(&group.tensors[0]);
         let target = all.remove(name);
         let found = match &target {
             Some(BufferMemoryMut::Host(bytes)) => Some(bytes.len()),

@@ -13,10 +13,14 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, Wanted};
 
 /// Takes those tensors out of the plan that the mapping of their file has as they are wanted.
-pub(crate) fn mapped(plan: &mut Plan, device: &Device) -> Result<Vec<(Wanted, SharedBuffer)>> {
+pub(crate) fn mapped(
+    plan: &mut Plan,
+    wanted: &mut Vec<Wanted>,
+    device: &Device,
+) -> Result<Vec<(Wanted, SharedBuffer)>> {
     let mut files: HashMap<usize, SharedBuffer> = HashMap::new();
     let mut taken = Vec::new();
-    for mut wanted in plan.split_off(fits) {
+    for mut wanted in plan.split_off(wanted, fits) {
         let info = plan.info(&wanted);
         if let Some(file) = &plan.opened.shards[info.shard].file
             && !files.contains_key(&info.shard)

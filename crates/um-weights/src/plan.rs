@@ -1,7 +1,8 @@
 //! Which bytes go to which buffer.
 
-use std::ops::Range;
+use std::iter::Peekable;
 use std::sync::Arc;
+use std::vec;
 
 use um_backend::cuda_um::buffer::Runs;
 
@@ -36,35 +37,35 @@ pub(crate) struct Wanted {
 pub(crate) struct Group {
     /// The file.
     pub(crate) shard: usize,
-    /// The tensors, as a part of [`Plan::wanted`].
-    pub(crate) tensors: Range<usize>,
+    pub(crate) tensors: Vec<Wanted>,
     pub(crate) bytes: usize,
     /// The bytes that are read.
     pub(crate) file_bytes: u64,
     pub(crate) runs: Vec<Runs>,
 }
 
-/// The tensors in order, as groups.
+/// How the tensors of a load become groups.
 pub(crate) struct Plan {
     pub(crate) opened: Arc<Opened>,
     pub(crate) options: LoadOptions,
     pub(crate) flow: Arc<Flow>,
     /// The most bytes of tensors that the receiver has not taken.
     pub(crate) most_untaken: usize,
-    pub(crate) wanted: Vec<Wanted>,
-    /// The first tensor that no group has.
-    next: usize,
     batch_bytes: usize,
     /// The bytes of all files that are read.
     pub(crate) file_bytes: u64,
 }
 
+/// Tensors that no group has, in order.
+pub(crate) type Left = Peekable<vec::IntoIter<Wanted>>;
+
 impl Plan {
+    /// Returns the plan and its tensors.
     pub(crate) fn new(
         opened: &Arc<Opened>,
         options: &LoadOptions,
         most_untaken: usize,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Vec<Wanted>)> {
         let mut wanted = Vec::with_capacity(opened.tensors.len());
         for (index, info) in opened.tensors.iter().enumerate() {
             if (options.only)(&info.name) {
@@ -80,16 +81,15 @@ impl Plan {
                 });
             }
         }
-        Ok(Self {
+        let plan = Self {
             opened: Arc::clone(opened),
             options: options.clone(),
             flow: Arc::default(),
             most_untaken,
             file_bytes: wanted.iter().map(|wanted| wanted.bytes as u64).sum(),
-            wanted,
-            next: 0,
             batch_bytes: MOST_BATCH.min(options.bytes_in_flight / 2),
-        })
+        };
+        Ok((plan, wanted))
     }
 
     pub(crate) fn info(&self, wanted: &Wanted) -> &TensorInfo {
@@ -109,62 +109,65 @@ impl Plan {
     }
 
     /// Takes those tensors out of the plan for which `fits` returns true.
-    pub(crate) fn split_off(&mut self, fits: fn(&Self, &Wanted) -> bool) -> Vec<Wanted> {
-        let all = std::mem::take(&mut self.wanted).into_iter();
-        let (fit, rest): (Vec<_>, Vec<_>) = all.partition(|wanted| fits(self, wanted));
+    pub(crate) fn split_off(
+        &mut self,
+        wanted: &mut Vec<Wanted>,
+        fits: fn(&Self, &Wanted) -> bool,
+    ) -> Vec<Wanted> {
+        let fit: Vec<_> = wanted.extract_if(.., |wanted| fits(self, wanted)).collect();
         self.file_bytes -= fit.iter().map(|wanted| wanted.bytes as u64).sum::<u64>();
-        self.wanted = rest;
         fit
     }
 
-    /// Takes all tensors, each as a group.
-    pub(crate) fn alone(&mut self) -> Vec<Group> {
-        std::iter::from_fn(|| self.group(0)).collect()
+    /// Each tensor as a group.
+    pub(crate) fn alone(&self, wanted: Vec<Wanted>) -> Vec<Group> {
+        let mut left = wanted.into_iter().peekable();
+        std::iter::from_fn(|| self.group(&mut left, 0)).collect()
     }
 
     /// Takes the next group, of at most so many bytes if it has several tensors.
-    fn group(&mut self, most: usize) -> Option<Group> {
-        let first = self.wanted.get(self.next)?;
-        let (shard, small) = (self.info(first).shard, SMALL.min(most));
+    fn group(&self, left: &mut Left, most: usize) -> Option<Group> {
+        let first = left.next()?;
+        let (shard, small) = (self.info(&first).shard, SMALL.min(most));
         let is_shared = first.bytes < small;
         let mut group = Group {
             shard,
-            tensors: self.next..self.next,
             ..Group::default()
         };
-        while let Some(wanted) = self.wanted.get(self.next) {
+        group.add(self.runs(&first), 0, first);
+        while is_shared {
             let at = group.bytes.next_multiple_of(ALIGN);
-            let fits = is_shared && wanted.bytes < small && at + wanted.bytes <= most;
-            let is_first = group.tensors.is_empty();
-            if !is_first && (!fits || self.info(wanted).shard != shard) {
+            let fits = |next: &Wanted| {
+                next.bytes < small && at + next.bytes <= most && self.info(next).shard == shard
+            };
+            let Some(next) = left.next_if(fits) else {
                 break;
-            }
-            group.add(wanted.bytes, self.runs(wanted), at);
-            self.wanted[self.next].at = at;
-            self.next += 1;
+            };
+            group.add(self.runs(&next), at, next);
         }
         Some(group)
     }
 
     /// Takes the groups that are allocated and read at a time.
-    pub(crate) fn batch(&mut self) -> Option<Vec<Group>> {
-        let (first, most) = (self.next, MOST_SHARED.min(self.batch_bytes));
-        let mut batch = vec![self.group(most)?];
-        let mut bytes = batch[0].bytes;
-        while let Some(next) = self.wanted.get(self.next)
+    pub(crate) fn batch(&self, left: &mut Left) -> Option<Vec<Group>> {
+        let most = MOST_SHARED.min(self.batch_bytes);
+        let mut batch = vec![self.group(left, most)?];
+        let (mut bytes, mut tensors) = (batch[0].bytes, batch[0].tensors.len());
+        while let Some(next) = left.peek()
             && bytes + next.bytes <= self.batch_bytes
-            && self.next - first < MOST_TENSORS
-            && let Some(group) = self.group(most)
+            && tensors < MOST_TENSORS
+            && let Some(group) = self.group(left, most)
         {
             bytes += group.bytes;
+            tensors += group.tensors.len();
             batch.push(group);
         }
         Some(batch)
     }
 
     /// The tensor at a position of a group's buffer, and the position in the file.
-    pub(crate) fn locate(&self, group: &Group, position: usize) -> (&Wanted, u64) {
-        let tensors = &self.wanted[group.tensors.clone()];
+    pub(crate) fn locate<'g>(&self, group: &'g Group, position: usize) -> (&'g Wanted, u64) {
+        let tensors = &group.tensors;
         let next = tensors.partition_point(|wanted| wanted.at <= position);
         let wanted = &tensors[next.max(1) - 1];
         let runs = self.runs(wanted);
@@ -177,10 +180,10 @@ impl Plan {
 }
 
 impl Group {
-    fn add(&mut self, bytes: usize, runs: Runs, at: usize) {
-        self.tensors.end += 1;
-        self.bytes = at + bytes;
-        self.file_bytes += bytes as u64;
+    fn add(&mut self, runs: Runs, at: usize, wanted: Wanted) {
+        self.bytes = at + wanted.bytes;
+        self.file_bytes += wanted.bytes as u64;
+        self.tensors.push(Wanted { at, ..wanted });
         match self.runs.last_mut() {
             _ if runs.bytes == 0 => {}
             // Neighbours in the file and in the buffer are one run.

@@ -17,7 +17,7 @@ fn part(rank: usize, size: usize) -> Range<usize> {
 }
 
 /// More bytes than a rank with one shard sends before the search, and fewer than its lists.
-const TERMS: usize = 100;
+const TERMS: usize = 105;
 
 /// A search of one rank with one shard, on a device of its own.
 fn search<T: TargetScalar>(
