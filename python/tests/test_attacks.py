@@ -519,7 +519,8 @@ import _xxsubinterpreters as interpreters
 
 if sys.argv[1] == "main":
     import cuda_um
-second = interpreters.create()
+# From CPython 3.12 on, an isolated interpreter refuses the package by itself.
+second = interpreters.create(isolated=False)
 if sys.argv[1] == "main":
     interpreters.run_string(second, "try: import cuda_um\\nexcept ImportError: pass\\nelse: raise SystemExit(1)")
 else:

@@ -28,7 +28,7 @@ fn is_name(word: &str) -> bool {
 /// The names of variables in a source that reads variables.
 fn variables(text: &str) -> BTreeSet<String> {
     // The macro `library!` of cuda-um-sys has the name of its variable there.
-    let reads = ["env::var", "env = \"", " in \"CUDA_UM_"];
+    let reads = ["env::var", "env = \"", "library! {"];
     if !reads.iter().any(|reads| text.contains(reads)) {
         return BTreeSet::new();
     }
