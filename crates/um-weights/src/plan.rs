@@ -135,17 +135,19 @@ impl Plan {
             ..Group::default()
         };
         group.add(self.runs(&first), 0, first);
-        while is_shared {
+        loop {
             let at = group.bytes.next_multiple_of(ALIGN);
             let fits = |next: &Wanted| {
-                next.bytes < small && at + next.bytes <= most && self.info(next).shard == shard
+                is_shared
+                    && next.bytes < small
+                    && at + next.bytes <= most
+                    && self.info(next).shard == shard
             };
             let Some(next) = left.next_if(fits) else {
-                break;
+                return Some(group);
             };
             group.add(self.runs(&next), at, next);
         }
-        Some(group)
     }
 
     /// Takes the groups that are allocated and read at a time.
