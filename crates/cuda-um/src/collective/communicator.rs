@@ -279,7 +279,7 @@ impl Communicator {
     }
 
     /// Ends the handle on a thread of its own when its uses are done, because NCCL waits there for the ranks of other processes
-    /// (measured: docs/results/h200-x2-cuda-13.0/peer-access.txt).
+    /// (measured: docs/results/h200-x4-cuda-13.0/peer-access.txt).
     fn end_beside(&self, uses: SmallVec<[Use; 2]>, raw: Owned<NcclComm>) {
         let ordinal = self.rank.ordinal;
         let end = move || {

@@ -1,7 +1,7 @@
 //! Peer access: enabled once for each driver, and undone when nothing needs it.
 //!
 //! A copy between two devices takes their link if access is enabled in either direction, on a stream of any device, and the end of the access
-//! under it loses the devices (measured: docs/results/h200-x2-cuda-13.0/peer-access.txt). So work holds what it may use while it is enqueued
+//! under it loses the devices (measured: docs/results/h200-x4-cuda-13.0/peer-access.txt). So work holds what it may use while it is enqueued
 //! ([`Held::among`]), and an undo waits for all devices.
 
 use crate::context::device::DeviceState;
@@ -191,7 +191,7 @@ impl EnabledPeers {
     }
 
     /// No pair is disabled from now on: NCCL may count on those that were enabled when it began (measured with `NCCL_CUMEM_ENABLE=0`:
-    /// docs/results/h200-x2-cuda-13.0/peer-access.txt).
+    /// docs/results/h200-x4-cuda-13.0/peer-access.txt).
     pub(crate) fn keep(&self) {
         self.0.lock().are_kept = true;
     }
@@ -217,6 +217,9 @@ impl EnabledPeers {
 
     /// Counts one more holder of each enabled pair between these devices, also of those that wait for their end.
     fn hold(&self, ordinals: &[u32]) -> SmallVec<[Pair; 2]> {
+        if ordinals.windows(2).all(|two| two[0] == two[1]) {
+            return SmallVec::new();
+        }
         let mut peers = self.0.lock();
         let between = |pair: &Pair| ordinals.contains(&pair.0) && ordinals.contains(&pair.1);
         let held = peers.enabled.iter_mut().filter(|(pair, _)| between(pair));

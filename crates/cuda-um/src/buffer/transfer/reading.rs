@@ -66,7 +66,7 @@ impl FileRead<'_> {
         let (most, piece_bytes) = Transfers::of(device.state()).read_shape(total);
         let threads = threads.clamp(1, most);
         let is_direct = reads.iter().all(is_direct);
-        let started = Started::now(device);
+        let (started, mut done) = (Started::now(device), 0);
         for pieces in pieces(reads, piece_bytes, threads).chunks(threads * PIECES) {
             let round = Round {
                 stream: &stream,
@@ -77,14 +77,20 @@ impl FileRead<'_> {
                 next: AtomicUsize::new(0),
                 failed: Mutex::default(),
             };
-            let done = round.run(is_direct)?;
+            done = round.run(is_direct)?;
             if progress(done).is_break() {
-                return Ok(done);
+                break;
             }
         }
-        let parts = reads.iter().map(|read| read.target.part(Access::Write));
+        let mut at = 0;
+        let is_begun = |read: &&FileRead<'_>| {
+            at += read.target.len();
+            at - read.target.len() < done
+        };
+        let begun = reads.iter().take_while(is_begun);
+        let parts = begun.map(|read| read.target.part(Access::Write));
         started.done(What::Copy, device, None, parts);
-        Ok(total)
+        Ok(done)
     }
 }
 
