@@ -42,18 +42,18 @@ pub fn run(args: &Args) -> Result<()> {
     let mut failed = Vec::new();
     for (names, manifest, test) in LIBRARIES {
         let (manifest, name) = (copy.join(manifest), names[0]);
-        let used = version(name, &manifest)?;
-        fs::write(&manifest, with_any(&fs::read_to_string(&manifest)?, names))?;
+        let (used, newest) = (version(name, &manifest)?, newest(name)?);
+        println!("{name}: {used} here, {newest} is the newest");
+        let text = with_version(&fs::read_to_string(&manifest)?, names, &newest);
+        fs::write(&manifest, text)?;
         let mut update = cargo(&copy);
         update.args(["update", "--quiet", "--manifest-path"]);
         if !update.arg(&manifest).args(names).status()?.success() {
             failed.push(format!(
-                "the newest {name}, for which cargo finds no versions"
+                "{name} {newest} ({used} here), with which cargo finds no versions"
             ));
             continue;
         }
-        let newest = version(name, &manifest)?;
-        println!("{name}: {used} here, {newest} is the newest");
         if (args.all || newest != used) && !cargo(&copy).args(test).status()?.success() {
             failed.push(format!("{name} {newest} ({used} here)"));
         }
@@ -76,18 +76,31 @@ fn cargo(copy: &Path) -> Command {
     cargo
 }
 
-/// The manifest, with requirements that any version of these libraries meets.
-fn with_any(manifest: &str, names: &[&str]) -> String {
+/// The manifest, with a requirement of exactly this version of these libraries.
+fn with_version(manifest: &str, names: &[&str], version: &str) -> String {
     let line = |line: &str| match line.split_once(" = ") {
         Some((name, requirement)) if names.contains(&name) => {
             // The first text is the version.
             let mut parts: Vec<_> = requirement.split('"').collect();
-            parts[1] = "*";
+            let exact = format!("={version}");
+            parts[1] = &exact;
             format!("{name} = {}\n", parts.join("\""))
         }
         _ => format!("{line}\n"),
     };
     manifest.lines().map(line).collect()
+}
+
+/// The newest version in the registry. A requirement of any version would take an older one if the newest lacks a feature that we use.
+fn newest(name: &str) -> Result<String> {
+    let mut info = workspace::cargo();
+    info.args(["info", "--quiet", "--registry", "crates-io", name]);
+    // Outside of a workspace it is not the newest version for the Rust version of that.
+    let output = info.current_dir("/").stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let version = text.lines().find_map(|line| line.strip_prefix("version: "));
+    let version = version.with_context(|| format!("{info:?} prints no version: {text}"))?;
+    Ok(version.split(' ').next().unwrap_or_default().to_owned())
 }
 
 /// The version in the lockfile beside a manifest.
