@@ -69,7 +69,7 @@ fn section<'a>(changelog: &'a str, version: &str) -> Result<&'a str> {
             && date
                 .bytes()
                 .all(|byte| byte.is_ascii_digit() || byte == b'-'),
-        "the section of {version} in CHANGELOG.md has no date: `## [{version}] - 2026-01-31`"
+        "the section of {version} in CHANGELOG.md has no date: write `## [{version}] - YYYY-MM-DD`"
     );
     ensure!(
         !text.trim().is_empty(),
