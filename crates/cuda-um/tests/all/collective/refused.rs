@@ -108,6 +108,19 @@ fn cliques_that_cannot_be() {
     refused(group(both), &["with and without a limit"]);
 }
 
+/// Their handles mean nothing to the library of the first.
+#[test]
+fn a_group_with_ranks_of_two_drivers() {
+    let (one, other) = (World::new(Gpu::H200, 1), World::new(Gpu::H200, 1));
+    let mut a = DeviceBuffer::<u32>::zeroed(&one.devices[0], 10).unwrap();
+    let mut b = DeviceBuffer::<u32>::zeroed(&other.devices[0], 10).unwrap();
+    let both = [
+        one.ranks[0].broadcast(&mut a, 0),
+        other.ranks[0].broadcast(&mut b, 0),
+    ];
+    refused(group(both), &["communicator", "another runtime"]);
+}
+
 /// The kernels of the other ranks use it, too, and they may have no access.
 #[test]
 fn memory_of_a_peer_is_refused_with_peer_access() {
