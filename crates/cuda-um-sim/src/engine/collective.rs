@@ -70,6 +70,7 @@ struct Group {
 }
 
 /// All communicators of one simulator.
+#[derive(Default)]
 pub(crate) struct Collectives {
     misuse: MisuseLog,
     communicators: HashMap<usize, Communicator>,
@@ -80,13 +81,8 @@ pub(crate) struct Collectives {
 
 impl Collectives {
     pub(super) fn new(misuse: MisuseLog) -> Collectives {
-        Collectives {
-            misuse,
-            communicators: HashMap::new(),
-            cliques: HashMap::new(),
-            groups: HashMap::new(),
-            ids: 0,
-        }
+        let none = Collectives::default();
+        Collectives { misuse, ..none }
     }
 
     /// The number of communicators that were made and not released.
@@ -135,12 +131,13 @@ impl Collectives {
     }
 
     pub(crate) fn get(&self, handle: usize) -> Result<Communicator, Code> {
-        Ok(self.find(handle)?.0)
+        let found = self.communicators.get(&handle);
+        found.copied().ok_or(INVALID_ARGUMENT)
     }
 
     fn find(&self, handle: usize) -> Result<(Communicator, &Clique), Code> {
-        let found = self.communicators.get(&handle).ok_or(INVALID_ARGUMENT)?;
-        Ok((*found, &self.cliques[&found.clique]))
+        let found = self.get(handle)?;
+        Ok((found, &self.cliques[&found.clique]))
     }
 
     /// Whether a communicator can be used.
@@ -181,19 +178,21 @@ impl Collectives {
         code
     }
 
+    /// Fails a clique: what waits for its meetings ends.
     fn fail(&mut self, id: &Id, code: Code) {
         if let Some(clique) = self.cliques.get_mut(id) {
-            clique.fail(code);
+            clique.failed.get_or_insert(code);
+            let meetings = std::mem::take(&mut clique.meetings);
+            meetings.into_values().for_each(Meeting::cancel);
         }
     }
 
     /// Fails the cliques that wait for further calls, when no thread can make one.
     pub(super) fn give_up(&mut self) {
-        for clique in self.cliques.values_mut() {
-            if !clique.meetings.values().all(Meeting::is_complete) {
-                clique.fail(REMOTE_ERROR);
-            }
-        }
+        let waits = |clique: &Clique| !clique.meetings.values().all(Meeting::is_complete);
+        let ids = self.cliques.iter().filter(|(_, clique)| waits(clique));
+        let ids: Vec<_> = ids.map(|(id, _)| *id).collect();
+        ids.iter().for_each(|id| self.fail(id, REMOTE_ERROR));
     }
 
     pub(crate) fn start_group(&mut self) {
@@ -233,7 +232,7 @@ impl Collectives {
 
     /// Finds the meeting of a rank's next call. The first rank that calls decides what the others must call.
     fn register(&mut self, call: Call) -> Result<((Key, usize), Arc<Completion>), Code> {
-        let (id, rank) = (call.clique, call.rank);
+        let (id, rank) = (call.of.clique, call.of.rank);
         let clique = self.cliques.get_mut(&id).ok_or(INVALID_ARGUMENT)?;
         if clique.failed.is_some() || clique.joined.contains(&None) {
             return Err(INVALID_USAGE);
@@ -243,7 +242,7 @@ impl Collectives {
         *number += 1;
         let (place, ranks) = ((key, *number), clique.joined.len());
         let meeting = clique.meetings.entry(place);
-        let meeting = meeting.or_insert_with(|| Meeting::new(ranks));
+        let meeting = meeting.or_insert_with(|| Meeting::new(key, ranks));
         match meeting.add(call) {
             Ok(done) => Ok((place, done)),
             Err(text) => Err(self.blame(&id, text, INVALID_USAGE)),
@@ -287,15 +286,6 @@ impl Collectives {
     }
 }
 
-impl Clique {
-    fn fail(&mut self, code: Code) {
-        self.failed.get_or_insert(code);
-        for meeting in std::mem::take(&mut self.meetings).into_values() {
-            meeting.cancel();
-        }
-    }
-}
-
 /// The arrival of one rank at its meetings of one group. If its work does not run, the clique fails.
 struct Arrival {
     core: Arc<Core>,
@@ -331,9 +321,9 @@ impl State {
         mut calls: Vec<Call>,
     ) -> Result<(), Code> {
         while let Some(first) = calls.first() {
-            let (clique, rank, stream) = (first.clique, first.rank, first.stream.clone());
+            let (Communicator { clique, rank, .. }, stream) = (first.of, first.stream.clone());
             let is_beside = |call: &mut Call| {
-                (call.clique, call.rank, call.stream.handle) == (clique, rank, stream.handle)
+                (call.of.clique, call.of.rank, call.stream.handle) == (clique, rank, stream.handle)
             };
             let (mut places, mut ends) = (Vec::new(), Vec::new());
             for call in calls.extract_if(.., is_beside) {

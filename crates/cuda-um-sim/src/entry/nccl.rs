@@ -42,7 +42,7 @@ fn put<T>(place: Out<T>, value: T) -> Outcome {
     place.put(value).map_err(|_| INVALID_ARGUMENT)
 }
 
-fn communicate(core: &Arc<Core>, raw: &Raw) -> Outcome {
+fn communicate(core: &Arc<Core>, raw: Raw) -> Outcome {
     let mut state = core.state.lock();
     let call = state.check_collective(raw)?;
     let calls = state.collectives.add_to_group(call);
@@ -118,33 +118,33 @@ entry_points! { Collective;
     fn ncclBroadcast(
         core, source: usize, target: usize, count: usize, datatype: u32, root: i32, communicator: usize, stream: usize,
     ) {
-        communicate(core, &Raw { kind: Kind::Broadcast { root }, source, target, count, datatype, communicator, stream })
+        communicate(core, Raw { kind: Kind::Broadcast { root }, source, target, count, datatype, communicator, stream })
     }
 
     fn ncclAllReduce(
         core, source: usize, target: usize, count: usize, datatype: u32, operation: u32, communicator: usize, stream: usize,
     ) {
-        communicate(core, &Raw { kind: Kind::AllReduce(operation), source, target, count, datatype, communicator, stream })
+        communicate(core, Raw { kind: Kind::AllReduce(operation), source, target, count, datatype, communicator, stream })
     }
 
     fn ncclReduceScatter(
         core, source: usize, target: usize, count: usize, datatype: u32, operation: u32, communicator: usize, stream: usize,
     ) {
-        communicate(core, &Raw { kind: Kind::ReduceScatter(operation), source, target, count, datatype, communicator, stream })
+        communicate(core, Raw { kind: Kind::ReduceScatter(operation), source, target, count, datatype, communicator, stream })
     }
 
     fn ncclAllGather(
         core, source: usize, target: usize, count: usize, datatype: u32, communicator: usize, stream: usize,
     ) {
-        communicate(core, &Raw { kind: Kind::AllGather, source, target, count, datatype, communicator, stream })
+        communicate(core, Raw { kind: Kind::AllGather, source, target, count, datatype, communicator, stream })
     }
 
     fn ncclSend(core, source: usize, count: usize, datatype: u32, to: i32, communicator: usize, stream: usize) {
-        communicate(core, &Raw { kind: Kind::Send { to }, source, target: source, count, datatype, communicator, stream })
+        communicate(core, Raw { kind: Kind::Send { to }, source, target: source, count, datatype, communicator, stream })
     }
 
     fn ncclRecv(core, target: usize, count: usize, datatype: u32, from: i32, communicator: usize, stream: usize) {
-        communicate(core, &Raw { kind: Kind::Receive { from }, source: target, target, count, datatype, communicator, stream })
+        communicate(core, Raw { kind: Kind::Receive { from }, source: target, target, count, datatype, communicator, stream })
     }
 }
 

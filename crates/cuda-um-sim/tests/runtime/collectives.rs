@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cuda_um_sim::{Leak, Misuse, Sim};
+use cuda_um_sim::{Misuse, Sim};
 use cuda_um_sys::{
     Nccl, cudaStream_t, ncclComm_t, ncclConfig_t, ncclDataType_t, ncclResult_t, ncclUniqueId,
 };
@@ -157,18 +157,6 @@ fn a_failed_call_fails_its_group_and_nothing_of_it_begins() {
     assert_eq!(ranks.gather(0, 100), SUCCESS);
     ranks.wait();
     assert_eq!(ranks.misuse(), Vec::<String>::new());
-}
-
-#[test]
-fn a_rank_that_is_aborted_ends_the_work_of_the_others() {
-    let ranks = Ranks::new(2);
-    assert_eq!(ranks.gather(0, 100), SUCCESS);
-    assert_eq!(call!(ranks.nccl, ncclCommAbort(ranks.ranks[1])), SUCCESS);
-    ranks.wait();
-    assert_eq!(ranks.state(0), ncclResult_t::ncclRemoteError);
-    assert_eq!(ranks.gather(0, 100), ncclResult_t::ncclInvalidUsage);
-    assert_eq!(call!(ranks.nccl, ncclCommDestroy(ranks.ranks[0])), SUCCESS);
-    assert!(!ranks.cuda.sim.leaks().contains(&Leak::Communicator));
 }
 
 #[test]

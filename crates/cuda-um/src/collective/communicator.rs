@@ -1,20 +1,18 @@
 //! Communicators: one rank each.
 
-use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
 use crate::context::devices::check_list;
 use crate::context::reclaim::Deferred;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight, Use};
-use crate::driver::nccl::{NcclComm, Rank, nccl_error, timeout};
+use crate::driver::nccl::{NcclComm, Rank};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::{Mutex, thread};
+use crate::sync::thread;
+use cuda_um_locks::{Mutex, MutexGuard};
 use cuda_um_sys::ncclResult_t;
-use smallvec::SmallVec;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the ranks of a new clique need to find each other: 128 bytes, which one of them makes and passes to all others.
@@ -81,15 +79,17 @@ impl fmt::Debug for UniqueId {
 pub struct Communicator {
     device: Device,
     id: UniqueId,
-    pub(super) rank: Rank,
+    rank: Rank,
     pub(super) limit: Option<Duration>,
-    /// `None` once it is aborted.
-    raw: Mutex<Option<NcclComm>>,
-    is_busy: AtomicBool,
+    /// `None` once it is aborted. A use keeps the lock, also while it waits: no thread waits for it, so `sync` does not count it.
+    raw: Mutex<Option<Owned<NcclComm>>>,
     /// All ranks were made by one call.
     is_whole: bool,
     pub(super) in_flight: InFlight,
 }
+
+/// A use of a communicator by one thread.
+pub(super) type Used<'a> = MutexGuard<'a, Option<Owned<NcclComm>>>;
 
 impl Communicator {
     /// Makes a clique of devices of one runtime: the rank of each is its place in the list. The call waits until the ranks are connected.
@@ -141,23 +141,20 @@ impl Communicator {
         ranks: usize,
         limit: Option<Duration>,
     ) -> Result<Vec<Self>> {
-        let each = devices.iter().enumerate();
-        let all = each.map(|(index, device)| Rank {
+        let rank = |(index, device): (usize, &Device)| Rank {
             rank: first + index,
             ranks,
             ordinal: device.ordinal(),
-        });
-        let all: Vec<_> = all.collect();
+        };
+        let all: Vec<_> = devices.iter().enumerate().map(rank).collect();
         devices[0].state().driver.peers.keep();
         let made = devices[0].api().nccl_join(id.0, &all, limit)?;
-        let made = made.into_iter().zip(devices).zip(all);
-        let made = made.map(|((raw, device), rank)| Self {
+        let made = made.into_iter().zip(devices).map(|(raw, device)| Self {
             device: device.clone(),
             id,
-            rank,
+            rank: raw.raw().1,
             limit,
             raw: Mutex::new(Some(raw)),
-            is_busy: AtomicBool::new(false),
             is_whole: devices.len() == ranks,
             in_flight: InFlight::default(),
         });
@@ -191,7 +188,7 @@ impl Communicator {
     #[doc(alias = "ncclCommGetAsyncError")]
     pub fn check(&self) -> Result<()> {
         let (raw, _used) = self.begin_use()?;
-        self.device.api().nccl_state(raw).map(drop)
+        self.device.api().nccl_is_done(raw).map(drop)
     }
 
     /// Waits until the stream's work is done. If an operation failed, or at the limit, the communicator is aborted, and its work on
@@ -201,26 +198,18 @@ impl Communicator {
     ///
     /// [`Error::Collective`] for a failure or at the limit, the errors of [`check`](Self::check) and those of `cudaStreamQuery`.
     pub fn wait(&self, stream: &Stream, limit: Duration) -> Result<()> {
-        if capture::is_active() {
-            capture::refuse("Communicator::wait", NO_WAIT, stream.inner(), &[])?;
-        }
-        let begun = Instant::now();
-        loop {
+        stream.check_capture("Communicator::wait")?;
+        let limit = (Instant::now(), limit);
+        let waited = self.rank.wait("Communicator::wait", limit, |is_late| {
             // Before the check: a failure may end the work.
-            let (is_done, late) = (stream.is_idle()?, begun.elapsed() >= limit);
-            let failed = match self.check() {
-                Ok(()) | Err(Error::Busy { .. }) if is_done => return Ok(()),
-                Ok(()) | Err(Error::Busy { .. }) if !late => {
-                    std::thread::sleep(Duration::from_micros(50));
-                    continue;
-                }
-                Ok(()) => timeout("Communicator::wait", self.rank, limit),
-                Err(error) => error,
-            };
-            // The failure is the error; that of the abort has no remedy.
-            let _ = self.abort();
-            return Err(failed);
-        }
+            let is_done = stream.is_idle()?;
+            match self.check() {
+                Err(Error::Busy { .. }) if is_done || !is_late => Ok(is_done),
+                checked => checked.map(|()| is_done),
+            }
+        });
+        // The failure is the error; that of the abort has no remedy.
+        waited.inspect_err(|_| drop(self.abort()))
     }
 
     /// Ends the operations of this rank that are not done, and refuses later ones. Those of the other ranks do not end by that: they see an
@@ -231,16 +220,12 @@ impl Communicator {
     /// [`Error::Busy`] while another thread uses the communicator, and the errors of `ncclCommAbort`.
     #[doc(alias = "ncclCommAbort")]
     pub fn abort(&self) -> Result<()> {
-        let _used = match self.begin_use() {
-            Err(Error::Collective { .. }) => return Ok(()),
-            used => used?,
-        };
-        self.abort_in_use()
+        self.abort_in_use(&mut self.lock()?)
     }
 
     /// Aborts the communicator, which this thread uses.
-    pub(super) fn abort_in_use(&self) -> Result<()> {
-        let raw = self.raw.lock().take();
+    pub(super) fn abort_in_use(&self, used: &mut Used<'_>) -> Result<()> {
+        let raw = used.take().map(|raw| raw.kept().raw());
         raw.map_or(Ok(()), |raw| self.device.api().nccl_abort(raw))
     }
 
@@ -252,96 +237,62 @@ impl Communicator {
     /// The errors of the wait and of `ncclCommDestroy`.
     #[doc(alias = "ncclCommDestroy")]
     #[doc(alias = "ncclCommFinalize")]
-    pub fn close(self) -> Result<()> {
+    pub fn close(mut self) -> Result<()> {
         let uses = self.in_flight.before(Access::Write);
         let waited = uses.iter().try_for_each(Use::wait);
-        let ended = self.take().map_or(Ok(()), Owned::destroy);
+        let ended = self.raw.get_mut().take().map_or(Ok(()), Owned::destroy);
         waited.and(ended)
+    }
+
+    fn lock(&self) -> Result<Used<'_>> {
+        self.raw.try_lock().ok_or_else(|| Error::Busy {
+            what: format!("rank {} of {}", self.rank.rank, self.rank.ranks),
+            by: "another thread uses the communicator: make calls of one rank from one thread at a time"
+                .to_owned(),
+        })
     }
 
     /// Begins a use by this thread, which the drop of the second value ends.
     pub(super) fn begin_use(&self) -> Result<(NcclComm, Used<'_>)> {
-        if self.is_busy.swap(true, Ordering::Acquire) {
-            return Err(Error::Busy {
-                what: format!("rank {} of {}", self.rank.rank, self.rank.ranks),
-                by: "another thread uses the communicator: make calls of one rank from one thread at a time"
-                    .to_owned(),
-            });
-        }
-        let used = Used(&self.is_busy);
-        let raw = *self.raw.lock();
-        let raw = raw.ok_or_else(|| {
+        let used = self.lock()?;
+        let raw = used.as_ref().map(Owned::raw).ok_or_else(|| {
             let (call, result) = ("a collective operation", ncclResult_t::ncclInvalidUsage);
             let message = "the communicator was aborted: make another one".to_owned();
-            nccl_error(call, self.rank, result, message)
+            self.rank.error(call, result, message)
         })?;
         Ok((raw, used))
-    }
-
-    /// Ends the handle on a thread of its own when its uses are done, because NCCL waits there for the ranks of other processes
-    /// (measured: docs/results/h200-x4-cuda-13.0/peer-access.txt).
-    fn end_beside(&self, uses: SmallVec<[Use; 2]>, raw: Owned<NcclComm>) {
-        let ordinal = self.rank.ordinal;
-        let end = move || {
-            if let Err(error) = raw.destroy() {
-                crate::telemetry::warn!(device = ordinal, %error, "a communicator could not be destroyed");
-            }
-        };
-        let begin = move || {
-            let thread = thread::Builder::new().name("cuda-um-nccl".to_owned());
-            thread
-                .spawn(end)
-                .map(drop)
-                .map_err(|error| Error::Other(Box::new(error)))
-        };
-        self.device.reclaim().defer(Deferred {
-            uses,
-            what: format!("a communicator on device {ordinal}"),
-            release: Box::new(begin),
-        });
-    }
-
-    /// Takes the handle, to end it.
-    fn take(&self) -> Option<Owned<NcclComm>> {
-        let raw = self.raw.lock().take()?;
-        // SAFETY: the handle is live and not used again here; its owner waits for its work.
-        #[allow(unsafe_code, reason = "the handle is owned from here on")]
-        let raw = unsafe { Owned::new(self.device.api(), self.rank.ordinal, raw) };
-        Some(raw)
-    }
-}
-
-/// A use of a communicator by one thread.
-pub(super) struct Used<'a>(&'a AtomicBool);
-
-impl Drop for Used<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 
 impl Drop for Communicator {
     fn drop(&mut self) {
         // Otherwise the drop of the handle does nothing, either.
-        if !fork::is_over()
-            && let Some(raw) = self.take()
-        {
-            let uses = self.in_flight.before(Access::Write);
-            match self.is_whole {
-                true => self.device.destroy_after(uses, raw),
-                false => self.end_beside(uses, raw.kept()),
-            }
+        let Some(raw) = self.raw.get_mut().take().filter(|_| !fork::is_over()) else {
+            return;
+        };
+        let uses = self.in_flight.before(Access::Write);
+        if self.is_whole {
+            return self.device.destroy_after(uses, raw);
         }
+        // On a thread of its own, because NCCL waits there for the ranks of other processes (measured:
+        // docs/results/h200-x4-cuda-13.0/peer-access.txt).
+        let raw = raw.kept();
+        let end = move || {
+            let thread = thread::Builder::new().name("cuda-um-nccl".to_owned());
+            let begun = thread.spawn(|| raw.end()).map(drop);
+            begun.map_err(|error| Error::Other(Box::new(error)))
+        };
+        self.device.reclaim().defer(Deferred {
+            uses,
+            what: format!("a communicator on device {}", self.rank.ordinal),
+            release: Box::new(end),
+        });
     }
 }
 
 impl fmt::Debug for Communicator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Communicator")
-            .field("rank", &self.rank.rank)
-            .field("ranks", &self.rank.ranks)
-            .field("device", &self.rank.ordinal)
-            .finish_non_exhaustive()
+        f.debug_tuple("Communicator").field(&self.rank).finish()
     }
 }
 
@@ -355,7 +306,7 @@ mod tests {
         let runtime = crate::Runtime::from_table(sim.table()).unwrap();
         let device = runtime.device(0).unwrap();
         let rank = Communicator::all(&[device]).unwrap().pop().unwrap();
-        let used = rank.begin_use().unwrap();
+        let used = rank.lock().unwrap();
         let busy = |outcome: Result<()>| matches!(outcome, Err(Error::Busy { .. }));
         assert!(busy(rank.check()) && busy(rank.abort()));
         drop(used);

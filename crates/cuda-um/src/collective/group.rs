@@ -2,16 +2,16 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to NCCL")]
 
 use crate::buffer::view::View;
-use crate::collective::communicator::{Communicator, Used};
 use crate::collective::operation::Operation;
 use crate::context::capture;
 use crate::context::observer;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
-use crate::driver::nccl::{Call, NcclComm, What};
+use crate::driver::nccl::{Call, What};
 use crate::error::{Error, Result};
-use smallvec::SmallVec;
-use std::collections::HashMap;
+use crate::kernel::launch::elsewhere;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// The most operations of one group.
@@ -62,49 +62,50 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
         return Err(refusal);
     }
     check_agreement(&operations)?;
-    let prepared = operations.iter().map(Prepared::of);
-    let prepared: Vec<_> = prepared.collect::<Result<_>>()?;
+    let checked = operations.iter().map(|it| Ok((it, it.check()?)));
+    let mut checked: Vec<_> = checked.collect::<Result<_>>()?;
     // Elements of no rank need no call: all ranks have none.
-    let prepared: Vec<_> = prepared
-        .into_iter()
-        .filter(|it| it.operation.count > 0)
-        .collect();
-    let Some(first) = prepared.first() else {
+    checked.retain(|(operation, _)| operation.count > 0);
+    let Some((first, _)) = checked.first() else {
         return Ok(());
     };
-    let mut users: Vec<(&Communicator, (NcclComm, Used<'_>))> = Vec::new();
-    let table = |of: &Communicator| Arc::as_ptr(of.device().runtime().table());
-    for communicator in prepared.iter().map(|it| it.operation.communicator) {
+    let table = |of: &Operation<'_>| Arc::as_ptr(of.communicator.device().runtime().table());
+    let mut users = BTreeMap::new();
+    for (operation, _) in &checked {
         // The handles of one library mean nothing to another.
-        if table(communicator) != table(first.operation.communicator) {
+        if table(operation) != table(first) {
             let what = "a communicator of the group";
             return Err(Error::RuntimeMismatch { what });
         }
-        if !users.iter().any(|(it, _)| std::ptr::eq(*it, communicator)) {
-            users.push((communicator, communicator.begin_use()?));
+        let communicator = operation.communicator;
+        if let Entry::Vacant(new) = users.entry(std::ptr::from_ref(communicator)) {
+            let (raw, used) = communicator.begin_use()?;
+            new.insert((communicator, raw, used));
         }
     }
-    let limit = users.iter().filter_map(|(it, _)| it.limit).min();
-    if limit.is_some() && users.iter().any(|(it, _)| it.limit.is_none()) {
+    let limits = || users.values().map(|(user, ..)| user.limit);
+    let limit = limits().flatten().min();
+    if limit.is_some() && limits().any(|limit| limit.is_none()) {
         return Err(Error::InvalidArgument {
             what: "a group",
             value: "communicators with and without a limit".to_owned(),
             reason: "NCCL does not begin them together: run two groups".to_owned(),
         });
     }
-    prepared.iter().try_for_each(Prepared::migrate)?;
-    let raw = |communicator: &Communicator| {
-        let mut users = users.iter();
-        users.find_map(|(it, (raw, _))| std::ptr::eq(*it, communicator).then_some(*raw))
-    };
-    let calls = prepared.iter().filter_map(|it| {
-        let communicator = it.operation.communicator;
-        Some((raw(communicator)?, it.call()))
+    for (operation, stream) in &checked {
+        let device = operation.communicator.device();
+        // Where it cannot migrate, NCCL's kernel reaches it as it does.
+        let mut managed = operation.views().filter(View::is_managed);
+        managed.try_for_each(|view| view.prefetch_on(device, stream).map(drop))?;
+    }
+    let calls = checked.iter().map(|(operation, stream)| {
+        let (_, raw, _) = users[&std::ptr::from_ref(operation.communicator)];
+        (raw, operation.call(stream))
     });
-    let calls: Vec<(NcclComm, Call)> = calls.collect();
-    let api = first.operation.communicator.device().api();
+    let calls: Vec<_> = calls.collect();
+    let api = first.communicator.device().api();
     let mut began = false;
-    let done = enqueue(&prepared, &mut || {
+    let done = enqueue(&checked, &mut || {
         began = true;
         // SAFETY: the communicators are live, because their handles are taken only in a use; the buffers have the lengths of the calls,
         // are borrowed as the calls use them, and track their uses, so they are neither freed nor used in conflict before the end.
@@ -112,109 +113,79 @@ pub fn group<'a>(operations: impl IntoIterator<Item = Operation<'a>>) -> Result<
     });
     if began && done.is_err() {
         // The failed call has the error; that of an abort has no remedy.
-        users.iter().for_each(|(it, _)| drop(it.abort_in_use()));
+        let each = users.values_mut();
+        each.for_each(|(user, _, used)| drop(user.abort_in_use(used)));
     }
     done
 }
 
 /// Enqueues the operations, each within the work of the one before: all are ordered before the calls begin, and recorded after.
-fn enqueue(operations: &[Prepared<'_>], calls: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-    let Some((first, rest)) = operations.split_first() else {
+fn enqueue(
+    operations: &[(&Operation<'_>, Stream)],
+    calls: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    let Some(((operation, stream), rest)) = operations.split_first() else {
         return calls();
     };
-    let communicator = first.operation.communicator;
-    let used = (communicator.device(), Some(&communicator.in_flight));
+    let communicator = operation.communicator;
     observer::Started::now(communicator.device()).enqueue(
-        observer::What::Launch(first.operation.what.name()),
-        used,
-        &first.stream,
-        &first.parts,
+        observer::What::Launch(operation.what.name()),
+        (communicator.device(), Some(&communicator.in_flight)),
+        stream,
+        &operation.parts(),
         |_| enqueue(rest, calls),
     )
 }
 
-/// An operation that was checked, with its stream.
-struct Prepared<'a> {
-    operation: &'a Operation<'a>,
-    stream: Stream,
-    parts: SmallVec<[Part<'a>; 2]>,
-}
-
-impl<'a> Prepared<'a> {
-    fn of(operation: &'a Operation<'_>) -> Result<Self> {
-        let device = operation.communicator.device();
-        let stream = match operation.stream {
+impl Operation<'_> {
+    /// Checks the stream and the memory. Returns the stream.
+    fn check(&self) -> Result<Stream> {
+        let device = self.communicator.device();
+        let stream = match self.stream {
             Some(stream) => stream.clone(),
             None => device.default_stream()?,
         };
-        stream.check_runtime(device, "the stream")?;
-        let (expected, found) = (device.ordinal(), stream.inner().ordinal());
-        if expected != found {
-            return Err(Error::DeviceMismatch {
-                what: "the stream",
-                expected,
-                found,
-            });
+        if stream.inner().device().identity() != device.state().identity() {
+            return Err(elsewhere(&stream, device));
         }
-        let parts = operation.parts();
+        let parts = self.parts();
         if capture::is_active() {
             let reason = "the ranks of other threads and processes would not be in the graph: do this before or after a launch of the graph";
             capture::refuse("a collective operation", reason, stream.inner(), &parts)?;
         }
-        for part in &parts {
-            stream.check_runtime(part.memory.device(), "the buffer")?;
-            part.check_write()?;
+        let expected = device.ordinal();
+        for (view, part) in self.views().zip(&parts) {
             part.memory.check_kernel_of(device)?;
+            part.check_write()?;
+            let found = view.device().ordinal();
+            // Also with peer access: the kernels of other ranks use the memory, too.
+            if view.raw.is_device_memory() && found != expected {
+                return Err(Error::DeviceMismatch {
+                    what: "a buffer of the operation",
+                    expected,
+                    found,
+                });
+            }
         }
-        // Also with peer access: the kernels of other ranks use the memory, too.
-        let is_far = |view: &View<'_, u8>| {
-            view.raw.is_device_memory() && view.device().ordinal() != expected
-        };
-        if let Some(far) = operation.views().find(is_far) {
-            return Err(Error::DeviceMismatch {
-                what: "a buffer of the operation",
-                expected,
-                found: far.device().ordinal(),
-            });
-        }
-        Ok(Self {
-            operation,
-            stream,
-            parts,
-        })
+        Ok(stream)
     }
 
-    /// Brings managed memory to the device. Where it cannot migrate, NCCL's kernel reaches it as it does.
-    fn migrate(&self) -> Result<()> {
-        let operation = self.operation;
-        let mut managed = operation.views().filter(|view| view.is_managed());
-        managed.try_for_each(|view| {
-            let device = operation.communicator.device();
-            view.prefetch_on(device, &self.stream).map(drop)
-        })
-    }
-
-    fn call(&self) -> Call {
-        let Operation {
-            what,
-            count,
-            datatype,
-            in_place,
-            ref source,
-            ref target,
-            ..
-        } = *self.operation;
-        let mut addresses = self.parts.iter().map(Part::kernel_address);
-        let from = source.as_ref().and_then(|_| addresses.next());
-        let to = target.as_ref().and_then(|_| addresses.next());
-        let own = to.map(|to| to.wrapping_byte_add(in_place));
+    fn call(&self, stream: &Stream) -> Call {
+        let parts = self.parts();
+        let address =
+            |part: Option<&Part<'_>>| part.map_or(std::ptr::null_mut(), Part::kernel_address);
+        // A send has no target.
+        let target = address(parts.last());
         Call {
-            what,
-            source: from.or(own).unwrap_or(std::ptr::null_mut()),
-            target: to.unwrap_or(std::ptr::null_mut()),
-            count,
-            datatype,
-            stream: self.stream.as_raw(),
+            what: self.what,
+            source: match self.source {
+                Some(_) => address(parts.first()),
+                None => target.wrapping_byte_add(self.in_place),
+            },
+            target,
+            count: self.count,
+            datatype: self.datatype,
+            stream: stream.as_raw(),
         }
     }
 }
@@ -232,51 +203,43 @@ fn meeting(operation: &Operation<'_>) -> ([u8; 128], Option<(usize, usize)>) {
 
 /// Refuses operations of several ranks of one clique that differ: the n-th of one rank meets the n-th of the others, and none has more.
 fn check_agreement(operations: &[Operation<'_>]) -> Result<()> {
-    let common = |it: &Operation<'_>| {
-        let is_of_all = meeting(it).1.is_none();
-        (is_of_all.then_some(it.what), it.count, it.datatype)
-    };
-    let words = |it: &Operation<'_>| {
-        let (rank, count) = (it.communicator.rank(), it.count);
-        format!(
-            "rank {rank}: {:?} of {count} elements of the type {:?}",
-            it.what, it.datatype
-        )
-    };
-    let (mut counts, mut firsts) = (HashMap::new(), HashMap::new());
+    let mut meetings = BTreeMap::<_, BTreeMap<usize, Vec<&Operation<'_>>>>::new();
     for operation in operations {
-        let meeting = meeting(operation);
-        let count = counts.entry((meeting, operation.communicator.rank()));
-        let count = *count.and_modify(|count| *count += 1).or_insert(1usize);
-        let first = *firsts.entry((meeting, count)).or_insert(operation);
-        if common(first) != common(operation) {
-            return Err(Error::InvalidArgument {
-                what: "an operation of the group",
-                value: words(operation),
-                reason: format!(
-                    "it meets that of {}: all ranks make the same calls",
-                    words(first)
-                ),
-            });
-        }
+        let ranks = meetings.entry(meeting(operation)).or_default();
+        let rank = operation.communicator.rank();
+        ranks.entry(rank).or_default().push(operation);
     }
-    let of_all = |it: &&Operation<'_>| meeting(it).1.is_none();
-    let number = |of: &Operation<'_>| {
-        let is_same = |it: &&Operation<'_>| std::ptr::eq(it.communicator, of.communicator);
-        operations.iter().filter(of_all).filter(is_same).count()
-    };
-    for operation in operations.iter().filter(of_all) {
-        let mut of_clique = operations
-            .iter()
-            .filter(|it| meeting(it) == meeting(operation));
-        let first = of_clique.next().unwrap_or(operation);
-        if number(first) != number(operation) {
-            let words = |it| format!("{} of rank {}", number(it), it.communicator.rank());
-            return Err(Error::InvalidArgument {
-                what: "the number of operations of all ranks in a group",
-                value: words(operation),
-                reason: format!("there are {}: all ranks make the same calls", words(first)),
-            });
+    for ((_, between), ranks) in &meetings {
+        let common =
+            |it: &&Operation<'_>| (between.is_none().then_some(it.what), it.count, it.datatype);
+        let words = |rank: &usize, it: Option<&&Operation<'_>>| match it {
+            Some(it) => format!(
+                "rank {rank}: {:?} of {} elements of the type {:?}",
+                it.what, it.count, it.datatype
+            ),
+            None => format!("rank {rank}: no operation"),
+        };
+        let mut others = ranks.iter();
+        let Some((first_rank, first)) = others.next() else {
+            continue;
+        };
+        for (rank, other) in others {
+            // The other side of a transfer may be in another group.
+            let number = match between {
+                Some(_) => first.len().min(other.len()),
+                None => first.len().max(other.len()),
+            };
+            let mut pairs = (0..number).map(|n| (first.get(n), other.get(n)));
+            if let Some((met, it)) = pairs.find(|(a, b)| a.map(common) != b.map(common)) {
+                return Err(Error::InvalidArgument {
+                    what: "an operation of the group",
+                    value: words(rank, it),
+                    reason: format!(
+                        "it meets that of {}: all ranks make the same calls",
+                        words(first_rank, met)
+                    ),
+                });
+            }
         }
     }
     Ok(())

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 #[doc(alias = "ncclRedOp_t")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+// In the order of NCCL's numbers.
 pub enum Reduce {
     /// The sum; integers wrap.
     Sum,
@@ -28,18 +29,6 @@ pub enum Reduce {
     Min,
     /// The sum divided by the number of ranks.
     Average,
-}
-
-impl Reduce {
-    fn raw(self) -> ncclRedOp_t {
-        match self {
-            Self::Sum => ncclRedOp_t::ncclSum,
-            Self::Product => ncclRedOp_t::ncclProd,
-            Self::Max => ncclRedOp_t::ncclMax,
-            Self::Min => ncclRedOp_t::ncclMin,
-            Self::Average => ncclRedOp_t::ncclAvg,
-        }
-    }
 }
 
 /// An element that NCCL reduces: `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, `f32`, `f64`, and with the feature `half` `f16` and `bf16`. Other
@@ -99,42 +88,45 @@ pub struct Operation<'a> {
 }
 
 impl Communicator {
-    fn operation<'a, T: DeviceCopy>(
+    /// An operation that moves elements of any type.
+    fn moves<'a, T: DeviceCopy>(
         &'a self,
         what: What,
         source: Option<View<'a, T>>,
         target: Option<ViewMut<'a, T>>,
     ) -> Operation<'a> {
-        let lengths = (
+        let (source_len, target_len) = (
             source.as_ref().map(View::len),
             target.as_ref().map(ViewMut::len),
         );
-        let ranks = self.ranks();
-        let (count, expected, found) = match (what, lengths) {
-            (What::AllGather, (None, Some(all))) => (all / ranks, all / ranks * ranks, all),
-            (What::AllGather, (Some(part), Some(all)))
-            | (What::ReduceScatter(_), (Some(all), Some(part))) => {
-                (part, part.saturating_mul(ranks), all)
-            }
-            (_, (Some(source), Some(target))) => (source, source, target),
-            (_, (source, target)) => (source.or(target).unwrap_or(0), 0, 0),
+        let (rank, ranks) = (self.rank(), self.ranks());
+        // The side of `whole` has `parts` times the elements of `part`.
+        let (part, whole, parts) = match what {
+            What::AllGather => (source_len, target_len, ranks),
+            What::ReduceScatter(_) => (target_len, source_len, ranks),
+            _ => (source_len, target_len, 1),
         };
+        let count = part.unwrap_or(whole.unwrap_or(0) / parts);
+        let expected = count.saturating_mul(parts);
+        let found = whole.unwrap_or(expected);
         let length = (expected != found).then(|| Error::LengthMismatch {
             what: what.name(),
             expected,
             found,
         });
-        let peer = match what {
-            What::Broadcast { root } => (root >= ranks).then_some((root, "the root")),
-            What::Send { to: peer } | What::Receive { from: peer } => {
-                (peer >= ranks || peer == self.rank()).then_some((peer, "the other rank"))
+        let other = match what {
+            What::Broadcast { root } if root >= ranks => Some(("the root", root)),
+            What::Send { to: other } | What::Receive { from: other }
+                if other >= ranks || other == rank =>
+            {
+                Some(("the other rank", other))
             }
             _ => None,
         };
-        let peer = peer.map(|(peer, subject)| Error::InvalidArgument {
-            what: subject,
-            value: peer.to_string(),
-            reason: format!("there are {ranks} ranks, and this one is {}", self.rank()),
+        let other = other.map(|(what, other)| Error::InvalidArgument {
+            what,
+            value: other.to_string(),
+            reason: format!("there are {ranks} ranks, and this one is {rank}"),
         });
         Operation {
             communicator: self,
@@ -144,11 +136,27 @@ impl Communicator {
             source: source.map(View::into_bytes),
             target: target.map(ViewMut::into_bytes),
             in_place: match what {
-                What::AllGather => self.rank() * count * size_of::<T>(),
+                What::AllGather => rank * count * size_of::<T>(),
                 _ => 0,
             },
             stream: None,
-            refusal: length.or(peer),
+            refusal: length.or(other),
+        }
+    }
+
+    /// An operation with numbers, which NCCL reduces.
+    fn reduces<'a, T: Number>(
+        &'a self,
+        what: fn(ncclRedOp_t) -> What,
+        how: Reduce,
+        source: Option<View<'a, T>>,
+        target: ViewMut<'a, T>,
+    ) -> Operation<'a> {
+        let operation = self.moves(what(ncclRedOp_t(how as u32)), source, Some(target));
+        Operation {
+            count: operation.count / size_of::<T>(),
+            datatype: T::TYPE,
+            ..operation
         }
     }
 
@@ -159,8 +167,7 @@ impl Communicator {
         buffer: &'a mut impl MemoryMut<T>,
         root: usize,
     ) -> Operation<'a> {
-        let target = Some(buffer.to_view_mut());
-        self.operation(What::Broadcast { root }, None, target)
+        self.moves(What::Broadcast { root }, None, Some(buffer.to_view_mut()))
     }
 
     /// Copies the elements of all ranks, in their order, to the targets of all ranks. A target has the elements of all sources, which have the
@@ -171,8 +178,8 @@ impl Communicator {
         source: &'a impl Memory<T>,
         target: &'a mut impl MemoryMut<T>,
     ) -> Operation<'a> {
-        let (source, target) = (source.to_view(), target.to_view_mut());
-        self.operation(What::AllGather, Some(source), Some(target))
+        let (source, target) = (Some(source.to_view()), Some(target.to_view_mut()));
+        self.moves(What::AllGather, source, target)
     }
 
     /// Does the same as [`all_gather`](Self::all_gather): the source is this rank's part of the target.
@@ -181,7 +188,7 @@ impl Communicator {
         &'a self,
         target: &'a mut impl MemoryMut<T>,
     ) -> Operation<'a> {
-        self.operation(What::AllGather, None, Some(target.to_view_mut()))
+        self.moves(What::AllGather, None, Some(target.to_view_mut()))
     }
 
     /// Copies elements to another rank, which receives as many.
@@ -191,7 +198,7 @@ impl Communicator {
         source: &'a impl Memory<T>,
         to: usize,
     ) -> Operation<'a> {
-        self.operation(What::Send { to }, Some(source.to_view()), None)
+        self.moves(What::Send { to }, Some(source.to_view()), None)
     }
 
     /// Copies elements from another rank, which sends as many.
@@ -201,7 +208,7 @@ impl Communicator {
         target: &'a mut impl MemoryMut<T>,
         from: usize,
     ) -> Operation<'a> {
-        self.operation(What::Receive { from }, None, Some(target.to_view_mut()))
+        self.moves(What::Receive { from }, None, Some(target.to_view_mut()))
     }
 
     /// Reduces the elements of all ranks, and copies the results to the targets of all ranks.
@@ -212,10 +219,8 @@ impl Communicator {
         target: &'a mut impl MemoryMut<T>,
         how: Reduce,
     ) -> Operation<'a> {
-        let (source, target) = (source.to_view(), target.to_view_mut());
-        let what = What::AllReduce(how.raw());
-        self.operation(what, Some(source), Some(target))
-            .typed::<T>()
+        let (source, target) = (Some(source.to_view()), target.to_view_mut());
+        self.reduces(What::AllReduce, how, source, target)
     }
 
     /// Does the same as [`all_reduce`](Self::all_reduce), with the results in place of the elements.
@@ -225,9 +230,7 @@ impl Communicator {
         buffer: &'a mut impl MemoryMut<T>,
         how: Reduce,
     ) -> Operation<'a> {
-        let target = Some(buffer.to_view_mut());
-        let what = What::AllReduce(how.raw());
-        self.operation(what, None, target).typed::<T>()
+        self.reduces(What::AllReduce, how, None, buffer.to_view_mut())
     }
 
     /// Reduces the elements of all ranks, and copies to each rank its part of the results: a source has the elements of all targets, which have
@@ -239,23 +242,12 @@ impl Communicator {
         target: &'a mut impl MemoryMut<T>,
         how: Reduce,
     ) -> Operation<'a> {
-        let (source, target) = (source.to_view(), target.to_view_mut());
-        let what = What::ReduceScatter(how.raw());
-        self.operation(what, Some(source), Some(target))
-            .typed::<T>()
+        let (source, target) = (Some(source.to_view()), target.to_view_mut());
+        self.reduces(What::ReduceScatter, how, source, target)
     }
 }
 
 impl<'a> Operation<'a> {
-    /// The elements are numbers, which NCCL reduces.
-    fn typed<T: Number>(self) -> Self {
-        Self {
-            count: self.count / size_of::<T>(),
-            datatype: T::TYPE,
-            ..self
-        }
-    }
-
     /// Runs on this stream of the rank's device, instead of on the library's stream.
     pub fn on(self, stream: &'a Stream) -> Self {
         let stream = Some(stream);

@@ -27,11 +27,7 @@ impl Device {
         // If a wait fails or panics, the object is leaked.
         let object = object.kept();
         if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
-            if let Err(error) = object.destroy() {
-                let device = self.ordinal();
-                crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
-            }
-            return;
+            return object.end();
         }
         self.reclaim().defer(Deferred {
             uses,

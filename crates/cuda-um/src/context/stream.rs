@@ -116,7 +116,7 @@ impl Stream {
 
     /// Refuses a wait for a stream that this thread captures.
     #[inline]
-    fn check_capture(&self, call: &'static str) -> Result<()> {
+    pub(crate) fn check_capture(&self, call: &'static str) -> Result<()> {
         match capture::is_active() {
             true => capture::refuse(call, NO_WAIT, &self.inner, &[]),
             false => Ok(()),

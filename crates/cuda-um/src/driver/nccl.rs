@@ -1,37 +1,64 @@
 //! NCCL: communicators, and groups of calls.
 #![allow(unsafe_code, reason = "calls NCCL")]
 
-mod call;
-
-pub(crate) use call::{Call, What};
-
 use crate::driver::api::Api;
 use crate::driver::check::{Subject, text};
 use crate::driver::current::Current;
-use crate::driver::owned::Handle;
+use crate::driver::owned::{Handle, Owned};
 use crate::error::{Error, Result};
 use crate::fork;
 use cuda_um_sys as sys;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sys::ncclResult_t;
+use sys::{Nccl, ncclDataType_t, ncclRedOp_t, ncclResult_t};
 
-/// One rank of a communicator.
-#[derive(Clone, Copy, Debug)]
+/// One rank of a clique.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rank {
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
     pub(crate) ordinal: u32,
 }
 
-/// A communicator's handle, and its rank for errors.
-#[derive(Clone, Copy)]
-pub(crate) struct NcclComm(sys::ncclComm_t, Rank);
+impl Rank {
+    pub(crate) fn error(self, call: &'static str, result: ncclResult_t, message: String) -> Error {
+        Error::Collective {
+            call,
+            rank: self.rank,
+            ranks: self.ranks,
+            code: result.0,
+            name: result.name().unwrap_or("a result without a name"),
+            message,
+        }
+    }
 
-// SAFETY: NCCL's communicators may be used from any thread, by one at a time, which `collective` ensures.
-unsafe impl Send for NcclComm {}
-// SAFETY: as above.
-unsafe impl Sync for NcclComm {}
+    /// Asks until the answer is true. `is_done` gets true if the limit is over, and is not asked again.
+    pub(crate) fn wait(
+        self,
+        call: &'static str,
+        (since, limit): (Instant, Duration),
+        mut is_done: impl FnMut(bool) -> Result<bool>,
+    ) -> Result<()> {
+        loop {
+            let is_late = since.elapsed() >= limit;
+            if is_done(is_late)? {
+                return Ok(());
+            }
+            if is_late {
+                let message = format!(
+                    "not done after {limit:?}: a rank is lost, or does not make the same calls; the communicator is aborted"
+                );
+                return Err(self.error(call, ncclResult_t::ncclTimeout, message));
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+}
+
+/// A communicator's handle, and its rank. Any thread may use it, but one at a time, which `collective` ensures.
+#[derive(Clone, Copy)]
+pub(crate) struct NcclComm(sys::ncclComm_t, pub(crate) Rank);
 
 impl Handle for NcclComm {
     const NAME: &'static str = "a communicator";
@@ -46,8 +73,69 @@ impl Handle for NcclComm {
     }
 }
 
+/// The function of a call, with the arguments that only it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    Broadcast { root: usize },
+    AllReduce(ncclRedOp_t),
+    ReduceScatter(ncclRedOp_t),
+    AllGather,
+    Send { to: usize },
+    Receive { from: usize },
+}
+
+impl What {
+    /// The name of the function of NCCL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Broadcast { .. } => "ncclBroadcast",
+            Self::AllReduce(_) => "ncclAllReduce",
+            Self::ReduceScatter(_) => "ncclReduceScatter",
+            Self::AllGather => "ncclAllGather",
+            Self::Send { .. } => "ncclSend",
+            Self::Receive { .. } => "ncclRecv",
+        }
+    }
+}
+
+/// A call of a group, with checked addresses.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) what: What,
+    pub(crate) source: *const c_void,
+    pub(crate) target: *mut c_void,
+    pub(crate) count: usize,
+    pub(crate) datatype: ncclDataType_t,
+    pub(crate) stream: sys::cudaStream_t,
+}
+
+impl Call {
+    /// # Safety
+    ///
+    /// The communicator is live, used by this thread only, and the memory has the size of the call until its work is done.
+    unsafe fn make(self, nccl: &Nccl, raw: sys::ncclComm_t) -> ncclResult_t {
+        let (from, to, n) = (self.source, self.target, self.count);
+        let (t, stream) = (self.datatype, self.stream);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.what {
+                What::Broadcast { root } => {
+                    (nccl.ncclBroadcast)(from, to, n, t, root as i32, raw, stream)
+                }
+                What::AllReduce(how) => (nccl.ncclAllReduce)(from, to, n, t, how, raw, stream),
+                What::ReduceScatter(how) => {
+                    (nccl.ncclReduceScatter)(from, to, n, t, how, raw, stream)
+                }
+                What::AllGather => (nccl.ncclAllGather)(from, to, n, t, raw, stream),
+                What::Send { to: peer } => (nccl.ncclSend)(from, n, t, peer as i32, raw, stream),
+                What::Receive { from: peer } => (nccl.ncclRecv)(to, n, t, peer as i32, raw, stream),
+            }
+        }
+    }
+}
+
 impl Api {
-    fn nccl(&self) -> Result<Arc<sys::Nccl>> {
+    fn nccl(&self) -> Result<Arc<Nccl>> {
         self.table.nccl().map_err(|error| Error::NotSupported {
             what: "a collective operation".to_owned(),
             needs: "NCCL 2.17 or newer (libnccl.so.2)".to_owned(),
@@ -60,25 +148,19 @@ impl Api {
         &self,
         call: &'static str,
         of: Rank,
-        work: impl FnOnce(&sys::Nccl) -> ncclResult_t,
+        work: impl FnOnce(&Nccl) -> ncclResult_t,
     ) -> Result<bool> {
         let nccl = self.nccl()?;
-        let result = work(&nccl);
-        let checked = self.nccl_check(&nccl, call, of, result);
+        let checked = self.nccl_check(call, of, work(&nccl));
         checked.map_err(|error| self.lost_or(error, [of]))
     }
 
-    fn nccl_check(
-        &self,
-        nccl: &sys::Nccl,
-        call: &'static str,
-        of: Rank,
-        result: ncclResult_t,
-    ) -> Result<bool> {
+    fn nccl_check(&self, call: &'static str, of: Rank, result: ncclResult_t) -> Result<bool> {
         if let ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress = result {
             return Ok(result == ncclResult_t::ncclInProgress);
         }
         fork::check(call)?;
+        let nccl = self.nccl()?;
         // SAFETY: any number is permitted, and so is no communicator; both texts live as long as the library.
         let (message, last) = unsafe {
             (
@@ -87,8 +169,7 @@ impl Api {
             )
         };
         let details = if last.is_empty() { "" } else { ": " };
-        let message = format!("{message}{details}{}", last.trim());
-        Err(nccl_error(call, of, result, message))
+        Err(of.error(call, result, format!("{message}{details}{}", last.trim())))
     }
 
     /// The error of the first device of these ranks that is lost, which may be the cause of this one: every call of CUDA for it says so.
@@ -98,12 +179,11 @@ impl Api {
             return error;
         };
         let lost = ranks.into_iter().find_map(|of| {
-            let asked = Current::set(self, of.ordinal, call).and_then(|_current| {
-                let (mut free, mut total) = (0, 0);
-                // SAFETY: both pointers are valid for one write.
-                let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
-                let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
-                self.check(call, code, Some(of.ordinal), subject)
+            let subject = || Subject::new(format_args!("rank {} of {}", of.rank, of.ranks));
+            let (mut free, mut total) = (0, 0);
+            // SAFETY: both pointers are valid for one write.
+            let asked = self.on(of.ordinal, call, subject, |table| unsafe {
+                (table.cudaMemGetInfo)(&mut free, &mut total)
             });
             asked.err().filter(Error::is_sticky)
         });
@@ -113,11 +193,8 @@ impl Api {
     /// What the ranks of a new communicator need to find each other.
     pub(crate) fn nccl_unique_id(&self, ordinal: u32) -> Result<[u8; 128]> {
         let mut id = sys::ncclUniqueId { internal: [0; 128] };
-        let of = Rank {
-            rank: 0,
-            ranks: 0,
-            ordinal,
-        };
+        let none = Rank::default();
+        let of = Rank { ordinal, ..none };
         let _current = Current::set(self, ordinal, "ncclGetUniqueId")?;
         // SAFETY: the pointer is valid for one write.
         self.nccl_call("ncclGetUniqueId", of, |nccl| unsafe {
@@ -128,16 +205,17 @@ impl Api {
 
     /// Makes communicators for these ranks of one clique, as one group. With a limit, calls of them return before they are done.
     pub(crate) fn nccl_join(
-        &self,
+        self: &Arc<Self>,
         id: [u8; 128],
         ranks: &[Rank],
         limit: Option<Duration>,
-    ) -> Result<Vec<NcclComm>> {
+    ) -> Result<Vec<Owned<NcclComm>>> {
         const CALL: &str = "ncclCommInitRankConfig";
-        let mut raw = vec![std::ptr::null_mut(); ranks.len()];
-        let mut join = |nccl: &sys::Nccl| -> Result<()> {
-            let id = sys::ncclUniqueId { internal: id };
-            for (place, of) in raw.iter_mut().zip(ranks) {
+        let new = |of: &Rank| NcclComm(std::ptr::null_mut(), *of);
+        let mut made: Vec<_> = ranks.iter().map(new).collect();
+        let begun = self.nccl_group(ranks[0], |nccl| {
+            made.iter_mut().try_for_each(|NcclComm(place, of)| {
+                let id = sys::ncclUniqueId { internal: id };
                 let mut config = sys::ncclConfig_t::INITIALIZER;
                 config.blocking = i32::from(limit.is_none());
                 let _current = Current::set(self, of.ordinal, CALL)?;
@@ -145,52 +223,38 @@ impl Api {
                 // SAFETY: the places are valid for the call, and until the end of the group.
                 let result =
                     unsafe { (nccl.ncclCommInitRankConfig)(place, all, id, rank, &mut config) };
-                self.nccl_check(nccl, CALL, *of, result)?;
-            }
-            Ok(())
-        };
-        let joined = self.nccl_group(ranks[0], &mut join);
-        let made = raw.into_iter().zip(ranks).filter(|(raw, _)| !raw.is_null());
-        let made: Vec<_> = made.map(|(raw, of)| NcclComm(raw, *of)).collect();
-        let waited = joined.and_then(|goes_on| {
-            let limit = limit.filter(|_| goes_on);
-            self.nccl_wait(made.iter().copied(), CALL, limit)
+                self.nccl_check(CALL, *of, result).map(drop)
+            })
         });
-        if waited.is_err() {
+        let begun = self.nccl_begun(CALL, begun, made.iter().copied(), limit);
+        if begun.is_err() {
+            made.retain(|NcclComm(raw, _)| !raw.is_null());
             made.iter().for_each(|made| drop(self.nccl_abort(*made)));
         }
-        let waited = waited.map_err(|error| self.lost_or(error, ranks.iter().copied()));
-        waited.map(|()| made)
+        // SAFETY: the communicator is live, and NCCL waits for its work before it frees it.
+        let owned = |made: NcclComm| unsafe { Owned::new(self, made.1.ordinal, made) };
+        begun.map(|()| made.into_iter().map(owned).collect())
     }
 
     /// Does calls as one group, which ends also if one fails. Returns true if the group goes on.
-    fn nccl_group(
-        &self,
-        of: Rank,
-        calls: &mut dyn FnMut(&sys::Nccl) -> Result<()>,
-    ) -> Result<bool> {
+    fn nccl_group(&self, of: Rank, calls: impl FnOnce(&Nccl) -> Result<()>) -> Result<bool> {
         let _current = Current::set(self, of.ordinal, "ncclGroupStart")?;
         let nccl = self.nccl()?;
         // SAFETY: no preconditions.
         let started = unsafe { (nccl.ncclGroupStart)() };
-        let started = self.nccl_check(&nccl, "ncclGroupStart", of, started);
+        let started = self.nccl_check("ncclGroupStart", of, started);
         let called = started.and_then(|_| calls(&nccl));
         if called.is_err() {
-            self.nccl_fail_group(&nccl);
+            // A call that is refused makes the group fail: without one of its calls the others would wait for ever.
+            let (mut none, mut config) = (std::ptr::null_mut(), sys::ncclConfig_t::INITIALIZER);
+            let id = sys::ncclUniqueId { internal: [0; 128] };
+            // SAFETY: the places are valid for the call, which refuses 0 ranks.
+            unsafe { (nccl.ncclCommInitRankConfig)(&mut none, 0, id, 0, &mut config) };
         }
         // SAFETY: the group of this thread began above; otherwise the call is refused.
         let ended = unsafe { (nccl.ncclGroupEnd)() };
-        let ended = self.nccl_check(&nccl, "ncclGroupEnd", of, ended);
+        let ended = self.nccl_check("ncclGroupEnd", of, ended);
         called.and(ended)
-    }
-
-    /// Makes the group of this thread fail: without one of its calls the others would wait for ever. A call that is refused does that.
-    fn nccl_fail_group(&self, nccl: &sys::Nccl) {
-        let mut none = std::ptr::null_mut();
-        let mut config = sys::ncclConfig_t::INITIALIZER;
-        let id = sys::ncclUniqueId { internal: [0; 128] };
-        // SAFETY: the places are valid for the call, which refuses 0 ranks.
-        unsafe { (nccl.ncclCommInitRankConfig)(&mut none, 0, id, 0, &mut config) };
     }
 
     /// Enqueues calls as one group.
@@ -203,55 +267,47 @@ impl Api {
         calls: &[(NcclComm, Call)],
         limit: Option<Duration>,
     ) -> Result<()> {
-        let mut each = |nccl: &sys::Nccl| -> Result<()> {
-            for &(NcclComm(raw, of), call) in calls {
+        let begun = self.nccl_group(calls[0].0.1, |nccl| {
+            calls.iter().try_for_each(|&(NcclComm(raw, of), call)| {
                 // SAFETY: the caller's promise.
                 let result = unsafe { call.make(nccl, raw) };
-                self.nccl_check(nccl, call.what.name(), of, result)?;
-            }
-            Ok(())
-        };
-        let ranks = calls.iter().map(|call| call.0);
-        let grouped = self.nccl_group(calls[0].0.1, &mut each);
-        let begun = grouped.and_then(|goes_on| {
-            self.nccl_wait(ranks.clone(), "ncclGroupEnd", limit.filter(|_| goes_on))
+                self.nccl_check(call.what.name(), of, result).map(drop)
+            })
         });
-        begun.map_err(|error| self.lost_or(error, ranks.map(|NcclComm(_, of)| of)))
+        self.nccl_begun("ncclGroupEnd", begun, calls.iter().map(|it| it.0), limit)
     }
 
-    /// With a limit, waits until what a call began is enqueued.
-    fn nccl_wait(
+    /// Waits, with a limit, until what a group began is enqueued.
+    fn nccl_begun(
         &self,
-        of: impl Iterator<Item = NcclComm>,
         call: &'static str,
+        begun: Result<bool>,
+        mut of: impl Iterator<Item = NcclComm> + Clone,
         limit: Option<Duration>,
     ) -> Result<()> {
-        let (begun, Some(limit)) = (Instant::now(), limit) else {
-            return Ok(());
-        };
-        for communicator in of {
-            while self.nccl_state(communicator)? {
-                if begun.elapsed() >= limit {
-                    return Err(timeout(call, communicator.1, limit));
-                }
-                std::thread::sleep(Duration::from_micros(20));
+        let (since, ranks) = (Instant::now(), of.clone().map(|NcclComm(_, of)| of));
+        let waited = begun.and_then(|goes_on| match limit.filter(|_| goes_on) {
+            Some(limit) => {
+                of.try_for_each(|it| it.1.wait(call, (since, limit), |_| self.nccl_is_done(it)))
             }
-        }
-        Ok(())
+            None => Ok(()),
+        });
+        waited.map_err(|error| self.lost_or(error, ranks))
     }
 
-    /// Returns true if a call of the communicator goes on, and the error of one that failed.
-    pub(crate) fn nccl_state(&self, NcclComm(raw, of): NcclComm) -> Result<bool> {
+    /// Returns false if a call of the communicator goes on, and the error of one that failed.
+    pub(crate) fn nccl_is_done(&self, NcclComm(raw, of): NcclComm) -> Result<bool> {
         const CALL: &str = "ncclCommGetAsyncError";
         let _current = Current::set(self, of.ordinal, CALL)?;
         let mut state = ncclResult_t::ncclSuccess;
-        self.nccl_call(CALL, of, |nccl| {
+        let goes_on = self.nccl_call(CALL, of, |nccl| {
             // SAFETY: the communicator is live, and the pointer is valid for one write.
             match unsafe { (nccl.ncclCommGetAsyncError)(raw, &mut state) } {
                 ncclResult_t::ncclSuccess => state,
                 failed => failed,
             }
-        })
+        });
+        goes_on.map(|goes_on| !goes_on)
     }
 
     /// Ends the work of a communicator and frees it.
@@ -262,29 +318,5 @@ impl Api {
             (nccl.ncclCommAbort)(raw)
         });
         done.map(drop)
-    }
-}
-
-/// The error of work that did not come to its end.
-pub(crate) fn timeout(call: &'static str, of: Rank, limit: Duration) -> Error {
-    let message = format!(
-        "not done after {limit:?}: a rank is lost, or does not make the same calls; the communicator is aborted"
-    );
-    nccl_error(call, of, ncclResult_t::ncclTimeout, message)
-}
-
-pub(crate) fn nccl_error(
-    call: &'static str,
-    of: Rank,
-    result: ncclResult_t,
-    message: String,
-) -> Error {
-    Error::Collective {
-        call,
-        rank: of.rank,
-        ranks: of.ranks,
-        code: result.0,
-        name: result.name().unwrap_or("a result without a name"),
-        message,
     }
 }

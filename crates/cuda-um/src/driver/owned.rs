@@ -89,6 +89,11 @@ impl<H: Handle> Owned<H> {
         self
     }
 
+    /// Destroys the object, also a kept one. An error is only logged.
+    pub(crate) fn end(mut self) {
+        self.is_kept = false;
+    }
+
     pub(crate) fn destroy(self) -> Result<()> {
         let kept = self.kept();
         // SAFETY: the object is live, no other value has the handle, and the drop does not destroy the object again.

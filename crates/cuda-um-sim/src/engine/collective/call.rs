@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::reduce::{Reduction, datatype};
-use super::{INVALID_ARGUMENT, Id, UNHANDLED_CUDA_ERROR};
+use super::{Communicator, INVALID_ARGUMENT, UNHANDLED_CUDA_ERROR};
 use crate::engine::memory::{Memory, Span};
 use crate::engine::state::State;
 use crate::engine::status::Code;
@@ -37,13 +37,9 @@ pub(crate) struct Raw {
 
 /// A call that was checked.
 pub(crate) struct Call {
-    pub(super) clique: Id,
-    pub(super) rank: usize,
-    pub(super) device: usize,
+    pub(super) raw: Raw,
+    pub(super) of: Communicator,
     pub(super) stream: Arc<Stream>,
-    pub(super) kind: Kind,
-    pub(super) count: usize,
-    pub(super) datatype: u32,
     /// Of a part.
     pub(super) bytes: usize,
     pub(super) reduction: Reduction,
@@ -53,9 +49,9 @@ pub(crate) struct Call {
 
 impl Call {
     pub(super) fn key(&self) -> Key {
-        match self.kind {
-            Kind::Send { to } => Some((self.rank, to as usize)),
-            Kind::Receive { from } => Some((from as usize, self.rank)),
+        match self.raw.kind {
+            Kind::Send { to } => Some((self.of.rank, to as usize)),
+            Kind::Receive { from } => Some((from as usize, self.of.rank)),
             _ => None,
         }
     }
@@ -63,51 +59,41 @@ impl Call {
 
 impl State {
     /// Checks a call.
-    pub(crate) fn check_collective(&mut self, raw: &Raw) -> Result<Call, Code> {
-        let (communicator, clique) = self.collectives.find(raw.communicator)?;
+    pub(crate) fn check_collective(&mut self, raw: Raw) -> Result<Call, Code> {
+        let (of, clique) = self.collectives.find(raw.communicator)?;
         let ranks = clique.joined.len();
-        let (rank, device) = (communicator.rank, communicator.device);
         let of_cuda = |_| UNHANDLED_CUDA_ERROR;
-        let stream = self.streams.get(raw.stream, device).map_err(of_cuda)?;
+        let stream = self.streams.get(raw.stream, of.device).map_err(of_cuda)?;
         self.graphs.use_uncaptured(&stream).map_err(of_cuda)?;
-        if stream.device != device {
+        if stream.device != of.device {
             return Err(UNHANDLED_CUDA_ERROR);
         }
         let (width, reduction) = datatype(raw.datatype).ok_or(INVALID_ARGUMENT)?;
         let bytes = raw.count.checked_mul(width).ok_or(INVALID_ARGUMENT)?;
         let all = bytes.checked_mul(ranks).ok_or(INVALID_ARGUMENT)?;
+        let own = of.rank as i32;
         let is_rank = |rank: i32| (0..ranks as i32).contains(&rank);
-        let is_known = match raw.kind {
-            Kind::Broadcast { root } => is_rank(root),
-            Kind::AllReduce(operation) | Kind::ReduceScatter(operation) => operation <= 4,
-            Kind::AllGather => true,
-            Kind::Send { to: peer } | Kind::Receive { from: peer } => {
-                is_rank(peer) && peer != rank as i32
-            }
+        let is_other = |rank| is_rank(rank) && rank != own;
+        let (is_known, source, target) = match raw.kind {
+            Kind::Broadcast { root } if root != own => (is_rank(root), 0, bytes),
+            Kind::Broadcast { .. } => (true, bytes, bytes),
+            Kind::AllReduce(operation) => (operation <= 4, bytes, bytes),
+            Kind::ReduceScatter(operation) => (operation <= 4, all, bytes),
+            Kind::AllGather => (true, bytes, all),
+            Kind::Send { to } => (is_other(to), bytes, 0),
+            Kind::Receive { from } => (is_other(from), 0, bytes),
         };
         if !is_known {
             return Err(INVALID_ARGUMENT);
         }
-        let (source, target) = match raw.kind {
-            Kind::Broadcast { root } if root != rank as i32 => (0, bytes),
-            Kind::Broadcast { .. } | Kind::AllReduce(_) => (bytes, bytes),
-            Kind::ReduceScatter(_) => (all, bytes),
-            Kind::AllGather => (bytes, all),
-            Kind::Send { .. } => (bytes, 0),
-            Kind::Receive { .. } => (0, bytes),
-        };
         Ok(Call {
-            clique: communicator.clique,
-            rank,
-            device,
+            raw,
+            of,
             stream,
-            kind: raw.kind,
-            count: raw.count,
-            datatype: raw.datatype,
             bytes,
             reduction,
-            source: self.collective_memory(device, raw.source, source)?,
-            target: self.collective_memory(device, raw.target, target)?,
+            source: self.collective_memory(of.device, raw.source, source)?,
+            target: self.collective_memory(of.device, raw.target, target)?,
         })
     }
 

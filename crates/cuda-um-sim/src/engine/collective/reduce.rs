@@ -6,9 +6,10 @@ use half::{bf16, f16};
 trait Number: bytemuck::Pod + PartialOrd {
     fn add(self, other: Self) -> Self;
     fn multiply(self, other: Self) -> Self;
-    /// The average is the sum of what this returns, or of the elements and then this.
+    /// An element of an average before the sum: floating-point numbers are divided there.
     fn share(self, ranks: usize) -> Self;
-    const SHARED_BEFORE: bool;
+    /// The average of this sum of shares.
+    fn average(self, ranks: usize) -> Self;
 }
 
 macro_rules! integers {
@@ -16,9 +17,9 @@ macro_rules! integers {
         impl Number for $type {
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
             fn multiply(self, other: Self) -> Self { self.wrapping_mul(other) }
+            fn share(self, _: usize) -> Self { self }
             // More ranks than the type can count are no simulated machine.
-            fn share(self, ranks: usize) -> Self { self / ranks as Self }
-            const SHARED_BEFORE: bool = false;
+            fn average(self, ranks: usize) -> Self { self / ranks as Self }
         }
     )*};
 }
@@ -29,7 +30,7 @@ macro_rules! floats {
             fn add(self, other: Self) -> Self { self + other }
             fn multiply(self, other: Self) -> Self { self * other }
             fn share(self, ranks: usize) -> Self { self * $of(1.0 / ranks as f64) }
-            const SHARED_BEFORE: bool = true;
+            fn average(self, _: usize) -> Self { self }
         }
     )*};
 }
@@ -61,7 +62,11 @@ pub(super) fn datatype(number: u32) -> Option<(usize, Reduction)> {
 }
 
 fn reduce<T: Number>(operation: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
-    let (ranks, is_average) = (inputs.len(), operation == 4);
+    let ranks = inputs.len();
+    let average = |value: T, of: fn(T, usize) -> T| match operation {
+        4 => of(value, ranks),
+        _ => value,
+    };
     let combine = |a: T, b: T| match operation {
         1 => a.multiply(b),
         2 if b > a => b,
@@ -70,23 +75,15 @@ fn reduce<T: Number>(operation: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
         _ => a.add(b),
     };
     let element = |input: &Vec<u8>, at: usize| {
-        let value: T = bytemuck::pod_read_unaligned(&input[at..at + size_of::<T>()]);
-        match is_average && T::SHARED_BEFORE {
-            true => value.share(ranks),
-            false => value,
-        }
+        let value = bytemuck::pod_read_unaligned(&input[at..at + size_of::<T>()]);
+        average(value, T::share)
     };
     let mut result = Vec::with_capacity(inputs[0].len());
     for at in (0..inputs[0].len()).step_by(size_of::<T>()) {
         let all = inputs.iter().map(|input| element(input, at));
-        let Some(sum) = all.reduce(combine) else {
-            continue;
-        };
-        let value = match is_average && !T::SHARED_BEFORE {
-            true => sum.share(ranks),
-            false => sum,
-        };
-        result.extend_from_slice(bytemuck::bytes_of(&value));
+        if let Some(sum) = all.reduce(combine) {
+            result.extend_from_slice(bytemuck::bytes_of(&average(sum, T::average)));
+        }
     }
     result
 }

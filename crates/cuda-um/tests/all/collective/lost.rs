@@ -12,11 +12,11 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 /// A rank on a thread for each device.
-fn on_threads(
+fn on_threads<R: Send>(
     devices: &[Device],
     limit: Duration,
-    work: impl Fn(Communicator) -> cuda_um::Result<()> + Sync,
-) -> Vec<cuda_um::Result<()>> {
+    work: impl Fn(Communicator) -> cuda_um::Result<R> + Sync,
+) -> Vec<cuda_um::Result<R>> {
     let id = UniqueId::new(&devices[0]).unwrap();
     std::thread::scope(|scope| {
         let each = devices.iter().enumerate().map(|(rank, device)| {
@@ -179,14 +179,8 @@ fn the_error_of_a_group_names_the_device_that_is_lost() {
 fn a_drop_does_not_wait_for_the_end_of_a_rank() {
     let _watchdog = watch();
     let world = World::new(Gpu::H200, 2);
-    let id = UniqueId::new(&world.devices[0]).unwrap();
-    let ranks = std::thread::scope(|scope| {
-        let join = |rank: usize| {
-            let (device, id) = (&world.devices[rank], &id);
-            scope.spawn(move || Communicator::join(device, id, rank, 2, LONG).unwrap())
-        };
-        [join(0), join(1)].map(|it| it.join().unwrap())
-    });
+    let ranks = on_threads(&world.devices, LONG, Ok);
+    ranks.iter().for_each(|it| assert!(it.is_ok()));
     let (go, held) = std::sync::mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);
     world.sim.on_wait(move |call| {

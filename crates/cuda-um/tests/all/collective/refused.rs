@@ -1,4 +1,4 @@
-//! What is refused before NCCL is called, with the values; and nothing changes.
+//! What is refused before NCCL is called, with the values; and nothing changes. More refusals: `wrong_uses` of um-backend.
 
 use super::World;
 use cuda_um::collective::{Communicator, Reduce, UniqueId, group};
@@ -22,17 +22,14 @@ fn lengths_ranks_streams_and_memory_that_do_not_fit() {
     let (ranks, devices) = (&world.ranks, &world.devices);
     let a = DeviceBuffer::<u32>::zeroed(&devices[0], 10).unwrap();
     let mut b = DeviceBuffer::<u32>::zeroed(&devices[0], 19).unwrap();
-    let mut c = DeviceBuffer::<u32>::zeroed(&devices[1], 19).unwrap();
     let before = calls(&world.sim, "ncclGroupStart");
 
-    refused(ranks[0].all_gather(&a, &mut b).run(), &["20", "19"]);
     refused(ranks[0].all_gather_in_place(&mut b).run(), &["18", "19"]);
     let mut small = DeviceBuffer::<u32>::zeroed(&devices[0], 4).unwrap();
     let scatter = ranks[0].reduce_scatter(&a, &mut small, Reduce::Sum);
     refused(scatter.run(), &["ncclReduceScatter", "8", "10"]);
     let reduce = ranks[0].all_reduce(&a, &mut b, Reduce::Sum);
     refused(reduce.run(), &["10", "19"]);
-    refused(ranks[0].broadcast(&mut b, 2).run(), &["root", "2 ranks"]);
     refused(
         ranks[0].send(&a, 0).run(),
         &["cannot be 0", "this one is 0"],
@@ -43,7 +40,6 @@ fn lengths_ranks_streams_and_memory_that_do_not_fit() {
     );
     let elsewhere = ranks[0].broadcast(&mut b, 0).on(&world.streams[1]);
     refused(elsewhere.run(), &["stream", "device 1", "device 0"]);
-    refused(ranks[0].broadcast(&mut c, 0).run(), &["device 1"]);
     let other = World::new(Gpu::H200, 1);
     let mut foreign = UnifiedBuffer::<u32>::zeroed(&other.devices[0], 19).unwrap();
     refused(
@@ -77,18 +73,12 @@ fn ranks_of_a_group_that_do_not_agree() {
     refused(types, &["AllReduce(ncclSum)", "ncclUint32", "ncclFloat32"]);
     let roots = group([first.broadcast(&mut a, 0), second.broadcast(&mut c, 1)]);
     refused(roots, &["root: 0", "root: 1"]);
-    let order = group([
-        first.all_reduce_in_place(&mut a, sum),
-        first.broadcast(&mut before, 0),
-        second.broadcast(&mut c, 0),
-    ]);
-    refused(order, &["Broadcast", "AllReduce"]);
     let numbers = group([
         first.broadcast(&mut a, 0),
         first.broadcast(&mut before, 0),
         second.broadcast(&mut c, 0),
     ]);
-    refused(numbers, &["1 of rank 1", "2 of rank 0"]);
+    refused(numbers, &["rank 1: no operation", "rank 0: Broadcast"]);
     let transfer = group([first.send(&a, 1), second.receive(&mut b, 0)]);
     refused(transfer, &["Receive", "Send", "40", "36"]);
     world.ranks.iter().for_each(|rank| rank.check().unwrap());
@@ -100,7 +90,6 @@ fn cliques_that_cannot_be() {
     let device = &world.devices[0];
     let all = |devices: &[cuda_um::Device]| Communicator::all(devices).map(drop);
     refused(all(&[]), &["list of devices cannot be empty"]);
-    refused(all(&[device.clone(), device.clone()]), &["device 0 twice"]);
     let second = open(&world.sim).device(1).unwrap();
     refused(all(&[device.clone(), second]), &["another runtime"]);
     let id = UniqueId::new(device).unwrap();
@@ -165,9 +154,6 @@ fn captures_and_aborted_communicators() {
     rank.broadcast(&mut buffer, 0).run().unwrap();
     rank.abort().unwrap();
     rank.abort().unwrap();
-    let error = rank.broadcast(&mut buffer, 0).run().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Collective);
-    assert!(error.to_string().contains("was aborted"), "{error}");
 }
 
 #[test]
