@@ -11,21 +11,11 @@ const NEEDED: &str = "the ABI of MPI 5 is in MPICH from 5.0, in Open MPI from 6.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MpiError {
-    /// No MPI library was found.
+    /// No MPI library with the ABI of MPI 5 was found.
     #[error("no MPI library with the ABI of MPI 5 found (tried {}); {NEEDED}", tried.join("; "))]
     NotFound {
-        /// The libraries that were tried, in order, each with the loader's message.
+        /// The libraries that were tried, in order, each with the loader's message, or with its version and what it lacks.
         tried: Vec<String>,
-    },
-    /// There is an MPI library, but without the ABI of MPI 5, with another version of it, or without one of its functions.
-    #[error("{library} ({version}) cannot be used: {reason}; {NEEDED}")]
-    WithoutAbi {
-        /// The library's name or path.
-        library: String,
-        /// What it says about itself, for example `Open MPI v4.1.4`.
-        version: String,
-        /// What it lacks.
-        reason: String,
     },
     /// MPI is already initialised in this process, or it was finalised. A process can do this once.
     #[error(

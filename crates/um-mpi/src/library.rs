@@ -6,7 +6,7 @@
 use crate::MpiError;
 use crate::abi::{ABI_MAJOR, Functions};
 use crate::state::text;
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::error::Error;
 use std::ffi::{OsString, c_char, c_int};
 
@@ -22,7 +22,7 @@ const NAMES: [&str; 3] = [
 #[cfg(not(target_os = "macos"))]
 const NAMES: [&str; 3] = ["libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi_abi.so"];
 
-/// Libraries without the ABI, under the names of Open MPI 4 and 5, MPICH, and Debian's MPICH: only to report what is there.
+/// Libraries without the ABI, under the names of Open MPI 4 and 5, MPICH, and Debian's MPICH: to report what is there.
 const WITHOUT_ABI: [&str; 4] = [
     "libmpi.so.40",
     "libmpi.so.12",
@@ -33,37 +33,36 @@ const WITHOUT_ABI: [&str; 4] = [
 /// Opens the MPI library of this machine, which stays open. Returns its functions, and the name or path that was opened.
 pub(crate) fn open() -> Result<(Functions, String), MpiError> {
     let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty());
-    let is_named = named.is_some();
-    let names = named.map_or_else(|| NAMES.map(OsString::from).into(), |named| vec![named]);
+    let known = NAMES.iter().chain(&WITHOUT_ABI).map(OsString::from);
+    let names = named.map_or_else(|| known.collect(), |named| vec![named]);
     let mut tried = Vec::new();
     for name in names {
         let path = name.to_string_lossy().into_owned();
         // Plugins of Open MPI look for its symbols in the global scope (https://github.com/open-mpi/ompi/issues/3705).
         // SAFETY: the documented name of an MPI library, or a path that a trusted variable names.
         match unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) } {
-            Ok(library) => {
-                let functions = functions(&library, &path);
-                // MPI libraries have threads and exit handlers, so they are never closed.
-                std::mem::forget(library);
-                return Ok((functions?, path));
-            }
-            Err(error) => {
+            Ok(library) => match functions(&library) {
+                Ok(functions) => {
+                    // MPI libraries have threads and exit handlers, so they are never closed.
+                    std::mem::forget(library);
+                    return Ok((functions, path));
+                }
+                Err(reason) => tried.push(format!("{path} ({}): {reason}", version(&library))),
+            },
+            // Only those with the ABI need to be there.
+            Err(error) if tried.len() < NAMES.len() => {
                 let reason = error.source().map(ToString::to_string);
                 let reason = reason.unwrap_or_else(|| error.to_string());
                 tried.push(format!("{path}: {reason}"));
             }
-        }
-    }
-    for name in WITHOUT_ABI.iter().filter(|_| !is_named) {
-        // SAFETY: the documented name of an MPI library, whose initialisers may run in any process. Its symbols stay local.
-        if let Ok(library) = unsafe { Library::open(Some(*name), RTLD_LAZY | RTLD_LOCAL) } {
-            return Err(without_abi(&library, name, "it was built for its own ABI"));
+            Err(_) => {}
         }
     }
     Err(MpiError::NotFound { tried })
 }
 
-fn functions(library: &Library, path: &str) -> Result<Functions, MpiError> {
+/// The functions of a library with the ABI, or the reason why it cannot be used.
+fn functions(library: &Library) -> Result<Functions, String> {
     type GetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
     let (mut major, mut minor): (c_int, c_int) = (-1, -1);
     // SAFETY: the standard's signature of a function that may be called before MPI is initialised.
@@ -71,32 +70,27 @@ fn functions(library: &Library, path: &str) -> Result<Functions, MpiError> {
         // SAFETY: as above; both pointers are valid.
         unsafe { abi_version(&mut major, &mut minor) };
     }
-    let reason = match major {
+    match major {
         // SAFETY: the library says that it has this ABI; the caller keeps it open.
-        ABI_MAJOR => match unsafe { Functions::load(library) } {
-            Ok(functions) => return Ok(functions),
-            Err(name) => format!("it lacks {name}, so the installation is incomplete"),
-        },
+        ABI_MAJOR => unsafe { Functions::load(library) }
+            .map_err(|name| format!("it lacks {name}, so the installation is incomplete")),
         // A library that has MPI 5 but was built for its own ABI reports −1.
-        -1 => "it was built for its own ABI".to_owned(),
-        _ => format!("it has version {major}.{minor} of the ABI, and version 1 is supported"),
-    };
-    Err(without_abi(library, path, &reason))
+        -1 => Err("it was built for its own ABI".to_owned()),
+        _ => Err(format!(
+            "it has version {major}.{minor} of the ABI; version 1 is supported"
+        )),
+    }
 }
 
-/// The error for a library that cannot be used, with the first line of what it says about itself.
-fn without_abi(library: &Library, path: &str, reason: &str) -> MpiError {
+/// What a library says about itself: "MPICH Version:      5.0.2" and more lines, "Open MPI v4.1.4, package: Debian …".
+fn version(library: &Library) -> String {
     type GetText = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
     // SAFETY: the standard's signature, in every ABI, of a function that may be called before MPI is initialised.
-    let get = unsafe { library.get::<GetText>("MPI_Get_library_version") };
+    let Ok(get) = (unsafe { library.get::<GetText>("MPI_Get_library_version") }) else {
+        return "it does not report a version".to_owned();
+    };
     // SAFETY: as above; the text has the room that the standard asks for.
-    let line = get.map(|get| text(|text, len| _ = unsafe { get(text, len) }));
-    let line = line.unwrap_or_else(|_| "it does not report a version".to_owned());
-    // "MPICH Version:      5.0.2", "Open MPI v4.1.4, package: Debian …"
+    let line = text(|text, len| _ = unsafe { get(text, len) });
     let words = line.split(", ").next().unwrap_or_default();
-    MpiError::WithoutAbi {
-        library: path.to_owned(),
-        version: words.split_whitespace().collect::<Vec<_>>().join(" "),
-        reason: reason.to_owned(),
-    }
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -49,7 +49,7 @@ impl Mpi {
     /// rank. In a program of several ranks, a shell (`/bin/sh`) waits beside each process, and reports the rank if the process is killed.
     ///
     /// # Errors
-    /// - [`MpiError::NotFound`], [`MpiError::WithoutAbi`]: there is no library that can be used.
+    /// - [`MpiError::NotFound`]: there is no library that can be used.
     /// - [`MpiError::AlreadyInitialized`]: this is not the first call in this process.
     /// - [`MpiError::OtherLauncher`]: the launcher is not the one of the library.
     /// - [`MpiError::ThreadLevel`], [`MpiError::Call`]: the library cannot be initialised.
