@@ -35,8 +35,6 @@ pub(crate) const MAX_LIBRARY_VERSION_STRING: usize = 8192;
 
 type Text = *mut c_char;
 type Int = *mut c_int;
-type Count = i64;
-type Aint = isize;
 
 macro_rules! functions {
     ($($field:ident = $name:literal ($($argument:ident: $type:ty),*);)*) => {
@@ -58,20 +56,14 @@ macro_rules! functions {
                 }
             )*
 
-            /// Looks up all functions; `path` is for errors.
+            /// Looks up all functions. The error is the name of one that the library lacks.
             ///
             /// # Safety
             /// The library implements version 1 of the ABI of MPI, and stays open.
-            pub(crate) unsafe fn load(library: &Library, path: &str) -> Result<Self, MpiError> {
+            pub(crate) unsafe fn load(library: &Library) -> Result<Self, &'static str> {
                 Ok(Self {
-                    $($field: {
-                        // SAFETY: a library with the ABI has the function with this signature; the caller guarantees the ABI.
-                        let found = unsafe { library.get::<unsafe extern "C" fn($($type),*) -> c_int>($name) };
-                        *found.map_err(|_| MpiError::MissingFunction {
-                            library: path.to_owned(),
-                            function: $name,
-                        })?
-                    },)*
+                    // SAFETY: a library with the ABI has the function with this signature; the caller guarantees the ABI.
+                    $($field: *unsafe { library.get($name) }.map_err(|_| $name)?,)*
                 })
             }
         }
@@ -80,7 +72,6 @@ macro_rules! functions {
 
 functions! {
     initialized = "MPI_Initialized"(answer: Int);
-    finalized = "MPI_Finalized"(answer: Int);
     init_thread = "MPI_Init_thread"(argc: Int, argv: *mut *mut Text, required: c_int, provided: Int);
     finalize = "MPI_Finalize"();
     abort = "MPI_Abort"(of: Handle, code: c_int);
@@ -95,11 +86,7 @@ functions! {
     iallgather = "MPI_Iallgather"(
         from: *const c_void, count: c_int, sent: Handle, to: *mut c_void, each: c_int, received: Handle, of: Handle, request: *mut Handle
     );
-    // Counts of 64 bits: more than 2 GiB in one call.
-    iallgatherv_c = "MPI_Iallgatherv_c"(
-        from: *const c_void, count: Count, sent: Handle, to: *mut c_void, counts: *const Count, places: *const Aint, received: Handle,
-        of: Handle, request: *mut Handle
-    );
-    ibcast_c = "MPI_Ibcast_c"(buffer: *mut c_void, count: Count, sent: Handle, root: c_int, of: Handle, request: *mut Handle);
+    // With a count of 64 bits.
+    ibcast_c = "MPI_Ibcast_c"(buffer: *mut c_void, count: i64, sent: Handle, root: c_int, of: Handle, request: *mut Handle);
     test = "MPI_Test"(request: *mut Handle, done: Int, status: *mut c_void);
 }

@@ -2,15 +2,21 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use crate::MpiError;
-use crate::abi::{BYTE, Functions, Handle, IN_PLACE, REQUEST_NULL};
-use crate::header::{ALL_GATHER, BARRIER, BROADCAST, END, Header};
+use crate::abi::{BYTE, Handle, IN_PLACE, REQUEST_NULL};
+use crate::header::{ALL_GATHER, BARRIER, BROADCAST, Header, SHORT};
 use crate::state::{BUSY, State};
+use bytemuck::Pod;
 use cuda_um_locks::Mutex;
-use std::error::Error;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 use um_search::World;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Long messages of the same length go together if they are at most this many bytes; others go one by one, without another copy.
+const TOGETHER: usize = 64 << 20;
 
 /// A group of ranks: the [`World`] of a search. [`Mpi::world`](crate::Mpi::world) has all ranks of the program.
 ///
@@ -24,7 +30,7 @@ use um_search::World;
 /// call returns the same error, and the drop of [`Mpi`](crate::Mpi) ends all ranks.
 #[doc(alias = "MPI_Comm")]
 pub struct Communicator<'mpi> {
-    state: &'static State,
+    pub(crate) state: &'static State,
     handle: Handle,
     rank: usize,
     size: usize,
@@ -64,152 +70,73 @@ impl Communicator<'_> {
     /// [`MpiError::Order`], [`MpiError::RankLost`], [`MpiError::TimedOut`], or a call of MPI that failed.
     #[doc(alias = "MPI_Barrier")]
     pub fn barrier(&self) -> Result<(), MpiError> {
+        self.exchange(BARRIER, 0, &[]).map(drop)
+    }
+
+    /// Does an operation together with the other ranks, which gives each one the messages of all.
+    pub(crate) fn exchange(
+        &self,
+        operation: u32,
+        root: usize,
+        mine: &[u8],
+    ) -> Result<Vec<Vec<u8>>, MpiError> {
         let _turn = self.turn.lock();
-        self.agree(self.limit(), Header::new(BARRIER, 0, 0))
-            .map(drop)
-    }
-
-    /// Waits until all ranks have dropped their `Mpi`. A rank that still wants to do something gets an error.
-    pub(crate) fn end(&self) -> Result<(), MpiError> {
-        let _turn = self.turn.lock();
-        loop {
-            match self.agree(self.limit(), Header::new(END, 0, 0)) {
-                Err(MpiError::Order { .. }) => {}
-                other => return other.map(drop),
-            }
-        }
-    }
-
-    fn limit(&self) -> Option<Duration> {
-        *self.limit.lock()
-    }
-
-    /// Exchanges what the ranks are about to do. All have arrived when this returns.
-    fn agree(&self, limit: Option<Duration>, ours: Header) -> Result<Vec<Header>, MpiError> {
         if let Some(error) = self.state.broken.get() {
             return Err(error.clone());
         }
-        let mut all = vec![ours; self.size];
-        let buffer = all.as_mut_ptr().cast::<c_void>();
-        let (of, each) = (self.handle, size_of::<Header>() as c_int);
-        // The other ranks may arrive much later.
-        let all = self.run(&ours, limit, BUSY, all, |functions, request| {
-            // SAFETY: the buffer has room for all ranks, any bytes are a header, and it lives until the operation ends (`run`).
-            unsafe { functions.iallgather(IN_PLACE, 0, BYTE, buffer, each, BYTE, of, request) }
-        })?;
-        ours.agrees_with(&all)?;
-        Ok(all)
+        self.send(&Header::new(operation, root, mine), mine)
+            .map_err(|error| match error {
+                MpiError::Order { .. } | MpiError::Protocol { .. } => error,
+                // Memory may still be in use by an operation that never ends, or the other ranks wait for a message of this one.
+                error => self.state.broken.get_or_init(|| error).clone(),
+            })
     }
 
-    /// Starts an operation on `buffers` and waits for it. After an error the buffers are never freed, because MPI may still use them.
-    fn run<B>(
+    /// Sends the header, and a long message after it.
+    fn send(&self, ours: &Header, mine: &[u8]) -> Result<Vec<Vec<u8>>, MpiError> {
+        let limit = *self.limit.lock();
+        // The other ranks may arrive much later.
+        let headers = self.gather(ours, std::slice::from_ref(ours), limit, BUSY)?;
+        ours.agrees_with(&headers)?;
+        let (len, most) = (mine.len(), TOGETHER / self.size);
+        if (SHORT + 1..=most).contains(&len) && headers.iter().all(|it| it.bytes == len) {
+            let all = self.gather(ours, mine, limit, Duration::MAX)?;
+            return Ok(all.chunks(len).map(<[u8]>::to_vec).collect());
+        }
+        let messages = headers.iter().map(Header::message);
+        let mut messages = ManuallyDrop::new(messages.collect::<Result<Vec<_>, _>>()?);
+        messages[self.rank].copy_from_slice(mine);
+        // Not MPI_Iallgatherv_c: that of MPICH 5.0.2 does not end if a count has more than 31 bits.
+        for (root, message) in (0..).zip(messages.iter_mut()) {
+            if message.len() > SHORT {
+                let (buffer, count) = (message.as_mut_ptr().cast(), message.len() as i64);
+                let (functions, mut request) = (&self.state.functions, REQUEST_NULL);
+                // SAFETY: the buffer has `count` bytes on each rank, and lives until the operation ends, or for ever.
+                unsafe {
+                    functions.ibcast_c(buffer, count, BYTE, root, self.handle, &mut request)
+                }?;
+                self.state.wait(request, ours, limit, Duration::MAX)?;
+            }
+        }
+        Ok(ManuallyDrop::into_inner(messages))
+    }
+
+    /// The parts of all ranks, which have the same length.
+    fn gather<T: Pod>(
         &self,
         operation: &Header,
+        mine: &[T],
         limit: Option<Duration>,
         busy: Duration,
-        buffers: B,
-        start: impl FnOnce(&Functions, &mut Handle) -> Result<(), MpiError>,
-    ) -> Result<B, MpiError> {
-        let mut request = REQUEST_NULL;
-        let started = start(&self.state.functions, &mut request);
-        match started.and_then(|()| self.state.wait(request, operation, limit, busy)) {
-            Ok(()) => Ok(buffers),
-            Err(error) => {
-                std::mem::forget(buffers);
-                Err(self.state.break_with(error))
-            }
-        }
-    }
-
-    pub(crate) fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, MpiError> {
-        let _turn = self.turn.lock();
-        let limit = self.limit();
-        let ours = Header::new(ALL_GATHER, 0, mine.len());
-        let headers = self.agree(limit, ours)?;
-        let mut counts: Vec<i64> = headers.iter().map(|header| header.bytes as i64).collect();
-        let (mut places, mut total) = (Vec::new(), 0_u64);
-        for &count in &counts {
-            places.push(total as isize);
-            total = total.saturating_add(count as u64);
-        }
-        let mut all = self.memory(total)?;
-        all[places[self.rank] as usize..][..mine.len()].copy_from_slice(mine);
-        if total > i32::MAX as u64 {
-            // MPI_Iallgatherv_c of MPICH 5.0.2 does not end if a count has more than 31 bits.
-            for root in 0..self.size {
-                let part = (places[root] as usize, counts[root]);
-                all = self.pass_on(all, part, root, &ours, limit)?;
-            }
-        } else {
-            let (of, buffer) = (self.handle, all.as_mut_ptr().cast::<c_void>());
-            let (each, at) = (counts.as_ptr(), places.as_ptr());
-            let buffers = (all, counts, places);
-            (all, counts, places) = self.run(
-                &ours,
-                limit,
-                Duration::MAX,
-                buffers,
-                |functions, request| {
-                    // SAFETY: the buffer has room for the counts at their places; it and the lists live until the operation ends (`run`).
-                    unsafe {
-                        functions
-                            .iallgatherv_c(IN_PLACE, 0, BYTE, buffer, each, at, BYTE, of, request)
-                    }
-                },
-            )?;
-        }
-        let parts = places.iter().zip(&counts);
-        let parts = parts.map(|(&place, &count)| all[place as usize..][..count as usize].to_vec());
-        Ok(parts.collect())
-    }
-
-    fn send_from(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), MpiError> {
-        let _turn = self.turn.lock();
-        let limit = self.limit();
-        let ours = Header::new(BROADCAST, root, bytes.len());
-        let headers = self.agree(limit, ours)?;
-        // After the exchange, so that the ranks with another root do not wait for this one.
-        let size = self.size;
-        let count = headers.get(root).map(|header| header.bytes);
-        let count = count.ok_or(MpiError::NoSuchRank { root, size })?;
-        let message = match self.rank == root {
-            true => std::mem::take(bytes),
-            false => self.memory(count)?,
-        };
-        *bytes = self.pass_on(message, (0, count as i64), root, &ours, limit)?;
-        Ok(())
-    }
-
-    /// Sends the bytes at a place of the memory from one rank to all.
-    fn pass_on(
-        &self,
-        mut memory: Vec<u8>,
-        (place, count): (usize, i64),
-        root: usize,
-        operation: &Header,
-        limit: Option<Duration>,
-    ) -> Result<Vec<u8>, MpiError> {
-        let part = memory[place..][..count as usize].as_mut_ptr();
-        let (of, buffer) = (self.handle, part.cast::<c_void>());
-        self.run(
-            operation,
-            limit,
-            Duration::MAX,
-            memory,
-            |functions, request| {
-                // SAFETY: the buffer has `count` bytes on each rank, and lives until the operation ends (`run`).
-                unsafe { functions.ibcast_c(buffer, count, BYTE, root as c_int, of, request) }
-            },
-        )
-    }
-
-    /// Memory for what the other ranks send. Without it this rank cannot take part, so the other ranks must not wait.
-    fn memory(&self, bytes: u64) -> Result<Vec<u8>, MpiError> {
-        let memory = usize::try_from(bytes).map(bytemuck::try_zeroed_vec);
-        match memory {
-            Ok(Ok(memory)) => Ok(memory),
-            _ => Err(self.state.break_with(MpiError::OutOfMemory { bytes })),
-        }
+    ) -> Result<Vec<T>, MpiError> {
+        let mut all = ManuallyDrop::new(mine.repeat(self.size));
+        let (buffer, each) = (all.as_mut_ptr().cast(), size_of_val(mine) as c_int);
+        let (functions, mut request) = (&self.state.functions, REQUEST_NULL);
+        let of = self.handle;
+        // SAFETY: the buffer has room for the parts of all ranks, and lives until the operation ends, or for ever.
+        unsafe { functions.iallgather(IN_PLACE, 0, BYTE, buffer, each, BYTE, of, &mut request) }?;
+        self.state.wait(request, operation, limit, busy)?;
+        Ok(ManuallyDrop::into_inner(all))
     }
 }
 
@@ -222,16 +149,16 @@ impl World for Communicator<'_> {
         self.size
     }
 
-    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
-        Ok(self.gather(bytes)?)
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        Ok(self.exchange(ALL_GATHER, 0, bytes)?)
     }
 
-    fn broadcast(
-        &self,
-        bytes: &mut Vec<u8>,
-        root: usize,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(self.send_from(root, bytes)?)
+    fn broadcast(&self, bytes: &mut Vec<u8>, root: usize) -> Result<(), Failure> {
+        let mine = if root == self.rank { &bytes[..] } else { &[] };
+        let all = self.exchange(BROADCAST, root, mine)?;
+        let (size, sent) = (self.size, all.into_iter().nth(root));
+        *bytes = sent.ok_or(MpiError::NoSuchRank { root, size })?;
+        Ok(())
     }
 }
 

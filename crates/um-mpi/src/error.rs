@@ -11,49 +11,19 @@ const NEEDED: &str = "the ABI of MPI 5 is in MPICH from 5.0, in Open MPI from 6.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MpiError {
-    /// No MPI library was found.
+    /// No MPI library with the ABI of MPI 5 was found.
     #[error("no MPI library with the ABI of MPI 5 found (tried {}); {NEEDED}", tried.join("; "))]
     NotFound {
-        /// The libraries that were tried, in order, each with the loader's message.
+        /// The libraries that were tried, in order, each with the loader's message, or with its version and what it lacks.
         tried: Vec<String>,
-    },
-    /// There is an MPI library, but it does not have the ABI of MPI 5.
-    #[error("{library} ({version}) does not have the ABI of MPI 5; {NEEDED}")]
-    WithoutAbi {
-        /// The library's name or path.
-        library: String,
-        /// What it says about itself, for example `Open MPI v4.1.4`.
-        version: String,
-    },
-    /// The library has another version of the ABI.
-    #[error("{library} has version {major}.{minor} of MPI's ABI; version 1 is supported")]
-    AbiVersion {
-        /// The library's name or path.
-        library: String,
-        /// The version that `MPI_Abi_get_version` returned.
-        major: i32,
-        /// The minor version.
-        minor: i32,
-    },
-    /// The library claims the ABI but lacks one of its functions.
-    #[error(
-        "{library} lacks {function}, which the ABI of MPI 5 has: the installation is incomplete or another library"
-    )]
-    MissingFunction {
-        /// The library's name or path.
-        library: String,
-        /// The C name.
-        function: &'static str,
     },
     /// MPI is already initialised in this process, or it was finalised. A process can do this once.
     #[error(
-        "MPI was already initialised in this process, which can do so once: keep one Mpi until the end of the program"
+        "MPI was initialised before, and can be only once: keep one Mpi until the program ends"
     )]
     AlreadyInitialized,
     /// The library does not allow calls from several threads.
-    #[error(
-        "the MPI library provides the thread level {provided}; MPI_THREAD_MULTIPLE (4096) is needed"
-    )]
+    #[error("the MPI library has thread level {provided}; MPI_THREAD_MULTIPLE (4096) is needed")]
     ThreadLevel {
         /// The level, as in the ABI: 0 single, 1024 funneled, 2048 serialized.
         provided: i32,
@@ -72,13 +42,11 @@ pub enum MpiError {
         library: String,
     },
     /// A function of MPI failed.
-    #[error("{function} failed: {message} (error {code}, class {class})")]
+    #[error("{function} failed: {message} (class {class})")]
     Call {
         /// The C name.
         function: &'static str,
-        /// The error code.
-        code: i32,
-        /// Its class in the standard, for example 2 (`MPI_ERR_COUNT`).
+        /// The error's class in the standard, for example 2 (`MPI_ERR_COUNT`).
         class: i32,
         /// The text of `MPI_Error_string`.
         message: String,

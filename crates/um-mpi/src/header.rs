@@ -1,6 +1,7 @@
 //! What a rank is about to do, which all ranks exchange before they do it.
 
 use crate::MpiError;
+use bytemuck::{Pod, Zeroable};
 use std::fmt;
 
 /// The version of [`Header`] and of the order of messages.
@@ -12,31 +13,49 @@ pub(crate) const ALL_GATHER: u32 = 2;
 pub(crate) const BROADCAST: u32 = 3;
 pub(crate) const END: u32 = 4;
 
-/// The first message of each operation, in the bytes of this struct (every host of CUDA is little-endian). Its size never changes, so that ranks
-/// with different programs do not hang.
+/// A message of up to this many bytes is in its header, which saves an exchange.
+pub(crate) const SHORT: usize = 1024;
+
+/// The first message of each operation, in the bytes of this struct: every host of CUDA is little-endian, with 64 bits. Its size never changes,
+/// so that ranks with different programs do not hang.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 pub(crate) struct Header {
     version: u32,
     operation: u32,
     /// The root of a broadcast.
-    argument: u64,
-    /// The bytes that this rank sends.
-    pub(crate) bytes: u64,
+    root: usize,
+    /// The length of this rank's message.
+    pub(crate) bytes: usize,
+    short: [u8; SHORT],
 }
 
 impl Header {
-    pub(crate) fn new(operation: u32, argument: usize, bytes: usize) -> Self {
+    pub(crate) fn new(operation: u32, root: usize, message: &[u8]) -> Self {
+        let mut short = [0; SHORT];
+        if let Some(room) = short.get_mut(..message.len()) {
+            room.copy_from_slice(message);
+        }
         Self {
             version: PROTOCOL,
             operation,
-            argument: argument as u64,
-            bytes: bytes as u64,
+            root,
+            bytes: message.len(),
+            short,
         }
     }
 
+    /// The rank's message, or, if it is longer than a header, zeros in its place.
+    pub(crate) fn message(&self) -> Result<Vec<u8>, MpiError> {
+        if let Some(short) = self.short.get(..self.bytes) {
+            return Ok(short.to_vec());
+        }
+        let bytes = self.bytes as u64;
+        bytemuck::try_zeroed_vec(self.bytes).map_err(|()| MpiError::OutOfMemory { bytes })
+    }
+
     /// Checks that all ranks are about to do what this one does.
-    pub(crate) fn agrees_with(self, all: &[Self]) -> Result<(), MpiError> {
+    pub(crate) fn agrees_with(&self, all: &[Self]) -> Result<(), MpiError> {
         for (rank, other) in all.iter().enumerate() {
             if other.version != self.version {
                 return Err(MpiError::Protocol {
@@ -45,7 +64,7 @@ impl Header {
                     ours: self.version,
                 });
             }
-            if (other.operation, other.argument) != (self.operation, self.argument) {
+            if (other.operation, other.root) != (self.operation, self.root) {
                 return Err(MpiError::Order {
                     rank,
                     theirs: other.to_string(),
@@ -63,7 +82,7 @@ impl fmt::Display for Header {
         match self.operation {
             BARRIER => f.write_str("barrier"),
             ALL_GATHER => f.write_str("all_gather"),
-            BROADCAST => write!(f, "broadcast from rank {}", self.argument),
+            BROADCAST => write!(f, "broadcast from rank {}", self.root),
             END => f.write_str("the end of MPI (it dropped its Mpi)"),
             other => write!(f, "an unknown operation ({other})"),
         }
@@ -75,29 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_rank_that_differs_is_named() {
-        let gather = Header::new(ALL_GATHER, 0, 7);
-        let other_length = Header::new(ALL_GATHER, 0, 1 << 40);
-        assert_eq!(gather.agrees_with(&[gather, other_length]), Ok(()));
-
-        let (one, two) = (Header::new(BROADCAST, 1, 0), Header::new(BROADCAST, 2, 0));
-        let error = one.agrees_with(&[one, two, gather]).unwrap_err();
-        assert!(
-            error.to_string().starts_with(
-                "rank 1 called broadcast from rank 2 while this rank called broadcast from rank 1"
-            ),
-            "{error}"
-        );
-        let newer = Header {
-            version: PROTOCOL + 1,
-            operation: 99,
-            ..gather
-        };
-        let error = MpiError::Protocol {
-            rank: 1,
-            theirs: PROTOCOL + 1,
-            ours: PROTOCOL,
-        };
-        assert_eq!(gather.agrees_with(&[gather, newer]), Err(error));
+    fn another_version_is_told_before_what_it_wants() {
+        let ours = Header::new(ALL_GATHER, 0, &[]);
+        let mut newer = Header::new(99, 1, &[]);
+        newer.version += 1;
+        let text = ours.agrees_with(&[ours, newer]).unwrap_err().to_string();
+        let right = "rank 1 runs version 2 of um-mpi's protocol, this rank version 1";
+        assert!(text.starts_with(right), "{text}");
     }
 }

@@ -6,8 +6,9 @@
 use crate::MpiError;
 use crate::abi::{ABI_MAJOR, Functions};
 use crate::state::text;
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
-use std::ffi::{OsStr, OsString, c_char, c_int};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use std::error::Error;
+use std::ffi::{OsString, c_char, c_int};
 
 /// Names the library (a path, or a name for the system's loader); if it is set, nothing else is tried.
 const VARIABLE: &str = "CUDA_UM_MPI";
@@ -21,7 +22,7 @@ const NAMES: [&str; 3] = [
 #[cfg(not(target_os = "macos"))]
 const NAMES: [&str; 3] = ["libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi_abi.so"];
 
-/// Libraries without the ABI, under the names of Open MPI 4 and 5, MPICH, and Debian's MPICH: only to report what is there.
+/// Libraries without the ABI, under the names of Open MPI 4 and 5, MPICH, and Debian's MPICH: to report what is there.
 const WITHOUT_ABI: [&str; 4] = [
     "libmpi.so.40",
     "libmpi.so.12",
@@ -29,57 +30,39 @@ const WITHOUT_ABI: [&str; 4] = [
     "libmpi.so",
 ];
 
-/// The functions of an MPI library with the ABI, and the name or path that was opened.
-type Opened = (Functions, String);
-
-/// Opens the MPI library of this machine; it stays open.
-pub(crate) fn open() -> Result<Opened, MpiError> {
-    open_one_of(std::env::var_os(VARIABLE), &NAMES, &WITHOUT_ABI)
-}
-
-fn open_one_of(
-    named: Option<OsString>,
-    names: &[&str],
-    without_abi: &[&str],
-) -> Result<Opened, MpiError> {
-    let named = named.filter(|named| !named.is_empty());
-    let (names, without_abi) = match &named {
-        Some(named) => (vec![named.as_os_str()], &[][..]),
-        None => (names.iter().map(OsStr::new).collect(), without_abi),
-    };
+/// Opens the MPI library of this machine, which stays open. Returns its functions, and the name or path that was opened.
+pub(crate) fn open() -> Result<(Functions, String), MpiError> {
+    let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty());
+    let known = NAMES.iter().chain(&WITHOUT_ABI).map(OsString::from);
+    let names = named.map_or_else(|| known.collect(), |named| vec![named]);
     let mut tried = Vec::new();
     for name in names {
-        match open_at(name) {
-            Ok(found) => return found,
-            Err(reason) => tried.push(reason),
-        }
-    }
-    for name in without_abi {
-        // SAFETY: the documented name of an MPI library, whose initialisers may run in any process. Its symbols stay local.
-        if let Ok(library) = unsafe { Library::open(Some(*name), RTLD_LAZY | RTLD_LOCAL) } {
-            return Err(without_abi_of(&library, name));
+        let path = name.to_string_lossy().into_owned();
+        // Plugins of Open MPI look for its symbols in the global scope (https://github.com/open-mpi/ompi/issues/3705).
+        // SAFETY: the documented name of an MPI library, or a path that a trusted variable names.
+        match unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) } {
+            Ok(library) => match functions(&library) {
+                Ok(functions) => {
+                    // MPI libraries have threads and exit handlers, so they are never closed.
+                    std::mem::forget(library);
+                    return Ok((functions, path));
+                }
+                Err(reason) => tried.push(format!("{path} ({}): {reason}", version(&library))),
+            },
+            // Only those with the ABI need to be there.
+            Err(error) if tried.len() < NAMES.len() => {
+                let reason = error.source().map(ToString::to_string);
+                let reason = reason.unwrap_or_else(|| error.to_string());
+                tried.push(format!("{path}: {reason}"));
+            }
+            Err(_) => {}
         }
     }
     Err(MpiError::NotFound { tried })
 }
 
-/// Opens a library. The error has the loader's message; that within the result is for a library without the ABI.
-fn open_at(name: &OsStr) -> Result<Result<Opened, MpiError>, String> {
-    let path = name.to_string_lossy().into_owned();
-    // Plugins of Open MPI look for its symbols in the global scope (https://github.com/open-mpi/ompi/issues/3705).
-    // SAFETY: the documented name of an MPI library, or a path that a trusted variable names.
-    let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
-    let library = library.map_err(|error| {
-        let reason = std::error::Error::source(&error).map(ToString::to_string);
-        format!("{path}: {}", reason.unwrap_or_else(|| error.to_string()))
-    })?;
-    let functions = functions(&library, &path);
-    // MPI libraries have threads and exit handlers, so they are never closed.
-    std::mem::forget(library);
-    Ok(functions.map(|functions| (functions, path)))
-}
-
-fn functions(library: &Library, path: &str) -> Result<Functions, MpiError> {
+/// The functions of a library with the ABI, or the reason why it cannot be used.
+fn functions(library: &Library) -> Result<Functions, String> {
     type GetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
     let (mut major, mut minor): (c_int, c_int) = (-1, -1);
     // SAFETY: the standard's signature of a function that may be called before MPI is initialised.
@@ -88,38 +71,26 @@ fn functions(library: &Library, path: &str) -> Result<Functions, MpiError> {
         unsafe { abi_version(&mut major, &mut minor) };
     }
     match major {
-        ABI_MAJOR => {
-            // SAFETY: the library says that it has this ABI; the caller keeps it open.
-            unsafe { Functions::load(library, path) }
-        }
+        // SAFETY: the library says that it has this ABI; the caller keeps it open.
+        ABI_MAJOR => unsafe { Functions::load(library) }
+            .map_err(|name| format!("it lacks {name}, so the installation is incomplete")),
         // A library that has MPI 5 but was built for its own ABI reports −1.
-        -1 => Err(without_abi_of(library, path)),
-        major => Err(MpiError::AbiVersion {
-            library: path.to_owned(),
-            major,
-            minor,
-        }),
+        -1 => Err("it was built for its own ABI".to_owned()),
+        _ => Err(format!(
+            "it has version {major}.{minor} of the ABI; version 1 is supported"
+        )),
     }
 }
 
-/// The error for a library without the ABI, with the first line of what it says about itself.
-fn without_abi_of(library: &Library, path: &str) -> MpiError {
+/// What a library says about itself: "MPICH Version:      5.0.2" and more lines, "Open MPI v4.1.4, package: Debian …".
+fn version(library: &Library) -> String {
     type GetText = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
     // SAFETY: the standard's signature, in every ABI, of a function that may be called before MPI is initialised.
-    let get = unsafe { library.get::<GetText>("MPI_Get_library_version") };
-    // SAFETY: as above; the text has the room that the standard asks for.
-    let line = get.map(|get| text(|text, len| _ = unsafe { get(text, len) }));
-    let line = line.unwrap_or_default();
-    // "MPICH Version:      5.0.2", "Open MPI v4.1.4, package: Debian …"
-    let line = line.split(", ").next().unwrap_or_default();
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let version = match words.is_empty() {
-        true => "it does not report a version".to_owned(),
-        false => words.join(" "),
+    let Ok(get) = (unsafe { library.get::<GetText>("MPI_Get_library_version") }) else {
+        return "it does not report a version".to_owned();
     };
-    let library = path.to_owned();
-    MpiError::WithoutAbi { library, version }
+    // SAFETY: as above; the text has the room that the standard asks for.
+    let line = text(|text, len| _ = unsafe { get(text, len) });
+    let words = line.split(", ").next().unwrap_or_default();
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,7 @@
 use crate::abi::{
     COMM_NULL, COMM_SELF, COMM_TYPE_SHARED, COMM_WORLD, Functions, INFO_NULL, THREAD_MULTIPLE,
 };
+use crate::header::{ALL_GATHER, END};
 use crate::library;
 use crate::state::State;
 use crate::watch::{Process, Watch};
@@ -19,10 +20,10 @@ use um_search::World;
 /// Variables in which launchers tell a process how many there are.
 const RANKS: [&str; 2] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"];
 
-/// MPI is initialised, or was.
+/// A thread has begun to initialise MPI.
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// MPI for the handler of the process's end.
-static AT_EXIT: OnceLock<(&'static State, u32)> = OnceLock::new();
+/// MPI, since it is initialised.
+static STATE: OnceLock<State> = OnceLock::new();
 
 /// The initialised MPI library of this process. There is one in a program, from its first lines to its end.
 ///
@@ -34,7 +35,6 @@ static AT_EXIT: OnceLock<(&'static State, u32)> = OnceLock::new();
 #[doc(alias = "MPI_Init_thread")]
 #[doc(alias = "MPI_Finalize")]
 pub struct Mpi {
-    state: &'static State,
     world: Communicator<'static>,
     local_rank: usize,
     /// `MPI_Finalize` is for the thread of `MPI_Init_thread`.
@@ -49,22 +49,23 @@ impl Mpi {
     /// rank. In a program of several ranks, a shell (`/bin/sh`) waits beside each process, and reports the rank if the process is killed.
     ///
     /// # Errors
-    /// - [`MpiError::NotFound`], [`MpiError::WithoutAbi`], [`MpiError::AbiVersion`], [`MpiError::MissingFunction`]: there is no library that
-    ///   can be used.
+    /// - [`MpiError::NotFound`]: there is no library that can be used.
     /// - [`MpiError::AlreadyInitialized`]: this is not the first call in this process.
     /// - [`MpiError::OtherLauncher`]: the launcher is not the one of the library.
     /// - [`MpiError::ThreadLevel`], [`MpiError::Call`]: the library cannot be initialised.
     pub fn init() -> Result<Self, MpiError> {
-        let (functions, path) = library::open()?;
-        if STARTED.swap(true, Ordering::SeqCst) || is_used(&functions)? {
+        let (functions, library) = library::open()?;
+        let mut initialized = 0;
+        // SAFETY: this may be called at any time; the pointer is valid.
+        unsafe { functions.initialized(&mut initialized) }?;
+        if initialized != 0 || STARTED.swap(true, Ordering::SeqCst) {
             return Err(MpiError::AlreadyInitialized);
         }
-        let state = start(functions, &path)?;
+        let state = start(functions, library)?;
         let mut world = COMM_NULL;
         // SAFETY: MPI is initialised; the pointer is valid. A communicator of its own, so that no message meets one of another library.
         unsafe { functions.comm_dup(COMM_WORLD, &mut world) }?;
         Ok(Self {
-            state,
             world: Communicator::new(state, world)?,
             local_rank: meet_the_others_of_this_machine(state)?,
             thread: PhantomData,
@@ -98,47 +99,38 @@ impl Mpi {
     /// Ends the processes of all ranks, with this exit code, after a line on the standard error that names this rank. Nothing is dropped.
     #[doc(alias = "MPI_Abort")]
     pub fn abort(&self, code: i32) -> ! {
-        self.state.abort(code, "the program asked to end the job")
+        self.world
+            .state
+            .abort(code, "the program asked to end the job")
     }
 }
 
 impl std::fmt::Debug for Mpi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mpi")
-            .field("world", &self.world)
-            .field("local_rank", &self.local_rank)
-            .finish()
+        write!(f, "Mpi({:?}, local rank {})", self.world, self.local_rank)
     }
 }
 
 impl Drop for Mpi {
     fn drop(&mut self) {
-        let state = self.state;
+        let state = self.world.state;
         if state.size > 1 {
             if std::thread::panicking() {
                 state.abort(101, "the program panicked");
             }
-            if let Err(error) = self.world.end() {
-                state.abort(1, &error.to_string());
+            // Until all ranks have come here. One that still wants to do something gets an error.
+            while let Err(error) = self.world.exchange(END, 0, &[]) {
+                if !matches!(error, MpiError::Order { .. }) {
+                    state.abort(1, &error.to_string());
+                }
             }
         }
         finalize(state);
     }
 }
 
-/// Another part of the program initialised MPI.
-fn is_used(functions: &Functions) -> Result<bool, MpiError> {
-    let (mut initialized, mut finalized) = (0, 0);
-    // SAFETY: both may be called at any time; the pointers are valid.
-    unsafe {
-        functions.initialized(&mut initialized)?;
-        functions.finalized(&mut finalized)?;
-    }
-    Ok(initialized != 0 || finalized != 0)
-}
-
 /// Initialises MPI.
-fn start(functions: Functions, path: &str) -> Result<&'static State, MpiError> {
+fn start(functions: Functions, library: String) -> Result<&'static State, MpiError> {
     let mut provided = 0;
     let none = std::ptr::null_mut();
     // SAFETY: the first call in this process; the standard allows null for the arguments of the program.
@@ -146,29 +138,35 @@ fn start(functions: Functions, path: &str) -> Result<&'static State, MpiError> {
     // An error without a communicator goes to the handler of MPI_COMM_SELF.
     functions.take(COMM_SELF)?;
     let (rank, size) = functions.take(COMM_WORLD)?;
-    let state: &'static State = Box::leak(Box::new(State {
+    let state = STATE.get_or_init(|| State {
         functions,
         rank,
         size,
+        pid: std::process::id(),
         watch: OnceLock::new(),
         broken: OnceLock::new(),
-        ended: AtomicBool::new(false),
         witness: Mutex::new(None),
-    }));
-    let refused = match provided < THREAD_MULTIPLE {
-        true => Some(MpiError::ThreadLevel { provided }),
-        false => other_launcher(size, path),
+    });
+    let told = |variable| Some((variable, std::env::var(variable).ok()?));
+    let refused = match RANKS.into_iter().find_map(told) {
+        _ if provided < THREAD_MULTIPLE => Some(MpiError::ThreadLevel { provided }),
+        Some((variable, value)) if size == 1 && value != "1" => Some(MpiError::OtherLauncher {
+            variable,
+            value,
+            library,
+        }),
+        _ => None,
     };
     if let Some(error) = refused {
         finalize(state);
         return Err(error);
     }
     if size > 1 {
-        let (pid, host) = (std::process::id(), functions.processor_name());
-        *state.witness.lock() = Witness::new(&format!(
+        let (pid, host) = (state.pid, functions.processor_name());
+        let witness = Witness::new(&format!(
             "um-mpi: rank {rank} of {size} (PID {pid} at {host}) ended without MPI_Finalize"
         ));
-        let _ = AT_EXIT.set((state, pid));
+        *state.witness.lock() = Some(witness);
         // SAFETY: the handler does not unwind, and the code of this program stays loaded.
         unsafe { libc::atexit(at_exit) };
     }
@@ -184,30 +182,18 @@ fn meet_the_others_of_this_machine(state: &'static State) -> Result<usize, MpiEr
     }?;
     let local = Communicator::new(state, local)?;
     let this = Process::this(state.rank);
-    let all = local.gather(bytemuck::bytes_of(&this))?;
+    let all = local.exchange(ALL_GATHER, 0, bytemuck::bytes_of(&this))?;
     let all = all.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes));
     let _ = state.watch.set(Watch::new(&this, all));
     Ok(local.rank())
 }
 
-fn other_launcher(size: usize, path: &str) -> Option<MpiError> {
-    let told = RANKS
-        .into_iter()
-        .find_map(|variable| Some((variable, std::env::var(variable).ok()?)));
-    let (variable, value) = told.filter(|(_, value)| size == 1 && value != "1")?;
-    Some(MpiError::OtherLauncher {
-        variable,
-        value,
-        library: path.to_owned(),
-    })
-}
-
 /// The process exits without a drop of [`Mpi`]: MPICH's launcher would often end the job with the exit code 0.
 extern "C" fn at_exit() {
-    if let Some((state, pid)) = AT_EXIT.get()
-        && !state.ended.load(Ordering::SeqCst)
+    if let Some(state) = STATE.get()
         // A child made by fork is not a rank.
-        && std::process::id() == *pid
+        && std::process::id() == state.pid
+        && state.witness.lock().is_some()
     {
         state.abort(1, "the process exits without MPI_Finalize");
     }

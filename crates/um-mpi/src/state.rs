@@ -10,7 +10,6 @@ use crate::witness::Witness;
 use cuda_um_locks::Mutex;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often a waiting rank looks for ranks that are gone.
@@ -26,21 +25,16 @@ pub(crate) struct State {
     pub(crate) functions: Functions,
     pub(crate) rank: usize,
     pub(crate) size: usize,
+    pub(crate) pid: u32,
     pub(crate) watch: OnceLock<Watch>,
     /// The error after which MPI can only be aborted: memory may still be in use by an operation that never ends.
     pub(crate) broken: OnceLock<MpiError>,
-    /// MPI is finalised or about to be aborted.
-    pub(crate) ended: AtomicBool,
+    /// There is one from the initialisation of several ranks until MPI is finalised or about to be aborted.
     pub(crate) witness: Mutex<Option<Witness>>,
 }
 
 impl State {
-    /// Ends the use of MPI with this error.
-    pub(crate) fn break_with(&self, error: MpiError) -> MpiError {
-        self.broken.get_or_init(|| error).clone()
-    }
-
-    /// The lowest rank whose process has ended.
+    /// The error for the lowest rank whose process has ended.
     fn lost(&self) -> Option<MpiError> {
         let process = self.watch.get()?.lost()?;
         Some(MpiError::RankLost {
@@ -61,8 +55,8 @@ impl State {
         busy: Duration,
     ) -> Result<(), MpiError> {
         let started = Instant::now();
-        let mut looked = started;
-        let mut lost: Option<(MpiError, Instant)> = None;
+        let mut next_look = LOOK;
+        let mut lost: Option<(MpiError, Duration)> = None;
         loop {
             let mut done: c_int = 0;
             // SAFETY: the request of an operation that was started; both pointers are valid.
@@ -70,23 +64,20 @@ impl State {
             if done != 0 {
                 return Ok(());
             }
-            let now = Instant::now();
-            if now - looked >= LOOK {
-                looked = now;
-                if let Some((error, since)) = &lost
-                    && now - *since >= GRACE
-                {
-                    return Err(error.clone());
+            let waited = started.elapsed();
+            if waited >= next_look {
+                next_look = waited + LOOK;
+                match lost {
+                    Some((error, since)) if waited >= since + GRACE => return Err(error),
+                    None => lost = self.lost().map(|error| (error, waited)),
+                    _ => {}
                 }
-                lost = lost.or_else(|| Some((self.lost()?, now)));
-                if let Some(limit) = limit
-                    && now - started >= limit
-                {
+                if let Some(limit) = limit.filter(|limit| waited >= *limit) {
                     let operation = operation.to_string();
                     return Err(MpiError::TimedOut { operation, limit });
                 }
             }
-            match now - started >= busy {
+            match waited >= busy {
                 true => std::thread::sleep(SLEEP),
                 false => std::thread::yield_now(),
             }
@@ -95,8 +86,7 @@ impl State {
 
     /// The exit of this process needs no report from now on.
     pub(crate) fn end_watch(&self) {
-        self.ended.store(true, Ordering::SeqCst);
-        if let Some(witness) = &mut *self.witness.lock() {
+        if let Some(witness) = self.witness.lock().take() {
             witness.dismiss();
         }
     }
@@ -128,7 +118,6 @@ impl Functions {
         });
         Err(MpiError::Call {
             function,
-            code,
             class,
             message,
         })

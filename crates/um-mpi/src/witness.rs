@@ -10,27 +10,27 @@ use std::process::{Child, Command, Stdio};
 /// Reads the report, then waits: a second line is a good-bye, the end of the input is the end of the process.
 const SCRIPT: &str = "read -r report && { read -r bye || echo \"$report\" >&2; }";
 
-/// The witness of this process.
-pub(crate) struct Witness(Child);
+/// The witness of this process; `None` if there is no shell.
+pub(crate) struct Witness(Option<Child>);
 
 impl Witness {
-    /// Starts the witness; `None` if there is no shell.
-    pub(crate) fn new(report: &str) -> Option<Self> {
+    pub(crate) fn new(report: &str) -> Self {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SCRIPT]).stdout(Stdio::null());
-        let child = shell.stdin(Stdio::piped()).spawn().ok()?;
-        let mut input = child.stdin.as_ref()?;
-        writeln!(input, "{}", report.replace(['\n', '\r'], " ")).ok()?;
-        Some(Self(child))
+        let mut child = shell.stdin(Stdio::piped()).spawn().ok();
+        if let Some(input) = child.as_mut().and_then(|child| child.stdin.as_mut()) {
+            // Without its report it ends.
+            let _ = writeln!(input, "{}", report.replace(['\n', '\r'], " "));
+        }
+        Self(child)
     }
 
     /// Sends the witness away; the process ends as it should, or reports its end itself.
-    pub(crate) fn dismiss(&mut self) {
-        if let Some(mut input) = self.0.stdin.take() {
-            // A witness that was killed needs no good-bye.
-            let _ = input.write_all(b"bye\n");
-            drop(input);
-            let _ = self.0.wait();
+    pub(crate) fn dismiss(self) {
+        if let Some(mut child) = self.0 {
+            // A witness that was killed needs no good-bye. The wait ends its input.
+            let _ = child.stdin.as_mut().map(|input| input.write_all(b"bye\n"));
+            let _ = child.wait();
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::error::Error;
 
+/// The error of a transport.
+type Failure = Box<dyn Error + Send + Sync>;
+
 /// The processes that hold the shards of a search, and their means to exchange bytes: MPI (crate `um-mpi`), or a transport of the program.
 ///
 /// A process is a *rank*, numbered from 0 to [`size`](Self::size) − 1. Each process has one value for each group that it belongs to.
@@ -31,18 +34,21 @@ pub trait World {
     /// # Errors
     /// The transport fails, or another rank is lost: the error names it.
     #[doc(alias = "MPI_Allgatherv")]
-    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>>;
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure>;
 
-    /// Replaces `bytes` on each rank by those of the rank `root`, whatever its length was.
+    /// Replaces `bytes` on each rank by those of the rank `root`, whatever its length was. Without a way of its own: an all-gather.
     ///
     /// # Errors
     /// The transport fails, another rank is lost (the error names it), or `root` is not below [`size`](Self::size).
     #[doc(alias = "MPI_Bcast")]
-    fn broadcast(
-        &self,
-        bytes: &mut Vec<u8>,
-        root: usize,
-    ) -> Result<(), Box<dyn Error + Send + Sync>>;
+    fn broadcast(&self, bytes: &mut Vec<u8>, root: usize) -> Result<(), Failure> {
+        let mine = if root == self.rank() { &bytes[..] } else { &[] };
+        let sent = self.all_gather(mine)?.into_iter().nth(root);
+        let size = self.size();
+        *bytes =
+            sent.ok_or_else(|| format!("rank {root} is not one of the {size} of the world"))?;
+        Ok(())
+    }
 }
 
 /// A world of one process.
@@ -55,15 +61,8 @@ impl World for () {
         1
     }
 
-    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         Ok(vec![bytes.to_vec()])
-    }
-
-    fn broadcast(&self, _: &mut Vec<u8>, root: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
-        match root {
-            0 => Ok(()),
-            _ => Err(format!("rank {root} is not in the world, which has rank 0").into()),
-        }
     }
 }
 
@@ -76,15 +75,11 @@ impl<W: World + ?Sized> World for &W {
         (**self).size()
     }
 
-    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         (**self).all_gather(bytes)
     }
 
-    fn broadcast(
-        &self,
-        bytes: &mut Vec<u8>,
-        root: usize,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn broadcast(&self, bytes: &mut Vec<u8>, root: usize) -> Result<(), Failure> {
         (**self).broadcast(bytes, root)
     }
 }

@@ -5,6 +5,7 @@
 mod collectives;
 mod ends;
 mod launch;
+mod library;
 mod search;
 
 use launch::Launcher;
@@ -14,15 +15,20 @@ use um_mpi::Mpi;
 type Case = (&'static str, fn(Mpi), fn(&Launcher));
 
 fn main() {
-    let cases: Vec<Case> = [collectives::CASES, ends::CASES, search::CASES].concat();
+    let launcher = Launcher::from_environment();
+    let of_ranks = [collectives::CASES, ends::CASES, search::CASES].concat();
+    let mut cases = library::CASES.to_vec();
     if let Ok(name) = std::env::var("CUDA_UM_TEST_CASE") {
+        cases.extend(of_ranks);
         let (_, rank, _) = cases.iter().find(|case| case.0 == name).expect("a case");
-        return rank(Mpi::init().expect("MPI"));
+        return rank(Mpi::init().unwrap_or_else(|error| panic!("{error}")));
     }
-    let Some(launcher) = Launcher::from_environment() else {
-        println!("ranks: skipped: CUDA_UM_TEST_MPIEXEC is not set (cargo xtask mpi sets it)");
-        return;
-    };
+    match launcher.is_there() {
+        true => cases.extend(of_ranks),
+        false => println!(
+            "programs of ranks: skipped: CUDA_UM_TEST_MPIEXEC is not set (cargo xtask mpi sets it)"
+        ),
+    }
     let wanted = std::env::args()
         .nth(1)
         .filter(|argument| !argument.starts_with('-'));

@@ -221,14 +221,6 @@ impl<W: World, C: Fn(usize, &mut Vec<u8>)> World for Changed<W, C> {
         *self.1.borrow_mut() += 1;
         self.0.all_gather(&bytes)
     }
-
-    fn broadcast(
-        &self,
-        bytes: &mut Vec<u8>,
-        root: usize,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.0.broadcast(bytes, root)
-    }
 }
 
 /// The rank 1 of three differs: each rank gets an error, and the next search works.
@@ -326,14 +318,6 @@ impl<W: World> World for Timed<W> {
         *self.in_calls.borrow_mut() += started.elapsed();
         *self.ended.borrow_mut() = Instant::now();
         all
-    }
-
-    fn broadcast(
-        &self,
-        bytes: &mut Vec<u8>,
-        root: usize,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.world.broadcast(bytes, root)
     }
 }
 

@@ -67,34 +67,3 @@ pub(super) fn rows(targets: usize, mut shards: Vec<(usize, usize)>) -> Result<()
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_row_is_in_one_shard() {
-        for right in [
-            vec![(0, 5)],
-            vec![(3, 2), (9, 0), (0, 3)],
-            vec![(0, 1), (1, 4)],
-        ] {
-            rows(5, right).unwrap();
-        }
-        let max = usize::MAX;
-        let wrong = [
-            vec![],
-            vec![(0, 4)],
-            vec![(0, 6)],
-            vec![(1, 4)],
-            vec![(0, 3), (2, 3)],
-            vec![(0, 2), (3, 2)],
-            vec![(0, 5), (5, max)],
-            vec![(0, 5), (max, max)],
-        ];
-        for wrong in wrong {
-            let error = rows(5, wrong.clone()).unwrap_err().to_string();
-            assert!(error.contains("each of the 5 rows"), "{wrong:?}: {error}");
-        }
-    }
-}

@@ -4,19 +4,20 @@ mod agree;
 mod check;
 mod gather;
 mod merge;
-mod part;
 
 use crate::cosine_top_k::{TargetScalar, TopKShape};
 use crate::error::{Result, SearchError, length};
-use crate::exact::{ExactTopK, Filter, Format, PreparedTargets, SearchPath};
+use crate::exact::{ExactTopK, Filter, Format, PreparedTargets, SearchBuffers, SearchPath};
 use crate::metric::Metric;
 use crate::world::World;
-use cuda_um::{Device, View, together};
+use cuda_um::{Device, DeviceBuffer, Stream, View, together};
 use merge::List;
-use part::Part;
 use std::borrow::Borrow;
 
 const NAME: &str = "sharded_search";
+
+/// The search of one device, with a stream of its own.
+type Part = (ExactTopK, Stream);
 
 /// Rows of the targets that one device searches.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +90,9 @@ impl ShardedSearch {
             });
         }
         let jobs = devices.iter().map(|device| (device.clone(), device));
-        let parts = on_each(jobs, Part::load)?;
+        let parts = on_each(jobs, |device| {
+            Ok((ExactTopK::load(device)?, device.create_stream()?))
+        })?;
         Ok(Self { parts, world: () })
     }
 }
@@ -99,10 +102,8 @@ impl<W: World> ShardedSearch<W> {
     /// and queries, and with its own shards.
     #[must_use]
     pub fn over<O: World>(self, world: O) -> ShardedSearch<O> {
-        ShardedSearch {
-            parts: self.parts,
-            world,
-        }
+        let parts = self.parts;
+        ShardedSearch { parts, world }
     }
 
     /// The search of a device: its counts, and the kernels of its filter.
@@ -110,7 +111,7 @@ impl<W: World> ShardedSearch<W> {
     /// # Panics
     /// There is no device with this number.
     pub fn exact(&self, shard: usize) -> &ExactTopK {
-        &self.parts[shard].search
+        &self.parts[shard].0
     }
 
     /// Converts the rows of each shard for repeated searches, on all devices at the same time; `None` for an empty shard. The results go into
@@ -129,8 +130,10 @@ impl<W: World> ShardedSearch<W> {
         format: Format,
     ) -> Result<Vec<Option<PreparedTargets>>> {
         length(NAME, "the list of shards", self.parts.len(), shards.len())?;
-        on_each(self.jobs(shards), |(part, shard)| {
-            part.prepare(shard, dim, metric, format)
+        on_each(self.jobs(shards), |((search, stream), shard)| {
+            let rows = Some(shard.rows).filter(|rows| !rows.is_empty());
+            rows.map(|rows| search.prepare(stream, rows, dim, metric, format))
+                .transpose()
         })
     }
 
@@ -165,47 +168,25 @@ impl<W: World> ShardedSearch<W> {
     ) -> Result<Vec<SearchPath>> {
         let lengths = (queries.len(), scores.len(), indices.len());
         let checked = check::shards(shape, metric, shards, self.parts.len(), lengths);
-        let agreed = agree::agree(&self.world, shape, metric, queries, shards, checked)?;
-        let (world, results): (&dyn World, _) = (&self.world, (&mut *scores, &mut *indices));
-        let searched = self.here(shape, (metric, filter), queries, shards, results);
+        let rows = |shard: &Shard<'_, T>| (shard.first, shard.rows.len() / shape.dim.max(1));
+        let rows: Vec<_> = shards.iter().map(rows).collect();
+        let (world, k): (&dyn World, _) = (&self.world, shape.k);
+        let agreed = match world.size() {
+            1 => checked.and_then(|()| check::rows(shape.targets, rows).map(|()| None)),
+            _ => agree::agree::<T, Q>(world, shape, metric, queries, &rows, checked).map(Some),
+        }?;
+        let found = on_each(self.jobs(shards), |(part, shard)| {
+            search_shard(part, shape, metric, filter, queries, shard)
+        });
+        let found = found.map(|found| found.into_iter().unzip());
+        let searched = found.map(|(paths, lists): (_, Vec<_>)| {
+            merge::merge(&lists, k, scores, indices);
+            paths
+        });
         match agreed {
             None => searched,
-            Some(search) => gather::gather(world, (search, shape.k), searched, scores, indices),
+            Some(tag) => gather::gather(world, tag, k, searched, scores, indices),
         }
-    }
-
-    /// Searches the shards of this process.
-    fn here<T: TargetScalar, Q: TargetScalar>(
-        &self,
-        shape: TopKShape,
-        (metric, filter): (Metric, Filter),
-        queries: &[Q],
-        shards: &[Shard<'_, T>],
-        (scores, indices): (&mut [f32], &mut [u32]),
-    ) -> Result<Vec<SearchPath>> {
-        let enqueued = on_each(self.jobs(shards), |(part, shard)| {
-            part.enqueue(shape, metric, filter, queries, shard)
-        })?;
-        // All devices work now: the host waits for one after the other.
-        let mut found = Vec::new();
-        for (number, (part, (_, lists))) in self.parts.iter().zip(&enqueued).enumerate() {
-            if let Some(lists) = lists {
-                let on_host = lists
-                    .scores
-                    .host()
-                    .and_then(|it| Ok((it, lists.indices.host()?)));
-                let on_host = on_host.map_err(|why| failed(number, &part.device(), why.into()))?;
-                found.push((lists, on_host));
-            }
-        }
-        let lists = found.iter().map(|(lists, (scores, indices))| List {
-            scores: bytemuck::cast_slice(scores),
-            indices: bytemuck::cast_slice(indices),
-            k: lists.k,
-            first: lists.first,
-        });
-        merge::merge(&lists.collect::<Vec<_>>(), shape.k, scores, indices);
-        Ok(enqueued.iter().map(|(path, _)| path.clone()).collect())
     }
 
     /// The devices, each with its part and shard.
@@ -214,8 +195,52 @@ impl<W: World> ShardedSearch<W> {
         shards: &'j [Shard<'s, T>],
     ) -> impl Iterator<Item = (Device, (&'j Part, &'j Shard<'s, T>))> {
         let jobs = self.parts.iter().zip(shards);
-        jobs.map(|(part, shard)| (part.device(), (part, shard)))
+        jobs.map(|(part, shard)| (part.1.device(), (part, shard)))
     }
+}
+
+/// Searches a shard. Returns its path, and its lists, which are empty if it has no rows.
+fn search_shard<T: TargetScalar, Q: TargetScalar>(
+    (search, stream): &Part,
+    shape: TopKShape,
+    metric: Metric,
+    filter: Filter,
+    queries: &[Q],
+    shard: &Shard<'_, T>,
+) -> Result<(SearchPath, List)> {
+    let targets = shard.rows.len() / shape.dim;
+    let k = shape.k.min(targets);
+    let places = shape.queries * k;
+    let (mut best, mut at) = (vec![0.0; places], vec![0; places]);
+    let mut path = SearchPath {
+        filter: None,
+        reason: "no rows or no queries".to_owned(),
+    };
+    if places > 0 {
+        let device = stream.device();
+        let shape = TopKShape {
+            targets,
+            k,
+            ..shape
+        };
+        let queries = DeviceBuffer::from_slice(&device, queries)?;
+        let mut scores = DeviceBuffer::zeroed(&device, places)?;
+        let mut indices = DeviceBuffer::zeroed(&device, places)?;
+        let buffers = SearchBuffers {
+            queries: queries.as_view(),
+            targets: shard.rows,
+            scores: scores.as_view_mut(),
+            indices: indices.as_view_mut(),
+        };
+        path = match shard.prepared {
+            Some(prepared) => search.launch_prepared(stream, shape, prepared, buffers),
+            None => search.launch(stream, shape, metric, filter, buffers),
+        }?;
+        scores.copy_to_host(&mut best)?;
+        indices.copy_to_host(&mut at)?;
+    }
+    // The number of all rows was checked.
+    Ok((path, List::new(&best, &at, k, shard.first as u32)))
 }
 
 /// Runs a job for each device, each on a thread. Returns the first error.
@@ -224,15 +249,11 @@ fn on_each<J: Send, R: Send>(
     run: impl Fn(J) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
     let results = together(jobs.enumerate().collect(), |(shard, (device, job))| {
-        Ok(run(job).map_err(|cause| failed(shard, &device, cause)))
+        Ok(run(job).map_err(|cause| SearchError::Shard {
+            shard,
+            device: device.ordinal(),
+            cause: Box::new(cause),
+        }))
     });
     results.into_iter().map(|result| result?).collect()
-}
-
-fn failed(shard: usize, device: &Device, cause: SearchError) -> SearchError {
-    SearchError::Shard {
-        shard,
-        device: device.ordinal(),
-        cause: Box::new(cause),
-    }
 }

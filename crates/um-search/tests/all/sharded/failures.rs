@@ -157,6 +157,11 @@ fn wrong_inputs() {
         with(&[half, Shard::new(100, view(4000..8000))]),
         "sharded_search: the row at which a shard begins, or the last one ends, is 200; allowed: 100, so that each of the 400 rows is in one shard"
     );
+    // The last row is missing, or at no place that there is.
+    let error = with(&[half, Shard::new(200, view(4000..7980))]);
+    assert!(error.contains(" is 400; allowed: 399, so that"), "{error}");
+    let error = with(&[half, Shard::new(usize::MAX, view(4000..8000))]);
+    assert!(error.contains("; allowed: 200, so that"), "{error}");
     let error = with(&[half, Shard::new(200, view(3999..7999))]);
     assert!(
         error.contains("first row is 12; allowed: 0 (shard 1)"),

@@ -17,7 +17,7 @@ fn part(rank: usize, size: usize) -> Range<usize> {
 }
 
 /// More bytes than a rank with one shard sends before the search, and fewer than its lists.
-const TERMS: usize = 105;
+const TERMS: usize = 150;
 
 /// A search of one rank with one shard, on a device of its own.
 fn search<T: TargetScalar>(
@@ -202,18 +202,21 @@ fn bytes_of_other_versions_and_other_programs() {
         assert!(own.contains("that of rank 1 must be what it sent"), "{own}");
         errors
     };
-    for error in others(with(|bytes| bytes[8] ^= 1)) {
+    for error in others(with(|bytes| bytes[0] = b'7')) {
         let version = env!("CARGO_PKG_VERSION");
         let right = format!(
-            "the ranks differ in the version of um-search: rank 1 has another, and rank 0 has {version}: all must give the same"
+            "the ranks differ in the version of um-search: rank 1 has 7{}, and rank 0 has {version}: all must give the same",
+            &version[1..]
         );
         assert_eq!(error.to_string(), right);
     }
-    let of_another_function: fn(&mut Vec<u8>) = |bytes| bytes[0] ^= 1;
+    let of_another_function: fn(&mut Vec<u8>) = |bytes| *bytes.last_mut().unwrap() ^= 1;
+    let rows: fn(&mut Vec<u8>) = |bytes| *bytes.iter_mut().find(|it| **it == b'+').unwrap() = b'-';
     let cut: fn(&mut Vec<u8>) = |bytes| bytes.truncate(50);
     // Threads that share a world: the lists of rank 1 are those of another search.
-    let of_another_search: fn(&mut Vec<u8>) = |bytes| bytes[8] ^= u8::from(bytes.len() > TERMS);
-    for error in [cut, of_another_function, of_another_search]
+    let of_another_search: fn(&mut Vec<u8>) =
+        |bytes| *bytes.last_mut().unwrap() ^= u8::from(bytes.len() > TERMS);
+    for error in [cut, rows, of_another_function, of_another_search]
         .into_iter()
         .flat_map(|change| others(with(change)))
     {
@@ -222,6 +225,18 @@ fn bytes_of_other_versions_and_other_programs() {
             "{error}"
         );
     }
+}
+
+/// The way of [`World`] itself, for worlds without their own.
+#[test]
+fn a_broadcast_is_an_all_gather() {
+    each(3, |number, rank| {
+        let mut bytes = vec![number as u8; number];
+        rank.broadcast(&mut bytes, 2).unwrap();
+        assert_eq!(bytes, [2, 2]);
+        let error = rank.broadcast(&mut bytes, 3).unwrap_err().to_string();
+        assert_eq!(error, "rank 3 is not one of the 3 of the world");
+    });
 }
 
 /// A world that two threads share: its calls have the order of `turns`.
@@ -251,10 +266,6 @@ impl World for Shared<'_> {
             drop(world);
             std::thread::yield_now();
         }
-    }
-
-    fn broadcast(&self, _: &mut Vec<u8>, _: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Err("a search calls only all_gather".into())
     }
 }
 

@@ -43,20 +43,6 @@ pub fn each<R: Send>(size: usize, run: impl Fn(usize, Rank) -> R + Sync) -> Vec<
     })
 }
 
-impl Rank {
-    fn receive(&self, from: usize) -> Result<Vec<u8>, Failure> {
-        let received = self.from[from].recv();
-        received.map_err(|_| format!("rank {from} is lost").into())
-    }
-
-    fn send(&self, bytes: &[u8]) {
-        for to in &self.to {
-            // A rank that is lost does not listen; the receiver's end tells it.
-            let _ = to.send(bytes.to_vec());
-        }
-    }
-}
-
 impl World for Rank {
     fn rank(&self) -> usize {
         self.number
@@ -67,16 +53,14 @@ impl World for Rank {
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
-        self.send(bytes);
-        (0..self.size()).map(|from| self.receive(from)).collect()
-    }
-
-    fn broadcast(&self, bytes: &mut Vec<u8>, root: usize) -> Result<(), Failure> {
-        if root == self.number {
-            self.send(bytes);
+        for to in &self.to {
+            // A rank that is lost does not listen; the receiver's end tells it.
+            let _ = to.send(bytes.to_vec());
         }
-        *bytes = self.receive(root)?;
-        Ok(())
+        let received = self.from.iter().map(Receiver::recv).enumerate();
+        received
+            .map(|(from, bytes)| bytes.map_err(|_| format!("rank {from} is lost").into()))
+            .collect()
     }
 }
 
@@ -96,9 +80,5 @@ impl<C: Fn(&mut Vec<u8>)> World for Changed<C> {
         let mut changed = bytes.to_vec();
         self.1(&mut changed);
         self.0.all_gather(&changed)
-    }
-
-    fn broadcast(&self, bytes: &mut Vec<u8>, root: usize) -> Result<(), Failure> {
-        self.0.broadcast(bytes, root)
     }
 }
