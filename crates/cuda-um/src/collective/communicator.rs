@@ -148,7 +148,7 @@ impl Communicator {
             ordinal: device.ordinal(),
         });
         let all: Vec<_> = all.collect();
-        devices[0].state().driver.peers.keep();
+        devices[0].state().driver.peers.lock().keep();
         let made = devices[0].api().nccl_join(id.0, &all, limit)?;
         let made = made.into_iter().zip(devices).zip(all);
         let made = made.map(|((raw, device), rank)| Self {
