@@ -35,6 +35,9 @@ impl PeerLink {
     }
 }
 
+/// A relay must be faster by this factor, because the model may be wrong.
+const RELAY_GAIN: f64 = 1.1;
+
 impl CostModel {
     /// The rate of copies from one device to another, in bytes a second. Through the host, the two halves of a copy follow each other.
     pub fn peer_rate_over(&self, link: PeerLink) -> f64 {
@@ -78,12 +81,7 @@ impl CostModel {
     pub fn prefetch_from_peer(&self, link: PeerLink, bytes: u64) -> Duration {
         (self.peer_prefetch).saturating_add(at_rate(bytes, self.peer_prefetch_rate_over(link)))
     }
-}
 
-/// A relay must be faster by this factor, because the model may be wrong.
-const RELAY_GAIN: f64 = 1.1;
-
-impl CostModel {
     /// The time in which the contents of managed memory move to a block on another device: a copy between the devices, and behind each
     /// piece one into the block.
     pub fn managed_copy_from_peer(&self, link: PeerLink, bytes: u64) -> Duration {

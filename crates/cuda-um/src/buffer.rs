@@ -26,7 +26,7 @@ pub(crate) mod pinned;
 pub(crate) mod placement;
 mod read_at;
 pub(crate) mod registered;
-mod relay;
+pub(crate) mod relay;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;

@@ -45,11 +45,11 @@ impl State {
         if freeing.is_some_and(|freeing| freeing < launch.number) {
             self.misuse.report(Misuse::UseAfterFree { address });
         }
-        let over_link = |remote_bytes| GrantedAccess {
+        let granted = |time, remote_bytes, peer_bytes| GrantedAccess {
             view: span.view,
-            time: Duration::ZERO,
+            time,
             remote_bytes,
-            peer_bytes: 0,
+            peer_bytes,
         };
         let access = match span.memory {
             Memory::Device(owner) => {
@@ -58,17 +58,13 @@ impl State {
                     true => bytes as u64,
                     false => 0,
                 };
-                GrantedAccess {
-                    view: span.view,
-                    time: self.devices.peer_time(owner, launch.device, peer_bytes),
-                    remote_bytes: 0,
-                    peer_bytes,
-                }
+                let time = self.devices.peer_time(owner, launch.device, peer_bytes);
+                granted(time, 0, peer_bytes)
             }
             Memory::Pinned => {
                 self.check_pinned_access(request)?;
                 let remote = !self.machine.one_memory();
-                over_link(if remote { bytes as u64 } else { 0 })
+                granted(Duration::ZERO, if remote { bytes as u64 } else { 0 }, 0)
             }
             Memory::Managed(_) | Memory::Pageable => {
                 match span.memory {
@@ -81,12 +77,7 @@ impl State {
                 self.records.activity.now = launch.now;
                 let processor = Processor::device(launch.device);
                 let price = self.uvm().touch(processor, base, pages, request.write);
-                GrantedAccess {
-                    view: span.view,
-                    time: price.time,
-                    remote_bytes: price.remote_bytes,
-                    peer_bytes: price.peer_bytes,
-                }
+                granted(price.time, price.remote_bytes, price.peer_bytes)
             }
         };
         self.memory.add_use(launch.number, address, bytes);

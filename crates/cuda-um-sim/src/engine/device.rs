@@ -110,20 +110,18 @@ impl Devices {
         if !self.can_access(from, to) {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
-        if self[from].peers.insert(to) {
-            Ok(())
-        } else {
-            Err(Code::PEER_ACCESS_ALREADY_ENABLED)
-        }
+        let is_new = self[from].peers.insert(to);
+        is_new
+            .then_some(())
+            .ok_or(Code::PEER_ACCESS_ALREADY_ENABLED)
     }
 
     /// Undoes [`enable_peer`](Self::enable_peer).
     pub(crate) fn disable_peer(&mut self, from: usize, to: usize) -> Result<(), Code> {
-        if self[from].peers.remove(&to) {
-            Ok(())
-        } else {
-            Err(Code::PEER_ACCESS_NOT_ENABLED)
-        }
+        let was_enabled = self[from].peers.remove(&to);
+        was_enabled
+            .then_some(())
+            .ok_or(Code::PEER_ACCESS_NOT_ENABLED)
     }
 
     /// Whether a kernel on `device` reaches the memory of `owner`.

@@ -51,15 +51,11 @@ impl Devices {
     /// Bytes a second of a prefetch, which moves or duplicates pages.
     pub(crate) fn prefetch_rate(&self, from: Processor, to: Processor, duplicate: bool) -> f64 {
         let cost = &self.machine().cost;
-        match (from.ordinal(), to.ordinal()) {
-            (Some(_), Some(_)) if duplicate && self.link_of(from, to) == Some(PeerLink::NvLink) => {
-                cost.peer_duplicate_rate
-            }
-            (Some(from), Some(to)) => {
-                cost.peer_prefetch_rate_over(self.peer_link(from, to, By::Migration))
-            }
-            (_, None) => cost.prefetch_to_host_rate,
-            (None, Some(_)) => cost.prefetch_to_device_rate,
+        match self.link_of(from, to) {
+            Some(PeerLink::NvLink) if duplicate => cost.peer_duplicate_rate,
+            Some(link) => cost.peer_prefetch_rate_over(link),
+            None if to == HOST => cost.prefetch_to_host_rate,
+            None => cost.prefetch_to_device_rate,
         }
     }
 

@@ -176,7 +176,7 @@ pub(super) unsafe fn with_host(
     if let Some(outcome) = unsafe { transfer::through_piece(&stream, &part, copy) } {
         return outcome.map(Some);
     }
-    let (mut in_use, mut copied) = (HostInUse(None), Some(()));
+    let (mut in_use, mut copied) = (InUse(None), Some(()));
     let enqueued = enqueue(&stream, &[part], || {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
@@ -212,18 +212,18 @@ pub(super) unsafe fn with_host(
 }
 
 /// The stream that may use the caller's memory, if any. The wait for it happens at the latest when this is dropped.
-struct HostInUse<'a>(Option<&'a StreamInner>);
+pub(super) struct InUse<'a>(pub(super) Option<&'a StreamInner>);
 
-impl HostInUse<'_> {
+impl InUse<'_> {
     fn finish(mut self) -> Result<()> {
         self.0.take().map_or(Ok(()), StreamInner::finish)
     }
 }
 
-impl Drop for HostInUse<'_> {
+impl Drop for InUse<'_> {
     fn drop(&mut self) {
         if let Some(stream) = self.0.take() {
-            // Only a panic leads here, so the error cannot be returned.
+            // An earlier error or a panic leads here, so this error cannot be returned.
             let _ = stream.finish();
         }
     }
@@ -316,7 +316,8 @@ impl Stream {
         }
         let relays = Relays::of(self, source.raw, target.raw, bytes)?;
         let ends = [source.part(Access::Read), target.part(Access::Write)];
-        let parts: SmallVec<[_; 2]> = ends.into_iter().chain(relays.parts()).collect();
+        let relayed = relays.iter().flat_map(Relays::parts);
+        let parts: SmallVec<[_; 2]> = ends.into_iter().chain(relayed).collect();
         let device = (source.device(), None);
         started.enqueue(What::Copy, device, self, &parts, |stream| {
             let (to, from) = (target.address(), source.address());
@@ -324,13 +325,13 @@ impl Stream {
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
             // they are neither freed nor used by the host before it is complete.
             unsafe {
-                match peers {
-                    None if !relays.is_empty() => relays.copy(self.inner(), to, from),
-                    None => {
+                match (peers, &relays) {
+                    (None, Some(relays)) => relays.copy(self.inner(), to, from),
+                    (None, None) => {
                         let kind = CopyKind::ByAddress;
                         api.memcpy_async(ordinal, to, from, bytes, kind, stream)
                     }
-                    Some([source, target]) => {
+                    (Some([source, target]), _) => {
                         let (to, from) = ((to, target), (from.cast_const(), source));
                         api.memcpy_peer_async(ordinal, to, from, bytes, stream)
                     }

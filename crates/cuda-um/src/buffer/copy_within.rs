@@ -61,7 +61,11 @@ pub(super) fn copy_within(
     // CUDA copies only ranges that do not overlap: pieces as long as the distance, or pieces that go through other memory.
     let through = match bytes.div_ceil(distance) {
         ..MANY => None,
-        _ => Some(between(&stream.device(), bytes.min(THROUGH))?),
+        _ => Some(between(
+            &stream.device(),
+            bytes.min(THROUGH),
+            "copy_within",
+        )?),
     };
     let piece = through.as_ref().map_or(distance, Allocation::bytes);
     let used = view.slice(from.start.min(to)..from.end.max(to + bytes))?;
@@ -103,9 +107,10 @@ fn within_host(mut view: ViewMut<'_, u8>, from: Range<usize>, to: usize) -> Resu
 }
 
 /// Allocates the memory through which pieces are copied.
-fn between(device: &Device, bytes: usize) -> Result<Allocation> {
+#[track_caller]
+pub(super) fn between(device: &Device, bytes: usize, what: &'static str) -> Result<Allocation> {
     let mut memory = DefaultMemory::new(device, MemoryKind::Device).allocate(bytes)?;
-    memory.set_label(Label::of::<u8>("copy_within", Location::caller()));
+    memory.set_label(Label::of::<u8>(what, Location::caller()));
     Ok(memory)
 }
 

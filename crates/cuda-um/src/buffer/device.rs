@@ -177,7 +177,7 @@ impl<T> DeviceBuffer<T> {
     }
 
     #[track_caller]
-    fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+    pub(crate) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut raw = allocate_in::<T>(resource, MemoryKind::Device, "a DeviceBuffer", len)?;
         raw.set_label(Label::of::<T>("DeviceBuffer", Location::caller()));
         Ok(Self {

@@ -361,7 +361,7 @@ impl<T> UnifiedBuffer<T> {
     }
 
     #[track_caller]
-    fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+    pub(crate) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let kind = match resource.kind() {
             MemoryKind::System => MemoryKind::System,
             _ => MemoryKind::Managed,

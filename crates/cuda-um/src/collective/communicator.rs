@@ -147,7 +147,7 @@ impl Communicator {
             ordinal: device.ordinal(),
         };
         let all: Vec<_> = devices.iter().enumerate().map(rank).collect();
-        devices[0].state().driver.peers.keep();
+        devices[0].state().driver.peers.lock().keep();
         let made = devices[0].api().nccl_join(id.0, &all, limit)?;
         let made = made.into_iter().zip(devices).map(|(raw, device)| Self {
             device: device.clone(),

@@ -28,13 +28,9 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Devices {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    devices: Vec<Device>,
+    devices: Arc<[Device]>,
     /// The link of each ordered pair, by the positions of its devices; `None` for a device and itself.
-    links: Vec<Option<PeerLink>>,
+    links: Arc<[Option<PeerLink>]>,
 }
 
 impl Devices {
@@ -55,15 +51,12 @@ impl Devices {
     /// runtimes; errors of `cudaDeviceCanAccessPeer` and `cudaDeviceGetP2PAttribute`.
     #[doc(alias = "cudaDeviceCanAccessPeer", alias = "cudaDeviceGetP2PAttribute")]
     pub fn of(devices: impl IntoIterator<Item = Device>) -> Result<Self> {
-        let devices: Vec<Device> = devices.into_iter().collect();
-        check_list(&devices)?;
-        let links = devices
-            .iter()
-            .flat_map(|from| devices.iter().map(move |to| link(from, to)));
-        let links = links.collect::<Result<_>>()?;
-        Ok(Self {
-            inner: Arc::new(Inner { devices, links }),
-        })
+        let devices: Arc<[Device]> = devices.into_iter().collect();
+        let api = check_list(&devices)?.api();
+        let link = |from: &Device, to: &Device| api.peer_link(from.ordinal(), to.ordinal());
+        let links_of = |from| devices.iter().map(move |to| link(from, to));
+        let links = devices.iter().flat_map(links_of).collect::<Result<_>>()?;
+        Ok(Self { devices, links })
     }
 
     /// All ordered pairs of different devices.
@@ -84,12 +77,10 @@ impl Devices {
     /// The link between two devices, as far as the runtime reports it ([`PeerLink::of`]). `None` for a device and itself, and for a
     /// device that is not in this list.
     pub fn peer_link(&self, from: &Device, to: &Device) -> Option<PeerLink> {
-        let position = |of: &Device| {
-            self.iter()
-                .position(|device| Arc::ptr_eq(device.state(), of.state()))
-        };
+        let is = |of: &Device, it: &Device| Arc::ptr_eq(it.state(), of.state());
+        let position = |of| self.iter().position(|device| is(of, device));
         let (from, to) = (position(from)?, position(to)?);
-        self.inner.links[from * self.len() + to]
+        self.links[from * self.len() + to]
     }
 
     /// The rate of large copies from one device to another in bytes a second, by the cost model of the device with the data
@@ -129,22 +120,11 @@ pub(crate) fn check_list(devices: &[Device]) -> Result<&Device> {
     Ok(first)
 }
 
-/// The link of two devices of one runtime.
-pub(crate) fn link(from: &Device, to: &Device) -> Result<Option<PeerLink>> {
-    let (api, from, to) = (from.api(), from.ordinal(), to.ordinal());
-    if from == to {
-        return Ok(None);
-    }
-    let can = api.can_access_peer(from, to)?;
-    let atomics = can && api.has_peer_atomics(from, to)?;
-    Ok(Some(PeerLink::of(can, atomics)))
-}
-
 impl Deref for Devices {
     type Target = [Device];
 
     fn deref(&self) -> &[Device] {
-        &self.inner.devices
+        &self.devices
     }
 }
 

@@ -1,6 +1,6 @@
 //! State of the driver, which all runtimes over it share.
 
-use crate::context::peer_access::EnabledPeers;
+use crate::context::peer_access::Peers;
 use crate::context::slot::Slot;
 use crate::context::tracker::Use;
 use crate::driver::MemoryInfo;
@@ -20,7 +20,7 @@ pub(crate) struct DriverState {
     /// The open devices of all runtimes.
     devices: Mutex<Vec<Weak<dyn Pending>>>,
     /// The pairs of devices with peer access.
-    pub(crate) peers: EnabledPeers,
+    pub(crate) peers: Mutex<Peers>,
 }
 
 /// The states of all drivers in use, with their identities.

@@ -10,7 +10,6 @@ use crate::context::reclaim::{Deferred, Reclaim};
 use crate::driver::Api;
 use crate::error::Result;
 use crate::fork;
-use crate::sync::Mutex;
 use cuda_um_cost::PeerLink;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -19,12 +18,9 @@ use std::sync::Arc;
 
 /// The enabled pairs of a driver, in all runtimes over it.
 #[derive(Default)]
-pub(crate) struct EnabledPeers(Mutex<Peers>);
-
-#[derive(Default)]
-struct Peers {
+pub(crate) struct Peers {
     enabled: BTreeMap<Pair, Enabled>,
-    /// The number of times that a pair lost its last holder.
+    /// Counts the times that a pair lost its last holder.
     released: u64,
     /// NCCL may count on the pairs.
     are_kept: bool,
@@ -42,9 +38,6 @@ struct Enabled {
     is_ours: bool,
     link: PeerLink,
 }
-
-/// A pair that lost its last holder, and the value of [`Peers::released`] then.
-pub(crate) type Unused = (Pair, u64);
 
 /// Pairs that stay enabled until this is dropped.
 pub(crate) struct Held {
@@ -89,7 +82,8 @@ impl Devices {
             let link = self.peer_link(from, to);
             if let Some(link) = link.filter(|link| *link != PeerLink::Host) {
                 let pair = (from.ordinal(), to.ordinal());
-                from.state().driver.peers.enable(from.state(), pair, link)?;
+                let peers = &from.state().driver.peers;
+                peers.lock().enable(from.api(), pair, link)?;
                 access.held.pairs.push(pair);
             }
         }
@@ -107,13 +101,14 @@ impl PeerAccess {
     ///
     /// # Errors
     ///
-    /// Errors of `cudaDeviceSynchronize`, after which the pairs stay enabled, and of `cudaDeviceDisablePeerAccess`.
+    /// Errors of `cudaDeviceSynchronize`, after which the pairs stay enabled until the next access ends, and of
+    /// `cudaDeviceDisablePeerAccess`.
     #[doc(alias = "cudaDeviceDisablePeerAccess")]
     pub fn close(self) -> Result<()> {
         fork::check("cudaDeviceDisablePeerAccess")?;
         let Self { mut held, .. } = self;
-        let unused = held.release();
-        held.device.undo_after_work(&unused)
+        held.release();
+        held.device.end_unused_peer_access()
     }
 }
 
@@ -124,29 +119,31 @@ impl fmt::Debug for PeerAccess {
 }
 
 impl Held {
-    /// Those between these devices that are enabled.
+    /// Those between these devices that are enabled, also those that wait for their end.
     pub(crate) fn among(device: &Arc<DeviceState>, ordinals: &[u32]) -> Self {
-        Self {
-            device: Arc::clone(device),
-            pairs: device.driver.peers.hold(ordinals),
+        let mut pairs = SmallVec::new();
+        if ordinals.windows(2).any(|two| two[0] != two[1]) {
+            for (pair, enabled) in &mut device.driver.peers.lock().enabled {
+                if ordinals.contains(&pair.0) && ordinals.contains(&pair.1) {
+                    enabled.holders += 1;
+                    pairs.push(*pair);
+                }
+            }
         }
+        let device = Arc::clone(device);
+        Self { device, pairs }
     }
 
-    /// Counts the pairs no more. Returns those that nothing needs now.
-    fn release(&mut self) -> Vec<Unused> {
-        let peers = &self.device.driver.peers;
-        let pairs = std::mem::take(&mut self.pairs).into_iter();
-        pairs.filter_map(|pair| peers.release(pair)).collect()
+    /// Counts the pairs no more. Returns true if nothing needs one of them now.
+    fn release(&mut self) -> bool {
+        let pairs = std::mem::take(&mut self.pairs);
+        self.device.driver.peers.lock().release(&pairs)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.pairs.is_empty() || fork::is_over() {
-            return;
-        }
-        let unused = self.release();
-        if unused.is_empty() {
+        if self.pairs.is_empty() || fork::is_over() || !self.release() {
             return;
         }
         let device = Arc::clone(&self.device);
@@ -154,125 +151,95 @@ impl Drop for Held {
         reclaim.defer(Deferred {
             uses: device.driver.uses(),
             what: "peer access".to_owned(),
-            release: Box::new(move || device.undo_after_work(&unused)),
+            release: Box::new(move || device.end_unused_peer_access()),
         });
     }
 }
 
 impl DeviceState {
-    /// Waits for all work of all devices, also for that of other runtimes and libraries; then undoes what nothing needs again.
-    pub(crate) fn undo_after_work(&self, unused: &[Unused]) -> Result<()> {
+    /// Waits for all work of all devices, also for that of other runtimes and libraries; then disables the pairs that nothing needed since.
+    pub(crate) fn end_unused_peer_access(&self) -> Result<()> {
         let peers = &self.driver.peers;
-        let mut unused = unused.iter().filter(|unused| peers.is_unused(unused));
-        let Some(first) = unused.next() else {
+        let before = peers.lock().unused();
+        if before.is_empty() {
             return Ok(());
-        };
+        }
         self.driver.synchronize()?;
-        let all = std::iter::once(first).chain(unused);
-        let undone = all.map(|unused| peers.undo(&self.api, unused));
-        undone.fold(Ok(()), Result::and)
+        let mut peers = peers.lock();
+        // The work of a holder that came since may go on: a later wait is for it.
+        let mut unused = peers.unused();
+        unused.retain(|pair| before.contains(pair));
+        let ended = unused.into_iter().map(|((from, to), _)| {
+            // Also after an error, because a call may report the failure of earlier work: to enable the pair again is harmless.
+            peers.enabled.remove(&(from, to));
+            self.api.disable_peer_access(from, to)
+        });
+        ended.fold(Ok(()), Result::and)
     }
 }
 
-impl EnabledPeers {
+impl Peers {
     /// Returns true if a [`PeerAccess`] has the pair.
     pub(crate) fn is_held(&self, pair: Pair) -> bool {
-        let peers = self.0.lock();
-        let enabled = peers.enabled.get(&pair);
+        let enabled = self.enabled.get(&pair);
         enabled.is_some_and(|enabled| enabled.holders > 0)
     }
 
     /// The devices that a [`PeerAccess`] lets access the memory of a device, and their links, in the order of their ordinals.
     pub(crate) fn linked_to(&self, to: u32) -> SmallVec<[(u32, PeerLink); 8]> {
-        let peers = self.0.lock();
-        let held = peers.enabled.iter();
+        let held = self.enabled.iter();
         let held = held.filter(|(pair, enabled)| pair.1 == to && enabled.holders > 0);
         held.map(|(pair, enabled)| (pair.0, enabled.link)).collect()
     }
 
     /// No pair is disabled from now on: NCCL may count on those that were enabled when it began (measured with `NCCL_CUMEM_ENABLE=0`:
     /// docs/results/h200-x4-cuda-13.0/peer-access.txt).
-    pub(crate) fn keep(&self) {
-        self.0.lock().are_kept = true;
+    pub(crate) fn keep(&mut self) {
+        self.are_kept = true;
     }
 
     /// Enables the pair, or counts one more holder.
-    pub(crate) fn enable(&self, from: &DeviceState, pair: Pair, link: PeerLink) -> Result<()> {
-        let mut peers = self.0.lock();
-        if let Some(enabled) = peers.enabled.get_mut(&pair) {
+    pub(crate) fn enable(&mut self, api: &Api, pair: Pair, link: PeerLink) -> Result<()> {
+        if let Some(enabled) = self.enabled.get_mut(&pair) {
             enabled.holders += 1;
             return Ok(());
         }
-        // Within the lock, so that an undo of this pair does not come after it.
-        let is_ours = from.api.enable_peer_access(pair.0, pair.1)?;
+        // Within the lock, so that no end of this pair comes after it.
+        let is_ours = api.enable_peer_access(pair.0, pair.1)?;
         let first = Enabled {
             holders: 1,
             released: 0,
             is_ours,
             link,
         };
-        peers.enabled.insert(pair, first);
+        self.enabled.insert(pair, first);
         Ok(())
     }
 
-    /// Counts one more holder of each enabled pair between these devices, also of those that wait for their end.
-    fn hold(&self, ordinals: &[u32]) -> SmallVec<[Pair; 2]> {
-        if ordinals.windows(2).all(|two| two[0] == two[1]) {
-            return SmallVec::new();
+    /// Counts one holder less of each pair. Returns true if nothing needs one of them now.
+    pub(crate) fn release(&mut self, pairs: &[Pair]) -> bool {
+        let mut is_unused = false;
+        for (_, enabled) in self
+            .enabled
+            .iter_mut()
+            .filter(|(pair, _)| pairs.contains(pair))
+        {
+            enabled.holders -= 1;
+            if enabled.holders == 0 {
+                self.released += 1;
+                enabled.released = self.released;
+                is_unused |= enabled.is_ours && !self.are_kept;
+            }
         }
-        let mut peers = self.0.lock();
-        let between = |pair: &Pair| ordinals.contains(&pair.0) && ordinals.contains(&pair.1);
-        let held = peers.enabled.iter_mut().filter(|(pair, _)| between(pair));
-        held.map(|(pair, enabled)| {
-            enabled.holders += 1;
-            *pair
-        })
-        .collect()
+        self.enabled
+            .retain(|_, enabled| enabled.is_ours || enabled.holders > 0);
+        is_unused
     }
 
-    /// Counts one holder less. Returns the pair if it must be undone.
-    pub(crate) fn release(&self, pair: Pair) -> Option<Unused> {
-        let mut peers = self.0.lock();
-        let Peers {
-            enabled,
-            released,
-            are_kept,
-        } = &mut *peers;
-        let of_pair = enabled.get_mut(&pair)?;
-        of_pair.holders -= 1;
-        if of_pair.holders > 0 || *are_kept {
-            return None;
-        }
-        if !of_pair.is_ours {
-            enabled.remove(&pair);
-            return None;
-        }
-        *released += 1;
-        of_pair.released = *released;
-        Some((pair, *released))
-    }
-
-    /// Whether the pair had no holder since then.
-    fn is_unused(&self, unused: &Unused) -> bool {
-        self.0.lock().is_unused(unused)
-    }
-
-    /// Disables the pair, unless it had a holder since then: its work may go on, and a later undo waits for it.
-    fn undo(&self, api: &Api, unused: &Unused) -> Result<()> {
-        let mut peers = self.0.lock();
-        if !peers.is_unused(unused) {
-            return Ok(());
-        }
-        // Also after an error, because a call may report the failure of earlier work: to enable the pair again is harmless.
-        let (pair, _) = unused;
-        peers.enabled.remove(pair);
-        api.disable_peer_access(pair.0, pair.1)
-    }
-}
-
-impl Peers {
-    fn is_unused(&self, (pair, released): &Unused) -> bool {
-        let is_it = |enabled: &Enabled| enabled.holders == 0 && enabled.released == *released;
-        !self.are_kept && self.enabled.get(pair).is_some_and(is_it)
+    /// The pairs without a holder that are to be disabled, and the count of the release of each.
+    fn unused(&self) -> Vec<(Pair, u64)> {
+        let enabled = self.enabled.iter().filter(|_| !self.are_kept);
+        let unused = enabled.filter(|(_, enabled)| enabled.holders == 0);
+        unused.map(|(pair, it)| (*pair, it.released)).collect()
     }
 }

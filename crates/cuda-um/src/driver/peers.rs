@@ -4,67 +4,56 @@ use crate::driver::api::Api;
 use crate::driver::check::Subject;
 use crate::error::{Error, Result};
 use crate::process_end::Calls;
-use cuda_um_sys::{cudaDeviceP2PAttr, cudaError};
+use cuda_um_cost::PeerLink;
+use cuda_um_sys::{Table, cudaDeviceP2PAttr, cudaError};
 
 fn pair(from: u32, to: u32) -> Subject {
     Subject::new(format_args!("device {from} and the memory of device {to}"))
 }
 
 impl Api {
-    /// Returns true if kernels and copies of `from` can access the memory of `to`.
-    pub(crate) fn can_access_peer(&self, from: u32, to: u32) -> Result<bool> {
-        const CALL: &str = "cudaDeviceCanAccessPeer";
-        let _calls = Calls::of(CALL)?;
-        let mut can = 0;
-        // SAFETY: the pointer is valid for one write; an unknown device is an error.
-        let code =
-            unsafe { (self.table.cudaDeviceCanAccessPeer)(&mut can, from as i32, to as i32) };
-        self.check(CALL, code, Some(from), || pair(from, to))?;
-        Ok(can != 0)
-    }
-
-    /// Returns true if atomics of `from` work on the memory of `to`; false if the runtime does not report it.
-    pub(crate) fn has_peer_atomics(&self, from: u32, to: u32) -> Result<bool> {
-        const CALL: &str = "cudaDeviceGetP2PAttribute";
-        let Some(function) = self.table.cudaDeviceGetP2PAttribute else {
-            return Ok(false);
-        };
-        let _calls = Calls::of(CALL)?;
-        let mut has = 0;
-        let attribute = cudaDeviceP2PAttr::cudaDevP2PAttrNativeAtomicSupported;
-        // SAFETY: the pointer is valid for one write; an unknown attribute or device is an error.
-        let code = unsafe { function(&mut has, attribute, from as i32, to as i32) };
-        self.check(CALL, code, Some(from), || pair(from, to))?;
-        Ok(has != 0)
+    /// The link over which `from` accesses the memory of `to`; `None` for a device and itself.
+    pub(crate) fn peer_link(&self, from: u32, to: u32) -> Result<Option<PeerLink>> {
+        if from == to {
+            return Ok(None);
+        }
+        let name = "cudaDeviceCanAccessPeer";
+        let _calls = Calls::of(name)?;
+        let check = |name, code| self.check(name, code, Some(from), || pair(from, to));
+        let (first, second) = (from as i32, to as i32);
+        let atomics = cudaDeviceP2PAttr::cudaDevP2PAttrNativeAtomicSupported;
+        let (mut can, mut has_atomics) = (0, 0);
+        // SAFETY: the pointers are valid for one write; an unknown attribute or device is an error.
+        unsafe {
+            let code = (self.table.cudaDeviceCanAccessPeer)(&mut can, first, second);
+            check(name, code)?;
+            if let Some(get) = self.table.cudaDeviceGetP2PAttribute.filter(|_| can != 0) {
+                let code = get(&mut has_atomics, atomics, first, second);
+                check("cudaDeviceGetP2PAttribute", code)?;
+            }
+        }
+        Ok(Some(PeerLink::of(can != 0, has_atomics != 0)))
     }
 
     /// Lets `from` access the memory of `to`. Returns false if it was enabled before.
     pub(crate) fn enable_peer_access(&self, from: u32, to: u32) -> Result<bool> {
-        let call = "cudaDeviceEnablePeerAccess";
-        let enabled = self.on(
-            from,
-            call,
-            || pair(from, to),
-            |table| {
-                // SAFETY: no preconditions; an unknown device is an error.
-                unsafe { (table.cudaDeviceEnablePeerAccess)(to as i32, 0) }
-            },
-        );
+        let enable = |table: &Table| {
+            // SAFETY: no preconditions; an unknown device is an error.
+            unsafe { (table.cudaDeviceEnablePeerAccess)(to as i32, 0) }
+        };
+        let name = "cudaDeviceEnablePeerAccess";
+        let enabled = self.on(from, name, || pair(from, to), enable);
         unless(enabled, cudaError::cudaErrorPeerAccessAlreadyEnabled)
     }
 
     /// Undoes [`enable_peer_access`](Self::enable_peer_access). Does nothing if other code undid it.
     pub(crate) fn disable_peer_access(&self, from: u32, to: u32) -> Result<()> {
-        let call = "cudaDeviceDisablePeerAccess";
-        let disabled = self.on_release(
-            from,
-            call,
-            || pair(from, to),
-            |table| {
-                // SAFETY: all work of `from` that accesses the memory of `to` is over: the caller waited for it.
-                unsafe { (table.cudaDeviceDisablePeerAccess)(to as i32) }
-            },
-        );
+        let disable = |table: &Table| {
+            // SAFETY: all work of `from` that accesses the memory of `to` is over: the caller waited for it.
+            unsafe { (table.cudaDeviceDisablePeerAccess)(to as i32) }
+        };
+        let name = "cudaDeviceDisablePeerAccess";
+        let disabled = self.on_release(from, name, || pair(from, to), disable);
         unless(disabled, cudaError::cudaErrorPeerAccessNotEnabled).map(drop)
     }
 }

@@ -1,24 +1,20 @@
 //! Migration of buffers between devices, and duplicates on several.
 
 use crate::buffer::device::DeviceBuffer;
+use crate::buffer::relay::PIECE;
 use crate::buffer::unified::UnifiedBuffer;
-use crate::buffer::view::View;
 use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
 use crate::context::devices::Devices;
-use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::{self, Migration, missing, prefetch_part};
-use crate::resource::allocation::Allocation;
+use crate::managed::prefetch::{self, Migration, check_places, missing};
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::default::DefaultMemory;
-use smallvec::SmallVec;
 
 impl<T> DeviceBuffer<T> {
     /// Moves the buffer to the memory of another device: allocates there, from the device's default memory
@@ -58,36 +54,15 @@ impl<T> DeviceBuffer<T> {
         if self.raw.device().ordinal() == device.ordinal() {
             return Ok(());
         }
-        refuse_capture("DeviceBuffer::migrate", &self.raw, stream)?;
-        let raw = match self.raw.bytes() {
-            0 => Allocation::empty::<T>(device),
-            bytes => DefaultMemory::new(device, MemoryKind::Device).allocate(bytes)?,
-        };
-        let mut moved = Self::of_raw(raw);
+        let part = self.as_view().part(Access::Move);
+        capture::refuse("DeviceBuffer::migrate", NO_WAIT, stream.inner(), &[part])?;
+        let there = DefaultMemory::new(device, MemoryKind::Device);
+        let mut moved = Self::allocate_in(&there, self.len())?;
         stream.copy(self, &mut moved)?;
         moved.raw.take_label(&self.raw);
         *self = moved;
         Ok(())
     }
-}
-
-/// Bytes that are copied at a time, so that both copies of a migration run at the same time.
-const PIECE: usize = 32 << 20;
-
-/// The elements of a piece.
-fn piece_len<T>() -> usize {
-    (PIECE / size_of::<T>().max(1)).max(1)
-}
-
-/// Memory on the target of a migration by copies.
-struct Way<T> {
-    /// The ordinal of the device with the pages.
-    from: u32,
-    /// The new block.
-    block: UnifiedBuffer<T>,
-    /// Device memory for two pieces, or for all if that is one, through which the contents pass in turn: two buffers, because work on
-    /// parts of one is in order.
-    through: SmallVec<[DeviceBuffer<T>; 2]>,
 }
 
 impl<T> UnifiedBuffer<T> {
@@ -110,75 +85,65 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemcpyAsync")]
     pub fn migrate(&mut self, device: &Device, stream: &Stream) -> Result<HintOutcome> {
         stream.check_runtime(device, "the device")?;
-        if let Some(way) = self.way_to(device)? {
-            *self = self.moved(way, device, stream)?;
+        if let Some(moved) = self.copied_to(device, stream)? {
+            *self = moved;
             return Ok(HintOutcome::Applied);
         }
-        let moved = self
-            .as_view_mut()
-            .prefetch_after_reads_on(Location::from(device), stream);
-        HintOutcome::of(moved)
+        let (view, to) = (self.as_view(), Location::from(device));
+        HintOutcome::of(prefetch::migrate(view, Migration::Exclusive, to, stream))
     }
 
-    /// Memory for a migration by copies, if it is possible and faster.
-    fn way_to(&self, device: &Device) -> Result<Option<Way<T>>> {
-        let (raw, to) = (&self.raw, device.ordinal());
+    /// The device with the pages, if a copy from there into another block is possible and faster than a prefetch.
+    fn peer_to_copy_from(&self, device: &Device) -> Option<u32> {
+        let (raw, bytes) = (&self.raw, self.raw.bytes());
         if !raw.is_replaceable() || raw.check_write().is_err() || capture::is_of_this_thread() {
-            return Ok(None);
+            return None;
         }
-        let bytes = raw.bytes();
-        let is_at =
-            |ordinal: &u32| missing(raw, &(0..bytes), Location::Device(*ordinal)).is_empty();
-        let linked = device.state().driver.peers.linked_to(to);
-        let Some((from, link)) = linked.into_iter().find(|(peer, _)| is_at(peer)) else {
-            return Ok(None);
-        };
-        let (cost, len) = (device.cost_model(), bytes as u64);
-        if cost.managed_copy_from_peer(link, len) >= cost.prefetch_from_peer(link, len) {
-            return Ok(None);
-        }
-        let allocate = |kind, bytes| DefaultMemory::new(device, kind).allocate(bytes);
-        let managed = allocate(MemoryKind::Managed, bytes);
-        let pieces = managed.and_then(|managed| {
-            let piece = self.len().min(piece_len::<T>()) * size_of::<T>();
-            let piece = |_| allocate(MemoryKind::Device, piece).map(DeviceBuffer::of_raw);
-            let pieces = self.len().div_ceil(piece_len::<T>()).min(2);
-            Ok(Way {
-                from,
-                block: Self::of_raw(managed),
-                through: (0..pieces).map(piece).collect::<Result<_>>()?,
-            })
-        });
-        match pieces {
-            Err(Error::OutOfMemory { .. }) => Ok(None),
-            pieces => pieces.map(Some),
-        }
+        let peers = &device.state().driver.peers;
+        let linked = peers.lock().linked_to(device.ordinal());
+        let is_at = |ordinal| missing(raw, &(0..bytes), Location::Device(ordinal)).is_empty();
+        let (peer, link) = linked.into_iter().find(|(peer, _)| is_at(*peer))?;
+        let (cost, bytes) = (device.cost_model(), bytes as u64);
+        let is_faster =
+            cost.managed_copy_from_peer(link, bytes) < cost.prefetch_from_peer(link, bytes);
+        is_faster.then_some(peer)
     }
 
-    /// The contents in another block. The copies between the devices go into device memory, because the driver copies from the memory of one
-    /// device into managed memory on another through the host; from there a second stream copies each piece into the block. Each stream is
-    /// of the device whose managed memory it accesses, so that the residency cache knows that no page moves.
-    fn moved(&self, way: Way<T>, device: &Device, stream: &Stream) -> Result<Self> {
-        let Way {
-            from,
-            mut block,
-            mut through,
-        } = way;
-        let (runtime, to) = (device.runtime(), Location::from(device));
-        let on = |device: &Device| {
-            let stream = runtime.relay_stream(device.state())?;
-            Ok::<_, Error>(Stream::new(runtime.clone(), stream))
+    /// The contents in another block; `None` if a prefetch is better, or the device has no memory. The copies between the devices go into
+    /// device memory, because the driver copies from the memory of one device into managed memory on another through the host; from there a
+    /// second stream copies each piece into the block. Each stream is of the device whose managed memory it accesses, so that the residency
+    /// cache knows that no page moves.
+    fn copied_to(&self, device: &Device, stream: &Stream) -> Result<Option<Self>> {
+        let Some(peer) = self.peer_to_copy_from(device) else {
+            return Ok(None);
         };
-        let (out, side) = (on(&runtime.device(from)?)?, on(device)?);
+        // Several pieces, so that the copies of both streams run at the same time.
+        let piece_len = (PIECE / size_of::<T>().max(1)).max(1);
+        let memory = || {
+            let [managed, through] = [MemoryKind::Managed, MemoryKind::Device]
+                .map(|kind| DefaultMemory::new(device, kind));
+            let block = Self::allocate_in(&managed, self.len())?;
+            // Two buffers in turn, because work on parts of one is in order.
+            let pieces = (0..self.len().div_ceil(piece_len).min(2))
+                .map(|_| DeviceBuffer::<T>::allocate_in(&through, self.len().min(piece_len)));
+            Ok((block, pieces.collect::<Result<Vec<_>>>()?))
+        };
+        let (mut block, mut pieces) = match memory() {
+            Err(Error::OutOfMemory { .. }) => return Ok(None),
+            memory => memory?,
+        };
+        let (runtime, to) = (device.runtime(), Location::from(device));
+        let on = |device: &Device| runtime.relay_stream(device.state());
+        let streams = [on(&runtime.device(peer)?)?, on(device)?];
+        let [out, side] = streams.map(|stream| Stream::new(runtime.clone(), stream));
         out.wait(&stream.record()?)?;
         if block.raw.cache.is_away() {
             // Beside the first piece: the old contents of the block are not needed.
             prefetch::migrate(block.as_view(), Migration::Discard, to, &side)?;
         }
-        let piece_len = piece_len::<T>();
         for (number, start) in (0..self.len()).step_by(piece_len).enumerate() {
             let end = self.len().min(start + piece_len);
-            let piece = &mut through[number % 2];
+            let piece = &mut pieces[number % 2];
             out.copy_range(self, start..end, piece, 0)?;
             side.copy_range(piece, ..end - start, &mut block, start)?;
         }
@@ -186,7 +151,7 @@ impl<T> UnifiedBuffer<T> {
         // The copies wrote the pages where they are.
         prefetch::record_move(&block.raw, &(0..block.raw.bytes()), to, &side, true);
         block.raw.take_label(&self.raw);
-        Ok(block)
+        Ok(Some(block))
     }
 
     /// Duplicates the buffer on several devices: sets [`Advice::SetReadMostly`] and prefetches to each device, on the library's stream of
@@ -208,48 +173,17 @@ impl<T> UnifiedBuffer<T> {
     pub fn duplicate(&self, devices: &Devices) -> Result<HintOutcome> {
         let view = self.as_view();
         let all = || {
-            for device in devices {
-                let stream = device.default_stream()?;
-                stream.check_runtime(view.device(), "the buffer")?;
-                refuse_capture("UnifiedBuffer::duplicate", view.raw, &stream)?;
-                device
-                    .state()
-                    .check_concurrent_access(|| "a duplicate".to_owned())?;
+            let streams = devices.iter().map(Device::default_stream);
+            let streams = streams.collect::<Result<Vec<_>>>()?;
+            let each = || std::iter::zip(devices.iter().map(Location::from), &streams);
+            for (to, stream) in each() {
+                check_places(view.device(), to, stream, "the buffer")?;
+                let part = view.part(Access::Move);
+                capture::refuse("UnifiedBuffer::duplicate", NO_WAIT, stream.inner(), &[part])?;
             }
             view.advise(Advice::SetReadMostly)?.require()?;
-            devices
-                .iter()
-                .try_for_each(|device| duplicate_on(view, device))
+            each().try_for_each(|(to, on)| prefetch::migrate(view, Migration::Duplicate, to, on))
         };
         HintOutcome::of(all())
-    }
-}
-
-/// Prefetches to the device as a read, because duplicates of several devices may be made at the same time.
-fn duplicate_on<T>(view: View<'_, T>, device: &Device) -> Result<()> {
-    let (raw, to) = (view.raw, Location::from(device));
-    let stream = device.default_stream()?;
-    let started = Started::now(raw.device());
-    let missing = missing(raw, &view.bytes(), to);
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let what = What::Prefetch { to, elided: false };
-    let parts = [view.part(Access::Read)];
-    started.enqueue(what, (raw.device(), None), &stream, &parts, |_| {
-        let mut parts = missing.iter();
-        parts.try_for_each(|part| prefetch_part(raw, part, to, &stream))
-    })
-}
-
-fn refuse_capture(call: &'static str, raw: &Allocation, stream: &Stream) -> Result<()> {
-    match capture::is_active() {
-        true => capture::refuse(
-            call,
-            NO_WAIT,
-            stream.inner(),
-            &[raw.part_of(0..raw.bytes(), Access::Move)],
-        ),
-        false => Ok(()),
     }
 }

@@ -176,6 +176,8 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
 pub(super) enum Migration {
     /// Reads may run at the same time.
     Shared,
+    /// As a read of read-mostly memory: duplicates of several devices may be made at the same time.
+    Duplicate,
     /// After reads, too.
     Exclusive,
     /// After reads, and without the contents.
@@ -195,9 +197,13 @@ pub(super) fn migrate<T>(
     let device = raw.device();
     // Check before the residency cache is read, which needs a lock but no CUDA call.
     fork::check("prefetch")?;
-    if how != Migration::Shared {
-        raw.check_write()?;
-    }
+    let access = match how {
+        Migration::Shared => Access::Move,
+        Migration::Duplicate => Access::Read,
+        Migration::Exclusive | Migration::Discard => Access::Write,
+    };
+    let part = view.part(access);
+    part.check_write()?;
     let started = Started::now(device);
     let _span =
         crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);
@@ -205,11 +211,6 @@ pub(super) fn migrate<T>(
         return Ok(());
     }
     let missing = missing(raw, &bytes, location);
-    let access = match how {
-        Migration::Shared => Access::Move,
-        Migration::Exclusive | Migration::Discard => Access::Write,
-    };
-    let part = view.part(access);
     let to = location;
     if missing.is_empty() && stream.runtime().is_same(device.runtime()) {
         // A part in the cache proves that the location exists. Without such a part, check the location.
@@ -238,7 +239,10 @@ pub(super) fn migrate<T>(
             false => prefetch_part(raw, part, location, stream),
         })
     });
-    record_move(raw, &bytes, location, stream, enqueued.is_ok());
+    // A duplicate leaves the pages where they are, too.
+    if how != Migration::Duplicate {
+        record_move(raw, &bytes, location, stream, enqueued.is_ok());
+    }
     enqueued?;
     let (buffer, range, parts) = (raw.id(), view.elements(), missing.len());
     crate::telemetry::debug!(buffer, ?range, parts, %location, discards, "prefetch");
@@ -269,7 +273,7 @@ pub(super) fn can_discard(raw: &Allocation, stream: &Stream) -> bool {
 const LEGACY_STREAM: usize = 1;
 
 /// Prefetches a part of an allocation, which tracks this use.
-pub(super) fn prefetch_part(
+fn prefetch_part(
     raw: &Allocation,
     part: &Range<usize>,
     to: Location,

@@ -12,11 +12,12 @@ const PAIR: (u32, u32) = (0, 1);
 /// Holds the access, uses it, and ends it as `PeerAccess::close` does. The work may go on then.
 fn hold(device: &Device) {
     let (state, peers) = (device.state(), &device.state().driver.peers);
-    peers.enable(state, PAIR, PeerLink::NvLink).unwrap();
-    assert!(peers.is_held(PAIR) && engine(|cuda| cuda.has_peer_access));
+    let link = PeerLink::NvLink;
+    peers.lock().enable(device.api(), PAIR, link).unwrap();
+    assert!(peers.lock().is_held(PAIR) && engine(|cuda| cuda.has_peer_access));
     engine(|cuda| cuda.has_peer_work = true);
-    let unused = peers.release(PAIR);
-    state.undo_after_work(unused.as_slice()).unwrap();
+    peers.lock().release(&[PAIR]);
+    state.end_unused_peer_access().unwrap();
 }
 
 #[test]

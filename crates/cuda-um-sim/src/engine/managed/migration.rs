@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use cuda_um_cost::CostModel;
+use cuda_um_cost::{CostModel, at_rate};
 
 use super::allocation::{Left, Run};
 use super::driver::UvmDriver;
@@ -35,6 +35,15 @@ pub(crate) const HOST_CACHE_BYTES: usize = 32 << 20;
 impl Moved {
     pub(crate) fn bytes(&self) -> u64 {
         self.to_device + self.to_host + self.between_devices
+    }
+
+    /// Time of the copies: from the host or to it, and from a device to another one, at the rate of each source.
+    pub(crate) fn copied_at(&self, rate: impl Fn(Processor) -> f64) -> Duration {
+        let of_host = at_rate(self.bytes() - self.between_devices, rate(HOST));
+        let peer = self.sources.without(HOST).device_first();
+        peer.map_or(of_host, |peer| {
+            of_host + at_rate(self.between_devices, rate(peer))
+        })
     }
 
     /// Time that populating took on the host: to find, clear and map each page.

@@ -377,13 +377,8 @@ impl Touch<'_, '_> {
     /// Adds the time of the pages that a block's faults brought.
     fn bill(&mut self, moved: &Moved) {
         let cost = &self.driver.machine.cost;
-        let of_host = moved.bytes() - moved.between_devices;
-        self.price.time += at_rate(of_host, cost.fault_rate);
-        if let Some(peer) = moved.sources.without(HOST).device_first() {
-            let devices = &self.driver.devices;
-            let rate = devices.fault_rate(peer, self.processor);
-            self.price.time += at_rate(moved.between_devices, rate);
-        }
+        let devices = &self.driver.devices;
+        self.price.time += moved.copied_at(|from| devices.fault_rate(from, self.processor));
         self.price.time += match self.processor {
             HOST => {
                 let discarded = (moved.discarded / PAGE as u64) as u32;

@@ -48,19 +48,10 @@ impl UvmDriver<'_> {
             return (looked_at, moved);
         }
         // The time to look at a block is hidden behind its copy.
-        let of_host = moved.bytes() - moved.between_devices;
-        let peer = moved.sources.without(HOST).device_first();
-        let copied = at_rate(of_host, self.devices.prefetch_rate(HOST, target, false));
-        let from_peer = peer.map_or(Duration::ZERO, |peer| {
-            at_rate(
-                moved.between_devices,
-                self.devices.prefetch_rate(peer, target, moved.duplicated),
-            )
-        });
-        (
-            copied + from_peer + self.populate_time(target, &moved),
-            moved,
-        )
+        let duplicates = moved.duplicated;
+        let rate = |from| self.devices.prefetch_rate(from, target, duplicates);
+        let time = moved.copied_at(rate) + self.populate_time(target, &moved);
+        (time, moved)
     }
 
     fn populate_time(&self, target: Processor, moved: &Moved) -> Duration {
