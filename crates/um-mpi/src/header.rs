@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use std::fmt;
 
 /// The version of [`Header`] and of the order of messages.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 // The operations of a communicator.
 pub(crate) const BARRIER: u32 = 1;
@@ -99,7 +99,7 @@ mod tests {
         let mut newer = Header::new(99, 1, &[]);
         newer.version += 1;
         let text = ours.agrees_with(&[ours, newer]).unwrap_err().to_string();
-        let right = "rank 1 runs version 2 of um-mpi's protocol, this rank version 1";
+        let right = "rank 1 runs version 3 of um-mpi's protocol, this rank version 2";
         assert!(text.starts_with(right), "{text}");
     }
 }
