@@ -50,8 +50,7 @@ impl Header {
         if let Some(short) = self.short.get(..self.bytes) {
             return Ok(short.to_vec());
         }
-        let bytes = self.bytes as u64;
-        bytemuck::try_zeroed_vec(self.bytes).map_err(|()| MpiError::OutOfMemory { bytes })
+        zeroed(self.bytes)
     }
 
     /// Checks that all ranks are about to do what this one does.
@@ -74,6 +73,12 @@ impl Header {
         }
         Ok(())
     }
+}
+
+/// Memory for what the ranks send.
+pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>, MpiError> {
+    let bytes = (len * size_of::<T>()) as u64;
+    bytemuck::try_zeroed_vec(len).map_err(|()| MpiError::OutOfMemory { bytes })
 }
 
 /// The operation.
