@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use std::fmt;
 
 /// The version of [`Header`] and of the order of messages.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 // The operations of a communicator.
 pub(crate) const BARRIER: u32 = 1;
@@ -50,8 +50,7 @@ impl Header {
         if let Some(short) = self.short.get(..self.bytes) {
             return Ok(short.to_vec());
         }
-        let bytes = self.bytes as u64;
-        bytemuck::try_zeroed_vec(self.bytes).map_err(|()| MpiError::OutOfMemory { bytes })
+        zeroed(self.bytes)
     }
 
     /// Checks that all ranks are about to do what this one does.
@@ -74,6 +73,12 @@ impl Header {
         }
         Ok(())
     }
+}
+
+/// Memory for what the ranks send.
+pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>, MpiError> {
+    let bytes = (len * size_of::<T>()) as u64;
+    bytemuck::try_zeroed_vec(len).map_err(|()| MpiError::OutOfMemory { bytes })
 }
 
 /// The operation.
@@ -99,7 +104,7 @@ mod tests {
         let mut newer = Header::new(99, 1, &[]);
         newer.version += 1;
         let text = ours.agrees_with(&[ours, newer]).unwrap_err().to_string();
-        let right = "rank 1 runs version 2 of um-mpi's protocol, this rank version 1";
+        let right = "rank 1 runs version 3 of um-mpi's protocol, this rank version 2";
         assert!(text.starts_with(right), "{text}");
     }
 }

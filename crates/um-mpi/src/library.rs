@@ -6,7 +6,7 @@
 use crate::MpiError;
 use crate::abi::{ABI_MAJOR, Functions};
 use crate::state::text;
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use std::error::Error;
 use std::ffi::{OsString, c_char, c_int};
 
@@ -22,7 +22,7 @@ const NAMES: [&str; 3] = [
 #[cfg(not(target_os = "macos"))]
 const NAMES: [&str; 3] = ["libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi_abi.so"];
 
-/// Libraries without the ABI, under the names of Open MPI 4 and 5, MPICH, and Debian's MPICH: to report what is there.
+/// Libraries without the ABI, under the names of Open MPI 4 and 5, MPICH, and Debian's MPICH: to report what is there. Their symbols stay local.
 const WITHOUT_ABI: [&str; 4] = [
     "libmpi.so.40",
     "libmpi.so.12",
@@ -36,11 +36,13 @@ pub(crate) fn open() -> Result<(Functions, String), MpiError> {
     let known = NAMES.iter().chain(&WITHOUT_ABI).map(OsString::from);
     let names = named.map_or_else(|| known.collect(), |named| vec![named]);
     let mut tried = Vec::new();
-    for name in names {
+    for (number, name) in names.into_iter().enumerate() {
         let path = name.to_string_lossy().into_owned();
         // Plugins of Open MPI look for its symbols in the global scope (https://github.com/open-mpi/ompi/issues/3705).
+        let has_abi = number < NAMES.len();
+        let scope = [RTLD_LOCAL, RTLD_GLOBAL][usize::from(has_abi)];
         // SAFETY: the documented name of an MPI library, or a path that a trusted variable names.
-        match unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) } {
+        match unsafe { Library::open(Some(&name), RTLD_NOW | scope) } {
             Ok(library) => match functions(&library) {
                 Ok(functions) => {
                     // MPI libraries have threads and exit handlers, so they are never closed.
@@ -50,7 +52,7 @@ pub(crate) fn open() -> Result<(Functions, String), MpiError> {
                 Err(reason) => tried.push(format!("{path} ({}): {reason}", version(&library))),
             },
             // Only those with the ABI need to be there.
-            Err(error) if tried.len() < NAMES.len() => {
+            Err(error) if has_abi => {
                 let reason = error.source().map(ToString::to_string);
                 let reason = reason.unwrap_or_else(|| error.to_string());
                 tried.push(format!("{path}: {reason}"));

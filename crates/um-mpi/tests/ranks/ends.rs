@@ -14,6 +14,7 @@ pub const CASES: &[Case] = &[
     ("panics", panics, panics_is_told),
     ("gives_up", gives_up, gives_up_is_told),
     ("hangs", hangs, hangs_is_told),
+    ("no_memory", no_memory, no_memory_is_told),
 ];
 
 /// The aim: the job ends within this time after the loss of a rank.
@@ -152,4 +153,27 @@ fn hangs_is_told(launcher: &Launcher) {
     let outcome = launcher.run(3);
     assert!(!outcome.success);
     outcome.says("all_gather waited 300ms for the other ranks");
+}
+
+/// Rank 1 has no memory for the messages of the others.
+fn no_memory(mpi: Mpi) {
+    let (world, message) = (mpi.world(), vec![0; 20 << 20]);
+    if world.rank() == 1 {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        let rlim_cur = pages * 4096 + (10 << 20);
+        let limit = libc::rlimit {
+            rlim_cur,
+            rlim_max: rlim_cur,
+        };
+        // SAFETY: a plain system call.
+        unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
+    }
+    println!("{:?}", world.all_gather(&message).map(drop));
+}
+
+fn no_memory_is_told(launcher: &Launcher) {
+    let outcome = launcher.run(3);
+    assert!(!outcome.success);
+    outcome.says("um-mpi: rank 1 of 3: no host memory for the 20971520 bytes that the ranks send");
 }

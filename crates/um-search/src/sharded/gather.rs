@@ -4,23 +4,24 @@ use super::merge::{List, merge};
 use crate::error::{Result, SearchError};
 use crate::world::World;
 
-/// Sends the bytes that this rank found, or its error, and returns those that each rank found. All ranks have the same tag, which is at the end of
-/// a message; the bits of that of an error are inverted.
+/// Sends the bytes that this rank found, or its error, and returns those that each rank found. All ranks have the same tag. A message ends with the
+/// sum of it and the rank, so that a transport that mixes up the ranks gives no wrong lists; for an error the bits of the sum are inverted.
 pub(super) fn exchange<R>(
     world: &dyn World,
     tag: u64,
     found: Result<(Vec<u8>, R)>,
 ) -> Result<(R, Vec<Vec<u8>>)> {
+    let (size, rank) = (world.size(), world.rank());
+    let end_of = |rank: usize| tag.wrapping_add(rank as u64);
     let (mut sent, end, own) = match found {
-        Ok((bytes, own)) => (bytes, tag, Ok(own)),
-        Err(error) => (error.to_string().into_bytes(), !tag, Err(error)),
+        Ok((bytes, own)) => (bytes, end_of(rank), Ok(own)),
+        Err(error) => (error.to_string().into_bytes(), !end_of(rank), Err(error)),
     };
     sent.extend(end.to_le_bytes());
     let all = world.all_gather(&sent);
     let own = own?;
     let mut all = all.map_err(failed)?;
-    let (size, rank, answers) = (world.size(), world.rank(), all.len());
-    // A transport that mixes up the ranks must not give wrong lists.
+    let answers = all.len();
     if answers != size || all.get(rank) != Some(&sent) {
         let cause = format!(
             "{answers} answers for {size} ranks, and that of rank {rank} must be what it sent"
@@ -30,10 +31,10 @@ pub(super) fn exchange<R>(
     for (rank, bytes) in all.iter_mut().enumerate() {
         let (found, end) = bytes.split_last_chunk().ok_or_else(|| foreign(rank))?;
         let (len, end) = (found.len(), u64::from_le_bytes(*end));
-        if end == !tag {
+        if end == !end_of(rank) {
             let reason = String::from_utf8_lossy(found).into_owned();
             return Err(SearchError::Rank { rank, reason });
-        } else if end != tag {
+        } else if end != end_of(rank) {
             return Err(foreign(rank));
         }
         bytes.truncate(len);

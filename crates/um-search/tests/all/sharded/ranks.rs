@@ -227,6 +227,28 @@ fn bytes_of_other_versions_and_other_programs() {
     }
 }
 
+#[test]
+fn worlds_that_mix_up_ranks() {
+    let (_sim, devices) = eight();
+    let case = cases().swap_remove(0);
+    let check = |what: &str, mixes_up: fn(&mut Vec<Vec<u8>>)| {
+        each(3, |number, mut rank| {
+            rank.mixes_up = mixes_up;
+            let found = search(&case, &devices, rank, part(number, 3), Metric::Cosine);
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        });
+    };
+    check("2 answers for 3 ranks", |all| all.truncate(2));
+    check("4 answers for 3 ranks", |all| all.push(all[2].clone()));
+    // The lists of rank 1 also for those of rank 2.
+    check("rank 2 ", |all| {
+        if all[1].len() > TERMS {
+            all[2] = all[1].clone();
+        }
+    });
+}
+
 /// The way of [`World`] itself, for worlds without their own.
 #[test]
 fn a_broadcast_is_an_all_gather() {

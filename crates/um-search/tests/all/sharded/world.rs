@@ -11,6 +11,8 @@ pub struct Rank {
     number: usize,
     to: Vec<Sender<Vec<u8>>>,
     from: Vec<Receiver<Vec<u8>>>,
+    /// Changes the messages that arrive.
+    pub mixes_up: fn(&mut Vec<Vec<u8>>),
 }
 
 /// All ranks of a world.
@@ -19,6 +21,7 @@ pub fn world(size: usize) -> Vec<Rank> {
         number,
         to: Vec::new(),
         from: Vec::new(),
+        mixes_up: |_| (),
     };
     let mut ranks: Vec<_> = (0..size).map(rank).collect();
     for from in 0..size {
@@ -58,9 +61,11 @@ impl World for Rank {
             let _ = to.send(bytes.to_vec());
         }
         let received = self.from.iter().map(Receiver::recv).enumerate();
-        received
-            .map(|(from, bytes)| bytes.map_err(|_| format!("rank {from} is lost").into()))
-            .collect()
+        let received =
+            received.map(|(from, bytes)| bytes.map_err(|_| format!("rank {from} is lost")));
+        let mut all = received.collect::<Result<_, _>>()?;
+        (self.mixes_up)(&mut all);
+        Ok(all)
     }
 }
 
