@@ -208,8 +208,11 @@ impl Communicator {
                 checked => checked.map(|()| is_done),
             }
         });
-        // The failure is the error; that of the abort has no remedy.
-        waited.inspect_err(|_| drop(self.abort()))
+        // A query that fails is no failure of an operation. The failure is the error; that of the abort has no remedy.
+        waited.inspect_err(|error| match error {
+            Error::Collective { .. } | Error::Sticky { .. } => drop(self.abort()),
+            _ => {}
+        })
     }
 
     /// Ends the operations of this rank that are not done, and refuses later ones. Those of the other ranks do not end by that: they see an
