@@ -141,6 +141,7 @@ impl Communicator {
         ranks: usize,
         limit: Option<Duration>,
     ) -> Result<Vec<Self>> {
+        fork::check("ncclCommInitRankConfig")?;
         let rank = |(index, device): (usize, &Device)| Rank {
             rank: first + index,
             ranks,
@@ -241,6 +242,7 @@ impl Communicator {
     #[doc(alias = "ncclCommDestroy")]
     #[doc(alias = "ncclCommFinalize")]
     pub fn close(mut self) -> Result<()> {
+        fork::check("ncclCommDestroy")?;
         let uses = self.in_flight.before(Access::Write);
         let waited = uses.iter().try_for_each(Use::wait);
         let ended = self.raw.get_mut().take().map_or(Ok(()), Owned::destroy);
