@@ -73,11 +73,12 @@ impl Relays {
             }
         }
         let direct = bytes - share * relays.len();
-        Ok(Some(Self {
+        let found = Self {
             relays,
             share,
             direct,
-        }))
+        };
+        Ok(Some(found).filter(|_| direct < bytes))
     }
 
     /// The memory of the neighbours, which the copy uses.

@@ -141,6 +141,7 @@ impl Communicator {
         ranks: usize,
         limit: Option<Duration>,
     ) -> Result<Vec<Self>> {
+        fork::check("ncclCommInitRankConfig")?;
         let rank = |(index, device): (usize, &Device)| Rank {
             rank: first + index,
             ranks,
@@ -208,8 +209,11 @@ impl Communicator {
                 checked => checked.map(|()| is_done),
             }
         });
-        // The failure is the error; that of the abort has no remedy.
-        waited.inspect_err(|_| drop(self.abort()))
+        // A query that fails is no failure of an operation. The failure is the error; that of the abort has no remedy.
+        waited.inspect_err(|error| match error {
+            Error::Collective { .. } | Error::Sticky { .. } => drop(self.abort()),
+            _ => {}
+        })
     }
 
     /// Ends the operations of this rank that are not done, and refuses later ones. Those of the other ranks do not end by that: they see an
@@ -238,6 +242,7 @@ impl Communicator {
     #[doc(alias = "ncclCommDestroy")]
     #[doc(alias = "ncclCommFinalize")]
     pub fn close(mut self) -> Result<()> {
+        fork::check("ncclCommDestroy")?;
         let uses = self.in_flight.before(Access::Write);
         let waited = uses.iter().try_for_each(Use::wait);
         let ended = self.raw.get_mut().take().map_or(Ok(()), Owned::destroy);

@@ -9,6 +9,7 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::driver::nccl::{Call, What};
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::kernel::launch::elsewhere;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -140,6 +141,7 @@ fn enqueue(
 impl Operation<'_> {
     /// Checks the stream and the memory. Returns the stream.
     fn check(&self) -> Result<Stream> {
+        fork::check(self.what.name())?;
         let device = self.communicator.device();
         let stream = match self.stream {
             Some(stream) => stream.clone(),

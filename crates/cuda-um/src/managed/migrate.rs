@@ -11,6 +11,7 @@ use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{self, Migration, check_places, missing};
 use crate::resource::kind::MemoryKind;
@@ -85,6 +86,7 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemcpyAsync")]
     pub fn migrate(&mut self, device: &Device, stream: &Stream) -> Result<HintOutcome> {
         stream.check_runtime(device, "the device")?;
+        fork::check("migrate")?;
         if let Some(moved) = self.copied_to(device, stream)? {
             *self = moved;
             return Ok(HintOutcome::Applied);

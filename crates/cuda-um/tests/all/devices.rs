@@ -189,6 +189,19 @@ fn access_does_not_end_while_work_is_enqueued() {
 }
 
 #[test]
+fn access_whose_wait_failed_ends_with_the_next_one() {
+    let (sim, devices, _) = machine(3, Topology::NvLink);
+    let two = |from: usize| Devices::of(devices[from..from + 2].iter().cloned()).unwrap();
+    let [first, second] = [0, 1].map(|from| two(from).enable_peer_access().unwrap());
+    let failure = Fail::call("cudaDeviceSynchronize");
+    sim.fail(failure.with(cudaError::cudaErrorNotPermitted));
+    first.close().unwrap_err();
+    assert_eq!(switched(&sim), (4, 0));
+    second.close().unwrap();
+    assert_eq!(switched(&sim), (4, 4));
+}
+
+#[test]
 fn a_failed_call_leaves_no_pair_enabled() {
     let (sim, devices, _) = machine(3, Topology::NvLink);
     let failure = Fail::call("cudaDeviceEnablePeerAccess").nth(4);

@@ -4,6 +4,7 @@ use super::World;
 use cuda_um::collective::{Communicator, Reduce, UniqueId, group};
 use cuda_um::{Device, DeviceBuffer, ErrorKind, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse};
+use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
 use std::time::Duration;
 
@@ -107,6 +108,17 @@ fn a_lost_rank_ends_the_wait_of_the_others_and_the_buffers_live() {
     ])
     .unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [7; 100]);
+}
+
+#[test]
+fn a_failed_query_of_the_stream_aborts_nothing() {
+    let world = World::new(Gpu::H200, 1);
+    let (rank, stream) = (&world.ranks[0], &world.streams[0]);
+    let failure = Fail::call("cudaStreamQuery").with(cudaError::cudaErrorNotPermitted);
+    world.sim.fail(failure);
+    let error = rank.wait(stream, LONG).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Call, "{error}");
+    rank.wait(stream, LONG).unwrap();
 }
 
 #[test]
