@@ -3,7 +3,7 @@
 
 use crate::MpiError;
 use crate::abi::{BYTE, Handle, IN_PLACE, REQUEST_NULL};
-use crate::header::{ALL_GATHER, BARRIER, BROADCAST, Header, SHORT, zeroed};
+use crate::header::{ALL_GATHER, BARRIER, BROADCAST, Header, SHORT, copied, zeroed};
 use crate::state::{BUSY, State};
 use bytemuck::Pod;
 use cuda_um_locks::Mutex;
@@ -98,16 +98,14 @@ impl Communicator<'_> {
         // The other ranks may arrive much later.
         let headers = self.gather(ours, std::slice::from_ref(ours), limit, BUSY)?;
         ours.agrees_with(&headers)?;
-        let messages = headers.iter().map(Header::message);
-        let mut messages = ManuallyDrop::new(messages.collect::<Result<Vec<_>, _>>()?);
-        messages[self.rank].copy_from_slice(mine);
         let (len, most) = (mine.len(), TOGETHER / self.size);
         if (SHORT + 1..=most).contains(&len) && headers.iter().all(|it| it.bytes == len) {
             let all = self.gather(ours, mine, limit, Duration::MAX)?;
-            let parts = messages.iter_mut().zip(all.chunks(len));
-            parts.for_each(|(message, part)| message.copy_from_slice(part));
-            return Ok(ManuallyDrop::into_inner(messages));
+            return all.chunks(len).map(copied).collect();
         }
+        let messages = headers.iter().map(Header::message);
+        let mut messages = ManuallyDrop::new(messages.collect::<Result<Vec<_>, _>>()?);
+        messages[self.rank].copy_from_slice(mine);
         // Not MPI_Iallgatherv_c: that of MPICH 5.0.2 does not end if a count has more than 31 bits.
         for (root, message) in (0..).zip(messages.iter_mut()) {
             if message.len() > SHORT {

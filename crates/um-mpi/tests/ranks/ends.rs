@@ -175,5 +175,5 @@ fn no_memory(mpi: Mpi) {
 fn no_memory_is_told(launcher: &Launcher) {
     let outcome = launcher.run(3);
     assert!(!outcome.success);
-    outcome.says("um-mpi: rank 1 of 3: no host memory for the 20971520 bytes that the ranks send");
+    outcome.says("um-mpi: rank 1 of 3: no host memory for the 62914560 bytes that the ranks send");
 }

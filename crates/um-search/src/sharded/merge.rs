@@ -12,9 +12,6 @@ pub(super) struct List {
     pub first: u32,
 }
 
-/// A place without a row: behind all others.
-const EMPTY: (f32, u32) = (f32::NEG_INFINITY, NONE);
-
 impl List {
     pub fn new(scores: &[f32], indices: &[u32], k: usize, first: u32) -> Self {
         let bytes: [&[u8]; 2] = [bytemuck::cast_slice(scores), bytemuck::cast_slice(indices)];
@@ -22,25 +19,33 @@ impl List {
         Self { bytes, k, first }
     }
 
-    /// The score and the global index at a place of a query, counted from the best.
-    fn at(&self, query: usize, place: usize) -> (f32, u32) {
+    /// What is at a place of a query, counted from the best.
+    fn at(&self, query: usize, place: usize) -> Head {
         if place >= self.k {
             return EMPTY;
         }
         let (words, _) = self.bytes.as_chunks();
-        let (scores, indices) = words.split_at(words.len() / 2);
         let at = query * self.k + place;
-        match u32::from_le_bytes(indices[at]) {
-            NONE => EMPTY,
-            index => (f32::from_le_bytes(scores[at]), self.first + index),
+        let score = f32::from_le_bytes(words[at]);
+        match u32::from_le_bytes(words[words.len() / 2 + at]) {
+            index if index != NONE && score > f32::NEG_INFINITY => {
+                // -0 + 0 is 0. Then this is the order of the numbers, as in `f32::total_cmp`.
+                let bits = (score + 0.0).to_bits() as i32;
+                let order = bits ^ ((bits >> 31) as u32 >> 1) as i32;
+                let index = self.first + index;
+                (i64::from(!order) << 32 | i64::from(index), score)
+            }
+            _ => EMPTY,
         }
     }
 }
 
-/// The order of a list: the higher score, for equal scores the lower index. The zeros are equal, and NaN is before nothing.
-fn is_before((score, index): (f32, u32), (other, behind): (f32, u32)) -> bool {
-    (score > other) | ((score == other) & (index < behind))
-}
+/// A place of a list: a number that is lower if the score is higher, or, for equal scores, the global index is lower; and the score. The low half of
+/// the number is the index.
+type Head = (i64, f32);
+
+/// A place without a row: behind all others.
+const EMPTY: Head = (i64::MAX, f32::NEG_INFINITY);
 
 /// Writes the `k` best places of all lists for each query. Each list has one for each query; an index is in one of them.
 pub(super) fn merge(lists: &[List], k: usize, scores: &mut [f32], indices: &mut [u32]) {
@@ -53,13 +58,13 @@ pub(super) fn merge(lists: &[List], k: usize, scores: &mut [f32], indices: &mut 
             *head = list.at(query, 0);
         }
         for (score, index) in scores.iter_mut().zip(indices) {
-            let mut best = 0;
-            for other in 1..lists.len() {
-                if is_before(heads[other], heads[best]) {
-                    best = other;
+            let (mut best, mut least) = (0, i64::MAX);
+            for (list, (key, _)) in heads.iter().enumerate() {
+                if *key < least {
+                    (best, least) = (list, *key);
                 }
             }
-            (*score, *index) = heads[best];
+            (*score, *index) = (heads[best].1, least as u32);
             places[best] += 1;
             heads[best] = lists[best].at(query, places[best]);
         }
