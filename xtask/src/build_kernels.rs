@@ -8,8 +8,11 @@ use crate::{wheels, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
 
 /// The PTX version and target of some sources.
 struct Portable {
@@ -111,8 +114,8 @@ pub fn run(args: &Args) -> Result<()> {
         sources.extend(sources_in(&workspace::root().join(of).join("cuda"))?);
     }
     let pinned = toolkit()?.join("bin/nvcc");
-    let mut differing = Vec::new();
-    for source in &sources {
+    let differing = Mutex::new(Vec::new());
+    on_each_core(&sources, |source| {
         let file = ptx_of(source)?;
         let checked_in = fs::read_to_string(&file).unwrap_or_default();
         let mut text = portable_ptx(&pinned, source)?;
@@ -123,16 +126,19 @@ pub fn run(args: &Args) -> Result<()> {
             text = portable_ptx(&pinned, source)?;
         }
         if text == checked_in {
-            continue;
+            return Ok(());
         }
         if args.check {
             let shown = file.strip_prefix(workspace::root()).unwrap_or(&file);
+            let mut differing = differing.lock().unwrap_or_else(PoisonError::into_inner);
             differing.push(shown.display().to_string());
         } else {
             fs::create_dir_all(file.parent().context("a file has a folder")?)?;
             fs::write(&file, text)?;
         }
-    }
+        Ok(())
+    })?;
+    let differing = differing.into_inner().unwrap_or_default();
     if !differing.is_empty() {
         bail!(
             "not up to date with the sources: {} (run `cargo xtask build-kernels`)",
@@ -153,6 +159,20 @@ pub fn run(args: &Args) -> Result<()> {
         native(&args.arch, &sources, &pinned)?;
     }
     Ok(())
+}
+
+/// Works on the items with one thread for each core, because a compiler uses one.
+fn on_each_core<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let work = &work;
+    thread::scope(|scope| {
+        let part = |first| move || items.iter().skip(first).step_by(cores).try_for_each(work);
+        let threads: Vec<_> = (0..cores).map(|first| scope.spawn(part(first))).collect();
+        let ended = |thread: ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        threads.into_iter().try_for_each(ended)
+    })
 }
 
 /// The checked-in PTX of a source: `cuda/x.cu` has `ptx/x.ptx` beside its folder.
@@ -209,8 +229,9 @@ fn at_a_fixed_path(toolkit: &Path) -> Result<PathBuf> {
 
 /// nvcc's PTX with the replaced header, and without text that depends on the machine.
 fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
-    let scratch = scratch("ptx")?;
     let portable = portable(source);
+    let stem = source.file_stem().context("a source has a name")?;
+    let scratch = scratch(&stem.to_string_lossy())?;
     let file = scratch.join("kernel.ptx");
     workspace::run(
         compiler(nvcc)
@@ -269,19 +290,22 @@ fn prove(sources: &[PathBuf]) -> Result<String> {
     let mut told = Vec::new();
     for (number, (wheel, assembler)) in ASSEMBLERS.into_iter().enumerate() {
         let assembler = wheels::install(&[wheel])?.join(assembler);
-        let mut all = BTreeSet::new();
-        for source in sources {
-            for architecture in portable(source).proofs[number] {
-                all.insert(*architecture);
-                workspace::run(
-                    Command::new(&assembler)
-                        .arg(format!("-arch={architecture}"))
-                        .arg(ptx_of(source)?)
-                        .arg("-o")
-                        .arg(scratch.join("kernel.cubin")),
-                )?;
-            }
-        }
+        let jobs = sources.iter().flat_map(|source| {
+            let architectures = portable(source).proofs[number].iter();
+            architectures.map(move |architecture| (source, *architecture))
+        });
+        let jobs: Vec<_> = jobs.collect();
+        on_each_core(&jobs, |(source, architecture)| {
+            let stem = source.file_stem().context("a source has a name")?;
+            let cubin = scratch.join(stem).with_extension(architecture);
+            let mut assemble = Command::new(&assembler);
+            assemble.arg(format!("-arch={architecture}"));
+            workspace::run(assemble.arg(ptx_of(source)?).arg("-o").arg(cubin))
+        })?;
+        let all: BTreeSet<&str> = jobs
+            .into_iter()
+            .map(|(_, architecture)| architecture)
+            .collect();
         let version = wheel.split_once("==").map_or(wheel, |(_, version)| version);
         told.push(format!(
             "assembled by ptxas {version} for {}",
