@@ -54,21 +54,14 @@ pub fn run(args: &Args) -> Result<()> {
         4096 => format!("qemu-aarch64 -L {SYSROOT}"),
         bytes => with_pages(bytes)?,
     };
-    let next = Mutex::new(programs(&args.packages, &runner)?.into_iter());
     let all = Mutex::new(BTreeMap::<PathBuf, Counts>::new());
-    let work = || -> Result<()> {
-        let take = || next.lock().ok()?.next();
-        while let Some((folder, program)) = take() {
-            let counts = test(&runner, &folder, &program)?;
-            let mut all = all.lock().ok().context("the other worker goes on")?;
-            let sums = all.entry(folder).or_default();
-            *sums = std::array::from_fn(|index| sums[index] + counts[index]);
-        }
+    let programs = programs(&args.packages, &runner)?;
+    workspace::on_each_core(&programs, |(folder, program)| {
+        let counts = test(&runner, folder, program)?;
+        let mut all = all.lock().ok().context("the other worker goes on")?;
+        let sums = all.entry(folder.clone()).or_default();
+        *sums = std::array::from_fn(|index| sums[index] + counts[index]);
         Ok(())
-    };
-    std::thread::scope(|scope| {
-        let other = scope.spawn(work);
-        work().and(other.join().expect("no panic"))
     })?;
     let all = all.into_inner()?;
     if args.packages.is_empty() {

@@ -8,11 +8,9 @@ use crate::{wheels, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
 
 /// The PTX version and target of some sources.
 struct Portable {
@@ -114,8 +112,8 @@ pub fn run(args: &Args) -> Result<()> {
         sources.extend(sources_in(&workspace::root().join(of).join("cuda"))?);
     }
     let pinned = toolkit()?.join("bin/nvcc");
-    let differing = Mutex::new(Vec::new());
-    on_each_core(&sources, |source| {
+    let differing = Mutex::new(BTreeSet::new());
+    workspace::on_each_core(&sources, |source| {
         let file = ptx_of(source)?;
         let checked_in = fs::read_to_string(&file).unwrap_or_default();
         let mut text = portable_ptx(&pinned, source)?;
@@ -131,18 +129,20 @@ pub fn run(args: &Args) -> Result<()> {
         if args.check {
             let shown = file.strip_prefix(workspace::root()).unwrap_or(&file);
             let mut differing = differing.lock().unwrap_or_else(PoisonError::into_inner);
-            differing.push(shown.display().to_string());
+            differing.insert(shown.display().to_string());
         } else {
             fs::create_dir_all(file.parent().context("a file has a folder")?)?;
             fs::write(&file, text)?;
         }
         Ok(())
     })?;
-    let differing = differing.into_inner().unwrap_or_default();
+    let differing = differing
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     if !differing.is_empty() {
         bail!(
             "not up to date with the sources: {} (run `cargo xtask build-kernels`)",
-            differing.join(", ")
+            Vec::from_iter(differing).join(", ")
         );
     }
     let proofs = prove(&sources)?;
@@ -159,20 +159,6 @@ pub fn run(args: &Args) -> Result<()> {
         native(&args.arch, &sources, &pinned)?;
     }
     Ok(())
-}
-
-/// Works on the items with one thread for each core, because a compiler uses one.
-fn on_each_core<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let work = &work;
-    thread::scope(|scope| {
-        let part = |first| move || items.iter().skip(first).step_by(cores).try_for_each(work);
-        let threads: Vec<_> = (0..cores).map(|first| scope.spawn(part(first))).collect();
-        let ended = |thread: ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-        };
-        threads.into_iter().try_for_each(ended)
-    })
 }
 
 /// The checked-in PTX of a source: `cuda/x.cu` has `ptx/x.ptx` beside its folder.
@@ -295,7 +281,7 @@ fn prove(sources: &[PathBuf]) -> Result<String> {
             architectures.map(move |architecture| (source, *architecture))
         });
         let jobs: Vec<_> = jobs.collect();
-        on_each_core(&jobs, |(source, architecture)| {
+        workspace::on_each_core(&jobs, |(source, architecture)| {
             let stem = source.file_stem().context("a source has a name")?;
             let cubin = scratch.join(stem).with_extension(architecture);
             let mut assemble = Command::new(&assembler);

@@ -1,8 +1,11 @@
 //! The paths of the workspace and its target folder, and running commands in it.
 
 use anyhow::{Context, Result, bail};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
@@ -81,4 +84,21 @@ pub fn programs(command: &mut Command) -> Result<Vec<Program>> {
         }
     }
     Ok(programs)
+}
+
+/// Works on the items with one thread for each core. Returns the first error, after the other threads have done their items.
+pub fn on_each_core<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut items = std::iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
+        items.try_for_each(&work)
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let ended = |thread: ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        threads.into_iter().try_for_each(ended)
+    })
 }

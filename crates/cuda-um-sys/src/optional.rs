@@ -97,7 +97,8 @@ macro_rules! library {
             functions: $functions,
             version: $number,
             /// Keeps the functions alive; a real library is never unloaded.
-            _owner: Option<std::sync::Arc<dyn std::any::Any + Send + Sync>>,
+            #[allow(dead_code, reason = "is dropped with the functions")]
+            owner: Option<std::sync::Arc<dyn std::any::Any + Send + Sync>>,
         }
 
         impl $library {
@@ -121,7 +122,7 @@ macro_rules! library {
                 let functions = $functions {
                     $($function: found.$function.ok_or_else(|| missing(stringify!($function)))?,)*
                 };
-                Ok(Self { functions, version, _owner: owner })
+                Ok(Self { functions, version, owner })
             }
 
             /// Opens the file that the variable names (a trusted path), or the first one that can be used: the name for the system's loader,

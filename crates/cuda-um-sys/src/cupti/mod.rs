@@ -82,7 +82,7 @@ library! {
 impl Cupti {
     /// True for a real libcupti; false if the functions come from the same symbols as the table.
     pub fn is_library(&self) -> bool {
-        self._owner.is_none()
+        self.owner.is_none()
     }
 }
 

@@ -14,7 +14,6 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
@@ -299,7 +298,6 @@ impl Stream {
         if source.is_empty() {
             return Ok(());
         }
-        fork::check("copy")?;
         let ordinal = self.inner().ordinal();
         let peers = peers(ordinal, source.raw, target.raw)?;
         let started = Started::now(source.device());

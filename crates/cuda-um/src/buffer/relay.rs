@@ -10,6 +10,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use cuda_um_cost::PeerLink;
@@ -54,6 +55,7 @@ impl Relays {
         if !is_open || capture::is_of_this_thread() {
             return Ok(None);
         }
+        fork::check("copy")?;
         let mut neighbours = device.driver.peers.lock().linked_to(device.ordinal);
         neighbours.retain(|(_, link)| *link == PeerLink::NvLink);
         neighbours.truncate(MOST);
