@@ -7,8 +7,9 @@ mod publish;
 
 pub use packages::{features, published};
 
-use crate::python_wheels;
+use crate::workspace;
 use anyhow::Result;
+use std::process::Command;
 
 /// Options of `cargo xtask release`.
 #[derive(clap::Args)]
@@ -16,7 +17,7 @@ pub struct Args {
     /// Do everything except publishing and the tag; also in a tree with changes
     #[arg(long)]
     dry_run: bool,
-    /// With --dry-run: build the Python wheels, too (`cargo xtask python-wheels`)
+    /// With --dry-run: build the Python wheels, too (`python/wheels`)
     #[arg(long, requires = "dry_run")]
     wheels: bool,
     /// Only pack, check contents and sizes, and check this crate alone against the other packages (for CI)
@@ -59,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
         files::start(&packed)?;
         alone.bills(&files::folder())?;
         if is_for_real || args.wheels {
-            python_wheels::run(&python_wheels::Args::all())?;
+            workspace::run(&mut Command::new(workspace::root().join("python/wheels")))?;
         }
         files::sums()?;
     }

@@ -1,7 +1,7 @@
 //! The files of a release: packages, bills of materials, wheels, and their SHA-256 sums.
 
 use super::packages::Packed;
-use crate::{python_wheels, workspace};
+use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ const SUMS: &str = "SHA256SUMS";
 
 /// The folder with the files of a release.
 pub fn folder() -> PathBuf {
-    python_wheels::folder()
+    workspace::target().join("dist")
 }
 
 /// Empties the folder, and copies the packages there.
