@@ -11,7 +11,6 @@ use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use um_benches::replay::{Change, Replay};
 use um_examples::{npy, texts};
 use um_weights::Weights;
 
@@ -19,13 +18,12 @@ use um_weights::Weights;
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a folder in `seeds/`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("npy", npy),
     ("texts", texts),
     ("cost_model", cost_model),
     ("ptx", ptx),
     ("trace", trace),
-    ("replay", replay),
     ("plan", plan),
     ("weights", weights),
     ("weights_index", weights_index),
@@ -152,37 +150,6 @@ pub fn trace(bytes: &[u8]) {
     assert!(html(&trace, &report).ends_with("</html>\n"));
     let events = perfetto(&trace);
     assert!(events.starts_with('{') && events.ends_with('}'));
-}
-
-/// The traces that `um_replay` reads: replayed unchanged, and with every possible prefetch.
-///
-/// # Panics
-/// The trace of a replay cannot be read back, or the simulator failed with an error that CUDA does not have.
-pub fn replay(bytes: &[u8]) {
-    /// An execution must be fast; larger buffers take longer, but find no new errors.
-    const MAX_BYTES: u64 = 1 << 20;
-    /// Serializes the executions, because a process has one profiler.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let Some(trace) = accepted(bytes) else {
-        return;
-    };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for change in [None, Some(Change::PrefetchBeforeUse)] {
-        let mut replay = Replay::of(&trace).max_bytes(MAX_BYTES);
-        if let Some(change) = change {
-            replay = replay.change(None, change);
-        }
-        match replay.run() {
-            Ok(replayed) => {
-                let json = replayed.trace.to_json();
-                let read = Trace::from_json(&json).expect("recorded traces can be read back");
-                assert_eq!(read, replayed.trace);
-                assert!(!replayed.predicted.to_string().is_empty());
-            }
-            // A panic in the simulator would become this error.
-            Err(error) => assert!(!error.to_string().contains("UNKNOWN"), "{error}"),
-        }
-    }
 }
 
 /// A saved program and a saved plan of it, one in each line. The plan has the digest of the program.

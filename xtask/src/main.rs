@@ -55,13 +55,11 @@ enum Task {
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
     Bench(Options),
-    /// Measure the cost of moving memory on the GPU of this machine, and write it as JSON (docs/measuring.md).
-    Calibrate(Options),
     /// Break the library on purpose with one patch of `mutants/` at a time, and check that the tests fail.
     Mutants(mutants::Args),
     /// Check that imports inside of cuda-um point down.
     Floors,
-    /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
+    /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
     /// Build the simulator as libcuda.so.1, libcudart.so.{12,13} and libcupti.so.{12,13} into target/sim-lib (docs/without-a-gpu.md).
     SimLib(sim_lib::Args),
@@ -109,7 +107,6 @@ fn main() -> anyhow::Result<()> {
         Task::PythonWheels(args) => python_wheels::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => args.run("um_bench"),
-        Task::Calibrate(args) => args.run("um_calibrate"),
         Task::Mutants(args) => mutants::run(&args),
         Task::Floors => floors::run(),
         Task::BenchPeers(args) => bench_peers::run(&args),
