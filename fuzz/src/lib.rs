@@ -1,7 +1,7 @@
 //! The readers of untrusted bytes, as functions that take any bytes. None of them may panic, and accepted data must be
 //! consistent.
 //!
-//! `cargo xtask fuzz` runs them under libFuzzer (`libfuzzer/`); `tests/all/mutated.rs` mutates the seeds in CI.
+//! `cargo fuzz` runs them under libFuzzer (`fuzz_targets/`); `tests/all/mutated.rs` mutates the seeds in CI.
 
 use cuda_um::buffer::ReadAt;
 use cuda_um::{Device, ErrorKind, Module, Runtime};
@@ -11,16 +11,13 @@ use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use um_examples::{npy, texts};
 use um_weights::Weights;
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a folder in `seeds/`.
-pub const TARGETS: [(&str, Target); 8] = [
-    ("npy", npy),
-    ("texts", texts),
+pub const TARGETS: [(&str, Target); 6] = [
     ("cost_model", cost_model),
     ("ptx", ptx),
     ("trace", trace),
@@ -28,41 +25,6 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("weights", weights),
     ("weights_index", weights_index),
 ];
-
-/// The `.npy` files of the main job: vectors, and numbers of rows.
-///
-/// # Panics
-/// The data do not match the header.
-pub fn npy(bytes: &[u8]) {
-    let len = bytes.len() as u64;
-    if let Ok(matrix) = npy::matrix_from(bytes, len) {
-        let (rows, columns) = (matrix.rows, matrix.columns);
-        let values = matrix.into_f32();
-        assert_eq!(values.len(), rows * columns);
-        assert!(values.len() * 2 <= bytes.len(), "more than there was");
-    }
-    if let Ok(numbers) = npy::integers_from(bytes, len) {
-        assert!(numbers.len() * 4 <= bytes.len(), "more than there was");
-    }
-}
-
-/// The texts that belong to vectors.
-///
-/// # Panics
-/// A line changed, or its printable form has control characters.
-pub fn texts(bytes: &[u8]) {
-    let Ok(lines) = texts::lines_of(bytes.to_vec()) else {
-        assert!(std::str::from_utf8(bytes).is_err(), "UTF-8 was refused");
-        return;
-    };
-    let ends = bytes.iter().filter(|&&byte| byte == b'\n').count();
-    let whole = usize::from(bytes.last() != Some(&b'\n'));
-    assert_eq!(lines.len(), ends + whole);
-    for line in &lines {
-        let shown = texts::printable(line, 20);
-        assert!(shown.chars().count() <= 20 && !shown.contains(char::is_control));
-    }
-}
 
 /// The file that `CUDA_UM_COST_MODEL` names.
 ///
