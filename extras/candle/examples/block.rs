@@ -1,7 +1,7 @@
 //! A transformer block of candle with weights in unified memory, beside the same block with candle's own: equal results, times, a profile that
 //! names the weights, page faults, and what is left at the end.
 //!
-//! `cargo xtask candle --bundle FOLDER` packs it for a machine with a GPU, and `cargo xtask candle` runs it with `--small` over the simulator.
+//! `cargo xtask gpu-bundle --extras` packs it for a machine with a GPU; `./env cargo run` runs it with `--small` over the simulator.
 
 use candle_core::{D, Device, Result as CandleResult, Tensor};
 use candle_nn::ops::{layer_norm, softmax_last_dim};

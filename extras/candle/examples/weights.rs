@@ -1,6 +1,6 @@
 //! Loads a file of weights to the GPU through um-weights and through candle's own loader, and prints both times.
 //!
-//! `cargo xtask candle --bundle FOLDER` packs it for a machine with a GPU, and `cargo xtask candle` runs it with `--small` over the simulator.
+//! `cargo xtask gpu-bundle --extras` packs it for a machine with a GPU; `./env cargo run` runs it with `--small` over the simulator.
 #![allow(unsafe_code, reason = "candle's own loader maps the file")]
 
 use candle_core::{DType, Device, Tensor};

@@ -1,4 +1,4 @@
-//! Tensors of candle in unified memory, over the simulator or on a GPU: `cargo xtask candle`.
+//! Tensors of candle in unified memory, over the simulator or on a GPU: `./env cargo test`.
 #![allow(unsafe_code, missing_docs, reason = "lends memory")]
 
 mod lend;

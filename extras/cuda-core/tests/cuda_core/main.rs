@@ -1,4 +1,4 @@
-//! cuda-core, cuTile and cuda-um in one process: `cargo xtask cuda-core` runs it over the simulator's libraries, and its bundle on a GPU.
+//! cuda-core, cuTile and cuda-um in one process: `./env cargo test` runs it over the simulator's libraries, and a bundle on a GPU.
 #![allow(unsafe_code, missing_docs, reason = "launches kernels of cuda-core")]
 
 mod order;
