@@ -6,15 +6,14 @@ use crate::abi::{
 };
 use crate::header::{ALL_GATHER, END};
 use crate::library;
-use crate::state::State;
+use crate::state::{State, lock};
 use crate::watch::{Process, Watch};
 use crate::witness::Witness;
 use crate::{Communicator, MpiError};
-use cuda_um_locks::Mutex;
 use std::ffi::c_int;
 use std::marker::PhantomData;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use um_search::World;
 
 /// Variables in which launchers tell a process how many there are.
@@ -166,7 +165,7 @@ fn start(functions: Functions, library: String) -> Result<&'static State, MpiErr
         let witness = Witness::new(&format!(
             "um-mpi: rank {rank} of {size} (PID {pid} at {host}) ended without MPI_Finalize"
         ));
-        *state.witness.lock() = Some(witness);
+        *lock(&state.witness) = Some(witness);
         // SAFETY: the handler does not unwind, and the code of this program stays loaded.
         unsafe { libc::atexit(at_exit) };
     }
@@ -193,7 +192,7 @@ extern "C" fn at_exit() {
     if let Some(state) = STATE.get()
         // A child made by fork is not a rank.
         && std::process::id() == state.pid
-        && state.witness.lock().is_some()
+        && lock(&state.witness).is_some()
     {
         state.abort(1, "the process exits without MPI_Finalize");
     }

@@ -1,8 +1,9 @@
 //! Counts of launches, which their kernels add up on the device.
 
 use crate::error::Result;
-use cuda_um::{Device, DeviceBuffer, fork};
-use cuda_um_locks::Mutex;
+use crate::workspace::lock;
+use cuda_um::{Device, DeviceBuffer, check_fork};
+use std::sync::Mutex;
 
 /// Fallback queries, candidates and exact scores.
 pub(super) type Counts = [u64; 3];
@@ -50,13 +51,13 @@ impl Sums {
 
     /// Counts that no other launch uses now.
     pub fn hold(&self) -> Result<HeldSums<'_>> {
-        fork::check("a launch")?;
-        let count = self.slots.lock().len();
+        check_fork("a launch")?;
+        let count = lock(&self.slots).len();
         if let Some(held) = (0..count).find_map(|slot| self.take(slot).ok()) {
             return Ok(held);
         }
         let memory = DeviceBuffer::zeroed(&self.device, 3)?;
-        let mut slots = self.slots.lock();
+        let mut slots = lock(&self.slots);
         slots.push(Slot::default());
         Ok(HeldSums {
             home: self,
@@ -68,7 +69,7 @@ impl Sums {
 
     /// The counts of a slot; only what is known of them if they are held.
     fn take(&self, slot: usize) -> Result<HeldSums<'_>, Known> {
-        let mut slots = self.slots.lock();
+        let mut slots = lock(&self.slots);
         let Slot { known, memory } = &mut slots[slot];
         let memory = memory.take().ok_or(*known)?;
         Ok(HeldSums {
@@ -81,8 +82,8 @@ impl Sums {
 
     /// The sum over all launches, without those that are being enqueued now. Waits for the launches.
     pub fn total(&self) -> Result<Known> {
-        fork::check("a launch")?;
-        let count = self.slots.lock().len();
+        check_fork("a launch")?;
+        let count = lock(&self.slots).len();
         let mut total = Known::default();
         for slot in 0..count {
             let known = match self.take(slot) {
@@ -119,7 +120,7 @@ impl HeldSums<'_> {
 
 impl Drop for HeldSums<'_> {
     fn drop(&mut self) {
-        let slot = &mut self.home.slots.lock()[self.slot];
+        let slot = &mut lock(&self.home.slots)[self.slot];
         (slot.known, slot.memory) = (self.known, self.memory.take());
     }
 }

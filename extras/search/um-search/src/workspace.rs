@@ -2,10 +2,15 @@
 //! than most kernels run.
 
 use crate::error::Result;
-use cuda_um::{Device, DeviceBuffer, DeviceCopy, fork};
-use cuda_um_locks::Mutex;
+use cuda_um::{Device, DeviceBuffer, DeviceCopy, check_fork};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The lock, also after a panic of another thread: each value is whole between two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Something that one launch after the other uses. No lock is held while a launch uses it: a launch at the same time makes its own. The lock
 /// is never waited for, because in a child made by `fork` another thread of the parent may hold it for ever.
@@ -18,14 +23,14 @@ impl<T> Spare<T> {
     }
 
     pub(crate) fn take(&self) -> Option<T> {
-        self.0.try_lock()?.take()
+        self.0.try_lock().ok()?.take()
     }
 
     /// Keeps it for the next launch, in place of that of a launch at the same time.
     pub(crate) fn put(&self, spare: T) {
         let other = match self.0.try_lock() {
-            Some(mut kept) => kept.replace(spare),
-            None => Some(spare),
+            Ok(mut kept) => kept.replace(spare),
+            Err(_) => Some(spare),
         };
         // Without the lock, because its drop sends events.
         drop(other);
@@ -62,8 +67,8 @@ impl<T: DeviceCopy> Workspace<T> {
     /// Memory for at least `len` elements, with old contents. If another launch is being enqueued at the same time, it gets
     /// different memory.
     pub(crate) fn hold(&self, len: usize) -> Result<Held<'_, T>> {
-        fork::check("a launch")?;
-        let kept = self.memory.lock().take();
+        check_fork("a launch")?;
+        let kept = lock(&self.memory).take();
         // Memory that is too small is freed first: there may be no memory for both.
         let memory = match kept.filter(|memory| memory.len() >= len) {
             Some(memory) => memory,
@@ -93,7 +98,7 @@ impl<T: DeviceCopy> DerefMut for Held<'_, T> {
 impl<T: DeviceCopy> Drop for Held<'_, T> {
     fn drop(&mut self) {
         let mut smaller = self.memory.take();
-        let mut kept = self.home.memory.lock();
+        let mut kept = lock(&self.home.memory);
         if kept.as_ref().map(|kept| kept.len()) < smaller.as_ref().map(|mine| mine.len()) {
             std::mem::swap(&mut *kept, &mut smaller);
         }

@@ -1,4 +1,4 @@
-//! The largest difference between the filter's scores and the exact scores: the arithmetic of docs/exact-search.md, for the
+//! The largest difference between the filter's scores and the exact scores: the arithmetic of exact-search.md, for the
 //! host's part of a search on the device, for the search on a CPU, and as the CPU reference of the device's part.
 
 use super::tiles::Format;

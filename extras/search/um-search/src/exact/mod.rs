@@ -1,6 +1,6 @@
 //! Exact top-k through a filter on tensor cores: lists bit-identical to those of [`CosineTopK`], several times as fast.
 //!
-//! `docs/exact-search.md` describes the method and proves that no result is lost.
+//! `exact-search.md` describes the method and proves that no result is lost.
 
 mod attempt;
 mod attempts;

@@ -7,9 +7,8 @@ use crate::abi::{
 };
 use crate::watch::Watch;
 use crate::witness::Witness;
-use cuda_um_locks::Mutex;
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a waiting rank looks for ranks that are gone.
@@ -19,6 +18,11 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long a rank that waits for others to arrive keeps its core. Later it sleeps between two looks.
 pub(crate) const BUSY: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_micros(100);
+
+/// The lock, also after a panic of another thread: each value is whole between two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The initialised MPI of this process.
 pub(crate) struct State {
@@ -86,7 +90,7 @@ impl State {
 
     /// The exit of this process needs no report from now on.
     pub(crate) fn end_watch(&self) {
-        if let Some(witness) = self.witness.lock().take() {
+        if let Some(witness) = lock(&self.witness).take() {
             witness.dismiss();
         }
     }

@@ -4,12 +4,12 @@
 use crate::MpiError;
 use crate::abi::{BYTE, Handle, IN_PLACE, REQUEST_NULL};
 use crate::header::{ALL_GATHER, BARRIER, BROADCAST, Header, SHORT, copied, zeroed};
-use crate::state::{BUSY, State};
+use crate::state::{BUSY, State, lock};
 use bytemuck::Pod;
-use cuda_um_locks::Mutex;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::sync::Mutex;
 use std::time::Duration;
 use um_search::World;
 
@@ -61,7 +61,7 @@ impl Communicator<'_> {
     /// Without a limit a rank that ended is still noticed if it ran on this machine, or if the launcher ends the job; a limit also notices a rank
     /// that hangs, and a machine that is gone. It must be longer than the longest work between two operations.
     pub fn set_time_limit(&self, limit: Option<Duration>) {
-        *self.limit.lock() = limit;
+        *lock(&self.limit) = limit;
     }
 
     /// Waits until all ranks have called this.
@@ -80,7 +80,7 @@ impl Communicator<'_> {
         root: usize,
         mine: &[u8],
     ) -> Result<Vec<Vec<u8>>, MpiError> {
-        let _turn = self.turn.lock();
+        let _turn = lock(&self.turn);
         if let Some(error) = self.state.broken.get() {
             return Err(error.clone());
         }
@@ -94,7 +94,7 @@ impl Communicator<'_> {
 
     /// Sends the header, and a long message after it.
     fn send(&self, ours: &Header, mine: &[u8]) -> Result<Vec<Vec<u8>>, MpiError> {
-        let limit = *self.limit.lock();
+        let limit = *lock(&self.limit);
         // The other ranks may arrive much later.
         let headers = self.gather(ours, std::slice::from_ref(ours), limit, BUSY)?;
         ours.agrees_with(&headers)?;

@@ -1,5 +1,5 @@
 // Common parts of the filters of the exact search: the layout of the tiles, the bound, thresholds and candidates.
-// docs/exact-search.md has the proof.
+// exact-search.md has the proof.
 //
 // Tiles: 128 rows x 64 elements of 16 bits (or 128 of 8), 16 KiB, one after the other along a row of tiles, so that a tile is
 // loaded in one piece. Row r of a tile has 128 bytes. Its eight groups of 16 bytes are swapped by r % 8: this is the 128-byte swizzle of

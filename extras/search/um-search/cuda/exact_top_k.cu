@@ -1,5 +1,5 @@
 // The parts of the exact search after its filter: thresholds are computed from the sample and from candidates, and the
-// remaining candidates are scored bit for bit as in cosine_top_k.cu. docs/exact-search.md has the proof that no result is lost.
+// remaining candidates are scored bit for bit as in cosine_top_k.cu. exact-search.md has the proof that no result is lost.
 //
 //   exact_thresholds   the k-th best of the sample, one block for each query
 //   exact_tighten      better thresholds from the candidates of the first blocks; one block a query
