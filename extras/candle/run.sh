@@ -12,7 +12,7 @@ for folder in "${CUDA_LIBRARIES:-}" /usr/local/cuda-13*/targets/x86_64-linux/lib
         break
     fi
 done
-commands=("candle --test-threads 1" "block" "block --per-thread" "weights")
+commands=("tests/um-candle--candle --test-threads 1" "bin/block" "bin/block --per-thread" "bin/weights")
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 failed=0
 {
@@ -28,7 +28,7 @@ failed=0
     if [ -n "$sanitizer" ]; then
         echo "=== memcheck"
         # Tests of errors provoke them, and so many drops take too long here.
-        timeout 200 "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$here/candle" --test-threads 1 --skip dropped_tensors \
+        timeout 200 "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$here/tests/um-candle--candle" --test-threads 1 --skip dropped_tensors \
             --skip place::after --skip place::faults # profilers: CUPTI and the sanitizer exclude each other
         code=$?
         echo "rc $code"

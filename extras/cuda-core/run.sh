@@ -19,10 +19,10 @@ run() {
 }
 {
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-    run "$here/cuda_core" --test-threads 1
-    run "$here/saxpy" "$here/kernels"
+    run "$here/tests/um-cuda-core--cuda_core" --test-threads 1
+    run "$here/bin/saxpy" "$here/kernels"
     # Tests of errors provoke them.
-    [ -z "$sanitizer" ] || run "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$here/cuda_core" --test-threads 1
+    [ -z "$sanitizer" ] || run "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$here/tests/um-cuda-core--cuda_core" --test-threads 1
 } >"$out/cuda-core.txt" 2>&1
 cat "$out/cuda-core.txt"
 exit $failed

@@ -6,7 +6,6 @@ mod bindgen;
 mod build_kernels;
 mod floors;
 mod gpu_bundle;
-mod mpi;
 mod nightly;
 mod packages;
 mod real_cudart;
@@ -52,8 +51,6 @@ enum Task {
     SimLib(sim_lib::Args),
     /// Unpack pinned wheels (`name==version`) below the target folder, and print their folder, which is as `site-packages`.
     Wheels { requirements: Vec<String> },
-    /// Run the tests of um-mpi on 1 to 8 processes of this machine, with MPICH from a pinned wheel, and print what a merge over 8 ranks costs.
-    Mpi,
     /// Pack the published crates, check their licences and sizes, and compile examples/starter against them outside of the repository.
     Packages,
 }
@@ -93,7 +90,6 @@ fn main() -> anyhow::Result<()> {
             println!("{}", wheels::install(&requirements)?.display());
             Ok(())
         }
-        Task::Mpi => mpi::run(),
         Task::Packages => packages::run(),
     }
 }

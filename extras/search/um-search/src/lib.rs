@@ -27,3 +27,7 @@ pub use exact::{
 pub use metric::Metric;
 pub use sharded::{Shard, ShardedSearch};
 pub use world::World;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../ranks.md")]
+struct Ranks;
