@@ -84,7 +84,7 @@ fn pack_binaries(out: &Path) -> Result<()> {
             pack_binary(&binary, &out.join("tests").join(name))?;
         }
     }
-    let programs = "build --bins -p um-examples -p um-benches -p um-conformance -p cuda-um-trace";
+    let programs = "build --bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace";
     for binary in built(programs, "cuda-um-trace/cli")? {
         if belongs(&binary)? {
             pack_binary(&binary, &out.join("bin").join(&binary.target))?;

@@ -5,18 +5,16 @@ use um_backend::{BufferKind, RuntimeChoice};
 
 const EXAMPLES: &str = "\
 Examples:
-  batch_recall                              the shipped set, all three buffers
   batch_recall --no-hints --profile r.html  page faults without hints, as a page with causes and findings
   batch_recall --targets t.npy --queries q.npy -k 5
   batch_recall --json | jq '.runs[] | [.buffer, .recall_at_1]'
 
-CUDA_UM_DATA_DIR is a folder with wordnet-1k, the shipped set. docs/reference.md has more variables.
 Exit status: 0 done; 1 an input is wrong or a call failed (one line describes it); 2 wrong usage.";
 
 /// Finds for each query vector the targets with the highest cosine, once for each kind of buffer, and prints the cost of each
 /// kind: time by phase, migrated bytes, page faults; and recall for the shipped set.
 #[derive(clap::Parser)]
-#[command(name = "batch_recall", version, after_help = EXAMPLES)]
+#[command(version, after_help = EXAMPLES)]
 pub struct Args {
     /// Memory with one pointer for CPU and GPU, device memory, plain memory (the CPU computes), or each of them
     #[arg(long, value_parser = ["unified", "cuda", "host", "all"], default_value = "all")]
@@ -60,7 +58,6 @@ impl Args {
         }
     }
 
-    /// The kinds of buffers to run, in order.
     pub fn kinds(&self) -> impl Iterator<Item = BufferKind> {
         let kinds = [BufferKind::Unified, BufferKind::Cuda, BufferKind::Host];
         let is_chosen = |kind: &BufferKind| ["all", &kind.to_string()].contains(&&*self.buffer);

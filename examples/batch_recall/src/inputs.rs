@@ -1,6 +1,7 @@
 //! The vectors, their texts and the right answers.
 
 use half::f16;
+use npyz::{NpyFile, Order};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -44,9 +45,6 @@ pub struct Vectors {
 pub struct Inputs {
     pub targets: Vectors,
     pub queries: Vectors,
-    pub k: usize,
-    /// Length of the computed lists: `k`, but enough for recall@10.
-    pub computed_k: usize,
     /// Query i belongs to target i: both are of shipped sets.
     pub has_truth: bool,
     /// The time for reading and checking.
@@ -57,56 +55,42 @@ impl Inputs {
     /// Reads the files that the command line names, and the shipped set for the others.
     pub fn load(args: &crate::args::Args) -> Result<Self, InputError> {
         let start = Instant::now();
-        let shipped = shipped_set();
-        let or = |given: &Option<PathBuf>, name| given.clone().unwrap_or(shipped.join(name));
-        let (path, query_path) = (
-            or(&args.targets, "targets.npy"),
-            or(&args.queries, "queries.npy"),
-        );
-        let error = |path: &Path, problem| InputError {
-            path: path.to_owned(),
-            problem,
+        let set = shipped_set();
+        let of_targets = args.targets.clone().unwrap_or(set.join("targets.npy"));
+        let of_queries = args.queries.clone().unwrap_or(set.join("queries.npy"));
+        let is_set = of_queries.canonicalize().ok() == set.join("queries.npy").canonicalize().ok();
+        let has_truth = is_set && of_targets.with_file_name("expected.json").is_file();
+        let error = |path: &PathBuf, problem| {
+            let path = path.clone();
+            InputError { path, problem }
         };
         let read = |path: &PathBuf| Vectors::read(path).map_err(|problem| error(path, problem));
-        let (targets, queries, k) = (read(&path)?, read(&query_path)?, args.k);
+        let (targets, queries) = (read(&of_targets)?, read(&of_queries)?);
+        let most = targets.rows.min(1024);
         if queries.dim != targets.dim {
             let problem = Problem::Dimension(queries.dim, targets.dim);
-            return Err(error(&query_path, problem));
+            return Err(error(&of_queries, problem));
+        } else if !(1..=most).contains(&args.k) {
+            let problem = Problem::K(args.k, most, targets.rows);
+            return Err(error(&of_targets, problem));
         }
-        let most = targets.rows.min(1024);
-        if !(1..=most).contains(&k) {
-            return Err(error(&path, Problem::K(k, most, targets.rows)));
-        }
-        let is_shipped =
-            query_path.canonicalize().ok() == shipped.join("queries.npy").canonicalize().ok();
-        let has_truth = is_shipped && path.with_file_name("expected.json").is_file();
-        let computed_k = if has_truth { k.max(10).min(most) } else { k };
-        let load = start.elapsed();
         Ok(Self {
             targets,
             queries,
-            k,
-            computed_k,
             has_truth,
-            load,
+            load: start.elapsed(),
         })
     }
 }
 
-/// The folder of the shipped set: named by the user, here, in the GPU bundle, or in the source tree.
+/// The folder of the shipped set: named by the user, here, or in the source tree.
 fn shipped_set() -> PathBuf {
     let of_user = std::env::var_os("CUDA_UM_DATA_DIR").filter(|folder| !folder.is_empty());
-    let sets = [
-        of_user.map_or("data".into(), PathBuf::from),
-        "data".into(),
-        std::env::current_exe()
-            .unwrap_or_default()
-            .with_file_name("../data"),
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../data").into(),
-    ]
-    .map(|folder| folder.join("wordnet-1k"));
-    let found = sets.iter().find(|set| set.join("targets.npy").is_file());
-    found.unwrap_or(&sets[0]).clone()
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data");
+    let folders = [of_user.unwrap_or("data".into()), "data".into()];
+    let sets = folders.map(|folder| Path::new(&folder).join("wordnet-1k"));
+    let found = sets.into_iter().find(|set| set.is_dir());
+    found.unwrap_or(Path::new(source).join("wordnet-1k"))
 }
 
 impl Vectors {
@@ -116,44 +100,46 @@ impl Vectors {
             return Err(io::Error::other("not a regular file").into());
         }
         let bytes = std::fs::read(path)?;
-        let start = &bytes[..bytes.len().min(10_000)];
         // The parser's time is exponential in the depth of a literal.
-        let header = start.iter().skip(12).take_while(|byte| **byte != b'\n');
+        let header = bytes
+            .iter()
+            .take(10_000)
+            .skip(12)
+            .take_while(|byte| **byte != b'\n');
         if header.filter(|byte| b"([{".contains(byte)).count() > 8 {
             return Err(Problem::Header("more than 8 brackets".to_owned()));
         }
-        let mut rest = start;
-        let header = npyz::NpyHeader::from_reader(&mut rest);
+        let mut data = &bytes[..];
+        let header = npyz::NpyHeader::from_reader(&mut data);
         let header = header.map_err(|error| Problem::Header(error.to_string()))?;
-        let data = &bytes[start.len() - rest.len()..];
-
         let (dtype, shape) = (header.dtype().descr(), header.shape().to_vec());
-        let is_matrix = shape.len() == 2 && !shape.contains(&0);
-        let (size, element): (usize, fn(&[u8]) -> f32) = match dtype.as_str() {
-            "'<f4'" if is_matrix => (4, |bytes| bytemuck::pod_read_unaligned(bytes)),
-            "'<f2'" if is_matrix => (2, |bytes| bytemuck::pod_read_unaligned::<f16>(bytes).into()),
-            _ => return Err(Problem::Array(dtype, shape)),
+        let size = match dtype.as_str() {
+            "'<f4'" => 4,
+            "'<f2'" => 2,
+            _ => 0,
         };
-        let needed = u128::from(shape[0]) * u128::from(shape[1]) * size as u128;
+        if size == 0 || shape.len() != 2 || shape.contains(&0) {
+            return Err(Problem::Array(dtype, shape));
+        }
+        let needed = u128::from(shape[0]) * u128::from(shape[1]) * size;
         if needed != data.len() as u128 {
             return Err(Problem::Size(dtype, shape, needed, data.len()));
         }
         let (rows, dim) = (shape[0] as usize, shape[1] as usize);
-        let is_fortran = header.order() == npyz::Order::Fortran;
-        let place = |i| {
-            if is_fortran {
-                i % dim * rows + i / dim
-            } else {
-                i
-            }
+        let is_fortran = header.order() == Order::Fortran;
+        let file = NpyFile::with_header(header, data);
+        let mut values: Vec<f32> = match size {
+            4 => file.into_vec()?,
+            _ => file.into_vec()?.into_iter().map(f16::to_f32).collect(),
         };
-        let value = |i| element(&data[place(i) * size..][..size]);
-        let values: Vec<f32> = (0..rows * dim).map(value).collect();
+        if is_fortran {
+            let at = |i| values[i % dim * rows + i / dim];
+            values = (0..rows * dim).map(at).collect();
+        }
         for (row, vector) in values.chunks_exact(dim).enumerate() {
             if let Some(column) = vector.iter().position(|value| !value.is_finite()) {
                 return Err(Problem::NotFinite(row, column, vector[column]));
-            }
-            if vector.iter().all(|value| *value == 0.0) {
+            } else if vector.iter().all(|value| *value == 0.0) {
                 return Err(Problem::ZeroVector(row));
             }
         }

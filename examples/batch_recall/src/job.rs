@@ -1,6 +1,6 @@
 //! The search with each kind of buffer.
 
-use crate::{Failure, inputs::Inputs};
+use crate::{Failure, args::Args, inputs::Inputs};
 use indicatif::{ProgressBar, ProgressFinish};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -12,18 +12,18 @@ use um_backend::{
 use um_kernels::{CosineTopK, TopKShape, cosine_top_k_cpu};
 
 /// Searches with every kind of buffer that the command line names, and returns the object that `--json` prints.
-pub fn run(args: &crate::args::Args, inputs: &Inputs) -> Result<Value, Failure> {
+pub fn run(args: &Args, inputs: &Inputs) -> Result<Value, Failure> {
     let config = CudaBackendConfig::default().runtime(args.runtime());
-    let backend = &CudaBackend::initialize_blocking(config)?;
-    let (kernel, hints) = (CosineTopK::load(backend.device())?, !args.no_hints);
+    let backend = CudaBackend::initialize_blocking(config)?;
+    let is_simulated = backend.is_simulated();
     let job = Job {
-        backend,
-        kernel,
+        kernel: CosineTopK::load(backend.device())?,
+        backend: &backend,
+        args,
         inputs,
-        hints,
     };
     let is_profiled = args.trace.is_some() || args.profile.is_some();
-    if !backend.is_simulated() {
+    if !is_simulated {
         // CUPTI supports only one of the two.
         if let (false, Err(why)) = (is_profiled, backend.start_counting()) {
             eprintln!("migrations are not counted: {why}");
@@ -34,7 +34,7 @@ pub fn run(args: &crate::args::Args, inputs: &Inputs) -> Result<Value, Failure> 
         }
     }
     let run_all = || args.kinds().map(|kind| job.run(kind)).collect();
-    let runs: Result<Value, Failure> = if is_profiled {
+    let runs: Result<Vec<_>, Failure> = if is_profiled {
         let (runs, trace) = backend.profile(run_all)?;
         let costs = backend.device().cost_model();
         let page = trace::html(&trace, &trace::MigrationReport::of(&trace, &costs));
@@ -45,11 +45,15 @@ pub fn run(args: &crate::args::Args, inputs: &Inputs) -> Result<Value, Failure> 
     } else {
         run_all()
     };
+    let (runs, scores): (Vec<Value>, Vec<Vec<f32>>) = runs?.into_iter().unzip();
+    let is_near = |(one, other): (&f32, &f32)| (one - other).abs() <= 1e-5;
+    let agrees = |other: &Vec<f32>| other.iter().zip(&scores[0]).all(is_near);
     Ok(json!({
-        "runtime": if backend.is_simulated() { "sim" } else { "cuda" },
+        "runtime": if is_simulated { "sim" } else { "cuda" },
         "device": backend.device().name(),
-        "description": backend.runtime_description(),
-        "runs": runs?,
+        "on": backend.runtime_description(),
+        "agree": scores.iter().all(agrees),
+        "runs": runs,
     }))
 }
 
@@ -59,10 +63,10 @@ pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 struct Job<'a> {
-    backend: &'a CudaBackend,
     kernel: CosineTopK,
+    backend: &'a CudaBackend,
+    args: &'a Args,
     inputs: &'a Inputs,
-    hints: bool,
 }
 
 /// The buffers of a run.
@@ -74,14 +78,20 @@ struct Placed {
 }
 
 impl Job<'_> {
-    fn run(&self, kind: BufferKind) -> Result<Value, Failure> {
-        let (inputs, k) = (self.inputs, self.inputs.computed_k);
-        let (results, mut notes) = (inputs.queries.rows * k, Vec::new());
+    /// The length of the computed lists: enough for recall@10.
+    fn k(&self) -> usize {
+        self.args.k.max(10).min(self.inputs.targets.rows)
+    }
+
+    /// Returns the object of the run, and all cosines.
+    fn run(&self, kind: BufferKind) -> Result<(Value, Vec<f32>), Failure> {
+        let (queries, targets) = (&self.inputs.queries, &self.inputs.targets.values);
+        let (results, mut notes) = (queries.rows * self.k(), Vec::new());
         let before = self.backend.migration_counts();
         let start = self.now();
         let mut placed = Placed {
-            targets: self.place(kind, "targets", &inputs.targets.values, 0, &mut notes)?,
-            queries: self.place(kind, "queries", &inputs.queries.values, 0, &mut notes)?,
+            targets: self.place(kind, "targets", targets, 0, &mut notes)?,
+            queries: self.place(kind, "queries", &queries.values, 0, &mut notes)?,
             scores: self.place(kind, "scores", &[], results, &mut notes)?,
             indices: self.place(kind, "indices", &[], results, &mut notes)?,
         };
@@ -94,38 +104,39 @@ impl Job<'_> {
         let after = self.backend.migration_counts();
 
         let us = |time: Duration| (time.as_secs_f64() * 1e7).round() / 10.0;
-        let wall = laps.map(|(begin, end)| us(end.0 - begin.0));
-        let predicted = laps.map(|(begin, end)| Some(us(end.1? - begin.1?)));
-        let is_predicted = self.backend.is_simulated() && kind != BufferKind::Host;
+        let [place, compute, to_vec] = laps.map(|(begin, end)| us(end.0 - begin.0));
+        let predicted = laps.map(|(begin, end)| {
+            let times = end.1.zip(begin.1).filter(|_| kind != BufferKind::Host);
+            times.map(|(end, begin)| us(end - begin))
+        });
+        let lists = indices.chunks(self.k()).zip(scores.chunks(self.k()));
         let recall = |n: usize| {
-            let own = indices.chunks(k).zip(0..);
-            let hits = own.filter(|(list, query)| list.iter().take(n).any(|hit| hit == query));
-            let share = hits.count() as f64 / inputs.queries.rows as f64;
-            inputs.has_truth.then_some(share)
+            let own = lists.clone().zip(0..);
+            let hits = own.filter(|((list, _), query)| list.iter().take(n).any(|hit| hit == query));
+            let share = hits.count() as f64 / queries.rows as f64;
+            self.inputs.has_truth.then_some(share)
         };
-        let top = indices
-            .chunks(k)
-            .zip(scores.chunks(k))
-            .map(|(indices, scores)| {
-                let hits = indices.iter().zip(scores).take(inputs.k);
-                hits.map(|(target, cosine)| json!({"target": target, "cosine": cosine}))
-                    .collect()
-            });
-        let count =
-            |of: fn(&MigrationCounts) -> u64| Some(of(after.as_ref()?) - of(before.as_ref()?));
-        Ok(json!({
+        let top = lists.clone().map(|(indices, scores)| -> Value {
+            let hits = indices.iter().zip(scores).take(self.args.k);
+            hits.map(|(target, cosine)| json!({"target": target, "cosine": cosine}))
+                .collect()
+        });
+        let count = |of: fn(&MigrationCounts) -> u64| {
+            let counts = before.as_ref().zip(after.as_ref());
+            counts.map(|(before, after)| of(after) - of(before))
+        };
+        let report = json!({
             "buffer": kind.to_string(),
             "recall_at_1": recall(1),
             "recall_at_10": recall(10),
-            "phases_us": {"load": us(inputs.load), "place": wall[0], "compute": wall[1], "to_vec": wall[2]},
-            "predicted_us": is_predicted.then(|| {
-                json!({"place": predicted[0], "compute": predicted[1], "to_vec": predicted[2]})
-            }),
+            "phases_us": {"load": us(self.inputs.load), "place": place, "compute": compute, "to_vec": to_vec},
+            "predicted_us": {"place": predicted[0], "compute": predicted[1], "to_vec": predicted[2]},
             "migrated_bytes": {"to_device": count(|now| now.bytes_to_device), "to_host": count(|now| now.bytes_to_host)},
             "page_faults": {"device": count(|now| now.gpu_faults), "host": count(|now| now.cpu_faults)},
             "notes": notes,
-            "top": top.collect::<Vec<Value>>(),
-        }))
+            "top": top.collect::<Value>(),
+        });
+        Ok((report, scores))
     }
 
     /// The wall clock, and the simulator's.
@@ -151,7 +162,7 @@ impl Job<'_> {
             buffer.copy_from_host_at(0, values)?;
             return Ok(buffer);
         };
-        if !self.hints {
+        if self.args.no_hints {
             unified.host_mut()?[..values.len()].copy_from_slice(values);
             return Ok(buffer);
         }
@@ -179,46 +190,44 @@ impl Job<'_> {
 
     /// On the device if it can access the memory, otherwise on the CPU: in batches, if they take long.
     fn search(&self, kind: BufferKind, placed: &mut Placed) -> Result<(), Failure> {
-        let (queries, targets) = (self.inputs.queries.rows, self.inputs.targets.rows);
-        let (dim, k) = (self.inputs.targets.dim, self.inputs.computed_k);
+        let (rows, dim, k) = (self.inputs.queries.rows, self.inputs.targets.dim, self.k());
         let is_slow = kind == BufferKind::Host || self.backend.is_simulated();
         let products: usize = if is_slow { 1 << 30 } else { 1 << 40 };
         let batch = (products / placed.targets.len()).max(64);
-        let bar = ProgressBar::new(queries as u64).with_finish(ProgressFinish::AndClear);
-        for first in (0..queries).step_by(batch) {
-            let end = queries.min(first + batch);
-            let (rows, lists) = (first * dim..end * dim, first * k..end * k);
+        let bar = ProgressBar::new(rows as u64).with_finish(ProgressFinish::AndClear);
+        for first in (0..rows).step_by(batch) {
+            let count = batch.min(rows - first);
+            let (rows, lists) = (
+                first * dim..(first + count) * dim,
+                first * k..(first + count) * k,
+            );
             if kind == BufferKind::Host {
-                let mut scores = placed.scores.host_mut()?;
-                let mut indices = placed.indices.host_mut()?;
-                let lists = (&mut scores[lists.clone()], &mut indices[lists]);
-                let rows = (&placed.queries.host()?[rows], &placed.targets.host()?[..]);
-                cosine_top_k_cpu(rows.0, rows.1, dim, k, lists.0, lists.1);
+                let (mut scores, mut indices) =
+                    (placed.scores.host_mut()?, placed.indices.host_mut()?);
+                let (queries, targets) = (placed.queries.host()?, placed.targets.host()?);
+                let (scores, indices) = (&mut scores[lists.clone()], &mut indices[lists]);
+                cosine_top_k_cpu(&queries[rows], &targets, dim, k, scores, indices);
             } else {
                 let stream = self.backend.device().stream();
+                let scores = placed.scores.memory_mut().device_view_mut()?;
+                let indices = placed.indices.memory_mut().device_view_mut()?;
                 let shape = TopKShape {
-                    queries: end - first,
-                    targets,
+                    queries: count,
+                    targets: self.inputs.targets.rows,
                     dim,
                     k,
                 };
-                let queries = placed.queries.memory().device_view()?.slice(rows)?;
-                let targets = placed.targets.memory().device_view()?;
-                let scores = placed
-                    .scores
-                    .memory_mut()
-                    .device_view_mut()?
-                    .slice(lists.clone())?;
-                let indices = placed
-                    .indices
-                    .memory_mut()
-                    .device_view_mut()?
-                    .slice(lists)?;
-                self.kernel
-                    .launch(stream, shape, queries, targets, scores, indices)?;
+                self.kernel.launch(
+                    stream,
+                    shape,
+                    placed.queries.memory().device_view()?.slice(rows)?,
+                    placed.targets.memory().device_view()?,
+                    scores.slice(lists.clone())?,
+                    indices.slice(lists)?,
+                )?;
                 stream.synchronize()?;
             }
-            bar.set_position(end as u64);
+            bar.inc(count as u64);
         }
         Ok(())
     }

@@ -6,7 +6,6 @@ mod inputs;
 mod job;
 mod report;
 
-use clap::Parser;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -14,7 +13,7 @@ use std::process::ExitCode;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    let Err(failure) = run(&args::Args::parse()) else {
+    let Err(failure) = run(&clap::Parser::parse()) else {
         return ExitCode::SUCCESS;
     };
     // One line, whatever a file holds.
@@ -32,12 +31,15 @@ fn run(args: &args::Args) -> Result<(), Failure> {
     let report = job::run(args, &inputs)?;
     let text = match args.json {
         true => format!("{report}\n"),
-        false => report::text(&report, &inputs, args.show),
+        false => report::text(&report, &inputs, args),
     };
     match std::io::stdout().write_all(text.as_bytes()) {
         // The reader closed the pipe (`| head`).
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written?,
     }
-    report::agree(&report).map_err(Failure::from)
+    match report["agree"] == true {
+        true => Ok(()),
+        false => Err("the kinds of buffers have different cosines".into()),
+    }
 }
