@@ -79,7 +79,7 @@ scale() {
     timeout 600 bin/um_scale ${SCALE_ARGS:-} 2>&1 | tee "$out/scale.txt"
     [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
     conformance
-    for test in 'cuda-um--all devices:: collective::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
+    for test in 'cuda-um--all devices::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
         # shellcheck disable=SC2086
         run "$out/scale.txt" "$out/scale.log.txt" "$test" tests/$test --test-threads 4
     done
