@@ -77,7 +77,7 @@ pub trait OfThisMachine: Sized {
 
 impl OfThisMachine for CostModel {
     fn of_this_machine(device: &Device) -> Result<Self> {
-        if let Some(path) = std::env::var_os(COST_MODEL) {
+        if let Some(path) = cuda_um::sys::variable(COST_MODEL) {
             return Self::from_file(&path).map_err(|source| CalibrateError::Variable {
                 variable: COST_MODEL,
                 path: path.into(),

@@ -82,6 +82,7 @@ mod loader;
 mod pointer_attributes;
 pub mod ptx;
 mod symbols;
+mod variable;
 #[allow(non_snake_case, reason = "C names")]
 mod table {
     generated!("table.rs");
@@ -97,4 +98,5 @@ pub use handle::Table;
 pub use loader::{load, load_from};
 pub use pointer_attributes::PointerAttributes;
 pub use table::{DriverTable, Functions};
+pub use variable::variable;
 pub use version::RuntimeVersion;

@@ -13,6 +13,7 @@ pub use types::*;
 use crate::Attempt;
 use crate::loader::toolkits;
 use crate::symbols::{Resolve, function};
+use crate::variable::variable;
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
@@ -167,9 +168,16 @@ impl Cupti {
     /// or a file of this name in these folders of the toolkits. Otherwise the error of one that was found, which is more useful
     /// than those of missing ones, or all attempts.
     fn open(name: &str) -> Result<Self, CuptiError> {
-        let named = std::env::var_os("CUDA_UM_CUPTI");
+        let named = variable("CUDA_UM_CUPTI");
         let (mut attempts, mut unfit) = (Vec::new(), None);
         for path in open::candidates(named, name, &FOLDERS, &toolkits()) {
+            let path = match path {
+                Ok(path) => path,
+                Err(attempt) => {
+                    attempts.push(attempt);
+                    continue;
+                }
+            };
             // SAFETY: the name is that of NVIDIA's library, or a path that the user trusts: it has the documented functions, and stays
             // loaded.
             let opened = unsafe {

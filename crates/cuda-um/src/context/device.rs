@@ -294,7 +294,7 @@ impl DeviceState {
 const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
 
 fn cost_model(name: &str, capabilities: &Capabilities) -> Result<CostModel> {
-    let Some(path) = std::env::var_os(COST_MODEL) else {
+    let Some(path) = cuda_um_sys::variable(COST_MODEL) else {
         return Ok(built_in_costs(name, capabilities));
     };
     let wrong = |reason: String| Error::InvalidArgument {
