@@ -167,7 +167,7 @@ impl Device {
         ))
     }
 
-    /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names (`cargo xtask calibrate` writes one), otherwise
+    /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
     ///
     /// In a child made by `fork`, this returns the built-in values.
