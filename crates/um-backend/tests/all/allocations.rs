@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use crate::support::kernel::Double;
+use crate::support::{self, kernel::Double};
 use cuda_um::{
     Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, UnifiedBuffer,
 };
