@@ -75,7 +75,7 @@ scale() {
     timeout 600 bin/um_bench --only devices --out "$out/devices" 2>"$out/scale.log.txt" | tee "$out/scale.txt"
     [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
     conformance
-    for test in 'cuda-um--all devices::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
+    for test in 'cuda-um--all devices::' 'um-backend--all framework::sharded::' 'um-search--all sharded::'; do
         # shellcheck disable=SC2086
         run "$out/scale.txt" "$out/scale.log.txt" "$test" tests/$test --test-threads 4
     done
@@ -165,7 +165,7 @@ for part in $parts; do
             case $test in *--all) modules=$("$test" --list 2>/dev/null | sed -n 's|^\([a-z_]*::\).*: test$|\1|p' | sort -u) ;; esac
             for module in ${modules:-""}; do
                 case $test/$module in
-                *--exit/ | *--fork/ | */security:: | *--bad_input/ | */bad_input::) continue ;; # they look at processes that they start
+                *--exit/ | *--fork/ | *--process/ | */security:: | *--bad_input/ | */bad_input::) continue ;; # they look at processes that they start
                 *--profile/) continue ;;                                                        # CUPTI serves one tool at a time, and this is one
                 *--fault_injection/) continue ;;                                                # no CUDA is called
                 */calibrate::) continue ;;                                                      # it measures times, which the tools change
