@@ -101,7 +101,8 @@ fn pack_binaries(out: &Path) -> Result<()> {
         out,
     )?;
     let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace --features cuda-um-trace/cli";
-    pack_programs(root, programs, out)
+    pack_programs(root, programs, out)?;
+    pack_programs(root, "-p um-cudarc --example all_reduce", out)
 }
 
 /// Packs the tests and programs of the workspaces in `extras`, with all features: one that has a `run.sh` into a folder of its own, the others
