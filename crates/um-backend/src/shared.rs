@@ -384,12 +384,6 @@ impl SharedBuffer {
         Part::erased(held, self.bytes.clone(), self.dtype)
     }
 
-    /// The address of the storage, the range, and the dtype.
-    pub(crate) fn key(&self) -> (usize, Range<usize>, DType) {
-        let address = Arc::as_ptr(&self.storage).addr();
-        (address, self.bytes.clone(), self.dtype)
-    }
-
     fn check_type<T: Element>(&self) -> Result<()> {
         check_same("the element type", dtype_of::<T>(), self.dtype)
     }

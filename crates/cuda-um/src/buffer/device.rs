@@ -5,6 +5,7 @@ use crate::buffer::any::allocate_in;
 use crate::context::capture;
 use crate::context::device::Device;
 use crate::error::Result;
+use crate::kernel::scalar::constant;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
@@ -120,7 +121,7 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
             Self::allocate_in(resource, len)?,
             resource.device().default_stream()?,
         );
-        capture::also_now(|| buffer.fill_on(T::zeroed(), &stream))?;
+        capture::also_now(|| buffer.fill_on(constant(T::zeroed()), &stream))?;
         Ok(buffer)
     }
 

@@ -6,6 +6,7 @@ use crate::context::capture;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::fork;
+use crate::kernel::scalar::constant;
 use crate::label::{Label, Name};
 use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
@@ -263,7 +264,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         if self.raw.kind() != MemoryKind::System {
             capture::also_now(|| {
                 self.populate()?;
-                self.fill(T::zeroed())
+                self.fill(constant(T::zeroed()))
             })?;
         }
         self.advise_as_chosen()?;

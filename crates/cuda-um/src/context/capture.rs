@@ -4,14 +4,13 @@
 //! stream in its place ([`of`]), so work of other threads on the same streams runs as always. The capture mode is "relaxed": it restricts no
 //! other call of CUDA, on any thread.
 
-mod body;
 mod node;
 mod place;
 mod private;
 mod refusal;
 mod slot;
 
-pub(crate) use node::{KernelNode, Kind, Node, kernels};
+pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
 pub(crate) use refusal::{BY_HOST, NO_WAIT, refuse, refuse_device, refuse_host, refused};
 pub(crate) use slot::{Memory, Slot, SlotUse};
@@ -36,7 +35,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The captures of all threads.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of the next capture, or of the next body in one.
+/// The number of the next capture.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
@@ -57,21 +56,18 @@ pub(crate) struct Capture {
     failed: RefCell<Vec<Arc<StreamInner>>>,
     /// The memory that the work uses, in the order of first use.
     slots: RefCell<Vec<Rc<Slot>>>,
-    nodes: RefCell<Vec<Node>>,
-    /// The recorded values of the parameters.
-    parameters: RefCell<Vec<Vec<u8>>>,
-    /// The number of the body that is recorded; that of the capture outside of bodies.
-    part: Cell<u64>,
-    /// The first error of CUDA after which a part of work may be captured that `nodes` does not have.
+    kernels: RefCell<Vec<KernelNode>>,
+    /// The number of fills, copies, and work of other libraries.
+    others: Cell<usize>,
+    /// The scalars with names, in the order of their definitions.
+    scalars: RefCell<Vec<NamedScalar>>,
+    /// The first error of CUDA after which a part of work may be captured that `kernels` does not have.
     broken: RefCell<Option<String>>,
-    /// True if a body may lack work.
-    lacks_work: Cell<bool>,
     /// Values that are dropped when the capture has ended ([`drop_after`]).
     dropped: RefCell<Vec<Box<dyn Any>>>,
 }
 
 /// A stream of the capture, and the private stream that stands for it.
-#[derive(Clone)]
 struct Captured {
     stream: Arc<StreamInner>,
     private: Arc<StreamInner>,
@@ -81,7 +77,10 @@ struct Captured {
 pub(crate) struct Recorded {
     pub(crate) graph: Owned<cudaGraph_t>,
     pub(crate) slots: Vec<Slot>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) kernels: Vec<KernelNode>,
+    /// The number of fills, copies, and work of other libraries.
+    pub(crate) others: usize,
+    pub(crate) scalars: Vec<NamedScalar>,
 }
 
 /// Returns true if any thread captures. While none does, this is the whole cost of captures for other work.
@@ -164,8 +163,7 @@ pub(crate) fn prefetch(
     let Some(Place { capture, .. }) = of(stream, std::slice::from_ref(part))? else {
         return Ok(false);
     };
-    let (_, slot) = capture.slot_of(part);
-    slot.prefetch(location, &part.bytes);
+    capture.slot_of(part).prefetch(location, &part.bytes);
     Ok(true)
 }
 
@@ -176,7 +174,7 @@ pub(crate) fn prefetch(
 pub(crate) fn advise(part: &Part<'_>, advice: Advice) -> bool {
     let capture = current().filter(|capture| capture.is_of(part));
     capture
-        .map(|capture| capture.slot_of(part).1.advise(advice, &part.bytes))
+        .map(|capture| capture.slot_of(part).advise(advice, &part.bytes))
         .is_some()
 }
 
@@ -218,11 +216,10 @@ impl Capture {
             streams: RefCell::new(smallvec::smallvec![Captured { stream, private }]),
             failed: RefCell::default(),
             slots: RefCell::default(),
-            nodes: RefCell::default(),
-            parameters: RefCell::default(),
-            part: Cell::new(id),
+            kernels: RefCell::default(),
+            others: Cell::new(0),
+            scalars: RefCell::default(),
             broken: RefCell::default(),
-            lacks_work: Cell::new(false),
             dropped: RefCell::default(),
         });
         ACTIVE.fetch_add(1, Ordering::Relaxed);
@@ -282,12 +279,6 @@ impl Capture {
             .end_capture()
             .inspect_err(|_| drop(first.end_capture()));
         joined?;
-        if self.lacks_work.get() {
-            return Err(refused(
-                "the end of a capture",
-                "the body of a condition failed, so it may lack work: return the error of `if_on` or `while_on` from the closure",
-            ));
-        }
         if let Some(error) = self.broken.take() {
             return Err(refused(
                 "to go on after a call that failed",
@@ -299,7 +290,9 @@ impl Capture {
             graph: graph?,
             // All other handles of the slots are dropped.
             slots: slots.filter_map(Rc::into_inner).collect(),
-            nodes: self.nodes.take(),
+            kernels: self.kernels.take(),
+            others: self.others.get(),
+            scalars: self.scalars.take(),
         })
     }
 
@@ -359,26 +352,44 @@ impl Capture {
         slots.iter().find(|slot| slot.memory.id == id).cloned()
     }
 
-    /// The slot of the part's memory, and its index; a new one for new memory.
-    pub(crate) fn slot_of(&self, part: &Part<'_>) -> (usize, Rc<Slot>) {
+    /// The slot of the part's memory; a new one for new memory.
+    fn slot_of(&self, part: &Part<'_>) -> Rc<Slot> {
         let (mut slots, id) = (self.slots.borrow_mut(), part.memory.id());
-        let index = slots.iter().position(|slot| slot.memory.id == id);
-        let index = index.unwrap_or_else(|| {
-            slots.push(Rc::new(Slot::new(part)));
-            slots.len() - 1
-        });
-        (index, Rc::clone(&slots[index]))
+        let known = slots.iter().find(|slot| slot.memory.id == id).cloned();
+        known.unwrap_or_else(|| {
+            let slot = Rc::new(Slot::new(part));
+            slots.push(Rc::clone(&slot));
+            slot
+        })
     }
 
-    /// The number of a new parameter with this value.
-    pub(crate) fn parameter(&self, value: &[u8]) -> u32 {
-        let mut parameters = self.parameters.borrow_mut();
-        parameters.push(value.to_vec());
-        parameters.len() as u32 - 1
+    /// The index of a scalar. The same name with another type or another value gets an index of its own, which no launch takes
+    /// ([`check_scalar`](Self::check_scalar)).
+    pub(crate) fn scalar(&self, scalar: NamedScalar) -> u32 {
+        let mut scalars = self.scalars.borrow_mut();
+        let known = scalars.iter().position(|known| *known == scalar);
+        known.unwrap_or_else(|| {
+            scalars.push(scalar);
+            scalars.len() - 1
+        }) as u32
     }
 
-    pub(crate) fn with_parameter(&self, index: u32, use_value: impl FnOnce(&[u8])) {
-        use_value(&self.parameters.borrow()[index as usize]);
+    /// Refuses a scalar whose name an earlier one has, with another type or another value.
+    pub(crate) fn check_scalar(&self, index: u32) -> Result<()> {
+        let scalars = self.scalars.borrow();
+        let scalar = &scalars[index as usize];
+        let first = scalars.iter().find(|other| other.name == scalar.name);
+        let first = first.filter(|first| *first != scalar);
+        first.map_or(Ok(()), |first| {
+            Err(Error::InvalidArgument {
+                what: "a scalar of a capture",
+                value: format!("`{}` of type {}", scalar.name, scalar.type_name),
+                reason: match first.of == scalar.of {
+                    true => "it has another value under that name, and `set` makes both the same: use another name".to_owned(),
+                    false => format!("it is of type {} before: use another name", first.type_name),
+                },
+            })
+        })
     }
 
     pub(crate) fn id(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Enqueues work on a stream: checks, gate, order, work, record, observer.
 
-use crate::context::capture::{self, Kind, NO_WAIT};
+use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::peer_access::Held;
@@ -51,7 +51,7 @@ impl Started {
             && let Some(place) = capture::of(stream.inner(), parts)?
         {
             check_each(stream, parts)?;
-            return place.record(parts, |_| Kind::from(what), work);
+            return place.record(parts, None, work);
         }
         let kind = module.map_or(Work::Own, Work::Kernel);
         self.before(what, stream, parts);

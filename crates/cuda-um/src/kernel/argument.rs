@@ -5,19 +5,20 @@ use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::Access;
 use crate::error::Result;
-use crate::kernel::arguments::Arguments;
+use crate::kernel::arguments::{Arguments, Kind};
 use bytemuck::NoUninit;
 
 /// One argument of a kernel:
 ///
 /// - `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write, [`ViewMut::in_place`] for input and output at once;
 /// - a number, `usize` or `bool`, or an array of them (shape, strides), by value;
-/// - [`ByValue`] for other plain old data.
+/// - [`ByValue`] for other plain old data;
+/// - in a capture, each value as a [`constant`](crate::constant) or with a name ([`Recording::scalar`](crate::Recording::scalar)).
 ///
 /// A crate above can implement it for its own types of buffers and values: [`pass`](Self::pass) adds what this crate knows.
 ///
 /// ```
-/// use cuda_um::{KernelArg, Result, UnifiedBuffer, kernel::Arguments};
+/// use cuda_um::{KernelArg, Result, UnifiedBuffer, constant, kernel::Arguments};
 ///
 /// struct Tensor {
 ///     data: UnifiedBuffer<f32>,
@@ -31,7 +32,7 @@ use bytemuck::NoUninit;
 ///         Self: 'a,
 ///     {
 ///         self.data.view(..)?.pass(arguments)?;
-///         self.shape.pass(arguments)
+///         constant(self.shape).pass(arguments)
 ///     }
 /// }
 /// ```
@@ -57,7 +58,7 @@ pub trait KernelArg: Sized {
 /// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
 ///
 /// ```
-/// use cuda_um::{Kernel, LaunchConfig, Result, Stream, kernel::{ReadArg, WriteArg}};
+/// use cuda_um::{Kernel, LaunchConfig, Result, Stream, constant, kernel::{ReadArg, WriteArg}};
 ///
 /// /// The caller passes buffers or views of every kind.
 /// fn square(kernel: &Kernel, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
@@ -65,7 +66,7 @@ pub trait KernelArg: Sized {
 ///     assert_eq!(input.len(), output.len());
 ///     let config = LaunchConfig::linear(input.len(), 256);
 ///     // SAFETY: thread i reads element i of the input, if there is one, and writes element i of the output.
-///     unsafe { kernel.launch(stream, config, (input, output, input.len())) }
+///     unsafe { kernel.launch(stream, config, (input, output, constant(input.len()))) }
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -168,7 +169,7 @@ impl<T: NoUninit> KernelArg for ByValue<T> {
     where
         Self: 'a,
     {
-        arguments.push_value(&self.0);
+        arguments.push_value(&self.0, Kind::PLAIN);
         Ok(())
     }
 }
@@ -178,7 +179,7 @@ impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
     where
         Self: 'a,
     {
-        arguments.push_bytes(bytemuck::cast_slice(&self));
+        arguments.push_bytes(bytemuck::cast_slice(&self), Kind::PLAIN);
         Ok(())
     }
 }

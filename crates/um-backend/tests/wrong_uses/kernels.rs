@@ -1,7 +1,9 @@
 //! Launches with wrong arguments and wrong shapes.
 
 use um_backend::cuda_um::{Kernel, Module, kernel::KernelArgs};
-use um_backend::{Buffer, CudaBuffer, CudaError, HostBuffer, cuda_um::LaunchConfig, kernels};
+use um_backend::{
+    Buffer, CudaBuffer, CudaError, HostBuffer, constant, cuda_um::LaunchConfig, kernels,
+};
 
 use crate::page::{Row, check};
 use crate::support::kernel::Double;
@@ -71,18 +73,18 @@ fn graphs() {
         call: impl FnOnce(&mut CudaBuffer<f32>) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
         let mut buffer = world.on_device();
-        let step = || buffer.fill(1.0).and_then(|()| call(&mut buffer));
-        world.backend.capture(step).map(drop)
+        let step = || buffer.fill(constant(1.0)).and_then(|()| call(&mut buffer));
+        world.backend.capture(|_| step()).map(drop)
     }
     let rows = rows! {
         "`copy_from_host` in a step, of a buffer that the step uses" => |w| capture(w, |buffer| buffer.copy_from_host(&[1.0; 10]));
         "`host()` of it" => |w| capture(w, |buffer| buffer.host().map(drop));
         "`host()` of a `HostBuffer` in a step" => |w| capture(w, |_| HostBuffer::<f32>::zeroed(10)?.host().map(drop));
         "`synchronize()` of the stream in a step" => |w| capture(w, |_| w.backend.device().stream().synchronize());
-        "a `capture` in a step" => |w| capture(w, |_| w.backend.capture(|| Ok(())).map(drop));
+        "a `capture` in a step" => |w| capture(w, |_| w.backend.capture(|_| Ok(())).map(drop));
         "`CapturedStep::launch` without a buffer of the step that is no `SharedBuffer`" => |w| {
             let mut buffer = w.on_device();
-            w.backend.capture(|| buffer.fill(1.0))?.launch()
+            w.backend.capture(|_| buffer.fill(constant(1.0)))?.launch()
         };
     };
     check("Graphs", &rows);

@@ -1,7 +1,6 @@
 //! Passes that are recorded, planned and run: bytes, time, contents, and runs that leave their plan.
 
 mod contents;
-mod graph;
 
 use std::io::Write as _;
 use std::ops::RangeInclusive;

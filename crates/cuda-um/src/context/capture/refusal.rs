@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Refuses work that cannot be captured: on a stream of this thread's capture, or with memory of it.
 #[cold]
 pub(crate) fn refuse(
-    call: &'static str,
+    call: impl ToString,
     reason: &'static str,
     stream: &Arc<StreamInner>,
     parts: &[Part<'_>],
