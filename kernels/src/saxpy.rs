@@ -34,6 +34,8 @@ impl Saxpy {
 
     /// Enqueues `y[i] = a * x[i] + y[i]`, rounded once, for `x [n]` and `y [n]`.
     ///
+    /// In a capture, `a` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::Recording::scalar)).
+    ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///

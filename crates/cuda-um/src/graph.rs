@@ -62,8 +62,10 @@ impl Stream {
     ///
     /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. But a wait for the whole device
     /// ([`Device::synchronize`], and host guards of managed memory without concurrent access) waits until the capture has ended, because CUDA
-    /// refuses it: the closure must not wait for a thread that does it. What the host does at once (an allocation,
-    /// zeros of a [`PinnedBuffer`](crate::PinnedBuffer)) is done once, and not in each launch. The zeros of a new buffer of device or managed
+    /// refuses it: the closure must not wait for a thread that does it. What this thread does at once is done once, and not in each launch, so
+    /// recorded work must not use the same memory: neither before an access of the host (a guard, a copy, a fill, the zeros of a new
+    /// [`PinnedBuffer`](crate::PinnedBuffer)) or work on another stream, nor after it. Each value that a kernel or a fill takes is a
+    /// [`constant`](crate::constant), or has a name ([`Recording::scalar`]). The zeros of a new buffer of device or managed
     /// memory are written once and in each launch. A buffer that the closure makes and drops belongs to the graph from then on, with its address; but an
     /// import (`from_foreign`) or registered memory of the caller ends with its drop, and no launch of the graph is possible. What a `tracing`
     /// subscriber does is not recorded.
@@ -74,10 +76,11 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already; and, in the
-    /// closure, for calls that cannot be captured: accesses of the host to memory that recorded work uses (guards, copies from and to slices),
-    /// waits for a recorded stream or its device, events of other streams. The capture goes on after such an error. After an error of CUDA in
-    /// recorded work there is no graph, because CUDA may have recorded a part of that work.
+    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already, and in a
+    /// `tracing` subscriber; and, in the closure, for calls that cannot be captured: accesses of the host to memory that recorded work uses (guards, copies from and to slices),
+    /// waits for a recorded stream or its device, events of other streams, plain values. The capture goes on after such an error. There is no graph,
+    /// whatever the closure returns, after recorded work with memory that the host, or work on another stream, has used in the closure; and
+    /// after an error of CUDA in recorded work, because CUDA may have recorded a part of that work.
     /// [`Error::NotSupported`](crate::Error::NotSupported) if the runtime has no graphs, and the errors of `cudaStreamBeginCapture` and
     /// `cudaStreamEndCapture`.
     #[doc(alias = "cudaStreamBeginCapture")]

@@ -88,7 +88,8 @@ impl CapturedStep {
     ///
     /// # Errors
     /// As for [`SharedBuffer::write`](crate::SharedBuffer::write) and [`GraphExec::launch`]: [`InvalidArgument`](crate::CudaError::InvalidArgument) if the step used other buffers
-    /// than [`SharedBuffer`](crate::SharedBuffer)s, which [`launch_with`](Self::launch_with) takes.
+    /// than [`SharedBuffer`](crate::SharedBuffer)s, which [`launch_with`](Self::launch_with) takes; and if the step called
+    /// [`make_unique`](crate::SharedBuffer::make_unique) of storage that another handle has now.
     #[doc(alias = "cudaGraphLaunch")]
     pub fn launch(&mut self) -> Result<()> {
         self.launch_with(())
@@ -101,6 +102,7 @@ impl CapturedStep {
     pub fn launch_with(&mut self, others: impl KernelArgs) -> Result<()> {
         let (mut written, mut read) = (Vec::new(), Vec::new());
         for (storage, writes) in &self.held {
+            storage.check_own()?;
             match writes {
                 true => written.push(storage.whole().write()?),
                 false => read.push(storage.whole().read()?),

@@ -360,8 +360,10 @@ impl SharedBuffer {
     /// Waits for the lock as [`read`](Self::read) does. The copy may be only enqueued when this returns.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`].
+    /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`]. [`CudaError::Capture`](crate::CudaError::Capture) in a captured step if it would
+    /// copy. If it copies nothing there, each launch of the step needs storage without other handles.
     pub fn make_unique(&mut self) -> Result<()> {
+        of_graph::made_unique(&self.storage)?;
         if !self.is_unique() {
             let copy = self.reading("SharedBuffer::make_unique", true)?.try_clone();
             *self = Self::new(copy?);

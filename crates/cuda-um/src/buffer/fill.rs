@@ -95,7 +95,9 @@ fn fill_on_device(
 }
 
 fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
-    let _closed = view.raw.wait_for_host(&view.bytes(), Access::Write)?;
+    let _closed = view
+        .raw
+        .wait_for_host(&view.bytes(), Access::Write, "fill")?;
     // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
     let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
     memory

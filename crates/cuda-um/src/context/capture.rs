@@ -12,13 +12,16 @@ mod slot;
 
 pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
-pub(crate) use refusal::{BY_HOST, NO_WAIT, refuse, refuse_device, refuse_host, refused};
+pub(crate) use refusal::{
+    BY_HOST, NO_WAIT, accessed_by_host, refuse, refuse_device, refuse_host, refused,
+};
 pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
+use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::driver::owned::Owned;
@@ -28,6 +31,8 @@ use cuda_um_sys::cudaGraph_t;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -61,8 +66,10 @@ pub(crate) struct Capture {
     others: Cell<usize>,
     /// The scalars with names, in the order of their definitions.
     scalars: RefCell<Vec<NamedScalar>>,
-    /// The first error of CUDA after which a part of work may be captured that `kernels` does not have.
-    broken: RefCell<Option<String>>,
+    /// The memory that work outside of the capture has used on this thread since its begin, by number, with the first call that did.
+    stamps: RefCell<HashMap<u64, String>>,
+    /// Why there is no graph: the first error that the closure cannot repair.
+    broken: RefCell<Option<Error>>,
     /// Values that are dropped when the capture has ended ([`drop_after`]).
     dropped: RefCell<Vec<Box<dyn Any>>>,
 }
@@ -118,7 +125,10 @@ pub(crate) fn of(stream: &Arc<StreamInner>, parts: &[Part<'_>]) -> Result<Option
         return Ok(Some(Place { capture, private }));
     }
     match parts.iter().find(|part| capture.has(part.memory.id())) {
-        None => Ok(None),
+        None => {
+            capture.stamp(parts, "work on another stream");
+            Ok(None)
+        }
         Some(part) => Err(refused(
             format_args!("work on another stream, with {}", part.memory.title()),
             "the captured work uses that memory, and this work would run before it: add the stream to the capture (`Recording::fork`)",
@@ -197,6 +207,12 @@ impl Capture {
                 ));
             }
         }
+        if is_outside() {
+            return Err(refused(
+                "a capture by a `tracing` subscriber",
+                "its work is not captured, so it would run at once: capture outside of the subscriber",
+            ));
+        }
         let inner = stream.inner();
         inner.check_here()?;
         let device = Arc::clone(inner.device());
@@ -219,6 +235,7 @@ impl Capture {
             kernels: RefCell::default(),
             others: Cell::new(0),
             scalars: RefCell::default(),
+            stamps: RefCell::default(),
             broken: RefCell::default(),
             dropped: RefCell::default(),
         });
@@ -280,10 +297,7 @@ impl Capture {
             .inspect_err(|_| drop(first.end_capture()));
         joined?;
         if let Some(error) = self.broken.take() {
-            return Err(refused(
-                "to go on after a call that failed",
-                format_args!("{error}. CUDA may have recorded a part of that work: capture again"),
-            ));
+            return Err(error);
         }
         let slots = self.slots.take().into_iter();
         Ok(Recorded {
@@ -314,8 +328,43 @@ impl Capture {
 
     /// No graph can be made, because CUDA may have recorded work that the library does not know.
     fn is_broken_by(&self, error: &Error) {
-        let mut broken = self.broken.borrow_mut();
-        broken.get_or_insert_with(|| error.to_string());
+        self.fails_with(refused(
+            "to go on after a call that failed",
+            format_args!("{error}. CUDA may have recorded a part of that work: capture again"),
+        ));
+    }
+
+    /// The capture ends with this error, if it is the first one.
+    fn fails_with(&self, error: Error) {
+        self.broken.borrow_mut().get_or_insert(error);
+    }
+
+    /// Marks memory that a call outside of the capture uses: no launch of the graph would repeat that call. A prefetch changes nothing.
+    fn stamp(&self, parts: &[Part<'_>], call: impl fmt::Display) {
+        let mut stamps = self.stamps.borrow_mut();
+        for part in parts.iter().filter(|part| part.access != Access::Move) {
+            let stamp = stamps.entry(part.memory.id());
+            stamp.or_insert_with(|| call.to_string());
+        }
+    }
+
+    /// Refuses captured work with memory that has a stamp. There is no graph afterwards, whatever the closure does.
+    fn check_stamps(&self, parts: &[Part<'_>], work: fmt::Arguments<'_>) -> Result<()> {
+        let stamps = self.stamps.borrow();
+        let stamped = |part: &Part<'_>| Some((part.memory.title(), stamps.get(&part.memory.id())?));
+        let Some((title, call)) = parts.iter().find_map(stamped) else {
+            return Ok(());
+        };
+        let refuse = || {
+            refused(
+                format_args!("{work} with {title}"),
+                format_args!(
+                    "{call} has used that memory since the capture began, and no launch of the graph repeats that call: make it before the capture, or between launches"
+                ),
+            )
+        };
+        self.fails_with(refuse());
+        Err(refuse())
     }
 
     fn first(&self) -> Arc<StreamInner> {

@@ -51,7 +51,16 @@ impl Started {
             && let Some(place) = capture::of(stream.inner(), parts)?
         {
             check_each(stream, parts)?;
-            return place.record(parts, None, work);
+            let name = match what {
+                What::Fill => "a fill",
+                What::Copy => "a copy",
+                // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
+                What::Launch(_)
+                | What::Prefetch { .. }
+                | What::Discard { .. }
+                | What::Advise(..) => "other work",
+            };
+            return place.record(format_args!("{name}"), parts, None, work);
         }
         let kind = module.map_or(Work::Own, Work::Kernel);
         self.before(what, stream, parts);

@@ -126,7 +126,8 @@ impl Stream {
                 && let Some(place) = capture::of(self.inner(), uses.parts())?
             {
                 check_each(self, uses.parts())?;
-                return place.record(uses.parts(), None, |stream| {
+                let name = format_args!("work of another library");
+                return place.record(name, uses.parts(), None, |stream| {
                     let _calls = Calls::of(NAME)?;
                     let parts = uses.parts();
                     Ok(work(&ForeignWork { stream, parts }))

@@ -150,7 +150,8 @@ impl Kernel {
             && let Some(place) = capture::of(inner, arguments.parts())?
         {
             let node = arguments.captured(self, config)?;
-            return place.record(arguments.parts(), Some(node), enqueue);
+            let name = format_args!("a launch of kernel `{}`", self.name);
+            return place.record(name, arguments.parts(), Some(node), enqueue);
         }
         let started = Started::now(device);
         let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());

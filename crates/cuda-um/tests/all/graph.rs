@@ -6,3 +6,4 @@ mod launch;
 mod refused;
 mod residency;
 mod scalars;
+mod stamps;

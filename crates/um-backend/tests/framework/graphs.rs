@@ -1,7 +1,11 @@
 //! Steps as graphs.
 
+use std::cell::RefCell;
+
 use um_backend::kernels::{Fill, Saxpy};
-use um_backend::{Buffer, BufferKind, CudaBackend, CudaError, DType, SharedBuffer, constant};
+use um_backend::{
+    Buffer, BufferKind, CudaBackend, CudaError, DType, Result, SharedBuffer, constant,
+};
 
 use crate::support::on_each;
 
@@ -126,5 +130,147 @@ fn a_step_takes_another_learning_rate_in_each_launch() {
         );
         let of_f64 = step.set("rate", 1.0).unwrap_err();
         assert!(of_f64.to_string().contains("type f64"), "{of_f64}");
+    });
+}
+
+const KINDS: [BufferKind; 4] = [
+    BufferKind::Host,
+    BufferKind::Pinned,
+    BufferKind::Unified,
+    BufferKind::Cuda,
+];
+
+/// A value of a step must not be what the host once read: each launch would take the old one.
+#[test]
+fn a_step_does_not_repeat_what_the_host_read_as_a_value() {
+    type Get = fn(&SharedBuffer) -> Result<f32>;
+    let ways: [(&str, Get); 6] = [
+        ("copy_to_host", |input| {
+            let mut value = [0f32; 100];
+            input.copy_to_host(&mut value)?;
+            Ok(value[0])
+        }),
+        ("copy_to_bytes", |input| {
+            let mut bytes = [0; 400];
+            input.read()?.copy_to_bytes(&mut bytes)?;
+            Ok(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        }),
+        ("read_one", |input| {
+            input.read()?.typed::<f32>()?.read_one(0)
+        }),
+        ("to_vec", |input| {
+            Ok(input.read()?.typed::<f32>()?.to_vec()?[0])
+        }),
+        ("host", |input| Ok(input.host::<f32>()?[0])),
+        ("try_clone", |input| {
+            let clone = input.read()?.try_clone()?;
+            clone.typed::<f32>()?.read_one(0)
+        }),
+    ];
+    on_each(|machine| {
+        let backend = machine.backend();
+        for (kind, (way, get)) in KINDS
+            .into_iter()
+            .flat_map(|kind| ways.map(|way| (kind, way)))
+        {
+            let (out, input) = (
+                shared(&backend, BufferKind::Unified, 0.0),
+                shared(&backend, kind, 1.0),
+            );
+            let step = backend.capture(|_| {
+                let value = get(&input)?;
+                out.write()?.typed_mut::<f32>()?.fill(value)
+            });
+            assert!(
+                matches!(step, Err(CudaError::Capture { .. })),
+                "{way} of {kind}: {step:?}"
+            );
+        }
+    });
+}
+
+/// The host reads or writes a buffer in the step, and the step records work on it: no launch would repeat the host's part.
+#[test]
+fn a_step_does_not_mix_work_of_the_host_and_recorded_work_on_one_buffer() {
+    type Count = fn(&SharedBuffer) -> Result<()>;
+    let ways: [(&str, Count); 3] = [
+        ("copies", |counter| {
+            let mut value = [0f32; 100];
+            counter.copy_to_host(&mut value)?;
+            counter.copy_from_host(&[value[0] + 1.0; 100])
+        }),
+        ("guards", |counter| {
+            let value = counter.host::<f32>()?[0];
+            counter.host_mut::<f32>()?.fill(value + 1.0);
+            Ok(())
+        }),
+        ("a read", |counter| counter.host::<f32>().map(drop)),
+    ];
+    on_each(|machine| {
+        let backend = machine.backend();
+        for (kind, (way, count)) in KINDS
+            .into_iter()
+            .flat_map(|kind| ways.map(|way| (kind, way)))
+        {
+            let counter = shared(&backend, kind, 0.0);
+            let record = |is_first: bool| {
+                backend.capture(|_| {
+                    if is_first {
+                        count(&counter)?;
+                    }
+                    counter.write()?.set_zero()?;
+                    count(&counter)
+                })
+            };
+            for is_first in [true, false] {
+                let step = record(is_first);
+                assert!(
+                    matches!(step, Err(CudaError::Capture { .. })),
+                    "{way} of {kind}: {step:?}"
+                );
+            }
+        }
+    });
+}
+
+/// A launch must not write storage that a snapshot shares, if the step made it unique first.
+#[test]
+fn a_launch_does_not_overwrite_a_snapshot() {
+    on_each_with_kernels(|backend, saxpy| {
+        let stream = backend.device().stream();
+        let gradient = shared(backend, BufferKind::Unified, 1.0);
+        let weights = RefCell::new(shared(backend, BufferKind::Unified, 0.0));
+        let record = || {
+            backend.capture(|_| {
+                let mut weights = weights.borrow_mut();
+                weights.make_unique()?;
+                let (gradient, mut weights) = (gradient.read()?, weights.write()?);
+                let (gradient, weights) = (gradient.view::<f32>()?, weights.view_mut::<f32>()?);
+                Ok(saxpy.launch(stream, constant(1.0), gradient, weights)?)
+            })
+        };
+        let mut step = record().unwrap();
+        step.launch().unwrap();
+        step.launch().unwrap();
+        let snapshot = weights.borrow().clone();
+        let refused = step.launch().unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("one with 2 handles and guards"),
+            "{refused}"
+        );
+        assert_eq!(snapshot.host::<f32>().unwrap()[99], 2.0);
+        // A capture would copy the old weights in each launch.
+        let refused = record().unwrap_err();
+        assert!(matches!(refused, CudaError::Capture { .. }), "{refused}");
+        weights.borrow_mut().make_unique().unwrap();
+        let mut step = record().unwrap();
+        step.launch().unwrap();
+        let of_weights = weights.borrow().host::<f32>().unwrap()[99];
+        assert_eq!(
+            (snapshot.host::<f32>().unwrap()[99], of_weights),
+            (2.0, 3.0)
+        );
     });
 }

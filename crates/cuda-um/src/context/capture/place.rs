@@ -8,6 +8,7 @@ use crate::context::tracker::Finished;
 use crate::error::Result;
 use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,14 +20,16 @@ pub(crate) struct Place {
 
 impl Place {
     /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture. `kernel` is the work if it is a
-    /// launch.
+    /// launch; `name` is the work in words.
     pub(crate) fn record<R>(
         &self,
+        name: fmt::Arguments<'_>,
         parts: &[Part<'_>],
         kernel: Option<KernelNode>,
         work: impl FnOnce(cudaStream_t) -> Result<R>,
     ) -> Result<R> {
         let Self { capture, private } = self;
+        capture.check_stamps(parts, name)?;
         let slots: SmallVec<[_; 16]> = parts.iter().map(|part| capture.slot_of(part)).collect();
         for (slot, part) in slots.iter().zip(parts) {
             slot.uses.borrow().order(private, part.access)?;

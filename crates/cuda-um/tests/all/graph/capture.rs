@@ -292,6 +292,18 @@ fn a_capture_at_the_end_of_its_thread_is_refused() {
 }
 
 #[test]
+fn a_subscriber_captures_nothing_and_a_panic_in_its_closure_leaves_nothing() {
+    let (_sim, device, stream) = device();
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    // As the library calls subscribers.
+    let refused = cuda_um::graph::outside(|| stream.capture(|_| panic!("in the closure")));
+    assert!(matches!(refused, Err(Error::Capture { .. })), "{refused:?}");
+    data.fill_on(9, &stream).unwrap();
+    assert_eq!(data.to_vec().unwrap(), [9; 10]);
+    stream.capture(|_| Ok(())).unwrap();
+}
+
+#[test]
 fn a_thread_that_captures_does_not_wait_for_what_waits_for_its_capture() {
     let (_sim, device, stream) = unpooled(Gpu::default());
     let _watchdog = watch();
