@@ -32,7 +32,7 @@ use crate::context::capture::{self, Capture, NamedScalar};
 use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::error::Result;
-use crate::kernel::scalar::Scalar;
+use crate::scalar::Scalar;
 use bytemuck::NoUninit;
 use contents::Contents;
 use std::any::{TypeId, type_name};

@@ -6,7 +6,6 @@ pub(crate) mod declared;
 pub(crate) mod foreign;
 pub(crate) mod launch;
 pub(crate) mod module;
-pub(crate) mod scalar;
 
 pub use crate::kernel::argument::{ByValue, KernelArgs, ReadArg, WriteArg};
 pub use crate::kernel::arguments::Arguments;

@@ -3,9 +3,11 @@
 use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
 use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
+use crate::context::capture::{self, refused};
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::kernel::arguments::{Arguments, Kind};
+use crate::scalar::{Role, Scalar};
 use bytemuck::NoUninit;
 
 /// One argument of a kernel:
@@ -172,6 +174,38 @@ impl<T: NoUninit> KernelArg for ByValue<T> {
         arguments.push_value(&self.0, Kind::PLAIN);
         Ok(())
     }
+}
+
+impl<T: NoUninit> KernelArg for Scalar<T> {
+    #[inline]
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        let kind = match self.role() {
+            Role::Plain => Kind::PLAIN,
+            Role::Constant => Kind::CONSTANT,
+            Role::Named { capture, index } => kind_of(capture, index)?,
+        };
+        arguments.push_value(&self.value(), kind);
+        Ok(())
+    }
+}
+
+/// What a named scalar is in the capture of this thread.
+#[cold]
+fn kind_of(capture: u64, index: u32) -> Result<Kind> {
+    let Some(current) = capture::is_active().then(capture::current).flatten() else {
+        return Ok(Kind::PLAIN);
+    };
+    if current.id() != capture {
+        return Err(refused(
+            "a launch with a named scalar of another capture",
+            "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
+        ));
+    }
+    current.check_scalar(index)?;
+    Ok(Kind::named(index))
 }
 
 impl<T: NoUninit, const N: usize> KernelArg for [T; N] {

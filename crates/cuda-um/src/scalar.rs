@@ -1,9 +1,5 @@
 //! Scalars in captures: constant, or with a name.
 
-use crate::context::capture::{self, refused};
-use crate::error::Result;
-use crate::kernel::argument::KernelArg;
-use crate::kernel::arguments::{Arguments, Kind};
 use bytemuck::{NoUninit, Pod};
 
 /// A value that work takes, and what it is in a capture: a plain value, which a capture refuses, a [`constant`], or a named scalar
@@ -27,8 +23,9 @@ pub struct Scalar<T> {
     role: Role,
 }
 
+/// What a value is in a capture.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Role {
+pub(crate) enum Role {
     Plain,
     Constant,
     /// The scalar of this index in this capture.
@@ -54,6 +51,7 @@ enum Role {
 /// assert_eq!(data.to_vec()?[999], 0.5);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
+#[inline]
 pub fn constant<T>(value: T) -> Scalar<T> {
     Scalar {
         value,
@@ -70,8 +68,14 @@ impl<T> Scalar<T> {
     }
 
     /// The value.
+    #[inline]
     pub fn value(self) -> T {
         self.value
+    }
+
+    #[inline]
+    pub(crate) fn role(&self) -> Role {
+        self.role
     }
 
     /// Why a capture refuses a fill with the value, if it does.
@@ -111,36 +115,4 @@ impl<T> From<T> for Scalar<T> {
             role: Role::Plain,
         }
     }
-}
-
-impl<T: NoUninit> KernelArg for Scalar<T> {
-    #[inline]
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        let kind = match self.role {
-            Role::Plain => Kind::PLAIN,
-            Role::Constant => Kind::CONSTANT,
-            Role::Named { capture, index } => kind_of(capture, index)?,
-        };
-        arguments.push_value(&self.value, kind);
-        Ok(())
-    }
-}
-
-/// What a named scalar is in the capture of this thread.
-#[cold]
-fn kind_of(capture: u64, index: u32) -> Result<Kind> {
-    let Some(current) = capture::is_active().then(capture::current).flatten() else {
-        return Ok(Kind::PLAIN);
-    };
-    if current.id() != capture {
-        return Err(refused(
-            "a launch with a named scalar of another capture",
-            "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
-        ));
-    }
-    current.check_scalar(index)?;
-    Ok(Kind::named(index))
 }
