@@ -36,10 +36,6 @@ pub fn compare(gpu: &Run, sim: &Run) -> Comparison {
     comparison
 }
 
-fn find<'r>(run: &'r Run, case: &str) -> Option<&'r Record> {
-    run.records.iter().find(|record| record.case == case)
-}
-
 fn differing(gpu: &Record, sim: &Record) -> Vec<String> {
     let mut differs = Vec::new();
     for (machine, record) in [("GPU", gpu), ("simulator", sim)] {
@@ -54,7 +50,7 @@ fn differing(gpu: &Record, sim: &Record) -> Vec<String> {
         let (gpu, sim) = (gpu.outcome.word(), sim.outcome.word());
         return vec![format!("{gpu} on the GPU, {sim} on the simulator")];
     }
-    if !gpu.asks_the_same(sim) {
+    if gpu.questions() != sim.questions() {
         return vec![format!(
             "observed {:?} on the GPU, {:?} on the simulator",
             gpu.questions(),
@@ -97,7 +93,7 @@ pub fn table(gpu: &Run, sim: &Run, comparison: &Comparison) -> String {
     }
     text.push_str("## Cases\n\n| case | rule | GPU | simulator | seen |\n|---|---|---|---|---|\n");
     for case in cases::all() {
-        let (on_gpu, on_sim) = (find(gpu, case.name), find(sim, case.name));
+        let (on_gpu, on_sim) = (gpu.find(case.name), sim.find(case.name));
         if on_gpu.is_some() || on_sim.is_some() {
             row(&mut text, case, on_gpu, on_sim);
         }
@@ -111,10 +107,10 @@ fn row(text: &mut String, case: &Case, gpu: Option<&Record>, sim: Option<&Record
         Some(Outcome::Skipped(why)) => format!("skipped: {why}"),
         Some(outcome) => outcome.word().to_owned(),
     };
-    // The table is two folders below `docs/`.
-    let link = match case.source.strip_prefix("docs/") {
-        Some(page) => format!("../../{page}"),
-        None => case.source.to_owned(),
+    // The table is three folders below the root.
+    let link = match case.source.starts_with("https://") {
+        true => case.source.to_owned(),
+        false => format!("../../../{}", case.source),
     };
     let _ = writeln!(
         text,
