@@ -85,6 +85,7 @@ mod optional;
 mod pointer_attributes;
 pub mod ptx;
 mod symbols;
+mod variable;
 #[allow(non_snake_case, reason = "C names")]
 mod table {
     generated!("table.rs");
@@ -101,4 +102,5 @@ pub use loader::{load, load_from};
 pub use nccl::*;
 pub use pointer_attributes::PointerAttributes;
 pub use table::{DriverTable, Functions};
+pub use variable::variable;
 pub use version::RuntimeVersion;

@@ -2,6 +2,7 @@
 
 use crate::Attempt;
 use crate::loader::reason;
+use crate::variable::{RELATIVE, depends_on_folder};
 use libloading::Library;
 use std::ffi::{CStr, OsString, c_void};
 use std::path::{Path, PathBuf};
@@ -129,10 +130,17 @@ macro_rules! library {
             /// or a file of this name in these folders of the toolkits. Otherwise the error of one that was found, which is more useful
             /// than those of missing ones, or all attempts.
             fn open(name: &str, folders: &[&str]) -> Result<Self, $error> {
-                let named = std::env::var_os($variable);
+                let named = $crate::variable($variable);
                 let paths = $crate::optional::candidates(named, name, folders, &$crate::loader::toolkits());
                 let (mut attempts, mut unfit) = (Vec::new(), None);
                 for path in paths {
+                    let path = match path {
+                        Ok(path) => path,
+                        Err(attempt) => {
+                            attempts.push(attempt);
+                            continue;
+                        }
+                    };
                     // SAFETY: the name is that of NVIDIA's library, or a path that the user trusts: it has the documented functions, and stays
                     // loaded.
                     let opened = unsafe {
@@ -228,15 +236,22 @@ pub(crate) fn name(text: &'static str) -> &'static CStr {
 }
 
 /// The paths of a library: `named` alone, or else the name for the system's loader, and the files of this name in these folders of the toolkits.
-/// A name with `*` is that of files only.
+/// A name with `*` is that of files only. An error for a relative path.
 pub(crate) fn candidates(
     named: Option<OsString>,
     name: &str,
     folders: &[&str],
     toolkits: &[PathBuf],
-) -> Vec<PathBuf> {
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return vec![named.into()];
+) -> Vec<Result<PathBuf, Attempt>> {
+    let checked = |path: PathBuf| match depends_on_folder(&path) {
+        false => Ok(path),
+        true => Err(Attempt {
+            library: path.display().to_string(),
+            reason: RELATIVE.to_owned(),
+        }),
+    };
+    if let Some(named) = named {
+        return vec![checked(named.into())];
     }
     let folders = toolkits
         .iter()
@@ -245,6 +260,7 @@ pub(crate) fn candidates(
     by_name
         .into_iter()
         .chain(folders.flat_map(|folder| files(&folder, name)))
+        .map(checked)
         .collect()
 }
 
@@ -301,10 +317,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_library_is_the_only_candidate_and_an_empty_name_is_none() {
+    fn a_named_library_is_the_only_candidate_and_the_current_folder_names_none() {
         let named = |name: &str| candidates(Some(name.into()), "lib.so.2", &[], &[]);
-        assert_eq!(named("/x/lib.so"), [PathBuf::from("/x/lib.so")]);
-        assert_eq!(named(""), [PathBuf::from("lib.so.2")]);
+        assert_eq!(named("/x/lib.so"), [Ok(PathBuf::from("/x/lib.so"))]);
+        assert_eq!(named("lib.so"), [Ok(PathBuf::from("lib.so"))]);
+        let refused = named("./lib.so").remove(0).unwrap_err();
+        assert!(refused.reason.contains("relative"), "{refused:?}");
     }
 
     #[test]
@@ -320,12 +338,13 @@ mod tests {
             std::fs::write(folder.join("bin").join(name), "").unwrap();
         }
         let newest_first = ["cupti64_2025.3.1.dll", "cupti64_2022.3.0.dll"];
-        let newest_first = newest_first.map(|name| folder.join("bin").join(name));
+        let newest_first = newest_first.map(|name| Ok(folder.join("bin").join(name)));
         let toolkits = [folder.clone()];
         let found = |name| candidates(None, name, &["lib64", "bin"], &toolkits);
         assert_eq!(found("cupti64_*.dll"), newest_first);
         let by_name = PathBuf::from("cupti.lib");
-        assert_eq!(found("cupti.lib"), [by_name, folder.join("bin/cupti.lib")]);
+        let file = folder.join("bin/cupti.lib");
+        assert_eq!(found("cupti.lib"), [Ok(by_name), Ok(file)]);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

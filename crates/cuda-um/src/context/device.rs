@@ -170,7 +170,7 @@ impl Device {
         ))
     }
 
-    /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names (`cargo xtask calibrate` writes one), otherwise
+    /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
     ///
     /// In a child made by `fork`, this returns the built-in values.
@@ -320,7 +320,7 @@ impl DeviceState {
 const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
 
 fn cost_model(name: &str, capabilities: &Capabilities) -> Result<CostModel> {
-    let Some(path) = std::env::var_os(COST_MODEL) else {
+    let Some(path) = cuda_um_sys::variable(COST_MODEL) else {
         return Ok(built_in_costs(name, capabilities));
     };
     let wrong = |reason: String| Error::InvalidArgument {

@@ -66,7 +66,7 @@ impl DefaultPools {
 
 /// The value of `CUDA_UM_POOLS`.
 fn are_on() -> Result<bool> {
-    match std::env::var_os(POOLS) {
+    match cuda_um_sys::variable(POOLS) {
         None => Ok(true),
         Some(value) if value == "1" || value == "on" => Ok(true),
         Some(value) if value == "0" || value == "off" => Ok(false),
