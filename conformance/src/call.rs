@@ -110,24 +110,6 @@ impl<'m> Cuda<'m> {
         self.is(what, holds, true);
     }
 
-    /// For the rule: waiting for a stream succeeds, and then all elements of a memory have this value.
-    pub(crate) fn ends(&self, on: &Stream<'_>, what: impl AsRef<str>, of: &Memory<'_>, value: u32) {
-        self.succeeds("cudaStreamSynchronize", on.synchronize());
-        self.is(what, of.seen(), value);
-    }
-
-    /// For the rule: after the work of a stream, all elements of a memory have this value.
-    pub(crate) fn after(
-        &self,
-        on: &Stream<'_>,
-        what: impl AsRef<str>,
-        of: &Memory<'_>,
-        value: u32,
-    ) {
-        ok(on.synchronize());
-        self.is(what, of.seen(), value);
-    }
-
     /// Runs a part of a case on another thread.
     pub(crate) fn elsewhere<R: Send>(&self, work: impl FnOnce(&Cuda<'_>) -> R + Send) -> R {
         let machine = self.machine;
@@ -305,6 +287,7 @@ impl<'c> Cuda<'c> {
     }
 }
 
+/// The words of a script for the work of a stream. All but `query`, `wait` and `synchronize` must succeed.
 impl Stream<'_> {
     pub(crate) fn synchronize(&self) -> Called {
         self.cuda.stream_synchronize(self)
@@ -317,9 +300,97 @@ impl Stream<'_> {
     pub(crate) fn wait(&self, event: &Event<'_>) -> Called {
         self.cuda.stream_wait(self, event, 0)
     }
+
+    /// A call has succeeded.
+    #[track_caller]
+    pub(crate) fn did(&self, got: Called) -> &Self {
+        ok(got);
+        self
+    }
+
+    /// A kernel adds to every element.
+    #[track_caller]
+    pub(crate) fn add(&self, memory: &Memory<'_>, amount: u32) -> &Self {
+        self.cuda.add(memory, amount, self);
+        self
+    }
+
+    /// A kernel copies.
+    #[track_caller]
+    pub(crate) fn read(&self, from: &Memory<'_>, to: &Memory<'_>) -> &Self {
+        self.cuda.read(from, to, self);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn set(&self, memory: &Memory<'_>, byte: i32) -> &Self {
+        self.did(self.cuda.memset_async(memory, byte, memory.bytes(), self))
+    }
+
+    #[track_caller]
+    pub(crate) fn copy(&self, to: &Memory<'_>, from: &Memory<'_>) -> &Self {
+        self.did(self.cuda.copy_async(to, from, 4, self))
+    }
+
+    #[track_caller]
+    pub(crate) fn prefetch(&self, range: impl Span, to: Place) -> &Self {
+        self.did(self.cuda.prefetch(range, to, self))
+    }
+
+    #[track_caller]
+    pub(crate) fn record(&self, event: &Event<'_>) -> &Self {
+        self.did(event.record(self))
+    }
+
+    /// Later work comes after the event.
+    #[track_caller]
+    pub(crate) fn join(&self, event: &Event<'_>) -> &Self {
+        self.did(self.wait(event))
+    }
+
+    /// The host waits.
+    #[track_caller]
+    pub(crate) fn sync(&self) -> &Self {
+        self.did(self.synchronize())
+    }
+
+    /// For the rule: a graph is launched.
+    pub(crate) fn launch(&self, exec: &Exec<'_>) -> &Self {
+        self.cuda.succeeds("cudaGraphLaunch", exec.launch(self));
+        self
+    }
+
+    /// For the rule: the stream has work.
+    pub(crate) fn pending(&self, what: impl AsRef<str>) -> &Self {
+        self.cuda.gives(what, self.query(), NOT_READY);
+        self
+    }
+
+    /// For the rule: waiting for the stream succeeds.
+    pub(crate) fn done(&self, what: impl AsRef<str>) -> &Self {
+        self.cuda.succeeds(what, self.synchronize());
+        self
+    }
+
+    /// For the rule: waiting succeeds, and then all elements of a memory have this value.
+    pub(crate) fn ends(&self, what: impl AsRef<str>, of: &Memory<'_>, value: u32) {
+        self.done("cudaStreamSynchronize");
+        self.cuda.is(what, of.seen(), value);
+    }
+
+    /// For the rule: after the work, all elements of a memory have this value.
+    pub(crate) fn after(&self, what: impl AsRef<str>, of: &Memory<'_>, value: u32) {
+        self.sync();
+        self.cuda.is(what, of.seen(), value);
+    }
 }
 
 impl Event<'_> {
+    #[track_caller]
+    pub(crate) fn sync(&self) {
+        ok(self.synchronize());
+    }
+
     pub(crate) fn record(&self, stream: &Stream<'_>) -> Called {
         self.cuda.event_record(self, stream)
     }

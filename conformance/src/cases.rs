@@ -1,26 +1,30 @@
 //! The cases, one file for each group.
 //!
 //! A case is a row of `cases!`: the rule as its comment; its name, the page of the source, the calls that the rule is about, the needs,
-//! and `alone` or `misuse`; and a script, whose words are:
+//! and `alone` or `misuse`; and a script over `|c, streams; events|`, which are new, and without timing. Its words are:
 //!
 //! - Objects, released at the end of their block: `c.managed(bytes)`, `c.device(bytes)`, `c.pinned(bytes, flags)`, `c.system(bytes)`,
 //!   `c.stream()`, `c.stream_at(raw)`, `c.event(flags)`, `c.mark()` (an event without timing), `c.pool()`, `c.graph_of(work)`,
-//!   `c.captured(work)`.
+//!   `c.captured(work)`. Memory may be `.filled(value)` by the host or `.zeroed()` by the device.
 //! - The host's side of memory: `fill_all(value)`, `fill(range, value)`, `value_all()`, `value(range)`.
+//! - The work of a stream, as a chain: `stream.set(&memory, byte).add(&memory, amount).copy(&to, &from).record(&event).sync()`; `join(&event)` is
+//!   a wait of the stream.
 //! - Every function of [`Calls`](cuda_um_testkit::call::Calls), such as `c.memcpy(…)`, and forms for whole objects, such as
 //!   `c.copy_async(&to, &from, kind, &stream)`. A call returns its value or its code.
-//! - Kernels: `c.add(&memory, amount, &stream)`, `c.read(&from, &to, &stream)`.
-//! - `c.gate(&stream)` holds a stream; `gate.open()` releases it; `gate.across(|| call)` returns whether a call waited for the stream.
+//! - `c.gate(&stream)` holds a stream; `gate.open()` releases it, `gate.opens(name, query)` if the query was not ready; `gate.waits(name, || call)`
+//!   is a call that waits for the release.
 //! - Preparations: `ok(call)` returns the value, and fails the case otherwise.
 //! - Observations, which are recorded and compared: `c.is(name, value, expected)`, `c.holds(name, condition)`,
-//!   `c.succeeds(name, call)`, `c.gives(name, call, code)`, `c.refuses(name, call)`.
+//!   `c.succeeds(name, call)`, `c.gives(name, call, code)`, `c.refuses(name, call)`; of a stream `done(name)`, `pending(name)`,
+//!   `ends(name, &memory, value)` (both the wait and the contents).
 //!
 //! A script panics if its rule does not hold.
 
 macro_rules! cases {
     ($(
         #[doc = $rule:literal]
-        $name:literal $source:ident [$($call:ident),*] $(($($need:expr),*))? $($flag:ident)? |$c:ident| $body:block
+        $name:literal $source:ident [$($call:ident),*] $(($($need:expr),*))? $($flag:ident)?
+            |$c:ident $(, $stream:ident)* $(; $($event:ident),+)?| $body:block
     )*) => {
         pub(super) const CASES: &[Case] = &[$(Case {
             name: $name,
@@ -30,7 +34,11 @@ macro_rules! cases {
             needs: &[$($($need),*)?],
             alone: cases!(@is alone $($flag)?),
             misuse: cases!(@is misuse $($flag)?),
-            check: |$c: &Cuda<'_>| $body,
+            check: |$c: &Cuda<'_>| {
+                $(let $stream = $c.stream();)*
+                $($(let $event = $c.mark();)+)?
+                $body
+            },
         }),*];
     };
     (@is alone alone) => { true };

@@ -52,7 +52,7 @@ run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything 
 conformance() {
     local log=$out/conformance.log.txt version devices
     echo "== on this GPU" >"$log"
-    timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
+    timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.jsonl" 2>>"$log" | tee "$out/.last"
     # A failed case is a fault of the comparison, which counts it. A missing record is a failure.
     version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
     devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
@@ -64,8 +64,8 @@ conformance() {
     fi
     echo "== on the simulator" >>"$log"
     timeout 300 bin/um_conformance run --runtime sim --gpu "${CONFORMANCE_GPU:-h200}" --cuda "$version" --devices "$devices" \
-        --json "$out/conformance-sim.json" 2>>"$log" || failed=$((failed + 1))
-    bin/um_conformance compare "$out/conformance-gpu.json" "$out/conformance-sim.json" \
+        --json "$out/conformance-sim.jsonl" 2>>"$log" || failed=$((failed + 1))
+    bin/um_conformance compare "$out/conformance-gpu.jsonl" "$out/conformance-sim.jsonl" \
         --out "$out/conformance.md" || failed=$((failed + 1))
 }
 

@@ -30,12 +30,18 @@ pub(crate) struct Capture {
 
 impl<'c> Cuda<'c> {
     /// An executable graph of the work on a stream.
-    pub(crate) fn captured(&'c self, work: impl FnOnce(&Stream<'c>)) -> Exec<'c> {
+    pub(crate) fn captured(
+        &'c self,
+        work: impl for<'s> FnOnce(&'s Stream<'c>) -> &'s Stream<'c>,
+    ) -> Exec<'c> {
         self.graph_of(work).make()
     }
 
     /// A graph of the work on a stream.
-    pub(crate) fn graph_of(&'c self, work: impl FnOnce(&Stream<'c>)) -> Graph<'c> {
+    pub(crate) fn graph_of(
+        &'c self,
+        work: impl for<'s> FnOnce(&'s Stream<'c>) -> &'s Stream<'c>,
+    ) -> Graph<'c> {
         let stream = self.stream();
         ok(stream.begin(mode::THREAD_LOCAL));
         work(&stream);
@@ -105,7 +111,12 @@ impl<'c> Stream<'c> {
     }
 
     /// `cudaGraphAddNode`: a node with a condition, in the capture of this stream; `work` is captured into its body.
-    pub(crate) fn body(&self, condition: u64, repeats: bool, work: impl FnOnce(&Stream<'c>)) {
+    pub(crate) fn body(
+        &self,
+        condition: u64,
+        repeats: bool,
+        work: impl for<'s> FnOnce(&'s Stream<'c>) -> &'s Stream<'c>,
+    ) {
         let (cuda, capture) = (self.cuda, self.capture());
         // `cudaGraphNodeParams`: the kind, three reserved numbers, the union.
         let mut params = [0u64; 32];

@@ -45,12 +45,6 @@ impl Cuda<'_> {
         ok(self.add_range(memory, 0, memory.len(), amount, stream));
     }
 
-    /// The same, and waits for the stream.
-    pub(crate) fn added(&self, memory: &Memory<'_>, amount: u32, stream: &Stream<'_>) {
-        self.add(memory, amount, stream);
-        ok(stream.synchronize());
-    }
-
     /// Adds to `count` elements from `start` on.
     pub(crate) fn add_range(
         &self,
@@ -129,14 +123,6 @@ impl Cuda<'_> {
         self.launch(self.kernel(c"conf_trap"), Shape::linear(1), stream, [])
     }
 
-    /// Sets a condition to the first element of `memory`, by a kernel.
-    pub(crate) fn set_condition(&self, memory: &Memory<'_>, condition: u64, stream: &Stream<'_>) {
-        let data = memory.at() as u64;
-        let arguments = [(&raw const data).cast(), (&raw const condition).cast()];
-        let kernel = self.kernel(c"conf_set_condition");
-        ok(self.launch(kernel, Shape::linear(1), stream, arguments));
-    }
-
     /// `cuModuleLoadDataEx` of a text, with a buffer for errors; a module is unloaded. The result, the log, and its size as reported.
     pub(crate) fn log_of_module(&self, image: &CStr, room: usize) -> (Called, String, usize) {
         use sys::CUjit_option_enum as Jit;
@@ -174,4 +160,14 @@ impl Cuda<'_> {
 /// A counter that host functions increment, also after the case.
 pub(crate) fn counter() -> &'static AtomicU32 {
     Box::leak(Box::default())
+}
+
+impl Stream<'_> {
+    /// A kernel sets a condition to the first element of `memory`.
+    pub(crate) fn set_condition(&self, memory: &Memory<'_>, condition: u64) -> &Self {
+        let (c, data) = (self.cuda, memory.at() as u64);
+        let arguments = [(&raw const data).cast(), (&raw const condition).cast()];
+        let kernel = c.kernel(c"conf_set_condition");
+        self.did(c.launch(kernel, Shape::linear(1), self, arguments))
+    }
 }

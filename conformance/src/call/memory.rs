@@ -238,11 +238,6 @@ impl<'c> Cuda<'c> {
         self.memcpy_async(to.start, from.start, bytes, kind, stream)
     }
 
-    /// `cudaMemsetAsync` of all bytes.
-    pub(crate) fn set(&self, memory: &Memory<'_>, value: i32, stream: &Stream<'_>) {
-        ok(self.memset_async(memory, value, memory.bytes, stream));
-    }
-
     /// The contents of device memory (or any other), copied to the host.
     pub(crate) fn contents(&self, memory: &Memory<'_>) -> Vec<u32> {
         let mut out = vec![0; memory.len()];

@@ -11,7 +11,6 @@ cases! {
         c.is("accessed-by", c.accessed_by(&memory), vec![]);
         c.is("last prefetch", c.told(&memory, LastPrefetch), NONE);
     }
-
     /// Read-mostly is set and unset.
     "advice.read-mostly" MEMORY [cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -20,7 +19,6 @@ cases! {
         c.succeeds("unset", c.advise(&memory, UNSET_READ_MOSTLY, DEVICE));
         c.is("read back", c.told(&memory, ReadMostly), 0);
     }
-
     /// Read-mostly, and unsetting the preferred location, ignore the location.
     "advice.read-mostly-ignores-place" MEMORY [cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -38,7 +36,6 @@ cases! {
             c.is(format!("{what}, with {of}: read back"), c.told(&memory, attribute), expected);
         }
     }
-
     /// The preferred location is a device, and is unset.
     "advice.preferred-device" MEMORY [cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -47,14 +44,12 @@ cases! {
         c.succeeds("unset", c.advise(&memory, UNSET_PREFERRED, DEVICE));
         c.is("read back", c.told(&memory, Preferred), NONE);
     }
-
     /// The preferred location is the host.
     "advice.preferred-host" MEMORY [cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
         c.succeeds("set", c.advise(&memory, SET_PREFERRED, HOST));
         c.is("read back", c.told(&memory, Preferred), CPU);
     }
-
     /// A second preferred location replaces the first.
     "advice.preferred-replaced" MEMORY [cudaMemAdvise] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -62,7 +57,6 @@ cases! {
         c.succeeds("set again", c.advise(&memory, SET_PREFERRED, HOST));
         c.is("read back", c.told(&memory, Preferred), CPU);
     }
-
     /// Accessed-by is a set: processors are added and removed one by one.
     "advice.accessed-by" MEMORY [cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -75,7 +69,6 @@ cases! {
         c.succeeds("not the host", c.advise(&memory, UNSET_ACCESSED_BY, HOST));
         c.is("read back", c.accessed_by(&memory), vec![]);
     }
-
     /// Setting accessed-by twice has the same effect as once.
     "advice.accessed-by-twice" MEMORY [cudaMemAdvise] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -84,7 +77,6 @@ cases! {
         }
         c.is("read back", c.accessed_by(&memory), vec![0]);
     }
-
     /// Several devices, and the host, are set as accessed-by together.
     "advice.accessed-by-devices" MEMORY [cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, Devices(2)) |c| {
         let memory = c.managed(64 * KIB);
@@ -93,7 +85,6 @@ cases! {
         }
         c.is("read back", c.accessed_by(&memory), vec![CPU, 0, 1]);
     }
-
     /// The three kinds of advice are independent of each other.
     "advice.independent" MEMORY [cudaMemAdvise] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);

@@ -15,7 +15,6 @@ cases! {
         c.is("the first", c.told(first, ReadMostly), 0);
         c.is("the second", c.told(second, ReadMostly), 1);
     }
-
     /// A range is rounded outwards to pages.
     "advice.rounded-outwards" MEMORY [cudaMemAdvise] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -25,32 +24,28 @@ cases! {
         c.is("its page", c.told(page..page + 4 * KIB, ReadMostly), 1);
         c.is("the next", c.told(page + 4 * KIB..page + 8 * KIB, ReadMostly), 0);
     }
-
     /// Advice survives prefetches, kernels and host accesses.
-    "advice.survives" MEMORY [cudaMemAdvise, cudaMemPrefetchAsync] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(2 * MIB).filled(1), c.stream());
+    "advice.survives" MEMORY [cudaMemAdvise, cudaMemPrefetchAsync] (Concurrent) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(1);
         ok(c.advise(&memory, SET_PREFERRED, DEVICE));
         ok(c.advise(&memory, SET_ACCESSED_BY, HOST));
         for place in [DEVICE, HOST] {
-            ok(c.prefetch(&memory, place, &stream));
-            c.added(&memory, 1, &stream);
+            stream.prefetch(&memory, place).add(&memory, 1).sync();
             memory.read_pages();
         }
         c.is("preferred location", c.told(&memory, Preferred), 0);
         c.is("accessed-by", c.accessed_by(&memory), vec![CPU]);
         c.is("contents", memory.value_all(), 3);
     }
-
     /// Advice ends with the memory: new memory has none, also at the same address.
-    "advice.ends-with-memory" MEMORY [cudaMemAdvise, cudaFree, cudaMemRangeGetAttribute] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(2 * MIB), c.stream());
+    "advice.ends-with-memory" MEMORY [cudaMemAdvise, cudaFree, cudaMemRangeGetAttribute] (Concurrent) |c, stream| {
+        let memory = c.managed(2 * MIB);
         for (what, place) in
             [(SET_READ_MOSTLY, DEVICE), (SET_PREFERRED, DEVICE), (SET_ACCESSED_BY, HOST)]
         {
             ok(c.advise(&memory, what, place));
         }
-        ok(c.prefetch(&memory, DEVICE, &stream));
-        ok(stream.synchronize());
+        stream.prefetch(&memory, DEVICE).sync();
         let address = memory.at();
         ok(memory.free());
         let mut again = false;
@@ -75,7 +70,6 @@ cases! {
             again || c.machine.facts.simulated,
         );
     }
-
     /// An advice that does not exist is an invalid value.
     "advice.unknown" MEMORY [cudaMemAdvise] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -83,7 +77,6 @@ cases! {
             c.gives(format!("advice {what}"), c.advise(&memory, what, DEVICE), INVALID_VALUE);
         }
     }
-
     /// Advice that names a device that does not exist is refused.
     "advice.unknown-device" MEMORY [cudaMemAdvise] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -93,7 +86,6 @@ cases! {
         }
         c.is("nothing was set", c.told(&memory, Preferred), NONE);
     }
-
     /// A device without concurrent managed access is refused as preferred location and as accessed-by.
     "advice.without-faults" MEMORY [cudaMemAdvise] (NoConcurrent) |c| {
         let memory = c.managed(64 * KIB);

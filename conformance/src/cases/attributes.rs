@@ -14,7 +14,6 @@ cases! {
             }
         }
     }
-
     /// The result size for accessed-by is a multiple of a device number, and not zero.
     "attributes.accessed-by-size" MEMORY [cudaMemRangeGetAttribute] (Concurrent) |c| {
         let room = [0u64; 8].as_mut_ptr().cast();
@@ -24,7 +23,6 @@ cases! {
             c.gives(format!("{bytes} bytes"), code, INVALID_VALUE);
         }
     }
-
     /// If the result of accessed-by has more places than processors, the rest is -2; if it has fewer, some processors are left out.
     "attributes.accessed-by-room" MEMORY [cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -41,7 +39,6 @@ cases! {
         c.succeeds("room for one", code);
         c.holds("it is one of them", [CPU, 0].contains(&one[0]));
     }
-
     /// A range is read-mostly only if all of its pages are.
     "attributes.read-mostly-of-all" MEMORY [cudaMemRangeGetAttribute] (Concurrent) |c| {
         let (memory, first) = halves(c);
@@ -49,7 +46,6 @@ cases! {
         c.is("a half", c.told(first, ReadMostly), 1);
         c.is("all", c.told(&memory, ReadMostly), 0);
     }
-
     /// A range has a preferred location only if all of its pages have the same one.
     "attributes.preferred-of-all" MEMORY [cudaMemRangeGetAttribute] (Concurrent) |c| {
         let (memory, first) = halves(c);
@@ -58,7 +54,6 @@ cases! {
         ok(c.advise(first, SET_PREFERRED, DEVICE));
         c.is("two places", c.told(&memory, Preferred), NONE);
     }
-
     /// The accessed-by processors of a range are those that all of its pages have.
     "attributes.accessed-by-of-all" MEMORY [cudaMemRangeGetAttribute] (Concurrent) |c| {
         let (memory, first) = halves(c);
@@ -67,28 +62,25 @@ cases! {
         c.is("a half", c.accessed_by(first), vec![CPU, 0]);
         c.is("all", c.accessed_by(&memory), vec![CPU]);
     }
-
     /// A range has a last prefetch location only if all of its pages were last prefetched there.
     "attributes.prefetch-of-all" MEMORY [cudaMemRangeGetAttribute] (Concurrent) |c| {
         let (memory, first) = halves(c);
         let stream = c.stream();
-        ok(c.prefetch(first.clone(), DEVICE, &stream));
+        stream.prefetch(first.clone(), DEVICE);
         c.is("a half", c.told(first.clone(), LastPrefetch), 0);
         c.is("all", c.told(&memory, LastPrefetch), NONE);
-        ok(c.prefetch(&memory, HOST, &stream));
+        stream.prefetch(&memory, HOST);
         c.is("all alike", c.told(&memory, LastPrefetch), CPU);
-        ok(c.prefetch(first, DEVICE, &stream));
+        stream.prefetch(first, DEVICE);
         c.is("two places", c.told(&memory, LastPrefetch), NONE);
-        ok(stream.synchronize());
+        stream.sync();
     }
-
     /// A query of several attributes returns the same values as single queries.
-    "attributes.together" MEMORY [cudaMemRangeGetAttributes] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(2 * MIB), c.stream());
+    "attributes.together" MEMORY [cudaMemRangeGetAttributes] (Concurrent) |c, stream| {
+        let memory = c.managed(2 * MIB);
         ok(c.advise(&memory, SET_READ_MOSTLY, DEVICE));
         ok(c.advise(&memory, SET_PREFERRED, HOST));
-        ok(c.prefetch(&memory, DEVICE, &stream));
-        ok(stream.synchronize());
+        stream.prefetch(&memory, DEVICE).sync();
         let which = [LastPrefetch, ReadMostly, Preferred];
         let values = c.succeeds("cudaMemRangeGetAttributes", c.range_attributes(&memory, &which));
         c.is("the values", values.clone(), vec![0, 1, CPU]);
@@ -96,19 +88,16 @@ cases! {
             c.is(format!("{attribute:?}"), c.told(&memory, attribute), value);
         }
     }
-
     /// A query of zero attributes is an invalid value.
     "attributes.together-none" MEMORY [cudaMemRangeGetAttributes] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
         c.gives("no attribute", c.range_attributes(&memory, &[]), INVALID_VALUE);
     }
-
     /// From 12.2 on, preferred location and last prefetch are also reported as type and number.
-    "attributes.locations" TYPES [cudaMemRangeGetAttribute] (Concurrent, Since(12, 2)) |c| {
-        let (memory, stream) = (c.managed(2 * MIB), c.stream());
+    "attributes.locations" TYPES [cudaMemRangeGetAttribute] (Concurrent, Since(12, 2)) |c, stream| {
+        let memory = c.managed(2 * MIB);
         ok(c.advise(&memory, SET_PREFERRED, DEVICE));
-        ok(c.prefetch(&memory, HOST, &stream));
-        ok(stream.synchronize());
+        stream.prefetch(&memory, HOST).sync();
         c.is("preferred type", c.told(&memory, PreferredType), 1);
         c.is("preferred number", c.told(&memory, PreferredId), 0);
         c.is("prefetch type", c.told(&memory, LastPrefetchType), 2);
@@ -117,7 +106,6 @@ cases! {
         ok(c.advise(&memory, UNSET_PREFERRED, DEVICE));
         c.is("no preferred type", c.told(&memory, PreferredType), 0);
     }
-
     /// Before 12.2 there is no attribute for the type of a location.
     "attributes.locations-late" TYPES [cudaMemRangeGetAttribute] (Concurrent, Before(12, 2)) |c| {
         let memory = c.managed(64 * KIB);

@@ -4,29 +4,28 @@ use super::*;
 
 cases! {
     /// Work that is pushed into a stream in capture mode is not executed, but captured into a graph.
-    "capture.does-not-run" STREAM [cudaStreamBeginCapture, cudaStreamEndCapture, cudaStreamIsCapturing] |c| {
-        let (memory, stream) = (c.pinned(4 * KIB, 0).filled(5), c.stream());
+    "capture.does-not-run" STREAM [cudaStreamBeginCapture, cudaStreamEndCapture, cudaStreamIsCapturing] |c, stream| {
+        let memory = c.pinned(4 * KIB, 0).filled(5);
         c.is("before", stream.status(), status::NONE);
         c.succeeds("cudaStreamBeginCapture", stream.begin(mode::THREAD_LOCAL));
         c.is("during", stream.status(), status::ACTIVE);
         c.succeeds("cudaMemsetAsync", c.memset_async(&memory, 0, memory.bytes(), &stream));
-        c.add(&memory, 1, &stream);
+        stream.add(&memory, 1);
         let (ended, graph) = stream.end();
         c.succeeds("cudaStreamEndCapture", ended);
         c.is("after", stream.status(), status::NONE);
         c.holds("a graph", graph.is_some());
-        c.after(&stream, "the memory", &memory, 5);
+        stream.after("the memory", &memory, 5);
     }
-
     /// The next node of a stream comes after the nodes that the information of its capture names; the id is unique.
-    "capture.information" STREAM [cudaStreamGetCaptureInfo, cudaGraphGetNodes] |c| {
-        let (memory, stream) = (c.device(4 * KIB), c.stream());
+    "capture.information" STREAM [cudaStreamGetCaptureInfo, cudaGraphGetNodes] |c, stream| {
+        let memory = c.device(4 * KIB);
         c.is("no capture", stream.capture().status, status::NONE);
         ok(stream.begin(mode::THREAD_LOCAL));
         let first = stream.capture();
-        c.set(&memory, 0, &stream);
+        stream.set(&memory, 0);
         let one = stream.capture();
-        c.add(&memory, 1, &stream);
+        stream.add(&memory, 1);
         let two = stream.capture();
         let graph = stream.end_well();
         c.is("the status", first.status, status::ACTIVE);
@@ -41,7 +40,6 @@ cases! {
         drop(stream.end_well());
         c.holds("another id", other.id != first.id);
     }
-
     /// A capture may not be initiated on the legacy default stream, but on the default stream of the thread.
     "capture.not-on-the-legacy-stream" STREAM [cudaStreamBeginCapture] |c| {
         for raw in [0, LEGACY] {
@@ -51,20 +49,16 @@ cases! {
         c.succeeds("the thread's stream", stream.begin(mode::RELAXED));
         stream.end_well();
     }
-
     /// A capture may only be initiated if the stream is not already in capture mode.
-    "capture.not-twice" STREAM [cudaStreamBeginCapture] |c| {
-        let stream = c.stream();
+    "capture.not-twice" STREAM [cudaStreamBeginCapture] |c, stream| {
         ok(stream.begin(mode::THREAD_LOCAL));
         let again = stream.begin(mode::THREAD_LOCAL);
         let (ended, _graph) = stream.end();
         c.refuses("cudaStreamBeginCapture", again);
         c.succeeds("cudaStreamEndCapture", ended);
     }
-
     /// A capture must be ended on the stream in which it was initiated.
-    "capture.ends-where-it-began" STREAM [cudaStreamEndCapture] |c| {
-        let (stream, other, event) = (c.stream(), c.stream(), c.mark());
+    "capture.ends-where-it-began" STREAM [cudaStreamEndCapture] |c, stream, other; event| {
         c.refuses("a stream that captures nothing", stream.end().0);
         ok(stream.begin(mode::THREAD_LOCAL));
         let forked = (code_of(&event.record(&stream)), code_of(&other.wait(&event)));
@@ -75,11 +69,9 @@ cases! {
         c.holds("no graph", graph.is_none());
         c.is("the status", stream.status(), status::NONE);
     }
-
     /// A stream that waits for an event of a capture joins the capture, and must be joined before it ends.
-    "capture.fork" GUIDE_GRAPHS [cudaStreamWaitEvent, cudaEventRecord] |c| {
-        let (stream, other, memory) = (c.stream(), c.stream(), c.device(4 * KIB));
-        let (forked, joined) = (c.mark(), c.mark());
+    "capture.fork" GUIDE_GRAPHS [cudaStreamWaitEvent, cudaEventRecord] |c, stream, other; forked, joined| {
+        let memory = c.device(4 * KIB);
         for joins in [true, false] {
             ok(stream.begin(mode::THREAD_LOCAL));
             let mut calls = vec![forked.record(&stream), other.wait(&forked)];
@@ -97,20 +89,16 @@ cases! {
             c.is("afterwards", other.status(), status::NONE);
         }
     }
-
     /// A wait for an event that was recorded outside of the capture is refused.
-    "capture.isolation" GUIDE_GRAPHS [cudaStreamWaitEvent] |c| {
-        let (outside, event) = (c.stream(), c.mark());
-        ok(event.record(&outside));
+    "capture.isolation" GUIDE_GRAPHS [cudaStreamWaitEvent] |c, outside; event| {
+        outside.record(&event);
         invalidates(c, mode::THREAD_LOCAL, CAPTURE_ISOLATION, |stream| stream.wait(&event));
     }
-
     /// Two captures must not be merged by a wait for an event.
-    "capture.merge" GUIDE_GRAPHS [cudaStreamWaitEvent] |c| {
-        let (stream, other, event) = (c.stream(), c.stream(), c.mark());
+    "capture.merge" GUIDE_GRAPHS [cudaStreamWaitEvent] |c, stream, other; event| {
         ok(stream.begin(mode::THREAD_LOCAL));
         ok(other.begin(mode::THREAD_LOCAL));
-        ok(event.record(&stream));
+        stream.record(&event);
         let waited = other.wait(&event);
         let (ended, graph) = other.end();
         drop(stream.end());
@@ -118,13 +106,12 @@ cases! {
         c.gives("cudaStreamEndCapture", ended, CAPTURE_INVALIDATED);
         c.holds("no graph", graph.is_none());
     }
-
     /// Work on streams that are not in capture mode runs during a capture.
-    "capture.other-streams" STREAM [cudaMemsetAsync, cuLaunchKernel] |c| {
-        let (stream, other, memory) = (c.stream(), c.stream(), c.pinned(4 * KIB, 0).filled(9));
+    "capture.other-streams" STREAM [cudaMemsetAsync, cuLaunchKernel] |c, stream, other| {
+        let memory = c.pinned(4 * KIB, 0).filled(9);
         ok(stream.begin(mode::RELAXED));
         let set = c.memset_async(&memory, 0, memory.bytes(), &other);
-        c.add(&memory, 3, &other);
+        other.add(&memory, 3);
         let waited = other.synchronize();
         let seen = memory.value_all();
         drop(stream.end_well());
@@ -132,10 +119,9 @@ cases! {
         c.succeeds("cudaStreamSynchronize", waited);
         c.is("the memory", seen, 3);
     }
-
     /// An invalidated stream refuses work until its capture is ended, which gives an error and no graph.
-    "capture.invalid-until-it-ends" GUIDE_GRAPHS [cudaStreamEndCapture] |c| {
-        let (stream, memory) = (c.stream(), c.device(4 * KIB));
+    "capture.invalid-until-it-ends" GUIDE_GRAPHS [cudaStreamEndCapture] |c, stream| {
+        let memory = c.device(4 * KIB);
         ok(stream.begin(mode::RELAXED));
         let query = stream.query();
         let set = c.memset_async(&memory, 0, memory.bytes(), &stream);
@@ -146,7 +132,7 @@ cases! {
         c.gives("cudaStreamEndCapture", ended, CAPTURE_INVALIDATED);
         c.holds("no graph", graph.is_none());
         c.succeeds("cudaMemsetAsync", c.memset_async(&memory, 0, memory.bytes(), &stream));
-        c.succeeds("cudaStreamSynchronize", stream.synchronize());
+        stream.done("cudaStreamSynchronize");
     }
 }
 

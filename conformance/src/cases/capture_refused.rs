@@ -17,13 +17,11 @@ cases! {
             c.gives("cudaStreamEndCapture", got, code);
         }
     }
-
     /// The host cannot query an event that was last recorded in a capture, nor wait for it, until it is recorded again.
-    "capture.captured-event" GUIDE_GRAPHS [cudaEventQuery, cudaEventSynchronize] |c| {
-        let event = c.mark();
+    "capture.captured-event" GUIDE_GRAPHS [cudaEventQuery, cudaEventSynchronize] |c; event| {
         for waits in [false, true] {
             invalidates(c, mode::RELAXED, CAPTURED_EVENT, |stream| {
-                ok(event.record(stream));
+                stream.record(&event);
                 if waits { event.synchronize() } else { event.query() }
             });
         }
@@ -32,7 +30,6 @@ cases! {
         c.succeeds("cudaEventSynchronize", event.synchronize());
         c.succeeds("cudaEventQuery", event.query());
     }
-
     /// A stream in capture mode cannot be queried, and the host cannot wait for it or for its device.
     "capture.host-waits" GUIDE_GRAPHS [cudaStreamQuery, cudaStreamSynchronize, cudaDeviceSynchronize] |c| {
         let refused = CAPTURE_UNSUPPORTED;
@@ -40,7 +37,6 @@ cases! {
         invalidates(c, mode::RELAXED, refused, |stream| stream.synchronize());
         invalidates(c, mode::RELAXED, refused, |_| c.synchronize());
     }
-
     /// Attaching managed memory to a stream in capture mode is refused.
     "capture.attach" GUIDE_GRAPHS [cudaStreamAttachMemAsync] (Managed) |c| {
         let memory = c.managed(4 * KIB);
@@ -48,7 +44,6 @@ cases! {
             c.attach(stream, &memory, sys::cudaMemAttachHost)
         });
     }
-
     /// A prefetch in a stream in capture mode is refused, and so is a batch of prefetches.
     "capture.prefetch" GUIDE_GRAPHS [cudaMemPrefetchAsync] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -60,7 +55,6 @@ cases! {
             });
         }
     }
-
     /// Advice is refused while the thread captures.
     "capture.advice" STREAM [cudaMemAdvise] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
@@ -68,7 +62,6 @@ cases! {
             c.advise(&memory, SET_READ_MOSTLY, DEVICE)
         });
     }
-
     /// A thread that captures may not allocate memory, unless the capture is relaxed.
     "capture.allocation" STREAM [cudaMalloc] |c| {
         for chosen in [mode::GLOBAL, mode::THREAD_LOCAL] {
@@ -80,15 +73,12 @@ cases! {
         drop(stream.end_well());
         c.holds("a relaxed capture", memory.is_ok());
     }
-
     /// Another thread may make unsafe calls during a capture of mode thread-local, during one of mode global only in another mode.
     "capture.other-threads" STREAM [cudaThreadExchangeStreamCaptureMode, cudaMalloc] |c| {
         c.is("the default", ok(c.exchange_mode(mode::GLOBAL)), mode::GLOBAL);
         for (capture, thread, refused) in [
-            (mode::THREAD_LOCAL, mode::GLOBAL, false),
-            (mode::GLOBAL, mode::THREAD_LOCAL, false),
-            (mode::GLOBAL, mode::RELAXED, false),
-            (mode::GLOBAL, mode::GLOBAL, true),
+            (mode::THREAD_LOCAL, mode::GLOBAL, false), (mode::GLOBAL, mode::THREAD_LOCAL, false),
+            (mode::GLOBAL, mode::RELAXED, false), (mode::GLOBAL, mode::GLOBAL, true),
         ] {
             let (allocated, ended) = beside(c, capture, thread);
             let codes = match refused {
@@ -99,7 +89,6 @@ cases! {
             c.gives("cudaStreamEndCapture", ended, codes[1]);
         }
     }
-
     /// The legacy default stream and its status cannot be used while a blocking stream is in capture mode; beside a non-blocking one they can.
     "capture.legacy-stream" GUIDE_GRAPHS [cudaMemsetAsync, cudaStreamIsCapturing] |c| {
         let (memory, legacy) = (c.device(4 * KIB), c.stream_at(LEGACY));

@@ -35,7 +35,12 @@ impl Moves {
 }
 
 /// Runs a piece of work to its end, records migrations and faults, and checks them.
-pub(super) fn counted(c: &Cuda<'_>, what: impl AsRef<str>, expected: Moves, work: impl FnOnce()) {
+pub(super) fn counted<R>(
+    c: &Cuda<'_>,
+    what: impl AsRef<str>,
+    expected: Moves,
+    work: impl FnOnce() -> R,
+) {
     let counts = || {
         c.machine
             .counts()

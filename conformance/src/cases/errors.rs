@@ -14,7 +14,6 @@ cases! {
         c.is("asked", c.last_error(), refused);
         c.is("asked again", c.last_error(), SUCCESS);
     }
-
     /// A call that succeeds does not reset the last error.
     "errors.success-keeps" ERROR [cudaGetLastError] |c| {
         let _ = c.set_device(-1);
@@ -22,7 +21,6 @@ cases! {
         ok(c.set_device(0));
         c.is("asked", c.last_error(), INVALID_DEVICE);
     }
-
     /// The last error is that of the newest failure.
     "errors.newest-wins" ERROR [cudaGetLastError] |c| {
         let _ = c.set_device(-1);
@@ -30,14 +28,12 @@ cases! {
         c.is("the second failure", refused, INVALID_VALUE);
         c.is("asked", c.last_error(), refused);
     }
-
     /// Each host thread has its own last error.
     "errors.threads-own" ERROR [cudaGetLastError] |c| {
         let _ = c.set_device(-1);
         c.is("in another thread", c.elsewhere(|c| c.last_error()), SUCCESS);
         c.is("in this thread", c.last_error(), INVALID_DEVICE);
     }
-
     /// After a refused argument and after failed allocations the context can still be used.
     "errors.not-sticky" TYPES [cudaMalloc, cudaGetLastError] |c| {
         let _ = c.set_device(-1);
@@ -49,58 +45,39 @@ cases! {
         c.is("contents", c.device_value(&memory), 0x0101_0101);
         c.is("the last error is still that of the allocation", c.last_error(), OUT_OF_MEMORY);
     }
-
     /// An error's name is its enumerator, and an unknown number's is "unrecognized error code".
     "errors.names" ERROR [cudaGetErrorName] |c| {
         for (code, name) in [
-            (0, "cudaSuccess"),
-            (1, "cudaErrorInvalidValue"),
-            (2, "cudaErrorMemoryAllocation"),
-            (35, "cudaErrorInsufficientDriver"),
-            (100, "cudaErrorNoDevice"),
-            (101, "cudaErrorInvalidDevice"),
-            (214, "cudaErrorECCUncorrectable"),
-            (600, "cudaErrorNotReady"),
-            (700, "cudaErrorIllegalAddress"),
-            (701, "cudaErrorLaunchOutOfResources"),
-            (702, "cudaErrorLaunchTimeout"),
-            (710, "cudaErrorAssert"),
-            (712, "cudaErrorHostMemoryAlreadyRegistered"),
-            (713, "cudaErrorHostMemoryNotRegistered"),
-            (716, "cudaErrorMisalignedAddress"),
-            (719, "cudaErrorLaunchFailure"),
-            (801, "cudaErrorNotSupported"),
+            (0, "cudaSuccess"), (1, "cudaErrorInvalidValue"), (2, "cudaErrorMemoryAllocation"),
+            (35, "cudaErrorInsufficientDriver"), (100, "cudaErrorNoDevice"),
+            (101, "cudaErrorInvalidDevice"), (214, "cudaErrorECCUncorrectable"),
+            (600, "cudaErrorNotReady"), (700, "cudaErrorIllegalAddress"),
+            (701, "cudaErrorLaunchOutOfResources"), (702, "cudaErrorLaunchTimeout"),
+            (710, "cudaErrorAssert"), (712, "cudaErrorHostMemoryAlreadyRegistered"),
+            (713, "cudaErrorHostMemoryNotRegistered"), (716, "cudaErrorMisalignedAddress"),
+            (719, "cudaErrorLaunchFailure"), (801, "cudaErrorNotSupported"),
             (99_999, "unrecognized error code"),
         ] {
             c.is(code.to_string(), c.error_texts(code).0.as_str(), name);
         }
     }
-
     /// An error has a text that describes it.
     "errors.texts" ERROR [cudaGetErrorString] |c| {
         for (code, text) in [
-            (0, "no error"),
-            (1, "invalid argument"),
-            (2, "out of memory"),
-            (101, "invalid device ordinal"),
-            (600, "device not ready"),
+            (0, "no error"), (1, "invalid argument"), (2, "out of memory"),
+            (101, "invalid device ordinal"), (600, "device not ready"),
             (700, "an illegal memory access was encountered"),
             (99_999, "unrecognized error code"),
         ] {
             c.is(code.to_string(), c.error_texts(code).1.as_str(), text);
         }
     }
-
     /// The driver names its own errors; for an unknown number it returns null and an invalid value.
     "errors.driver-names" DRIVER_ERROR [cuGetErrorName, cuGetErrorString] |c| {
         for (code, name) in [
-            (0, "CUDA_SUCCESS"),
-            (1, "CUDA_ERROR_INVALID_VALUE"),
-            (2, "CUDA_ERROR_OUT_OF_MEMORY"),
-            (201, "CUDA_ERROR_INVALID_CONTEXT"),
-            (500, "CUDA_ERROR_NOT_FOUND"),
-            (700, "CUDA_ERROR_ILLEGAL_ADDRESS"),
-            (701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
+            (0, "CUDA_SUCCESS"), (1, "CUDA_ERROR_INVALID_VALUE"), (2, "CUDA_ERROR_OUT_OF_MEMORY"),
+            (201, "CUDA_ERROR_INVALID_CONTEXT"), (500, "CUDA_ERROR_NOT_FOUND"),
+            (700, "CUDA_ERROR_ILLEGAL_ADDRESS"), (701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
             (719, "CUDA_ERROR_LAUNCH_FAILED"),
         ] {
             let (got, found, text) = c.driver_error_texts(code);
@@ -112,7 +89,6 @@ cases! {
         c.gives("cuGetErrorName(99999)", got, INVALID_VALUE);
         c.is("its name", name.as_str(), "(null)");
     }
-
     /// A failure of a driver function does not become the runtime's last error.
     "errors.driver-failures" ERROR [cuModuleGetFunction, cudaPeekAtLastError] |c| {
         c.last_error();

@@ -14,7 +14,6 @@ cases! {
             }
         }
     }
-
     /// The launch limits that the library reads are known for every device, and have the documented values for its compute capability.
     "devices.limits" GUIDE_COMPUTE_CAPABILITIES [cudaDeviceGetAttribute] |c| {
         for device in 0..c.machine.facts.devices as i32 {

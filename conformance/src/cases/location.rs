@@ -8,21 +8,18 @@ cases! {
         let memory = c.managed(2 * MIB).filled(1);
         at(c, "after the host's writes", &memory, HOST);
     }
-
     /// Prefetched memory is reported to be at the destination.
-    "location.prefetched" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c| {
-        let (memory, stream) = (c.managed(2 * MIB).filled(1), c.stream());
+    "location.prefetched" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(1);
         for (what, place) in [("on the device", DEVICE), ("on the host", HOST)] {
-            ok(c.prefetch(&memory, place, &stream));
-            ok(stream.synchronize());
+            stream.prefetch(&memory, place).sync();
             at(c, what, &memory, place);
         }
     }
-
     /// Memory that migrated by faults is reported to be at its new location.
-    "location.faulted" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c| {
-        let (memory, stream) = (c.managed(2 * MIB).filled(1), c.stream());
-        c.added(&memory, 1, &stream);
+    "location.faulted" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(1);
+        stream.add(&memory, 1).sync();
         at(c, "after a kernel", &memory, DEVICE);
         c.is("contents", memory.value_all(), 2);
         at(c, "after the host", &memory, HOST);

@@ -33,19 +33,16 @@ cases! {
         c.succeeds("a kernel of the first", found);
         c.succeeds("a kernel of the second, when the first was unloaded", still);
     }
-
     /// PTX that cannot be parsed is refused, and so is text that is not a module.
     "modules.broken" MODULE [cuModuleLoadData] |c| {
         refused(c, "PTX that does not end", BROKEN);
         refused(c, "no module", GARBAGE);
         c.succeeds("the device", c.synchronize());
     }
-
     /// PTX of a version that is newer than the driver is refused.
     "modules.newer-ptx" MODULE [cuModuleLoadData] |c| {
         refused(c, "PTX 99.0", NEWER);
     }
-
     /// The compiler's log names the reason for which PTX is refused, and is not longer than its buffer.
     "modules.log" MODULE [cuModuleLoadDataEx] |c| {
         for (name, image) in [("PTX that does not end", BROKEN), ("PTX 99.0", NEWER)] {
@@ -60,7 +57,6 @@ cases! {
         c.succeeds("a module", code);
         c.is("its log", log, String::new());
     }
-
     /// A function has the parameters that its PTX declares, each at a multiple of its alignment.
     "modules.parameters" EXEC [cuFuncGetParamInfo] (Since(12, 4)) |c| {
         let all = [Some((0, 8)), Some((8, 8)), Some((16, 4)), None];
@@ -75,7 +71,6 @@ cases! {
             }
         }
     }
-
     /// A kernel that the module does not have is not found.
     "modules.unknown-kernel" MODULE [cuModuleGetFunction] |c| {
         let module = ok(c.module_load(PTX));
@@ -85,14 +80,12 @@ cases! {
         c.gives("no such name", none, NOT_FOUND);
         c.gives("a part of a name", prefix, NOT_FOUND);
     }
-
     /// The thread limit of a block and the static shared memory of a function have the values that its PTX declares.
     "modules.function-attributes" EXEC [cuFuncGetAttribute] |c| {
         c.is("threads", value(c, attribute::MAX_THREADS), 64);
         c.is("shared memory", value(c, attribute::SHARED_BYTES), 4096);
         c.holds("registers", (1..=255).contains(&value(c, attribute::REGISTERS)));
     }
-
     /// A function has the virtual architecture of its PTX, and a binary architecture that the device can run.
     "modules.function-versions" EXEC [cuFuncGetAttribute] |c| {
         c.is("of the PTX", value(c, attribute::PTX_VERSION), 50);
@@ -101,19 +94,17 @@ cases! {
         let same = value(c, attribute::BINARY_VERSION) == major * 10 + minor;
         c.is("of the code is the device's", same, true);
     }
-
     /// An attribute that does not exist is an invalid value.
     "modules.unknown-attribute" EXEC [cuFuncGetAttribute, cuFuncSetAttribute] |c| {
         let kernel = c.kernel(c"conf_limited");
         c.gives("cuFuncGetAttribute", c.function_attribute(kernel, 9999), INVALID_VALUE);
         c.gives("cuFuncSetAttribute", c.set_function_attribute(kernel, 9999, 1), INVALID_VALUE);
     }
-
     /// The limit of dynamic shared memory can be raised up to the device's limit, which includes static memory.
-    "modules.dynamic-shared-limit" EXEC [cuFuncSetAttribute, cuFuncGetAttribute, cuLaunchKernel] |c| {
+    "modules.dynamic-shared-limit" EXEC [cuFuncSetAttribute, cuFuncGetAttribute, cuLaunchKernel] |c, stream| {
         let most = c.attribute(Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin) - 4096;
         let before = value(c, attribute::MAX_DYNAMIC_SHARED);
-        let (out, stream) = (c.device(4 * KIB).zeroed(), c.stream());
+        let out = c.device(4 * KIB).zeroed();
         let kernel = c.kernel(c"conf_limited");
         let set = |bytes| c.set_function_attribute(kernel, attribute::MAX_DYNAMIC_SHARED, bytes);
         c.refuses("beyond the device's", set(most + 1));
@@ -125,10 +116,9 @@ cases! {
         ok(set(before));
         c.is("told", told == most, true);
         c.succeeds("a launch that uses it", launched);
-        c.succeeds("cudaStreamSynchronize", stream.synchronize());
+        stream.done("cudaStreamSynchronize");
         c.is("it ran", c.contents(&out)[0], 7);
     }
-
     /// The blocks of a multiprocessor stay within its thread limit, and more shared memory does not allow more blocks.
     "modules.occupancy" OCCUPANCY [cuOccupancyMaxActiveBlocksPerMultiprocessor] |c| {
         let threads = c.attribute(Attr::cudaDevAttrMaxThreadsPerMultiProcessor);

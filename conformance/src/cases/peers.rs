@@ -16,10 +16,9 @@ cases! {
         c.gives("itself", c.enable_peer(0, 0), PEER_UNSUPPORTED);
         c.gives("a device that does not exist", c.enable_peer(64, 0), INVALID_DEVICE);
     }
-
     /// With peer access a kernel uses the other device's memory in place.
-    "several-devices.peer-kernel" GUIDE_DEVICES [cudaDeviceEnablePeerAccess, cuLaunchKernel] (Devices(2), Peers) |c| {
-        let (there, stream) = (c.on(1, || c.device(BYTES).zeroed()), c.stream());
+    "several-devices.peer-kernel" GUIDE_DEVICES [cudaDeviceEnablePeerAccess, cuLaunchKernel] (Devices(2), Peers) |c, stream| {
+        let there = c.on(1, || c.device(BYTES).zeroed());
         ok(c.enable_peer(1, 0));
         let launched = c.add_range(&there, 0, there.len(), 9, &stream);
         let end = stream.synchronize();
@@ -28,7 +27,6 @@ cases! {
         c.succeeds("cudaStreamSynchronize", end);
         c.is("contents", c.device_value(&there), 9);
     }
-
     /// A device is not its own peer, and a device that does not exist is refused.
     "several-devices.can-access-peer" PEER [cudaDeviceCanAccessPeer] |c| {
         let can = c.succeeds("itself", c.can_access_peer(0, 0));
@@ -36,7 +34,6 @@ cases! {
         c.gives("a peer that does not exist", c.can_access_peer(0, 64), INVALID_DEVICE);
         c.gives("a device that does not exist", c.can_access_peer(64, 0), INVALID_DEVICE);
     }
-
     /// The attributes of a pair agree with the access; a device and itself are no pair.
     "several-devices.peer-attributes" PEER [cudaDeviceGetP2PAttribute] (Devices(2), Peers) |c| {
         let name = "cudaDeviceGetP2PAttribute";
@@ -51,21 +48,19 @@ cases! {
             c.gives(what, c.peer_attribute(attribute, 0, to), expected);
         }
     }
-
     /// With access to a pool, a kernel of another device can use its memory.
-    "several-devices.pool-access" POOLS [cudaMemPoolSetAccess, cudaMallocFromPoolAsync] (Devices(2), Peers, Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "several-devices.pool-access" POOLS [cudaMemPoolSetAccess, cudaMallocFromPoolAsync] (Devices(2), Peers, Pools) |c, stream| {
+        let pool = c.pool();
         c.succeeds("cudaMemPoolSetAccess", pool.set_access(1, true));
         let memory = c.malloc_from(&pool, BYTES, &stream, false);
-        ok(c.memset_async(&memory, 0, BYTES, &stream));
-        ok(stream.synchronize());
+        stream.set(&memory, 0).sync();
         c.on(1, || {
             let other = c.stream();
-            c.add(&memory, 3, &other);
+            other.add(&memory, 3);
             c.succeeds("the other device's kernel", other.synchronize())
         });
         c.is("contents", c.device_value(&memory), 3);
         ok(memory.free());
-        ok(stream.synchronize());
+        stream.sync();
     }
 }

@@ -10,21 +10,17 @@ cases! {
         c.is("the same address", address == memory.at(), true);
         memory.fill_all(5);
         let stream = c.stream();
-        c.add(&memory, 2, &stream);
-        c.ends(&stream, "contents", &memory, 7);
+        stream.add(&memory, 2).ends("contents", &memory, 7);
     }
-
     /// Allocating 0 bytes of pinned memory is not an error.
     "pinned.zero-bytes" MEASURED [cudaHostAlloc] |c| {
         let address = c.succeeds("cudaHostAlloc(0)", c.host_alloc(0, 0));
         c.succeeds("cudaFreeHost of it", c.free_host(address));
     }
-
     /// An allocation of pinned memory larger than the address space is refused.
     "pinned.huge" MEMORY [cudaHostAlloc] |c| {
         c.refuses("cudaHostAlloc", c.host_alloc(usize::MAX / 2, 0));
     }
-
     /// Portable, mapped and write-combined may be combined; other flags are an invalid value.
     "pinned.flags" MEMORY [cudaHostAlloc] |c| {
         for flags in 0..=7 {
@@ -35,7 +31,6 @@ cases! {
             c.gives(format!("flags {flags}"), c.host_alloc(4 * KIB, flags), INVALID_VALUE);
         }
     }
-
     /// Pinned memory is aligned to 512 bytes for every size, also with other small allocations.
     "pinned.alignment" MEASURED [cudaHostAlloc] |c| {
         // All allocated at the same time: a driver may put small ones into one page.
@@ -45,7 +40,6 @@ cases! {
             c.is(what, memory.at() % 512, 0);
         }
     }
-
     /// Memory that is not pinned has no device address, and flags must be 0.
     "pinned.device-pointer-refused" MEMORY [cudaHostGetDevicePointer] |c| {
         let own = vec![0u32; 1024];
@@ -53,7 +47,6 @@ cases! {
         let memory = c.pinned(4 * KIB, sys::cudaHostAllocMapped);
         c.gives("flags 1", c.host_device_pointer(memory.at(), 1), INVALID_VALUE);
     }
-
     /// Freeing pinned memory as device memory, or device memory as pinned memory, is refused.
     "pinned.freed-by-its-own" MEMORY [cudaFreeHost, cudaFree] |c| {
         let (pinned, device) = (c.pinned(4 * MIB, 0), c.device(4 * MIB));
@@ -62,7 +55,6 @@ cases! {
         pinned.fill_all(1);
         c.succeeds("both are there", c.copy(&device, &pinned, DEFAULT));
     }
-
     /// Freeing pinned memory twice is refused.
     "pinned.free-twice" MEMORY [cudaFreeHost] misuse |c| {
         let memory = c.pinned(4 * MIB, 0);
@@ -70,10 +62,9 @@ cases! {
         c.succeeds("cudaFreeHost", memory.free());
         c.refuses("cudaFreeHost again", c.free_host(address));
     }
-
     /// Advice and prefetch are for managed memory: pinned memory is refused.
-    "pinned.not-advised" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise] (Concurrent, NoPageableAccess) |c| {
-        let (memory, stream) = (c.pinned(64 * KIB, 0), c.stream());
+    "pinned.not-advised" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise] (Concurrent, NoPageableAccess) |c, stream| {
+        let memory = c.pinned(64 * KIB, 0);
         c.refuses("cudaMemPrefetchAsync", c.prefetch(&memory, DEVICE, &stream));
         c.refuses("cudaMemAdvise", c.advise(&memory, SET_READ_MOSTLY, DEVICE));
     }

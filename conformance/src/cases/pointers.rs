@@ -20,7 +20,6 @@ cases! {
             c.is("the host's pointer", found.on_host == address, true);
         }
     }
-
     /// Device memory is reported as device memory, without a host pointer.
     "pointers.device" UNIFIED [cudaPointerGetAttributes] |c| {
         let memory = c.device(64 * KIB);
@@ -30,7 +29,6 @@ cases! {
         c.is("the device's pointer", found.on_device == memory.at() + 128, true);
         c.is("the host's pointer", found.on_host, 0);
     }
-
     /// Pinned memory is reported as host memory, with a device pointer.
     "pointers.pinned" UNIFIED [cudaPointerGetAttributes] |c| {
         let memory = c.pinned(64 * KIB, sys::cudaHostAllocMapped);
@@ -39,7 +37,6 @@ cases! {
         c.is("the host's pointer", found.on_host == memory.at() + 128, true);
         c.holds("the device's pointer", found.on_device != 0);
     }
-
     /// Registered memory is reported as host memory, until it is unregistered.
     "pointers.registered" UNIFIED [cudaPointerGetAttributes, cudaHostRegister, cudaHostUnregister] (HostRegister) |c| {
         let own = super::registered::pages(64 * KIB);
@@ -51,7 +48,6 @@ cases! {
         c.is("registered", found.kind, PINNED);
         c.is("after", c.pointer_of(address).kind, UNREGISTERED);
     }
-
     /// An address that CUDA does not know is reported as unregistered, without an error.
     "pointers.pageable" UNIFIED [cudaPointerGetAttributes] |c| {
         let own = vec![0u32; 1024];
@@ -59,7 +55,6 @@ cases! {
         c.is("kind", found.kind, UNREGISTERED);
         c.is("the last error", c.peek_error(), SUCCESS);
     }
-
     /// Freed device memory is no longer known.
     "pointers.freed" UNIFIED [cudaPointerGetAttributes, cudaFree] |c| {
         let memory = c.device(8 * MIB);
@@ -67,7 +62,6 @@ cases! {
         ok(memory.free());
         c.is("kind", c.pointer_of(address).kind, UNREGISTERED);
     }
-
     /// The start and the size of the allocation that contains an address can be queried.
     "pointers.range" UNIFIED [cuPointerGetAttribute] (Managed) |c| {
         for memory in [c.device(4 * MIB), c.managed(4 * MIB)] {
@@ -78,13 +72,11 @@ cases! {
             }
         }
     }
-
     /// A query for the allocation of an address that CUDA does not know is an invalid value.
     "pointers.range-pageable" UNIFIED [cuPointerGetAttribute] |c| {
         let own = vec![0u32; 1024];
         c.gives("cuPointerGetAttribute", c.pointer_range(own.as_ptr() as usize), INVALID_VALUE);
     }
-
     /// The device of device memory can be queried.
     "pointers.second-device" UNIFIED [cudaPointerGetAttributes] (Devices(2)) |c| {
         ok(c.set_device(1));

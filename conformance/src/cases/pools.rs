@@ -16,10 +16,9 @@ cases! {
     "pools.current-is-default" POOLS [cudaDeviceGetDefaultMemPool, cudaDeviceGetMemPool] (Pools) |c| {
         c.is("the same", c.default_pool(0) == c.current_pool(0), true);
     }
-
     /// Stream-ordered memory comes from the device's current pool.
-    "pools.set-current" POOLS [cudaDeviceSetMemPool, cudaMallocAsync, cudaMemPoolGetAttribute] (Pools) |c| {
-        let (default, own, stream) = (ok(c.default_pool(0)), c.pool(), c.stream());
+    "pools.set-current" POOLS [cudaDeviceSetMemPool, cudaMallocAsync, cudaMemPoolGetAttribute] (Pools) |c, stream| {
+        let (default, own) = (ok(c.default_pool(0)), c.pool());
         c.succeeds("cudaDeviceSetMemPool", c.set_current_pool(0, &own));
         let current = ok(c.current_pool(0));
         let memory = c.malloc_async(BYTES, &stream);
@@ -29,19 +28,17 @@ cases! {
         c.holds("its memory is used", used >= BYTES as u64);
         c.succeeds("back to the default", back);
         ok(memory.free());
-        ok(stream.synchronize());
+        stream.sync();
         c.is("used when it is freed", own.get(USED), 0);
     }
-
     /// The default pool of a device cannot be destroyed.
-    "pools.default-stays" POOLS [cudaMemPoolDestroy] (Pools) |c| {
-        let (pool, stream) = (Pool::borrowed(c, ok(c.default_pool(0))), c.stream());
+    "pools.default-stays" POOLS [cudaMemPoolDestroy] (Pools) |c, stream| {
+        let pool = Pool::borrowed(c, ok(c.default_pool(0)));
         c.refuses("cudaMemPoolDestroy", c.pool_destroy(&pool));
         let memory = c.malloc_from(&pool, 64 * KIB, &stream, false);
         c.succeeds("it works on", memory.free());
-        ok(stream.synchronize());
+        stream.sync();
     }
-
     /// When the current pool is destroyed, the device uses its default pool again.
     "pools.destroy-current" POOLS [cudaMemPoolDestroy, cudaDeviceGetMemPool] (Pools) |c| {
         let (default, own) = (ok(c.default_pool(0)), c.pool());
@@ -52,36 +49,28 @@ cases! {
         c.succeeds("cudaMemPoolDestroy", code);
         c.is("the default is current", current == default, true);
     }
-
     /// A pool is destroyed at once, but its allocations stay valid until they are freed.
-    "pools.destroy-in-use" POOLS [cudaMemPoolDestroy, cudaMallocFromPoolAsync] (Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "pools.destroy-in-use" POOLS [cudaMemPoolDestroy, cudaMallocFromPoolAsync] (Pools) |c, stream| {
+        let pool = c.pool();
         let memory = c.malloc_from(&pool, 64 * KIB, &stream, false);
         c.succeeds("cudaMemPoolDestroy", pool.destroy());
-        ok(c.memset_async(&memory, 1, memory.bytes(), &stream));
-        c.add(&memory, 1, &stream);
-        c.succeeds("the stream", stream.synchronize());
+        stream.set(&memory, 1).add(&memory, 1).done("the stream");
         c.is("contents", c.device_value(&memory), 0x0101_0102);
         c.succeeds("cudaFreeAsync", memory.free());
-        c.succeeds("the stream", stream.synchronize());
+        stream.done("the stream");
     }
-
     /// A pool on a device that does not exist is refused.
     "pools.no-such-device" POOLS [cudaMemPoolCreate] (Pools) |c| {
         for device in [-1, 64] {
             c.refuses(format!("device {device}"), c.try_pool(1, device));
         }
     }
-
     /// A new pool is empty, releases all unused memory at a synchronization, and may reuse memory in all three ways.
     "pools.defaults" TYPES [cudaMemPoolGetAttribute] (Pools) |c| {
         let pool = c.pool();
         for (name, attribute) in [
-            ("threshold", THRESHOLD),
-            ("reserved", RESERVED),
-            ("reserved at most", RESERVED_HIGH),
-            ("used", USED),
-            ("used at most", USED_HIGH),
+            ("threshold", THRESHOLD), ("reserved", RESERVED), ("reserved at most", RESERVED_HIGH),
+            ("used", USED), ("used at most", USED_HIGH),
         ] {
             c.is(name, pool.get(attribute), 0);
         }
@@ -94,38 +83,35 @@ cases! {
             c.is(name, pool.get(attribute) as u32, 1);
         }
     }
-
     /// A pool counts the used bytes and their maximum, and the maximum can be reset to the present value.
-    "pools.used" TYPES [cudaMemPoolGetAttribute, cudaMemPoolSetAttribute] (Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "pools.used" TYPES [cudaMemPoolGetAttribute, cudaMemPoolSetAttribute] (Pools) |c, stream| {
+        let pool = c.pool();
         let first = c.malloc_from(&pool, BYTES, &stream, false);
         let second = c.malloc_from(&pool, MIB, &stream, false);
         let (all, both) = (pool.get(USED), (BYTES + MIB) as u64);
         c.holds("both are used", all >= both && all < 2 * both);
         c.is("at most", pool.get(USED_HIGH) == all, true);
         ok(first.free());
-        ok(stream.synchronize());
+        stream.sync();
         let one = pool.get(USED);
         c.holds("one is used", one >= MIB as u64 && one < BYTES as u64);
         c.is("at most, still", pool.get(USED_HIGH) == all, true);
         c.succeeds("set back", pool.set(USED_HIGH, 0));
         c.is("at most, now", pool.get(USED_HIGH) == one, true);
         ok(second.free());
-        ok(stream.synchronize());
+        stream.sync();
         c.is("used at the end", pool.get(USED), 0);
     }
-
     /// A pool reserves at least the used bytes.
-    "pools.reserved" TYPES [cudaMemPoolGetAttribute] (Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "pools.reserved" TYPES [cudaMemPoolGetAttribute] (Pools) |c, stream| {
+        let pool = c.pool();
         let memory = c.malloc_from(&pool, BYTES, &stream, false);
         let (used, reserved) = (pool.get(USED), pool.get(RESERVED));
         c.holds("reserved >= used", reserved >= used && used >= BYTES as u64);
         c.holds("at most >= now", pool.get(RESERVED_HIGH) >= reserved);
         ok(memory.free());
-        ok(stream.synchronize());
+        stream.sync();
     }
-
     /// The maximum values can be set only to zero.
     "pools.marks-only-reset" TYPES [cudaMemPoolSetAttribute] (Pools) |c| {
         let pool = c.pool();
@@ -137,10 +123,9 @@ cases! {
             c.refuses(name, pool.set(attribute, 0));
         }
     }
-
     /// Below the release threshold a pool keeps freed memory until it is trimmed.
-    "pools.threshold-keeps" GUIDE_POOLS [cudaMemPoolSetAttribute, cudaMemPoolTrimTo] (Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "pools.threshold-keeps" GUIDE_POOLS [cudaMemPoolSetAttribute, cudaMemPoolTrimTo] (Pools) |c, stream| {
+        let pool = c.pool();
         c.succeeds("the threshold", pool.set(THRESHOLD, u64::MAX));
         c.is("read back", pool.get(THRESHOLD), u64::MAX);
         churn(c, &pool, &stream);
@@ -151,17 +136,15 @@ cases! {
         c.succeeds("trimmed", c.pool_trim(&pool, 0));
         c.is("reserved", pool.get(RESERVED), 0);
     }
-
     /// With a release threshold of 0 a pool releases freed memory when a stream is synchronized.
-    "pools.threshold-zero-releases" GUIDE_POOLS [cudaFreeAsync, cudaStreamSynchronize] (Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "pools.threshold-zero-releases" GUIDE_POOLS [cudaFreeAsync, cudaStreamSynchronize] (Pools) |c, stream| {
+        let pool = c.pool();
         churn(c, &pool, &stream);
         c.is("reserved", pool.get(RESERVED), 0);
     }
-
     /// Trimming does not change live allocations, and keeps at least the requested number of bytes.
-    "pools.trim-keeps-what-is-used" POOLS [cudaMemPoolTrimTo] (Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "pools.trim-keeps-what-is-used" POOLS [cudaMemPoolTrimTo] (Pools) |c, stream| {
+        let pool = c.pool();
         ok(pool.set(THRESHOLD, u64::MAX));
         let memory = c.malloc_from(&pool, MIB, &stream, false);
         ok(c.memset_async(&memory, 4, MIB, &stream));
@@ -173,12 +156,11 @@ cases! {
         c.holds("what is used is kept", reserved >= MIB as u64);
         c.is("contents", c.device_value(&memory), 0x0404_0404);
         ok(memory.free());
-        ok(stream.synchronize());
+        stream.sync();
     }
-
     /// A device's access to its own pool can be granted again, but not revoked.
-    "pools.access-of-its-own-device" POOLS [cudaMemPoolSetAccess] (Pools) |c| {
-        let (pool, stream) = (c.pool(), c.stream());
+    "pools.access-of-its-own-device" POOLS [cudaMemPoolSetAccess] (Pools) |c, stream| {
+        let pool = c.pool();
         c.succeeds("given", pool.set_access(0, true));
         c.refuses("taken", pool.set_access(0, false));
         c.refuses("given to a device that does not exist", pool.set_access(64, true));
@@ -189,7 +171,7 @@ cases! {
 /// Allocates from the pool, frees it, and waits for the stream.
 fn churn(c: &Cuda<'_>, pool: &Pool<'_>, stream: &Stream<'_>) {
     let memory = c.malloc_from(pool, BYTES, stream, false);
-    c.add(&memory, 1, stream);
+    stream.add(&memory, 1);
     ok(memory.free());
-    ok(stream.synchronize());
+    stream.sync();
 }

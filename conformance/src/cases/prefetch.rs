@@ -4,61 +4,55 @@ use super::*;
 
 cases! {
     /// The destination of the last prefetch is reported.
-    "prefetch.reported" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(2 * MIB), c.stream());
+    "prefetch.reported" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c, stream| {
+        let memory = c.managed(2 * MIB);
         for (what, place, number) in [("the device", DEVICE, 0), ("the host", HOST, CPU)] {
             c.succeeds(what, c.prefetch(&memory, place, &stream));
-            ok(stream.synchronize());
+            stream.sync();
             c.is("reported", c.told(&memory, LastPrefetch), number);
         }
     }
-
     /// The destination is reported from the call on, before the prefetch has begun.
-    "prefetch.reported-at-once" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(2 * MIB), c.stream());
+    "prefetch.reported-at-once" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c, stream| {
+        let memory = c.managed(2 * MIB);
         let gate = c.gate(&stream);
         c.succeeds("prefetch", c.prefetch(&memory, DEVICE, &stream));
         c.is("reported", c.told(&memory, LastPrefetch), 0);
         gate.open();
-        ok(stream.synchronize());
+        stream.sync();
     }
-
     /// A prefetch of a part is reported only for that part, rounded outwards to pages.
-    "prefetch.part-reported" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(4 * MIB).filled(1), c.stream());
+    "prefetch.part-reported" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c, stream| {
+        let memory = c.managed(4 * MIB).filled(1);
         let page = memory.at() + 2 * MIB;
         let code = c.prefetch(page + 100..page + 200, DEVICE, &stream);
         c.succeeds("prefetch of 100 bytes", code);
-        ok(stream.synchronize());
+        stream.sync();
         c.is("its page", c.told(page..page + 4 * KIB, LastPrefetch), 0);
         c.is("before", c.told(memory.at()..page, LastPrefetch), NONE);
     }
-
     /// Prefetches do not change the contents, in either direction and with any number of repetitions.
-    "prefetch.keeps-contents" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(3 * MIB + 4 * KIB).filled(41), c.stream());
+    "prefetch.keeps-contents" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c, stream| {
+        let memory = c.managed(3 * MIB + 4 * KIB).filled(41);
         memory.fill(100..200, 42);
         for place in [DEVICE, HOST, DEVICE, DEVICE, HOST, HOST] {
             c.succeeds("prefetch", c.prefetch(&memory, place, &stream));
         }
-        ok(stream.synchronize());
+        stream.sync();
         c.is("before", memory.value(0..100), 41);
         c.is("between", memory.value(100..200), 42);
         c.is("behind", memory.value(200..memory.len()), 41);
     }
-
     /// A prefetch is ordered in its stream: after earlier work, and before later work.
-    "prefetch.in-order" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(2 * MIB).filled(0), c.stream());
+    "prefetch.in-order" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(0);
         let gate = c.gate(&stream);
         for place in [DEVICE, HOST, DEVICE, HOST] {
-            ok(c.prefetch(&memory, place, &stream));
-            c.add(&memory, 1, &stream);
+            stream.prefetch(&memory, place).add(&memory, 1);
         }
         gate.opens("cudaStreamQuery", stream.query());
-        c.after(&stream, "contents", &memory, 4);
+        stream.after("contents", &memory, 4);
     }
-
     /// Prefetches can also be enqueued in the default streams.
     "prefetch.default-streams" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c| {
         let memory = c.managed(2 * MIB);
@@ -66,61 +60,56 @@ cases! {
             let stream = c.stream_at(raw);
             memory.fill_all(raw as u32);
             c.succeeds(format!("stream {raw}"), c.prefetch(&memory, DEVICE, &stream));
-            c.added(&memory, 1, &stream);
+            stream.add(&memory, 1).sync();
             c.is("contents", memory.value_all(), raw as u32 + 1);
         }
     }
-
     /// A prefetch to a device that does not exist is refused, and not reported.
-    "prefetch.unknown-device" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c| {
-        let (memory, stream) = (c.managed(64 * KIB), c.stream());
+    "prefetch.unknown-device" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c, stream| {
+        let memory = c.managed(64 * KIB);
         c.gives("device 64", c.prefetch(&memory, Place::device(64), &stream), INVALID_DEVICE);
         c.is("reported", c.told(&memory, LastPrefetch), NONE);
     }
-
     /// Flags other than 0 are an invalid value.
-    "prefetch.flags" MEMORY [cudaMemPrefetchAsync] (Concurrent, Since(13, 0)) |c| {
-        let (memory, stream) = (c.managed(64 * KIB), c.stream());
+    "prefetch.flags" MEMORY [cudaMemPrefetchAsync] (Concurrent, Since(13, 0)) |c, stream| {
+        let memory = c.managed(64 * KIB);
         for flags in [1, 1 << 31] {
-            c.gives(format!("flags {flags}"), c.prefetch_flagged(&memory, flags, &stream), INVALID_VALUE);
+            let refused = c.prefetch_flagged(&memory, flags, &stream);
+            c.gives(format!("flags {flags}"), refused, INVALID_VALUE);
         }
     }
-
     /// A location type that does not exist is an invalid value.
-    "prefetch.unknown-place" MEMORY [cudaMemPrefetchAsync] (Concurrent, Since(13, 0)) |c| {
-        let (memory, stream) = (c.managed(64 * KIB), c.stream());
+    "prefetch.unknown-place" MEMORY [cudaMemPrefetchAsync] (Concurrent, Since(13, 0)) |c, stream| {
+        let memory = c.managed(64 * KIB);
         for kind in [0, 77] {
             let code = c.prefetch(&memory, Place { kind, id: 0 }, &stream);
             c.gives(format!("kind {kind}"), code, INVALID_VALUE);
         }
     }
-
     /// A prefetch to the host's NUMA node works, and is reported with this location.
-    "prefetch.numa-node" MEMORY [cudaMemPrefetchAsync] (Migration, Since(13, 0)) |c| {
-        let (memory, stream) = (c.managed(2 * MIB).filled(6), c.stream());
-        ok(c.prefetch(&memory, DEVICE, &stream));
+    "prefetch.numa-node" MEMORY [cudaMemPrefetchAsync] (Migration, Since(13, 0)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(6);
+        stream.prefetch(&memory, DEVICE);
         let node = Place::numa(0);
         c.succeeds("prefetch", c.prefetch(&memory, node, &stream));
-        ok(stream.synchronize());
+        stream.sync();
         let kind = c.told(&memory, LastPrefetchType);
         c.is("kind of place", kind, 3);
         let number = c.told(&memory, LastPrefetchId);
         c.is("number", number, 0);
         c.is("contents", memory.value_all(), 6);
     }
-
     /// The stream may belong to a device other than the destination.
-    "prefetch.other-device" MEMORY [cudaMemPrefetchAsync] (Concurrent, Devices(2)) |c| {
-        let (memory, stream) = (c.managed(2 * MIB).filled(6), c.stream());
+    "prefetch.other-device" MEMORY [cudaMemPrefetchAsync] (Concurrent, Devices(2)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(6);
         c.succeeds("prefetch", c.prefetch(&memory, Place::device(1), &stream));
-        ok(stream.synchronize());
+        stream.sync();
         c.is("reported", c.told(&memory, LastPrefetch), 1);
         c.is("contents", memory.value_all(), 6);
     }
-
     /// A prefetch to a device without concurrent managed access is refused as an invalid device.
-    "prefetch.without-faults" MEMORY [cudaMemPrefetchAsync] (NoConcurrent) |c| {
-        let (memory, stream) = (c.managed(64 * KIB).filled(6), c.stream());
+    "prefetch.without-faults" MEMORY [cudaMemPrefetchAsync] (NoConcurrent) |c, stream| {
+        let memory = c.managed(64 * KIB).filled(6);
         c.gives("prefetch", c.prefetch(&memory, DEVICE, &stream), INVALID_DEVICE);
         c.is("contents", memory.value_all(), 6);
     }

@@ -8,31 +8,26 @@ cases! {
         let memory = c.device(2 * MIB);
         refused(c, memory.at()..memory.at() + 64 * KIB);
     }
-
     /// Prefetch, advice and range attributes refuse pinned memory.
     "refused_ranges.pinned" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) |c| {
         let memory = c.pinned(64 * KIB, 0);
         refused(c, memory.at()..memory.at() + 64 * KIB);
     }
-
     /// Prefetch, advice and range attributes refuse unknown memory, if the device cannot access pageable memory.
     "refused_ranges.pageable" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) |c| {
         let own = super::registered::pages(64 * KIB);
         let start = own.as_ptr() as usize;
         refused(c, start..start + 64 * KIB);
     }
-
     /// An empty range is an invalid value.
     "refused_ranges.empty" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(64 * KIB);
         refused(c, memory.at()..memory.at());
     }
-
     /// Null is refused.
     "refused_ranges.null" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) |c| {
         refused(c, 0..64 * KIB);
     }
-
     /// A range that ends far beyond its allocation is refused, and no part of it is advised.
     "refused_ranges.beyond-the-end" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(2 * MIB);
@@ -40,14 +35,12 @@ cases! {
         refused(c, memory.at()..memory.at() + (1 << 45));
         c.is("nothing is advised", c.told(&memory, ReadMostly), 0);
     }
-
     /// A range that ends beyond the last address is refused.
     "refused_ranges.overflow" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
         let memory = c.managed(2 * MIB);
         refused(c, memory.at()..usize::MAX);
         c.is("nothing is advised", c.told(&memory, ReadMostly), 0);
     }
-
     /// Freed managed memory is refused.
     "refused_ranges.freed" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) misuse |c| {
         let memory = c.managed(4 * MIB);
@@ -63,5 +56,5 @@ fn refused(c: &Cuda<'_>, range: Range<usize>) {
     c.refuses("prefetch", c.prefetch(range.clone(), DEVICE, &stream));
     c.refuses("advice", c.advise(range.clone(), SET_READ_MOSTLY, DEVICE));
     c.refuses("attribute", c.range_attribute(range, ReadMostly, &mut [0]));
-    ok(stream.synchronize());
+    stream.sync();
 }

@@ -13,11 +13,10 @@ cases! {
         let there = c.succeeds("cudaHostGetDevicePointer", c.host_device_pointer(address, 0));
         let stream = c.stream();
         ok(c.add_at(there, 16 * KIB as u32, 2, Shape::linear(16 * KIB), &stream));
-        c.succeeds("cudaStreamSynchronize", stream.synchronize());
+        stream.done("cudaStreamSynchronize");
         c.succeeds("cudaHostUnregister", c.host_unregister(address));
         c.holds("contents", own.iter().all(|value| *value == 7));
     }
-
     /// Registering registered memory again is refused, and it stays registered.
     "registered.twice" MEMORY [cudaHostRegister] (HostRegister) |c| {
         let own = pages(64 * KIB);
@@ -26,7 +25,6 @@ cases! {
         c.gives("cudaHostRegister again", again, ALREADY_REGISTERED);
         c.succeeds("cudaHostUnregister", c.host_unregister(own.as_ptr()));
     }
-
     /// Registering a part of registered memory is refused.
     "registered.part" MEMORY [cudaHostRegister] (HostRegister) |c| {
         let own = pages(64 * KIB);
@@ -36,7 +34,6 @@ cases! {
         c.gives("cudaHostRegister of a part", again, ALREADY_REGISTERED);
         c.succeeds("cudaHostUnregister", undone);
     }
-
     /// Unregistering memory that is not registered, or no longer registered, is refused as not registered.
     "registered.not" MEMORY [cudaHostUnregister] (HostRegister) |c| {
         let own = pages(64 * KIB);
@@ -46,19 +43,16 @@ cases! {
         c.succeeds("cudaHostUnregister", c.host_unregister(address));
         c.gives("again", c.host_unregister(address), NOT_REGISTERED);
     }
-
     /// Flags that do not exist are refused.
     "registered.flags" MEMORY [cudaHostRegister] (HostRegister) |c| {
         let own = pages(64 * KIB);
         c.refuses("flags 1024", c.host_register(own.as_ptr(), 64 * KIB, 1 << 10));
     }
-
     /// Registering 0 bytes is an invalid value.
     "registered.empty" MEMORY [cudaHostRegister] (HostRegister) |c| {
         let own = pages(64 * KIB);
         c.gives("0 bytes", c.host_register(own.as_ptr(), 0, 0), INVALID_VALUE);
     }
-
     /// Memory that CUDA allocated as pinned cannot be registered.
     "registered.pinned" MEMORY [cudaHostRegister, cudaHostAlloc] (HostRegister) |c| {
         let memory = c.pinned(64 * KIB, 0);

@@ -16,24 +16,22 @@ cases! {
         ok(c.memset(&here, 0, BYTES));
         ok(c.synchronize());
         c.succeeds("and back", c.copy_async(&here, &there, DEFAULT, &stream));
-        c.after(&stream, "contents here", &here, 0x0303_0303);
+        stream.after("contents here", &here, 0x0303_0303);
     }
-
     /// Peer copies work between the memory of two devices, and within one device; a device that does not exist is refused.
-    "several-devices.peer-copies" MEMORY [cudaMemcpyPeer, cudaMemcpyPeerAsync] (Devices(2)) |c| {
+    "several-devices.peer-copies" MEMORY [cudaMemcpyPeer, cudaMemcpyPeerAsync] (Devices(2)) |c, stream| {
         let (here, there) = (c.device(BYTES), c.on(1, || c.device(BYTES)));
-        let (other, stream) = (c.device(BYTES), c.stream());
+        let other = c.device(BYTES);
         ok(c.memset(&here, 4, BYTES));
         c.succeeds("cudaMemcpyPeer", c.memcpy_peer(&there, 1, &here, 0, BYTES));
         ok(c.synchronize());
         let copied = c.memcpy_peer_async(&other, 0, &there, 1, BYTES, &stream);
         c.succeeds("cudaMemcpyPeerAsync", copied);
         c.succeeds("within one device", c.memcpy_peer_async(&here, 0, &other, 0, BYTES, &stream));
-        c.ends(&stream, "contents", &other, 0x0404_0404);
+        stream.ends("contents", &other, 0x0404_0404);
         let refused = c.memcpy_peer_async(&there, 64, &here, 0, BYTES, &stream);
         c.gives("a device that does not exist", refused, INVALID_DEVICE);
     }
-
     /// A copy and a memset work on a stream of a device that is not current.
     "several-devices.copy-on-another-devices-stream" GUIDE_DEVICES [cudaMemcpyAsync] (Devices(2)) |c| {
         let (here, out) = (c.device(BYTES), c.pinned(BYTES, sys::cudaHostAllocPortable));
@@ -41,80 +39,72 @@ cases! {
         c.succeeds("cudaMemsetAsync", c.memset_async(&there, 6, BYTES, &stream));
         c.succeeds("to this device", c.copy_async(&here, &there, DEFAULT, &stream));
         c.succeeds("to the host", c.copy_async(&out, &here, DEFAULT, &stream));
-        c.ends(&stream, "contents", &out, 0x0606_0606);
+        stream.ends("contents", &out, 0x0606_0606);
     }
-
     /// A kernel of one device is refused on a stream of another.
     "several-devices.launch-on-another-devices-stream" GUIDE_DEVICES [cuLaunchKernel] (Devices(2)) |c| {
         let (memory, stream) = (c.device(BYTES).zeroed(), c.on(1, || c.stream()));
         c.refuses("cuLaunchKernel", c.add_range(&memory, 0, memory.len(), 1, &stream));
-        c.succeeds("the stream", stream.synchronize());
+        stream.done("the stream");
         c.is("nothing ran", c.device_value(&memory), 0);
     }
-
     /// An event is not recorded on a stream of another device.
     "several-devices.record-on-another-devices-stream" GUIDE_DEVICES [cudaEventRecord] (Devices(2)) |c| {
         let (event, stream) = (c.event(0), c.on(1, || c.stream()));
         c.gives("cudaEventRecord", event.record(&stream), INVALID_HANDLE);
         c.succeeds("the event", event.query());
     }
-
     /// The time between events of different devices cannot be queried.
-    "several-devices.elapsed-across" GUIDE_DEVICES [cudaEventElapsedTime] (Devices(2)) |c| {
-        let (here, stream) = (c.event(0), c.stream());
+    "several-devices.elapsed-across" GUIDE_DEVICES [cudaEventElapsedTime] (Devices(2)) |c, stream| {
+        let here = c.event(0);
         let (there, other) = c.on(1, || (c.event(0), c.stream()));
-        ok(here.record(&stream));
-        ok(there.record(&other));
-        ok(here.synchronize());
-        ok(there.synchronize());
+        stream.record(&here);
+        other.record(&there);
+        here.sync();
+        there.sync();
         c.gives("cudaEventElapsedTime", c.event_elapsed(&here, &there), INVALID_HANDLE);
     }
-
     /// A stream can wait for an event of another device, and an event can be queried and waited for with any current device.
-    "several-devices.wait-across" GUIDE_DEVICES [cudaStreamWaitEvent, cudaEventQuery, cudaEventSynchronize] (Devices(2)) |c| {
-        let (seen, waiting) = (c.pinned(4 * KIB, sys::cudaHostAllocPortable).filled(0), c.stream());
+    "several-devices.wait-across" GUIDE_DEVICES [cudaStreamWaitEvent, cudaEventQuery, cudaEventSynchronize] (Devices(2)) |c, waiting| {
+        let seen = c.pinned(4 * KIB, sys::cudaHostAllocPortable).filled(0);
         let (event, held) = c.on(1, || (c.mark(), c.stream()));
         let gate = c.on(1, || {
             let gate = c.gate(&held);
-            ok(event.record(&held));
+            held.record(&event);
             gate
         });
         c.succeeds("cudaStreamWaitEvent", waiting.wait(&event));
-        c.add(&seen, 1, &waiting);
+        waiting.add(&seen, 1);
         c.gives("cudaEventQuery", event.query(), NOT_READY);
-        c.gives("the waiting stream", waiting.query(), NOT_READY);
+        waiting.pending("the waiting stream");
         gate.release();
         c.succeeds("cudaEventSynchronize", event.synchronize());
-        c.ends(&waiting, "the work", &seen, 1);
+        waiting.ends("the work", &seen, 1);
     }
-
     /// Each device has its own legacy default stream, which does not wait for that of another device.
     "several-devices.default-streams" GUIDE_DEVICES [cudaStreamSynchronize, cudaStreamQuery] (Devices(2)) |c| {
         let seen = c.pinned(4 * KIB, sys::cudaHostAllocPortable).filled(0);
         let legacy = c.stream_at(LEGACY);
         let gate = c.gate(&legacy);
         c.on(1, || {
-            c.add(&seen, 1, &legacy);
+            legacy.add(&seen, 1);
             c.succeeds("the other device's, synchronized", legacy.synchronize())
         });
         c.is("its work", seen.value_all(), 1);
         gate.opens("this device's", legacy.query());
     }
-
     /// cudaDeviceSynchronize waits only for the current device.
-    "several-devices.synchronize-its-own" DEVICE [cudaDeviceSynchronize] (Devices(2)) |c| {
-        let stream = c.stream();
+    "several-devices.synchronize-its-own" DEVICE [cudaDeviceSynchronize] (Devices(2)) |c, stream| {
         let gate = c.gate(&stream);
         c.on(1, || c.succeeds("the other device", c.synchronize()));
-        c.gives("this device's stream", stream.query(), NOT_READY);
+        stream.pending("this device's stream");
         gate.waits("this device", || c.synchronize());
     }
-
     /// Managed memory has one address for all devices, and each device sees the writes of the previous one.
     "several-devices.managed" GUIDE_MANAGED [cudaMallocManaged, cuLaunchKernel] (Devices(2), Managed) |c| {
         let (memory, devices) = (c.managed(2 * MIB).filled(0), c.machine.facts.devices as i32);
         for device in 0..devices {
-            c.on(device, || c.added(&memory, 1 << device, &c.stream()));
+            c.on(device, || _ = c.stream().add(&memory, 1 << device).sync());
             assert_eq!(memory.value_all(), (2 << device) - 1, "after device {device}");
         }
     }

@@ -5,24 +5,20 @@ use crate::kernels::PTX;
 
 cases! {
     /// A kernel's access to an invalid address is reported by a later call as an illegal address.
-    "sticky.illegal-address" TYPES [cuLaunchKernel, cudaStreamSynchronize] (NoPageableAccess) alone |c| {
-        let stream = c.stream();
+    "sticky.illegal-address" TYPES [cuLaunchKernel, cudaStreamSynchronize] (NoPageableAccess) alone |c, stream| {
         let launched = c.add_at(NOWHERE, 1, 1, ONE, &stream);
         let code = stream.synchronize();
         c.succeeds("cuLaunchKernel", launched);
         c.gives("cudaStreamSynchronize", code, ILLEGAL_ADDRESS);
         c.gives("cudaDeviceSynchronize", c.synchronize(), ILLEGAL_ADDRESS);
     }
-
     /// A kernel's access to an address that is not a multiple of the element's size is reported as a misaligned address.
     "sticky.misaligned-address" TYPES [cuLaunchKernel, cudaStreamSynchronize] alone |c| {
         broken(c);
         c.gives("cudaDeviceSynchronize", c.synchronize(), MISALIGNED_ADDRESS);
     }
-
     /// A kernel that traps also breaks the context.
-    "sticky.trap" TYPES [cuLaunchKernel, cudaStreamSynchronize] alone |c| {
-        let stream = c.stream();
+    "sticky.trap" TYPES [cuLaunchKernel, cudaStreamSynchronize] alone |c, stream| {
         let launched = c.launch_trap(&stream);
         let code = stream.synchronize();
         c.succeeds("cuLaunchKernel", launched);
@@ -31,11 +27,9 @@ cases! {
         c.is("cudaMalloc gives the same", c.malloc(4 * KIB).map(drop) == code, true);
         c.is("cudaDeviceSynchronize gives the same", c.synchronize() == code, true);
     }
-
     /// After a sticky error every call returns it: allocation, copies, streams, events, the driver.
-    "sticky.every-call" TYPES [cudaMalloc, cudaMallocManaged, cudaMemcpy, cudaStreamCreateWithFlags, cudaEventRecord, cuModuleLoadData] alone |c| {
-        let (memory, pinned) = (c.device(4 * KIB), c.pinned(4 * KIB, 0));
-        let (stream, event) = (c.stream(), c.event(0));
+    "sticky.every-call" TYPES [cudaMalloc, cudaMallocManaged, cudaMemcpy, cudaStreamCreateWithFlags, cudaEventRecord, cuModuleLoadData] alone |c, stream| {
+        let (memory, pinned, event) = (c.device(4 * KIB), c.pinned(4 * KIB, 0), c.event(0));
         broken(c);
         for (name, got) in [
             ("cudaMalloc", c.malloc(4 * KIB).map(drop)),
@@ -54,7 +48,6 @@ cases! {
             c.gives(name, got, MISALIGNED_ADDRESS);
         }
     }
-
     /// Reading the last error does not clear a sticky error: the next call returns it again.
     "sticky.not-cleared" ERROR [cudaGetLastError, cudaPeekAtLastError] alone |c| {
         broken(c);
@@ -65,24 +58,21 @@ cases! {
             c.is("the next call", code_of(&c.synchronize()), MISALIGNED_ADDRESS);
         }
     }
-
     /// All threads of the process get the sticky error.
     "sticky.all-threads" TYPES [cudaDeviceSynchronize] alone |c| {
         broken(c);
         let there = c.elsewhere(|c| c.synchronize());
         c.is("in another thread", code_of(&there), MISALIGNED_ADDRESS);
     }
-
     /// A sticky error also ends the work of other streams.
-    "sticky.other-streams" TYPES [cudaStreamSynchronize, cudaStreamQuery] alone |c| {
-        let (memory, other) = (c.device(4 * KIB), c.stream());
+    "sticky.other-streams" TYPES [cudaStreamSynchronize, cudaStreamQuery] alone |c, other| {
+        let memory = c.device(4 * KIB);
         ok(c.memset(&memory, 0, memory.bytes()));
-        c.added(&memory, 1, &other);
+        other.add(&memory, 1).sync();
         broken(c);
         c.gives("cudaStreamQuery", other.query(), MISALIGNED_ADDRESS);
         c.gives("cudaStreamSynchronize", other.synchronize(), MISALIGNED_ADDRESS);
     }
-
     /// Memory cannot be freed in a broken context: the free returns the sticky error.
     "sticky.memory-not-freed" TYPES [cudaFree, cudaFreeHost] alone |c| {
         let (memory, pinned) = (c.device(4 * KIB), c.pinned(4 * KIB, 0));

@@ -6,36 +6,30 @@ const BYTES: usize = 256 * KIB;
 
 cases! {
     /// Memory is allocated, used and freed in the order of a stream, without host waits in between.
-    "stream-pools.in-order" GUIDE_POOLS [cudaMallocAsync, cudaFreeAsync] (Pools) |c| {
-        let (out, stream) = (c.pinned(BYTES, 0), c.stream());
+    "stream-pools.in-order" GUIDE_POOLS [cudaMallocAsync, cudaFreeAsync] (Pools) |c, stream| {
+        let out = c.pinned(BYTES, 0);
         for round in 1..=8 {
             let memory = c.malloc_async(BYTES, &stream);
-            ok(c.memset_async(&memory, 0, BYTES, &stream));
-            c.add(&memory, round, &stream);
-            ok(c.copy_async(&out, &memory, DEFAULT, &stream));
+            stream.set(&memory, 0).add(&memory, round).copy(&out, &memory);
             c.succeeds("cudaFreeAsync", memory.free());
-            c.after(&stream, "read back", &out, round);
+            stream.after("read back", &out, round);
         }
     }
-
     /// Allocating and freeing do not wait for the stream.
-    "stream-pools.do-not-wait" GUIDE_POOLS [cudaMallocAsync, cudaFreeAsync] (Pools) |c| {
-        let (out, stream) = (c.pinned(BYTES, 0), c.stream());
+    "stream-pools.do-not-wait" GUIDE_POOLS [cudaMallocAsync, cudaFreeAsync] (Pools) |c, stream| {
+        let out = c.pinned(BYTES, 0);
         // The pool already has memory: nothing must be mapped while the stream is held.
         let first = c.malloc_async(BYTES, &stream);
         let gate = c.gate(&stream);
         let memory = c.malloc_async(BYTES, &stream);
-        ok(c.memset_async(&memory, 3, BYTES, &stream));
-        ok(c.copy_async(&out, &memory, DEFAULT, &stream));
+        stream.set(&memory, 3).copy(&out, &memory);
         c.succeeds("cudaFreeAsync", memory.free());
         gate.opens("the stream", stream.query());
         c.succeeds("cudaFreeAsync", first.free());
-        c.ends(&stream, "read back", &out, 0x0303_0303);
+        stream.ends("read back", &out, 0x0303_0303);
     }
-
     /// Live allocations do not overlap, also after frees between them, and are aligned to 256 bytes.
-    "stream-pools.live-do-not-overlap" GUIDE_POOLS [cudaMallocAsync, cudaFreeAsync] (Pools) |c| {
-        let stream = c.stream();
+    "stream-pools.live-do-not-overlap" GUIDE_POOLS [cudaMallocAsync, cudaFreeAsync] (Pools) |c, stream| {
         let mut live = Vec::new();
         for bytes in [4, 1000, 4096, 70_000, 300_000, MIB, 100, 4 * MIB] {
             let gone = c.malloc_async(bytes, &stream);
@@ -49,72 +43,58 @@ cases! {
         for (value, memory) in live.iter().enumerate() {
             ok(c.memset_async(memory, value as i32 + 1, memory.bytes(), &stream));
         }
-        ok(stream.synchronize());
+        stream.sync();
         for (value, memory) in live.iter().enumerate() {
             c.is("contents", c.device_value(memory), (value as u32 + 1) * 0x0101_0101);
         }
     }
-
     /// Another stream can use the memory after it has waited for the allocation, and can free it in its own order.
-    "stream-pools.other-stream-behind-event" GUIDE_POOLS [cudaMallocAsync, cudaStreamWaitEvent, cudaFreeAsync] (Pools) |c| {
-        let (first, second, out) = (c.stream(), c.stream(), c.pinned(BYTES, 0));
-        let event = c.mark();
+    "stream-pools.other-stream-behind-event" GUIDE_POOLS [cudaMallocAsync, cudaStreamWaitEvent, cudaFreeAsync] (Pools) |c, first, second; event| {
+        let out = c.pinned(BYTES, 0);
         let memory = c.malloc_async(BYTES, &first);
-        ok(c.memset_async(&memory, 0, BYTES, &first));
-        ok(event.record(&first));
-        ok(second.wait(&event));
-        c.add(&memory, 17, &second);
-        ok(c.copy_async(&out, &memory, DEFAULT, &second));
+        first.set(&memory, 0).record(&event);
+        second.join(&event).add(&memory, 17).copy(&out, &memory);
         c.succeeds("cudaFreeAsync on the other stream", memory.free_on(&second));
-        c.ends(&second, "read back", &out, 17);
+        second.ends("read back", &out, 17);
     }
-
     /// Memory that is freed while earlier work still uses it is not reused before this work is done.
-    "stream-pools.free-comes-behind-the-work" GUIDE_POOLS [cudaFreeAsync, cudaMallocAsync] (Pools) |c| {
-        let (held, other) = (c.stream(), c.stream());
+    "stream-pools.free-comes-behind-the-work" GUIDE_POOLS [cudaFreeAsync, cudaMallocAsync] (Pools) |c, held, other| {
         let (out, other_out) = (c.pinned(BYTES, 0), c.pinned(BYTES, 0));
         let gate = c.gate(&held);
         let memory = c.malloc_async(BYTES, &held);
-        ok(c.memset_async(&memory, 1, BYTES, &held));
-        ok(c.copy_async(&out, &memory, DEFAULT, &held));
+        held.set(&memory, 1).copy(&out, &memory);
         ok(memory.free());
         // The same size, on a stream that is not ordered after the free.
         let next = c.malloc_async(BYTES, &other);
-        ok(c.memset_async(&next, 2, BYTES, &other));
+        other.set(&next, 2);
         gate.release();
-        c.succeeds("the first stream", held.synchronize());
-        ok(c.copy_async(&other_out, &next, DEFAULT, &other));
+        held.done("the first stream");
+        other.copy(&other_out, &next);
         ok(next.free());
-        c.succeeds("the other stream", other.synchronize());
+        other.done("the other stream");
         c.is("what the first read", out.value_all(), 0x0101_0101);
         c.is("what the other read", other_out.value_all(), 0x0202_0202);
     }
-
     /// Memory of a pool may be freed with cudaFree.
-    "stream-pools.synchronous-free" GUIDE_POOLS [cudaMallocAsync, cudaFree] (Pools) |c| {
-        let stream = c.stream();
+    "stream-pools.synchronous-free" GUIDE_POOLS [cudaMallocAsync, cudaFree] (Pools) |c, stream| {
         let memory = c.malloc_async(BYTES, &stream);
-        c.added(&memory, 1, &stream);
+        stream.add(&memory, 1).sync();
         c.succeeds("cudaFree", memory.free_now());
     }
-
     /// An allocation larger than the device is out of memory, and the stream can still be used.
     "stream-pools.too-much" POOLS [cudaMallocAsync] (Pools, NoPageableAccess) |c| {
         let (stream, (_, total)) = (c.stream(), ok(c.memory_info()));
         let too_much = c.malloc_in_order(2 * total, &stream);
         c.gives("cudaMallocAsync of twice the device", too_much, OUT_OF_MEMORY);
         let memory = c.malloc_async(BYTES, &stream);
-        ok(c.memset_async(&memory, 1, BYTES, &stream));
-        c.succeeds("the stream", stream.synchronize());
+        stream.set(&memory, 1).done("the stream");
     }
-
     /// A stream-ordered free refuses an address that CUDA does not know.
-    "stream-pools.foreign-not-freed" POOLS [cudaFreeAsync] (Pools) misuse |c| {
-        let (stream, own) = (c.stream(), vec![0u32; 1024]);
+    "stream-pools.foreign-not-freed" POOLS [cudaFreeAsync] (Pools) misuse |c, stream| {
+        let own = vec![0u32; 1024];
         c.refuses("cudaFreeAsync of pageable memory", c.free_async(own.as_ptr(), &stream));
-        c.succeeds("the stream", stream.synchronize());
+        stream.done("the stream");
     }
-
     /// The legacy and the per-thread default stream can also allocate.
     "stream-pools.default-stream" POOLS [cudaMallocAsync, cudaFreeAsync] (Pools) |c| {
         let out = c.pinned(BYTES, 0);
@@ -122,16 +102,13 @@ cases! {
             out.fill_all(0);
             let stream = c.stream_at(raw);
             let memory = c.malloc_async(BYTES, &stream);
-            ok(c.memset_async(&memory, 5, BYTES, &stream));
-            ok(c.copy_async(&out, &memory, DEFAULT, &stream));
+            stream.set(&memory, 5).copy(&out, &memory);
             c.succeeds("cudaFreeAsync", memory.free());
-            c.after(&stream, "read back", &out, 0x0505_0505);
+            stream.after("read back", &out, 0x0505_0505);
         }
     }
-
     /// A device without memory pools reports this.
-    "stream-pools.not-supported" POOLS [cudaMallocAsync, cudaMemPoolCreate] (NoPools) |c| {
-        let stream = c.stream();
+    "stream-pools.not-supported" POOLS [cudaMallocAsync, cudaMemPoolCreate] (NoPools) |c, stream| {
         c.gives("cudaMallocAsync", c.malloc_in_order(BYTES, &stream), NOT_SUPPORTED);
         c.gives("cudaMemPoolCreate", c.try_pool(1, 0), NOT_SUPPORTED);
     }

@@ -13,46 +13,36 @@ cases! {
             c.gives(format!("flags {flags}"), c.stream_create(flags), INVALID_VALUE);
         }
     }
-
     /// A stream without work is done, a stream with pending work is not ready, and after a wait it is done.
-    "streams.query" STREAM [cudaStreamQuery, cudaStreamSynchronize] |c| {
-        let stream = c.stream();
+    "streams.query" STREAM [cudaStreamQuery, cudaStreamSynchronize] |c, stream| {
         c.succeeds("without work", stream.query());
         let gate = c.gate(&stream);
-        c.gives("held", stream.query(), NOT_READY);
+        stream.pending("held");
         gate.opens("still held", stream.query());
-        c.succeeds("cudaStreamSynchronize", stream.synchronize());
+        stream.done("cudaStreamSynchronize");
         c.succeeds("done", stream.query());
     }
-
     /// A not-ready result has no effect: the stream's work continues, and more can be enqueued.
-    "streams.not-ready-is-no-failure" TYPES [cudaStreamQuery] |c| {
-        let (seen, stream) = (c.pinned(4 * KIB, 0).filled(1), c.stream());
+    "streams.not-ready-is-no-failure" TYPES [cudaStreamQuery] |c, stream| {
+        let seen = c.pinned(4 * KIB, 0).filled(1);
         c.last_error();
         let gate = c.gate(&stream);
         let code = stream.query();
         c.note("the last error behind it", Value::Text(c.text(c.peek_error())));
         c.gives("held", code, NOT_READY);
-        c.add(&seen, 4, &stream);
+        stream.add(&seen, 4);
         gate.open();
-        c.ends(&stream, "the work", &seen, 5);
+        stream.ends("the work", &seen, 5);
     }
-
     /// Work of one stream runs in the order in which it was enqueued: memset, kernels and copies.
-    "streams.in-order" STREAM [cudaMemsetAsync, cuLaunchKernel, cudaMemcpyAsync] |c| {
+    "streams.in-order" STREAM [cudaMemsetAsync, cuLaunchKernel, cudaMemcpyAsync] |c, stream| {
         let (first, second) = (c.device(256 * KIB), c.device(256 * KIB));
-        let (out, stream) = (c.pinned(256 * KIB, 0), c.stream());
+        let out = c.pinned(256 * KIB, 0);
         for round in 0..8 {
-            ok(c.memset_async(&first, 0, first.bytes(), &stream));
-            c.add(&first, 3 + round, &stream);
-            ok(c.copy_async(&second, &first, DEFAULT, &stream));
-            c.add(&first, 100, &stream);
-            c.add(&second, 4, &stream);
-            ok(c.copy_async(&out, &second, DEFAULT, &stream));
-            c.after(&stream, "read back", &out, 7 + round);
+            stream.set(&first, 0).add(&first, 3 + round).copy(&second, &first).add(&first, 100);
+            stream.add(&second, 4).copy(&out, &second).after("read back", &out, 7 + round);
         }
     }
-
     /// Kernels, and copies between pinned and device memory, are enqueued without waiting for the stream.
     "streams.launch-does-not-wait" API_SYNC [cuLaunchKernel, cudaMemcpyAsync, cudaMemsetAsync] |c| {
         let (memory, from, to) = (c.device(64 * KIB), c.pinned(64 * KIB, 0), c.pinned(64 * KIB, 0));
@@ -62,52 +52,46 @@ cases! {
         let gate = c.gate(&stream);
         c.succeeds("cudaMemsetAsync", c.memset_async(&memory, 1, memory.bytes(), &stream));
         c.succeeds("cudaMemcpyAsync in", c.copy_async(&memory, &from, HOST_TO_DEVICE, &stream));
-        c.add(&memory, 2, &stream);
+        stream.add(&memory, 2);
         c.succeeds("cudaMemcpyAsync out", c.copy_async(&to, &memory, DEVICE_TO_HOST, &stream));
-        c.gives("held", stream.query(), NOT_READY);
+        stream.pending("held");
         // This fails if the kernel reached its time limit before.
         gate.open();
-        c.after(&stream, "read back", &to, 11);
+        stream.after("read back", &to, 11);
     }
-
     /// Synchronizing a stream returns when its work is done.
-    "streams.synchronize-waits" STREAM [cudaStreamSynchronize] |c| {
-        let (seen, stream) = (c.pinned(4 * KIB, 0).filled(0), c.stream());
+    "streams.synchronize-waits" STREAM [cudaStreamSynchronize] |c, stream| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
         let gate = c.gate(&stream);
-        c.add(&seen, 6, &stream);
+        stream.add(&seen, 6);
         gate.waits("cudaStreamSynchronize", || stream.synchronize());
         c.is("the work", seen.value_all(), 6);
     }
-
     /// Synchronizing a stream does not wait for another stream.
-    "streams.synchronize-its-own" STREAM [cudaStreamSynchronize, cudaStreamQuery] |c| {
-        let (seen, held, free) = (c.pinned(4 * KIB, 0).filled(0), c.stream(), c.stream());
+    "streams.synchronize-its-own" STREAM [cudaStreamSynchronize, cudaStreamQuery] |c, held, free| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
         let gate = c.gate(&held);
-        c.add(&seen, 6, &free);
-        c.ends(&free, "the other stream's work", &seen, 6);
+        free.add(&seen, 6).ends("the other stream's work", &seen, 6);
         gate.opens("the held stream", held.query());
     }
-
     /// Synchronizing the device also waits for non-blocking streams.
-    "streams.device-synchronize-waits" DEVICE [cudaDeviceSynchronize] |c| {
-        let (seen, stream) = (c.pinned(4 * KIB, 0).filled(0), c.stream());
+    "streams.device-synchronize-waits" DEVICE [cudaDeviceSynchronize] |c, stream| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
         let gate = c.gate(&stream);
-        c.add(&seen, 6, &stream);
+        stream.add(&seen, 6);
         gate.waits("cudaDeviceSynchronize", || c.synchronize());
         c.is("the work", seen.value_all(), 6);
     }
-
     /// A stream with work is destroyed at once, and the work is still done.
-    "streams.destroy-with-work" STREAM [cudaStreamDestroy] |c| {
-        let (seen, stream) = (c.pinned(4 * KIB, 0).filled(0), c.stream());
+    "streams.destroy-with-work" STREAM [cudaStreamDestroy] |c, stream| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
         let gate = c.gate(&stream);
-        c.add(&seen, 8, &stream);
+        stream.add(&seen, 8);
         c.succeeds("cudaStreamDestroy", stream.destroy());
         gate.open();
         c.succeeds("cudaDeviceSynchronize", c.synchronize());
         c.is("the work", seen.value_all(), 8);
     }
-
     /// The default stream cannot be destroyed.
     "streams.null-not-destroyed" STREAM [cudaStreamDestroy] |c| {
         c.refuses("cudaStreamDestroy", c.stream_destroy(0));
@@ -115,7 +99,6 @@ cases! {
         c.add(&memory, 0, &c.stream_at(0));
         c.succeeds("it works on", c.stream_at(0).synchronize());
     }
-
     /// A greater priority is a lower number; a stream can be created with any number, inside or outside of the range.
     "streams.priorities" STREAM [cudaDeviceGetStreamPriorityRange, cudaStreamCreateWithPriority] |c| {
         let range = c.priority_range();
@@ -126,11 +109,9 @@ cases! {
             seen.fill_all(done - 1);
             let stream = c.stream_create_with_priority(sys::cudaStreamNonBlocking, priority);
             let stream = Stream::owned(c, ok(stream));
-            c.add(&seen, 1, &stream);
-            c.ends(&stream, "the work", &seen, done);
+            stream.add(&seen, 1).ends("the work", &seen, done);
         }
     }
-
     /// The device of a stream can be queried.
     "streams.device" STREAM [cudaStreamGetDevice] (Since(12, 8)) |c| {
         for device in (0..c.machine.facts.devices as i32).rev() {
@@ -140,27 +121,25 @@ cases! {
             assert_eq!(c.stream_device(&stream), Ok(device));
         }
     }
-
     /// A host function runs once, when the work before it is done.
-    "streams.host-function" EXECUTION [cudaLaunchHostFunc] |c| {
-        let (ran, stream) = (counter(), c.stream());
+    "streams.host-function" EXECUTION [cudaLaunchHostFunc] |c, stream| {
+        let ran = counter();
         let gate = c.gate(&stream);
         c.succeeds("cudaLaunchHostFunc", c.count_on(ran, &stream));
         c.is("while the stream is held", ran.load(Ordering::SeqCst), 0);
         gate.open();
-        c.succeeds("cudaStreamSynchronize", stream.synchronize());
+        stream.done("cudaStreamSynchronize");
         c.is("behind it", ran.load(Ordering::SeqCst), 1);
     }
-
     /// A stream writes a value to pinned memory after its earlier work: a host that polls it sees what that work wrote.
-    "streams.write-value" MEMOP [cuStreamWriteValue32] (MappedHost, Since(12, 0)) |c| {
-        let (memory, stream) = (c.device(64 * KIB), c.stream());
+    "streams.write-value" MEMOP [cuStreamWriteValue32] (MappedHost, Since(12, 0)) |c, stream| {
+        let memory = c.device(64 * KIB);
         let (back, flag) = (c.pinned(64 * KIB, 0).filled(0), c.pinned(4 * KIB, 0).filled(0));
         for turn in 1..=20 {
             ok(c.memset(&memory, turn, memory.bytes()));
             ok(c.synchronize());
             let gate = c.gate(&stream);
-            ok(c.copy_async(&back, &memory, DEFAULT, &stream));
+            stream.copy(&back, &memory);
             let written = c.write_value(&stream, flag.at() + 7 * 4, turn as u32);
             c.succeeds("cuStreamWriteValue32", written);
             c.is("before", flag.value(7..8), turn as u32 - 1);

@@ -4,9 +4,9 @@ use super::*;
 
 cases! {
     /// The device accesses any memory owned by the host process: mapped, on the heap, and on the stack.
-    "system_memory.kernel" GUIDE_SYSTEM [cuLaunchKernel] (Pageable) |c| {
-        let (mapped, stream) = (c.system(64 * KIB).filled(4), c.stream());
-        c.added(&mapped, 1, &stream);
+    "system_memory.kernel" GUIDE_SYSTEM [cuLaunchKernel] (Pageable) |c, stream| {
+        let mapped = c.system(64 * KIB).filled(4);
+        stream.add(&mapped, 1).sync();
         c.is("mapped", mapped.value_all(), 5);
         let (mut heap, mut stack) = (vec![6u32; 1000], [7u32; 100]);
         add_at(c, &mut heap, &stream);
@@ -14,20 +14,18 @@ cases! {
         c.is("on the heap", heap == [7; 1000], true);
         c.is("on the stack", stack == [8; 100], true);
     }
-
     /// A prefetch may refer to system-allocated memory, to the device and to the host, and keeps the contents.
-    "system_memory.prefetch" MEMORY [cudaMemPrefetchAsync] (Pageable) |c| {
-        let (memory, stream) = (c.system(3 * MIB).filled(5), c.stream());
+    "system_memory.prefetch" MEMORY [cudaMemPrefetchAsync] (Pageable) |c, stream| {
+        let memory = c.system(3 * MIB).filled(5);
         for (what, place) in [("to the device", DEVICE), ("to the host", HOST)] {
             c.succeeds(what, c.prefetch(&memory, place, &stream));
-            c.added(&memory, 1, &stream);
+            stream.add(&memory, 1).sync();
         }
         c.is("contents", memory.value_all(), 7);
     }
-
     /// Advice of every kind may refer to system-allocated memory, and can be unset.
-    "system_memory.advice" MEMORY [cudaMemAdvise] (Pageable) |c| {
-        let (memory, stream) = (c.system(3 * MIB).filled(5), c.stream());
+    "system_memory.advice" MEMORY [cudaMemAdvise] (Pageable) |c, stream| {
+        let memory = c.system(3 * MIB).filled(5);
         for (what, place, kinds) in [
             ("read-mostly", HOST, [SET_READ_MOSTLY, UNSET_READ_MOSTLY]),
             ("preferred", DEVICE, [SET_PREFERRED, UNSET_PREFERRED]),
@@ -36,46 +34,42 @@ cases! {
         ] {
             for (change, kind) in ["set", "unset"].into_iter().zip(kinds) {
                 c.succeeds(format!("{what}, {change}"), c.advise(&memory, kind, place));
-                c.add(&memory, 1, &stream);
+                stream.add(&memory, 1);
             }
         }
-        c.after(&stream, "contents", &memory, 13);
+        stream.after("contents", &memory, 13);
     }
-
     /// Advice and prefetch of a range that is not a valid, host-accessible region return an error.
-    "system_memory.unmapped" MEMORY [cudaMemAdvise, cudaMemPrefetchAsync] (Pageable) |c| {
-        let (null, stream) = (0..64 * KIB, c.stream());
+    "system_memory.unmapped" MEMORY [cudaMemAdvise, cudaMemPrefetchAsync] (Pageable) |c, stream| {
+        let null = 0..64 * KIB;
         c.refuses("advice", c.advise(null.clone(), SET_READ_MOSTLY, DEVICE));
         c.refuses("prefetch", c.prefetch(null, DEVICE, &stream));
     }
-
     /// Range attributes are only of managed memory.
     "system_memory.range-attributes" MEMORY [cudaMemRangeGetAttribute, cudaMemRangeGetAttributes] (Pageable) |c| {
         let memory = c.system(64 * KIB).filled(1);
         c.refuses("one", c.range_attribute(memory.span(), ReadMostly, &mut [0]));
         c.refuses("several", c.range_attributes(&memory, &[ReadMostly, Preferred]));
     }
-
     /// Batches of prefetches and discards may refer to system-allocated memory beside managed memory.
-    "system_memory.batch" MEMORY [cudaMemPrefetchBatchAsync, cudaMemDiscardBatchAsync] (Pageable, Since(13, 0)) |c| {
-        let (memory, managed, stream) = (c.system(3 * MIB), c.managed(3 * MIB), c.stream());
+    "system_memory.batch" MEMORY [cudaMemPrefetchBatchAsync, cudaMemDiscardBatchAsync] (Pageable, Since(13, 0)) |c, stream| {
+        let (memory, managed) = (c.system(3 * MIB), c.managed(3 * MIB));
         let all = [memory.span(), managed.span()];
         for own in [&memory, &managed] {
             own.fill_all(5);
         }
         c.succeeds("prefetch", c.prefetch_batch(&all, &[(DEVICE, 0)], false, 0, &stream));
         for own in [&memory, &managed] {
-            c.add(own, 1, &stream);
+            stream.add(own, 1);
         }
-        c.after(&stream, "the system's", &memory, 6);
+        stream.after("the system's", &memory, 6);
         c.is("the managed", managed.value_all(), 6);
         c.succeeds("discard", c.discard_batch(&all, 0, &stream));
-        ok(stream.synchronize());
+        stream.sync();
         memory.fill_all(8);
-        c.added(&memory, 1, &stream);
+        stream.add(&memory, 1).sync();
         c.is("written after the discard", memory.value_all(), 9);
     }
-
     /// System-allocated memory is unregistered, and the device accesses it by the host's pointer.
     "system_memory.pointer" UNIFIED [cudaPointerGetAttributes] (Pageable) |c| {
         let memory = c.system(64 * KIB).filled(1);
@@ -84,13 +78,12 @@ cases! {
         c.holds("the host's pointer", found.on_host == memory.at());
         c.holds("the device's pointer", found.on_device == memory.at());
     }
-
     /// Memset and copies accept any unified memory pointer.
-    "system_memory.memset" GUIDE_SYSTEM [cudaMemsetAsync, cudaMemcpy] (Pageable) |c| {
-        let (memory, managed, stream) = (c.system(3 * MIB), c.managed(3 * MIB), c.stream());
+    "system_memory.memset" GUIDE_SYSTEM [cudaMemsetAsync, cudaMemcpy] (Pageable) |c, stream| {
+        let (memory, managed) = (c.system(3 * MIB), c.managed(3 * MIB));
         memory.fill_all(5);
         c.succeeds("memset", c.memset_async(&memory, 1, memory.bytes(), &stream));
-        c.after(&stream, "contents", &memory, 0x0101_0101);
+        stream.after("contents", &memory, 0x0101_0101);
         for (what, kind) in [("default", DEFAULT), ("device to device", DEVICE_TO_DEVICE)] {
             memory.fill_all(kind);
             c.succeeds(what, c.copy(&managed, &memory, kind));
@@ -98,70 +91,63 @@ cases! {
             c.is("the copy", managed.value_all(), kind);
         }
     }
-
     /// The location of system-allocated memory can be queried.
-    "system_memory.location" MEMORY [cudaMemGetLocationInfo] (PageableMigration, Since(13, 4)) |c| {
-        let (memory, stream) = (c.system(2 * MIB).filled(1), c.stream());
+    "system_memory.location" MEMORY [cudaMemGetLocationInfo] (PageableMigration, Since(13, 4)) |c, stream| {
+        let memory = c.system(2 * MIB).filled(1);
         for (what, place) in [("on the device", DEVICE), ("on the host", HOST)] {
-            ok(c.prefetch(&memory, place, &stream));
-            ok(stream.synchronize());
+            stream.prefetch(&memory, place).sync();
             c.is(what, c.location_of(&memory).kind, place.kind);
         }
     }
-
     /// On software-coherent systems page faults move system-allocated memory to the processor that accesses it, in both directions.
-    "system_memory.faults" GUIDE_COHERENCE [cuLaunchKernel] (PageableMigration, Counters) |c| {
+    "system_memory.faults" GUIDE_COHERENCE [cuLaunchKernel] (PageableMigration, Counters) |c, stream| {
         let bytes = 3 * MIB;
-        let (memory, stream) = (c.system(bytes).filled(0), c.stream());
+        let memory = c.system(bytes).filled(0);
         for round in 0..2 {
             let here = |what: &str| format!("round {round}, {what}");
             let moved = exactly(bytes, 0).by_gpu_faults();
-            counted(c, &here("a kernel"), moved, || c.add(&memory, 1, &stream));
-            counted(c, &here("again"), exactly(0, 0), || c.add(&memory, 1, &stream));
+            counted(c, &here("a kernel"), moved, || stream.add(&memory, 1));
+            counted(c, &here("again"), exactly(0, 0), || stream.add(&memory, 1));
             let back = exactly(0, bytes).by_host_faults();
             counted(c, &here("the host"), back, || {
                 c.is("contents", memory.value_all(), 2 * (round + 1))
             });
         }
     }
-
     /// On software-coherent systems a prefetch moves system-allocated memory once, and its user then does not fault.
-    "system_memory.prefetched" MEMORY [cudaMemPrefetchAsync, cuLaunchKernel] (PageableMigration, Counters) |c| {
+    "system_memory.prefetched" MEMORY [cudaMemPrefetchAsync, cuLaunchKernel] (PageableMigration, Counters) |c, stream| {
         let bytes = 3 * MIB;
-        let (memory, stream) = (c.system(bytes).filled(1), c.stream());
-        counted(c, "to the device", exactly(bytes, 0), || ok(c.prefetch(&memory, DEVICE, &stream)));
-        counted(c, "a kernel", exactly(0, 0), || c.add(&memory, 1, &stream));
-        counted(c, "to the host", exactly(0, bytes), || ok(c.prefetch(&memory, HOST, &stream)));
+        let memory = c.system(bytes).filled(1);
+        counted(c, "to the device", exactly(bytes, 0), || stream.prefetch(&memory, DEVICE));
+        counted(c, "a kernel", exactly(0, 0), || stream.add(&memory, 1));
+        counted(c, "to the host", exactly(0, bytes), || stream.prefetch(&memory, HOST));
         counted(c, "the host", exactly(0, 0), || c.is("contents", memory.value_all(), 2));
     }
-
     /// The placement policy of malloc, new and mmap is first touch: what a kernel touches first does not move.
-    "system_memory.first-touch" GUIDE_SYSTEM [cuLaunchKernel] (PageableMigration, Counters) |c| {
+    "system_memory.first-touch" GUIDE_SYSTEM [cuLaunchKernel] (PageableMigration, Counters) |c, stream| {
         let bytes = 3 * MIB;
-        let (memory, stream) = (c.system(bytes), c.stream());
+        let memory = c.system(bytes);
         let here = exactly(0, 0).by_gpu_faults();
-        counted(c, "a kernel", here, || c.add(&memory, 1, &stream));
-        counted(c, "a kernel again", exactly(0, 0), || c.add(&memory, 1, &stream));
+        counted(c, "a kernel", here, || stream.add(&memory, 1));
+        counted(c, "a kernel again", exactly(0, 0), || stream.add(&memory, 1));
         let back = exactly(0, bytes).by_host_faults();
         counted(c, "the host", back, || c.is("contents", memory.value_all(), 2));
     }
-
     /// Read-mostly system-allocated memory is duplicated on a device that does not use the host's page tables.
-    "system_memory.read-mostly" MEMORY [cudaMemAdvise, cuLaunchKernel] (PageableMigration, Counters) |c| {
+    "system_memory.read-mostly" MEMORY [cudaMemAdvise, cuLaunchKernel] (PageableMigration, Counters) |c, stream| {
         let bytes = 2 * MIB;
-        let (memory, out, stream) = (c.system(bytes).filled(3), c.device(bytes), c.stream());
+        let (memory, out) = (c.system(bytes).filled(3), c.device(bytes));
         ok(c.advise(&memory, SET_READ_MOSTLY, DEVICE));
         let copied = exactly(bytes, 0).by_gpu_faults();
-        counted(c, "a kernel reads", copied, || c.read(&memory, &out, &stream));
+        counted(c, "a kernel reads", copied, || stream.read(&memory, &out));
         counted(c, "both read", exactly(0, 0), || {
-            c.read(&memory, &out, &stream);
+            stream.read(&memory, &out);
             c.is("the host reads", memory.value_all(), 3)
         });
     }
-
     /// Hardware-coherent systems need no page faults for emulating coherency or migrating memory, also with read-mostly and accessed-by.
-    "system_memory.in-place" GUIDE_COHERENCE [cudaMemAdvise, cuLaunchKernel] (HostPageTables, Counters) |c| {
-        let (memory, stream) = (c.system(3 * MIB).filled(0), c.stream());
+    "system_memory.in-place" GUIDE_COHERENCE [cudaMemAdvise, cuLaunchKernel] (HostPageTables, Counters) |c, stream| {
+        let memory = c.system(3 * MIB).filled(0);
         for (round, kind) in
             [None, Some(SET_READ_MOSTLY), Some(SET_ACCESSED_BY)].into_iter().enumerate()
         {
@@ -169,7 +155,7 @@ cases! {
                 ok(c.advise(&memory, kind, DEVICE));
             }
             counted(c, format!("round {round}"), exactly(0, 0), || {
-                c.added(&memory, 1, &stream);
+                stream.add(&memory, 1).sync();
                 c.is("contents", memory.value_all(), round as u32 + 1)
             });
         }
@@ -181,5 +167,5 @@ fn add_at(c: &Cuda<'_>, words: &mut [u32], stream: &Stream<'_>) {
     let (address, count) = (words.as_mut_ptr() as usize, words.len());
     let shape = Shape::linear(count);
     ok(c.add_at(address, count as u32, 1, shape, stream));
-    ok(stream.synchronize());
+    stream.sync();
 }

@@ -11,14 +11,12 @@ cases! {
         // Within a major version newer runtimes work with older drivers.
         c.holds("driver >= runtime", driver / 1000 >= runtime / 1000);
     }
-
     /// The runtime reports its version as 1000 times the major plus 10 times the minor version.
     "versions.runtime" VERSION [cudaRuntimeGetVersion] |c| {
         let version = c.succeeds("cudaRuntimeGetVersion", c.runtime_version());
         let told = RuntimeVersion::from_number(version as u32);
         c.is("the table's version", c.machine.table.version(), told);
     }
-
     /// A version has exactly the functions that were added up to this version, with the signatures of this version.
     "versions.functions" UNIFIED [] |c| {
         let table = &c.machine.table;
