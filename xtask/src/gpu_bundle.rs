@@ -100,7 +100,7 @@ fn pack_binaries(out: &Path) -> Result<()> {
         &format!("{tests} --features {}", FEATURES.trim()),
         out,
     )?;
-    let programs = "--bins -p um-examples -p um-benches -p um-conformance -p cuda-um-trace --features cuda-um-trace/cli";
+    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace --features cuda-um-trace/cli";
     pack_programs(root, programs, out)
 }
 

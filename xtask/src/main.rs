@@ -15,7 +15,6 @@ mod nightly;
 mod packages;
 mod python_wheels;
 mod real_cudart;
-mod real_nccl;
 mod sanitize;
 mod sim_lib;
 mod std_source;
@@ -38,8 +37,6 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
-    /// Open the real libnccl of two versions and check symbols, numbers and layouts; no GPU is needed, and 400 MB are fetched.
-    RealNccl,
     /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's
     /// source), or unit tests under Miri (needs the component `miri`).
     Sanitize(sanitize::Args),
@@ -91,7 +88,6 @@ fn main() -> anyhow::Result<()> {
         Task::Bindgen { check } => bindgen::run(check),
         Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
-        Task::RealNccl => real_nccl::run(),
         Task::Sanitize(args) => sanitize::run(&args),
         Task::Aarch64(args) => aarch64::run(&args),
         Task::PythonWheels(args) => python_wheels::run(&args),

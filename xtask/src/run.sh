@@ -74,7 +74,7 @@ scale() {
     timeout 600 bin/um_bench --only devices --out "$out/devices" 2>"$out/scale.log.txt" | tee "$out/scale.txt"
     [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
     conformance
-    for test in 'cuda-um--all devices:: collective::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
+    for test in 'cuda-um--all devices::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
         # shellcheck disable=SC2086
         run "$out/scale.txt" "$out/scale.log.txt" "$test" tests/$test --test-threads 4
     done

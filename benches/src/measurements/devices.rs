@@ -37,10 +37,9 @@ fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Resul
     let backends = backends(bench)?;
     let sizes = bench.settings.sizes(&SIZES);
     budget.split(2 * sizes.len());
+    devices.enable_peer_access()?;
     for &bytes in &sizes {
-        let access = devices.enable_peer_access()?;
         cases.push(peer_copy(bench, &devices[1], bytes, budget)?);
-        access.close()?;
     }
     for &bytes in &sizes {
         cases.push(upload(bench, &backends, bytes, budget)?);
