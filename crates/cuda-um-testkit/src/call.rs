@@ -169,6 +169,7 @@ macro_rules! methods {
     ($($name:ident($($argument:ident: $kind:ty),*) $(-> $of:ty [$($place:ident = $first:expr),*])?:
         $table:ident.$function:ident($($given:expr),*) $(=> $value:expr)?;)*) => { $(
         #[doc = concat!("`", stringify!($function), "`")]
+        #[inline]
         fn $name(&self, $($argument: $kind),*) -> Called<methods!(@of $($of)?)> {
             $($(let mut $place = $first;)*)?
             let function = methods!(@function $table, self, $function);
