@@ -12,6 +12,7 @@ mod memory;
 
 use crate::{Machine, Value};
 use cuda_um_sys::{self as sys, Table};
+pub(crate) use cuda_um_testkit::call;
 pub(crate) use cuda_um_testkit::call::{At, Called, Calls, Code, Place, Shape, text, there};
 pub(crate) use graph::{mode, status};
 pub(crate) use kernel::{counter, load_kernels};
@@ -19,7 +20,7 @@ pub(crate) use memory::{Attribute, Memory, Span};
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Calls for Cuda<'_> {
 /// For a call in a preparation: it must succeed. Returns its value.
 #[track_caller]
 pub(crate) fn ok<T>(got: Called<T>) -> T {
-    got.unwrap_or_else(|code| panic!("{code}, at {}", std::panic::Location::caller()))
+    got.unwrap_or_else(|code| panic!("{code}, at {}", Location::caller()))
 }
 
 /// The code of a result.
@@ -134,17 +135,14 @@ impl<'m> Cuda<'m> {
     /// `cudaPeekAtLastError`
     pub(crate) fn peek_error(&self) -> Code {
         self.asked.borrow_mut().push("cudaPeekAtLastError");
-        Code(
-            cuda_um_testkit::call!(self.table(), cudaPeekAtLastError()).0,
-            "",
-        )
+        Code(call!(self.table(), cudaPeekAtLastError()).0, "")
     }
 
     /// `cudaGetErrorName`, and `cudaGetErrorString`.
     pub(crate) fn error_texts(&self, code: u32) -> (String, String) {
         let both = ["cudaGetErrorName", "cudaGetErrorString"];
         self.asked.borrow_mut().extend(both);
-        let string = cuda_um_testkit::call!(self.table(), cudaGetErrorString(sys::cudaError(code)));
+        let string = call!(self.table(), cudaGetErrorString(sys::cudaError(code)));
         // SAFETY: a static text, for any number.
         (self.name_of(code), unsafe { text(string) })
     }
@@ -153,8 +151,8 @@ impl<'m> Cuda<'m> {
     pub(crate) fn driver_error_texts(&self, code: u32) -> (Called, String, String) {
         let (mut name, mut string) = (std::ptr::null(), std::ptr::null());
         let (driver, code) = (self.driver(), sys::CUresult(code));
-        let got = cuda_um_testkit::call!(driver, cuGetErrorName(code, &mut name));
-        cuda_um_testkit::call!(driver, cuGetErrorString(code, &mut string));
+        let got = call!(driver, cuGetErrorName(code, &mut name));
+        call!(driver, cuGetErrorString(code, &mut string));
         // SAFETY: null, or static texts.
         let (name, string) = unsafe { (text(name), text(string)) };
         (Code(got.0, "cuGetErrorName").called(), name, string)
@@ -287,120 +285,90 @@ impl<'c> Cuda<'c> {
     }
 }
 
-/// The words of a script for the work of a stream. All but `query`, `wait` and `synchronize` must succeed.
+/// Rows of a call with the object as its first argument.
+macro_rules! forms {
+    ($($name:ident($($argument:ident: $kind:ty),*): $call:ident;)*) => { $(
+        pub(crate) fn $name(&self, $($argument: $kind),*) -> Called {
+            self.cuda.$call(self, $($argument),*)
+        }
+    )* };
+}
+use forms;
+
+/// Rows of a word for the work of a stream, which must succeed; it returns the stream.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $kind:ty),*): |$s:ident, $c:ident| $work:expr;)*) => { $(
+        $(#[$doc])*
+        #[track_caller]
+        pub(crate) fn $name(&self, $($argument: $kind),*) -> &Self {
+            let ($s, $c) = (self, self.cuda);
+            $work;
+            self
+        }
+    )* };
+}
+
 impl Stream<'_> {
-    pub(crate) fn synchronize(&self) -> Called {
-        self.cuda.stream_synchronize(self)
+    forms! {
+        synchronize(): stream_synchronize;
+        query(): stream_query;
+        begin(mode: u32): begin_capture;
     }
 
-    pub(crate) fn query(&self) -> Called {
-        self.cuda.stream_query(self)
+    words! {
+        /// A call has succeeded.
+        did(got: Called): |_s, _c| ok(got);
+        /// A kernel adds to every element.
+        add(memory: &Memory<'_>, amount: u32): |s, c| c.add(memory, amount, s);
+        /// A kernel copies.
+        read(from: &Memory<'_>, to: &Memory<'_>): |s, c| c.read(from, to, s);
+        set(memory: &Memory<'_>, byte: i32): |s, c| ok(c.memset_async(memory, byte, memory.bytes(), s));
+        copy(to: &Memory<'_>, from: &Memory<'_>): |s, c| ok(c.copy_async(to, from, 4, s));
+        prefetch(range: impl Span, to: Place): |s, c| ok(c.prefetch(range, to, s));
+        record(event: &Event<'_>): |s, _c| ok(event.record(s));
+        /// Later work comes after the event.
+        join(event: &Event<'_>): |s, _c| ok(s.wait(event));
+        free(memory: Memory<'_>): |s, _c| ok(memory.free_on(s));
+        /// The host waits.
+        sync(): |s, _c| ok(s.synchronize());
+        /// For the rule: a graph is launched.
+        launch(exec: &Exec<'_>): |s, c| c.succeeds("cudaGraphLaunch", exec.launch(s));
+        /// For the rule: the stream has work.
+        pending(what: impl AsRef<str>): |s, c| c.gives(what, s.query(), NOT_READY);
+        /// For the rule: waiting for the stream succeeds.
+        done(what: impl AsRef<str>): |s, c| c.succeeds(what, s.synchronize());
+        /// For the rule: after the work, all elements of a memory have this value.
+        after(what: impl AsRef<str>, of: &Memory<'_>, value: u32): |s, c| c.is(what, s.sync().seen(of), value);
+        /// For the rule: waiting succeeds, and then all elements of a memory have this value.
+        ends(what: impl AsRef<str>, of: &Memory<'_>, value: u32):
+            |s, c| c.is(what, s.done("cudaStreamSynchronize").seen(of), value);
     }
 
+    /// Later work of the stream comes after the event.
     pub(crate) fn wait(&self, event: &Event<'_>) -> Called {
         self.cuda.stream_wait(self, event, 0)
     }
 
-    /// A call has succeeded.
-    #[track_caller]
-    pub(crate) fn did(&self, got: Called) -> &Self {
-        ok(got);
-        self
-    }
-
-    /// A kernel adds to every element.
-    #[track_caller]
-    pub(crate) fn add(&self, memory: &Memory<'_>, amount: u32) -> &Self {
-        self.cuda.add(memory, amount, self);
-        self
-    }
-
-    /// A kernel copies.
-    #[track_caller]
-    pub(crate) fn read(&self, from: &Memory<'_>, to: &Memory<'_>) -> &Self {
-        self.cuda.read(from, to, self);
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn set(&self, memory: &Memory<'_>, byte: i32) -> &Self {
-        self.did(self.cuda.memset_async(memory, byte, memory.bytes(), self))
-    }
-
-    #[track_caller]
-    pub(crate) fn copy(&self, to: &Memory<'_>, from: &Memory<'_>) -> &Self {
-        self.did(self.cuda.copy_async(to, from, 4, self))
-    }
-
-    #[track_caller]
-    pub(crate) fn prefetch(&self, range: impl Span, to: Place) -> &Self {
-        self.did(self.cuda.prefetch(range, to, self))
-    }
-
-    #[track_caller]
-    pub(crate) fn record(&self, event: &Event<'_>) -> &Self {
-        self.did(event.record(self))
-    }
-
-    /// Later work comes after the event.
-    #[track_caller]
-    pub(crate) fn join(&self, event: &Event<'_>) -> &Self {
-        self.did(self.wait(event))
-    }
-
-    /// The host waits.
-    #[track_caller]
-    pub(crate) fn sync(&self) -> &Self {
-        self.did(self.synchronize())
-    }
-
-    /// For the rule: a graph is launched.
-    pub(crate) fn launch(&self, exec: &Exec<'_>) -> &Self {
-        self.cuda.succeeds("cudaGraphLaunch", exec.launch(self));
-        self
-    }
-
-    /// For the rule: the stream has work.
-    pub(crate) fn pending(&self, what: impl AsRef<str>) -> &Self {
-        self.cuda.gives(what, self.query(), NOT_READY);
-        self
-    }
-
-    /// For the rule: waiting for the stream succeeds.
-    pub(crate) fn done(&self, what: impl AsRef<str>) -> &Self {
-        self.cuda.succeeds(what, self.synchronize());
-        self
-    }
-
-    /// For the rule: waiting succeeds, and then all elements of a memory have this value.
-    pub(crate) fn ends(&self, what: impl AsRef<str>, of: &Memory<'_>, value: u32) {
-        self.done("cudaStreamSynchronize");
-        self.cuda.is(what, of.seen(), value);
-    }
-
-    /// For the rule: after the work, all elements of a memory have this value.
-    pub(crate) fn after(&self, what: impl AsRef<str>, of: &Memory<'_>, value: u32) {
-        self.sync();
-        self.cuda.is(what, of.seen(), value);
+    /// The value of all elements of a memory, read by the host where it can, otherwise copied.
+    fn seen(&self, of: &Memory<'_>) -> u32 {
+        if of.on_host {
+            of.value_all()
+        } else {
+            self.cuda.device_value(of)
+        }
     }
 }
 
 impl Event<'_> {
+    forms! {
+        record(stream: &Stream<'_>): event_record;
+        query(): event_query;
+        synchronize(): event_synchronize;
+    }
+
     #[track_caller]
     pub(crate) fn sync(&self) {
         ok(self.synchronize());
-    }
-
-    pub(crate) fn record(&self, stream: &Stream<'_>) -> Called {
-        self.cuda.event_record(self, stream)
-    }
-
-    pub(crate) fn query(&self) -> Called {
-        self.cuda.event_query(self)
-    }
-
-    pub(crate) fn synchronize(&self) -> Called {
-        self.cuda.event_synchronize(self)
     }
 }
 

@@ -48,7 +48,7 @@ pub enum Need {
 
 impl Need {
     /// True if a machine has it.
-    pub fn is_met(self, facts: &Facts) -> bool {
+    pub(crate) fn is_met(self, facts: &Facts) -> bool {
         let version = |major, minor| RuntimeVersion::new(major, minor);
         match self {
             Need::Managed => facts.managed,
@@ -99,7 +99,7 @@ pub struct Case {
 
 impl Case {
     /// The first need that the machine does not meet.
-    pub fn unmet(&self, facts: &Facts) -> Option<Need> {
+    pub(crate) fn unmet(&self, facts: &Facts) -> Option<Need> {
         self.needs.iter().copied().find(|need| !need.is_met(facts))
     }
 }

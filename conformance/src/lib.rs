@@ -19,5 +19,6 @@ pub mod run;
 
 pub use call::Cuda;
 pub use case::{Case, Need};
-pub use machine::{Choice, Facts, GPUS, Machine, VERSIONS};
+pub(crate) use machine::Facts;
+pub use machine::{Choice, GPUS, Machine, VERSIONS};
 pub use record::{Outcome, Record, Run, Value};

@@ -66,33 +66,25 @@ fn name<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static 
     found.expect("all are listed").0
 }
 
-/// The properties that cases may need.
+/// The properties that cases may need: the attributes of these names hold for all devices.
 #[derive(Clone, Debug)]
-pub struct Facts {
-    /// The runtime's version.
-    pub version: RuntimeVersion,
-    /// Devices.
-    pub devices: usize,
-    /// `cudaDevAttrManagedMemory`. This and the following fields hold for all devices.
-    pub managed: bool,
-    /// `cudaDevAttrConcurrentManagedAccess`.
-    pub concurrent: bool,
-    /// `cudaDevAttrPageableMemoryAccess`.
-    pub pageable: bool,
-    /// `cudaDevAttrPageableMemoryAccessUsesHostPageTables`, or direct access from the host.
-    pub coherent: bool,
-    /// `cudaDevAttrMemoryPoolsSupported`.
-    pub pools: bool,
+pub(crate) struct Facts {
+    pub(crate) version: RuntimeVersion,
+    pub(crate) devices: usize,
+    pub(crate) managed: bool,
+    pub(crate) concurrent: bool,
+    pub(crate) pageable: bool,
+    /// The host's page tables are used, or the host accesses device memory directly.
+    pub(crate) coherent: bool,
+    pub(crate) pools: bool,
     /// Devices 0 and 1 can access each other's memory.
-    pub peers: bool,
-    /// `cudaDevAttrCanMapHostMemory`.
-    pub mapped_host: bool,
-    /// `cudaDevAttrHostRegisterSupported`.
-    pub host_register: bool,
+    pub(crate) peers: bool,
+    pub(crate) mapped_host: bool,
+    pub(crate) host_register: bool,
     /// Migrations can be counted.
-    pub counters: bool,
+    pub(crate) counters: bool,
     /// It is a simulator.
-    pub simulated: bool,
+    pub(crate) simulated: bool,
 }
 
 impl Facts {
@@ -132,12 +124,10 @@ pub(crate) type Kernels = Mutex<HashMap<(u32, &'static CStr), usize>>;
 
 /// A runtime, its devices, and a way to count migrations.
 pub struct Machine {
-    /// The functions.
-    pub table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
     /// The simulator, if it is one.
-    pub sim: Option<Sim>,
-    /// The properties of the machine.
-    pub facts: Facts,
+    pub(crate) sim: Option<Sim>,
+    pub(crate) facts: Facts,
     counter: Option<MigrationCounter>,
     pub(crate) kernels: Kernels,
 }

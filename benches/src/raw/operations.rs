@@ -2,10 +2,9 @@
 
 use super::memory::{Kind, Memory};
 use super::{Raw, THREADS};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use cuda_um::sys::cudaMemcpyKind as Direction;
-use cuda_um_testkit::call;
-use cuda_um_testkit::call::{At, Calls, Code, Place, Shape};
+use cuda_um_testkit::call::{At, Calls, Place, Shape};
 use std::ffi::c_void;
 
 impl Raw {
@@ -99,22 +98,15 @@ impl Raw {
 
     /// `cudaMemPrefetchBatchAsync` of managed memories to the device.
     pub fn prefetch_batch(&self, memories: &[Memory]) -> Result<()> {
-        let Some(prefetch) = self.table.cudaMemPrefetchBatchAsync else {
-            bail!("this runtime has no cudaMemPrefetchBatchAsync");
-        };
         let managed = memories.iter().all(|one| one.kind == Kind::Managed);
         ensure!(managed, "only for managed memory");
         let mut starts: Vec<*mut c_void> = memories.iter().map(|one| one.pointer.cast()).collect();
         let mut sizes: Vec<usize> = memories.iter().map(Memory::bytes).collect();
-        let mut place = Place::device(0).to_sys();
-        let mut first = 0; // the location applies to all ranges from the first on
+        // The location applies to all ranges from the first on.
+        let (places, from) = (&mut [Place::device(0).to_sys()], &mut [0]);
         self.busy.set(true);
-        let (starts_at, sizes_at, count) = (starts.as_mut_ptr(), sizes.as_mut_ptr(), starts.len());
-        let stream = self.stream as _;
-        let code = call!(prefetch(
-            starts_at, sizes_at, count, &mut place, &mut first, 1, 0, stream
-        ));
-        Ok(Code(code.0, "cudaMemPrefetchBatchAsync").called()?)
+        let (table, stream) = (&self.table, self.stream);
+        Ok(table.prefetch_of(&mut starts, &mut sizes, places, from, 0, stream)?)
     }
 
     /// Enqueues `output = input × factor` with `cuLaunchKernel`.

@@ -6,7 +6,7 @@ use clap::{Args, Parser, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use um_conformance::compare::{compare, table};
+use um_conformance::compare::{compare, report};
 use um_conformance::{Choice, GPUS, Machine, Outcome, Run, VERSIONS, cases, run};
 
 /// CUDA's rules as cases that run unchanged on the simulator and on a GPU
@@ -32,7 +32,7 @@ enum Command {
         gpu: PathBuf,
         /// The output of a run on the simulator
         sim: PathBuf,
-        /// Write the table to this file
+        /// Write the report to this file
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
@@ -158,7 +158,7 @@ fn run_one(name: &str, choice: Choice) -> Result<ExitCode> {
 fn compare_runs(gpu: &Path, sim: &Path, out: &Path) -> Result<ExitCode> {
     let (gpu, sim) = (Run::read(gpu)?, Run::read(sim)?);
     let comparison = compare(&gpu, &sim);
-    fs::write(out, table(&gpu, &sim, &comparison))
+    fs::write(out, report(&gpu, &sim, &comparison))
         .with_context(|| format!("cannot write {}", out.display()))?;
     for fault in &comparison.faults {
         // Texts from other machines may contain any character.
@@ -174,9 +174,5 @@ fn compare_runs(gpu: &Path, sim: &Path, out: &Path) -> Result<ExitCode> {
 }
 
 fn status(good: bool) -> ExitCode {
-    if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(u8::from(!good))
 }

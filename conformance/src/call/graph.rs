@@ -50,11 +50,6 @@ impl<'c> Cuda<'c> {
 }
 
 impl<'c> Stream<'c> {
-    /// `cudaStreamBeginCapture`
-    pub(crate) fn begin(&self, mode: u32) -> Called {
-        self.cuda.begin_capture(self, mode)
-    }
-
     /// `cudaStreamEndCapture`: its result, and the graph, which it may also give with an error.
     pub(crate) fn end(&self) -> (Called, Option<Graph<'c>>) {
         let (end, mut graph) = (self.cuda.table().cudaStreamEndCapture, null_mut());
@@ -166,9 +161,8 @@ impl<'c> Graph<'c> {
 }
 
 impl Exec<'_> {
-    /// `cudaGraphLaunch`
-    pub(crate) fn launch(&self, stream: &Stream<'_>) -> Called {
-        self.cuda.graph_launch(self, stream)
+    super::forms! {
+        launch(stream: &Stream<'_>): graph_launch;
     }
 
     /// `cudaGraphExecUpdate`: its result, `cudaGraphExecUpdateResult`, and the node.

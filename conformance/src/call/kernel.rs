@@ -120,7 +120,12 @@ impl Cuda<'_> {
 
     /// The kernel that traps: only for cases that must end in a sticky error.
     pub(crate) fn launch_trap(&self, stream: &Stream<'_>) -> Called {
-        self.launch(self.kernel(c"conf_trap"), Shape::linear(1), stream, [])
+        self.launch(
+            self.kernel(c"conf_trap"),
+            Shape::linear(1),
+            stream,
+            [] as [*const c_void; 0],
+        )
     }
 
     /// `cuModuleLoadDataEx` of a text, with a buffer for errors; a module is unloaded. The result, the log, and its size as reported.

@@ -1,21 +1,11 @@
 //! Memory and pools.
 
-use super::{At, Called, Calls, Code, Cuda, Place, Pool, Stream, ok};
+use super::{At, Called, Calls, Cuda, Place, Pool, Stream, call, ok};
 use cuda_um_sys as sys;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-/// The function that frees the memory.
-#[derive(Clone, Copy)]
-enum Freed {
-    Free,
-    FreeHost,
-    Async(usize),
-    /// `munmap`, of a mapping that begins here.
-    Unmap(usize),
-}
 
 /// System memory begins at multiples of this, the blocks of the driver, and is mapped with as much in addition.
 const BLOCK: usize = 2 << 20;
@@ -25,8 +15,10 @@ pub(crate) struct Memory<'c> {
     cuda: &'c Cuda<'c>,
     address: usize,
     bytes: usize,
-    freed: Option<Freed>,
-    on_host: bool,
+    free: Option<Box<dyn FnOnce() -> Called + 'c>>,
+    pub(super) on_host: bool,
+    /// The simulator does not see the host's accesses.
+    is_system: bool,
 }
 
 /// A range of addresses.
@@ -34,46 +26,24 @@ pub(crate) trait Span {
     fn span(self) -> Range<usize>;
 }
 
-impl Span for Range<usize> {
-    fn span(self) -> Range<usize> {
-        self
-    }
+macro_rules! spans {
+    ($($kind:ty: |$it:ident| $start:expr, $bytes:expr;)*) => { $(
+        impl Span for $kind {
+            fn span(self) -> Range<usize> {
+                let $it = self;
+                let bytes = $bytes;
+                $start..$start + bytes
+            }
+        }
+    )* };
 }
 
-impl Span for &Memory<'_> {
-    fn span(self) -> Range<usize> {
-        self.address..self.address + self.bytes
-    }
-}
-
-impl Span for &[u32] {
-    fn span(self) -> Range<usize> {
-        self.as_ptr().at()..self.as_ptr().at() + size_of_val(self)
-    }
-}
-
-impl Span for &mut [u32] {
-    fn span(self) -> Range<usize> {
-        self.as_mut_ptr().at()..self.as_ptr().at() + size_of_val(self)
-    }
-}
-
-impl<const N: usize> Span for &[u32; N] {
-    fn span(self) -> Range<usize> {
-        self.as_slice().span()
-    }
-}
-
-impl Span for &Vec<u32> {
-    fn span(self) -> Range<usize> {
-        self.as_slice().span()
-    }
-}
-
-impl Span for &mut Vec<u32> {
-    fn span(self) -> Range<usize> {
-        self.as_mut_slice().span()
-    }
+spans! {
+    Range<usize>: |it| it.start, it.len();
+    &Memory<'_>: |it| it.address, it.bytes;
+    &[u32]: |it| it.as_ptr() as usize, size_of_val(it);
+    &Vec<u32>: |it| it.as_ptr() as usize, 4 * it.len();
+    &mut Vec<u32>: |it| it.as_mut_ptr() as usize, 4 * it.len();
 }
 
 impl At for &Memory<'_> {
@@ -105,14 +75,19 @@ pub(crate) struct Pointer {
 }
 
 impl<'c> Cuda<'c> {
-    fn memory(&'c self, address: usize, bytes: usize, freed: Freed, on_host: bool) -> Memory<'c> {
-        let freed = Some(freed);
+    fn memory(
+        &'c self,
+        (address, bytes): (usize, usize),
+        on_host: bool,
+        free: impl FnOnce() -> Called + 'c,
+    ) -> Memory<'c> {
         Memory {
             cuda: self,
             address,
             bytes,
-            freed,
+            free: Some(Box::new(free)),
             on_host,
+            is_system: false,
         }
     }
 
@@ -123,17 +98,14 @@ impl<'c> Cuda<'c> {
 
     /// Managed memory.
     pub(crate) fn managed_with(&'c self, bytes: usize, flags: u32) -> Memory<'c> {
-        self.memory(
-            ok(self.malloc_managed(bytes, flags)),
-            bytes,
-            Freed::Free,
-            true,
-        )
+        let at = ok(self.malloc_managed(bytes, flags));
+        self.memory((at, bytes), true, move || self.free(at))
     }
 
     /// Device memory; or the refusal.
     pub(crate) fn try_device(&'c self, bytes: usize) -> Called<Memory<'c>> {
-        Ok(self.memory(self.malloc(bytes)?, bytes, Freed::Free, false))
+        let at = self.malloc(bytes)?;
+        Ok(self.memory((at, bytes), false, move || self.free(at)))
     }
 
     /// Device memory.
@@ -143,18 +115,16 @@ impl<'c> Cuda<'c> {
 
     /// Pinned memory.
     pub(crate) fn pinned(&'c self, bytes: usize, flags: u32) -> Memory<'c> {
-        self.memory(
-            ok(self.host_alloc(bytes, flags)),
-            bytes,
-            Freed::FreeHost,
-            true,
-        )
+        let at = ok(self.host_alloc(bytes, flags));
+        self.memory((at, bytes), true, move || self.free_host(at))
     }
 
     /// Memory that is not allocated with CUDA: pages of the process that were never touched.
     pub(crate) fn system(&'c self, bytes: usize) -> Memory<'c> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
         // SAFETY: a fresh mapping disturbs no other memory.
         let start = unsafe { libc::mmap(null_mut(), bytes + BLOCK, access, kind, -1, 0) };
         assert!(
@@ -162,14 +132,21 @@ impl<'c> Cuda<'c> {
             "{}",
             std::io::Error::last_os_error()
         );
-        let (start, freed) = (start as usize, Freed::Unmap(start as usize));
-        self.memory(start.next_multiple_of(BLOCK), bytes, freed, true)
+        let at = (start as usize).next_multiple_of(BLOCK);
+        let free = move || {
+            // SAFETY: the mapping of above, which nothing uses: the cases wait for their work.
+            unsafe { libc::munmap(start, bytes + BLOCK) };
+            Ok(())
+        };
+        let mut memory = self.memory((at, bytes), true, free);
+        memory.is_system = true;
+        memory
     }
 
     /// Memory of the device's pool.
     pub(crate) fn malloc_async(&'c self, bytes: usize, stream: &Stream<'_>) -> Memory<'c> {
-        let address = ok(self.malloc_in_order(bytes, stream));
-        self.memory(address, bytes, Freed::Async(stream.at()), false)
+        let (at, stream) = (ok(self.malloc_in_order(bytes, stream)), stream.at());
+        self.memory((at, bytes), false, move || self.free_async(at, stream))
     }
 
     /// Memory of a pool; `on_host` is true for a pool of managed memory.
@@ -180,8 +157,8 @@ impl<'c> Cuda<'c> {
         stream: &Stream<'_>,
         on_host: bool,
     ) -> Memory<'c> {
-        let address = ok(self.malloc_of_pool(bytes, pool, stream));
-        self.memory(address, bytes, Freed::Async(stream.at()), on_host)
+        let (at, stream) = (ok(self.malloc_of_pool(bytes, pool, stream)), stream.at());
+        self.memory((at, bytes), on_host, move || self.free_async(at, stream))
     }
 
     /// `cudaMemPoolCreate` of a kind of memory (`cudaMemAllocationType`: 1 device memory, 2 managed), on a device that may not exist.
@@ -241,7 +218,7 @@ impl<'c> Cuda<'c> {
     /// The contents of device memory (or any other), copied to the host.
     pub(crate) fn contents(&self, memory: &Memory<'_>) -> Vec<u32> {
         let mut out = vec![0; memory.len()];
-        ok(self.copy(&mut out[..], memory, 4));
+        ok(self.copy(&mut out, memory, 4));
         out
     }
 
@@ -260,14 +237,6 @@ impl<'c> Cuda<'c> {
     /// `cudaMemPrefetchAsync`
     pub(crate) fn prefetch(&self, range: impl Span, to: Place, stream: &Stream<'_>) -> Called {
         self.prefetch_range(range.span(), to, stream)
-    }
-
-    /// `cudaMemPrefetchAsync` to device 0 in its newer form, with flags.
-    pub(crate) fn prefetch_flagged(&self, of: &Memory<'_>, flags: u32, on: &Stream<'_>) -> Called {
-        let prefetch = super::there(self.table().cudaMemPrefetchAsync_v13, "form with flags");
-        let (start, bytes, place) = (of.address as *const _, of.bytes, Place::device(0).to_sys());
-        let code = cuda_um_testkit::call!(prefetch(start, bytes, place, flags, on.at() as _));
-        Code(code.0, "cudaMemPrefetchAsync").called()
     }
 
     /// `cudaMemAdvise`
@@ -318,29 +287,8 @@ impl<'c> Cuda<'c> {
             .iter()
             .map(|it| sys::cudaMemRangeAttribute(*it as u32));
         let mut which: Vec<_> = which.collect();
-        let (to, of, which) = (places.as_mut_ptr(), sizes.as_mut_ptr(), which.as_mut_ptr());
-        let (start, bytes) = (memory.address as *const _, memory.bytes);
-        let get = self.table().cudaMemRangeGetAttributes;
-        // The arrays have the stated length, and each place is valid for its 4 bytes.
-        let code = cuda_um_testkit::call!(get(to, of, which, count, start, bytes));
-        Code(code.0, "cudaMemRangeGetAttributes").called()?;
+        self.range_attributes_at(&mut places, &mut sizes, &mut which, memory.span())?;
         Ok(values)
-    }
-
-    /// `cudaMemGetLocationInfo` of a whole allocation, as one place.
-    pub(crate) fn location_of(&self, memory: &Memory<'_>) -> Place {
-        let ask = super::there(
-            self.table().cudaMemGetLocationInfo,
-            "cudaMemGetLocationInfo",
-        );
-        let mut found = Place { kind: 99, id: 99 }.to_sys();
-        let (start, bytes) = (memory.address as *mut _, memory.bytes);
-        let code = cuda_um_testkit::call!(ask(start, bytes, bytes, 0, &mut found));
-        ok(Code(code.0, "cudaMemGetLocationInfo").called());
-        Place {
-            kind: found.type_.0,
-            id: found.id,
-        }
     }
 }
 
@@ -359,9 +307,8 @@ impl Pool<'_> {
         ok(self.cuda.pool_get(self, which))
     }
 
-    /// `cudaMemPoolSetAttribute`
-    pub(crate) fn set(&self, which: sys::cudaMemPoolAttr, value: u64) -> Called {
-        self.cuda.pool_set(self, which, value)
+    super::forms! {
+        set(which: sys::cudaMemPoolAttr, value: u64): pool_set;
     }
 }
 
@@ -387,9 +334,9 @@ impl Memory<'_> {
     /// Tells the simulator of a host access that it cannot see. A GPU sees each.
     fn declare(&self, range: &Range<usize>, write: bool) {
         let declare = self.cuda.table().declared_host_access();
-        if let (Some(Freed::Unmap(_)), Some(declare)) = (self.freed, declare) {
+        if let (true, Some(declare)) = (self.is_system, declare) {
             let start = self.address + range.start * 4;
-            cuda_um_testkit::call!(declare(start as *const _, range.len() * 4, write));
+            call!(declare(start as *const _, range.len() * 4, write));
         }
     }
 
@@ -419,15 +366,6 @@ impl Memory<'_> {
         ok(self.cuda.memset(&self, 0, self.bytes));
         ok(self.cuda.synchronize());
         self
-    }
-
-    /// The value of all elements, read by the host where it can, otherwise copied.
-    pub(super) fn seen(&self) -> u32 {
-        if self.on_host {
-            self.value_all()
-        } else {
-            self.cuda.device_value(self)
-        }
     }
 
     /// The common value of these elements, read by the host; a failure names the first element that differs.
@@ -486,28 +424,18 @@ impl Memory<'_> {
 
     /// `cudaFree`, also for memory of a pool.
     pub(crate) fn free_now(mut self) -> Called {
-        self.freed = Some(Freed::Free);
-        self.give_back()
+        self.free = None;
+        self.cuda.free(self.address)
     }
 
     /// `cudaFreeAsync` in the order of a stream other than that of the allocation.
     pub(crate) fn free_on(mut self, stream: &Stream<'_>) -> Called {
-        self.freed = Some(Freed::Async(stream.at()));
-        self.give_back()
+        self.free = None;
+        self.cuda.free_async(self.address, stream)
     }
 
     fn give_back(&mut self) -> Called {
-        match self.freed.take() {
-            None => Ok(()),
-            Some(Freed::Free) => self.cuda.free(self.address),
-            Some(Freed::FreeHost) => self.cuda.free_host(self.address),
-            Some(Freed::Async(stream)) => self.cuda.free_async(self.address, stream),
-            Some(Freed::Unmap(start)) => {
-                // SAFETY: the mapping of `system`, which nothing uses: the cases wait for their work.
-                unsafe { libc::munmap(start as *mut _, self.bytes + BLOCK) };
-                Ok(())
-            }
-        }
+        self.free.take().map_or(Ok(()), |free| free())
     }
 }
 

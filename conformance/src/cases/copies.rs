@@ -87,7 +87,7 @@ cases! {
             c.succeeds(name, c.memcpy(to, from, 0, kind));
         }
         let none: [u32; 0] = [];
-        c.succeeds("asynchronous", c.copy_async(&memory, &none, DEFAULT, &stream));
+        c.succeeds("asynchronous", c.copy_async(&memory, &none[..], DEFAULT, &stream));
         stream.after("contents", &pinned, 3);
     }
     /// A copy can go from one part of an allocation to another part that does not overlap it.

@@ -27,7 +27,7 @@ cases! {
 }
 
 fn at(c: &Cuda<'_>, what: &str, memory: &Memory<'_>, place: Place) {
-    let found = c.location_of(memory);
+    let found = ok(c.location(memory.span()));
     c.is(what, found.kind, place.kind);
     if place.kind == 1 {
         c.is(format!("{what}, number"), found.id, place.id);

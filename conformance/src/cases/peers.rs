@@ -60,7 +60,6 @@ cases! {
             c.succeeds("the other device's kernel", other.synchronize())
         });
         c.is("contents", c.device_value(&memory), 3);
-        ok(memory.free());
-        stream.sync();
+        stream.free(memory).sync();
     }
 }

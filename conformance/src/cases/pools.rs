@@ -27,8 +27,7 @@ cases! {
         c.holds("it is current", current == own.at());
         c.holds("its memory is used", used >= BYTES as u64);
         c.succeeds("back to the default", back);
-        ok(memory.free());
-        stream.sync();
+        stream.free(memory).sync();
         c.is("used when it is freed", own.get(USED), 0);
     }
     /// The default pool of a device cannot be destroyed.
@@ -91,15 +90,13 @@ cases! {
         let (all, both) = (pool.get(USED), (BYTES + MIB) as u64);
         c.holds("both are used", all >= both && all < 2 * both);
         c.is("at most", pool.get(USED_HIGH) == all, true);
-        ok(first.free());
-        stream.sync();
+        stream.free(first).sync();
         let one = pool.get(USED);
         c.holds("one is used", one >= MIB as u64 && one < BYTES as u64);
         c.is("at most, still", pool.get(USED_HIGH) == all, true);
         c.succeeds("set back", pool.set(USED_HIGH, 0));
         c.is("at most, now", pool.get(USED_HIGH) == one, true);
-        ok(second.free());
-        stream.sync();
+        stream.free(second).sync();
         c.is("used at the end", pool.get(USED), 0);
     }
     /// A pool reserves at least the used bytes.
@@ -109,8 +106,7 @@ cases! {
         let (used, reserved) = (pool.get(USED), pool.get(RESERVED));
         c.holds("reserved >= used", reserved >= used && used >= BYTES as u64);
         c.holds("at most >= now", pool.get(RESERVED_HIGH) >= reserved);
-        ok(memory.free());
-        stream.sync();
+        stream.free(memory).sync();
     }
     /// The maximum values can be set only to zero.
     "pools.marks-only-reset" TYPES [cudaMemPoolSetAttribute] (Pools) |c| {
@@ -155,8 +151,7 @@ cases! {
         let reserved = pool.get(RESERVED);
         c.holds("what is used is kept", reserved >= MIB as u64);
         c.is("contents", c.device_value(&memory), 0x0404_0404);
-        ok(memory.free());
-        stream.sync();
+        stream.free(memory).sync();
     }
     /// A device's access to its own pool can be granted again, but not revoked.
     "pools.access-of-its-own-device" POOLS [cudaMemPoolSetAccess] (Pools) |c, stream| {
@@ -172,6 +167,5 @@ cases! {
 fn churn(c: &Cuda<'_>, pool: &Pool<'_>, stream: &Stream<'_>) {
     let memory = c.malloc_from(pool, BYTES, stream, false);
     stream.add(&memory, 1);
-    ok(memory.free());
-    stream.sync();
+    stream.free(memory).sync();
 }

@@ -11,8 +11,7 @@ cases! {
     "pools-managed.host-and-kernel" GUIDE_POOLS [cudaMemPoolCreate, cudaMallocFromPoolAsync, cudaFreeAsync] (Since(13, 0), Concurrent, Pools) |c, stream| {
         let pool = pool(c);
         for round in 0..3 {
-            let memory = c.malloc_from(&pool, BYTES, &stream, true);
-            stream.sync();
+            let memory = ready(c, &pool, &stream);
             memory.fill_all(round);
             stream.add(&memory, 5).sync();
             c.is("what the host reads", memory.value_all(), round + 5);
@@ -23,8 +22,7 @@ cases! {
     /// Memory of a managed pool is reported as managed.
     "pools-managed.pointer" UNIFIED [cudaMallocFromPoolAsync, cudaPointerGetAttributes] (Since(13, 0), Concurrent, Pools) |c, stream| {
         let pool = pool(c);
-        let memory = c.malloc_from(&pool, BYTES, &stream, true);
-        stream.sync();
+        let memory = ready(c, &pool, &stream);
         let pointer = c.pointer_of(memory.at());
         c.is("the kind", pointer.kind, MANAGED);
         c.holds("one address", pointer.on_device == memory.at() && pointer.on_host == memory.at());
@@ -32,8 +30,7 @@ cases! {
     /// Memory of a managed pool is prefetched like other managed memory.
     "pools-managed.prefetch" MEMORY [cudaMallocFromPoolAsync, cudaMemPrefetchAsync] (Since(13, 0), Concurrent, Pools) |c, stream| {
         let pool = pool(c);
-        let memory = c.malloc_from(&pool, BYTES, &stream, true);
-        stream.sync();
+        let memory = ready(c, &pool, &stream);
         memory.fill_all(1);
         c.succeeds("to the device", c.prefetch(&memory, DEVICE, &stream));
         stream.add(&memory, 1);
@@ -45,8 +42,7 @@ cases! {
     /// Memory of a managed pool takes no advice: it must be memory of cudaMallocManaged.
     "pools-managed.advice" UNIFIED [cudaMemAdvise, cudaMallocFromPoolAsync] (Since(13, 0), Concurrent, Pools) |c, stream| {
         let pool = pool(c);
-        let memory = c.malloc_from(&pool, BYTES, &stream, true);
-        stream.sync();
+        let memory = ready(c, &pool, &stream);
         for number in 1..=6 {
             for (name, place) in [("the device", DEVICE), ("the host", HOST)] {
                 let code = c.advise(&memory, number, place);
@@ -59,16 +55,14 @@ cases! {
         let pool = pool(c);
         let memory = c.malloc_from(&pool, BYTES, &stream, true);
         c.holds("used", pool.get(PoolAttr::cudaMemPoolAttrUsedMemCurrent) >= BYTES as u64);
-        ok(memory.free());
-        stream.sync();
+        stream.free(memory).sync();
         c.is("used when it is freed", pool.get(PoolAttr::cudaMemPoolAttrUsedMemCurrent), 0);
         c.succeeds("cudaMemPoolTrimTo", c.pool_trim(&pool, 0));
     }
     /// Another stream frees the memory of a managed pool in its own order, after it has waited for the last use.
     "pools-managed.freed-by-another-stream" GUIDE_POOLS [cudaStreamWaitEvent, cudaFreeAsync, cudaMemPoolGetAttribute] (Since(13, 0), Concurrent, Pools) |c, first, second| {
         let pool = pool(c);
-        let memory = c.malloc_from(&pool, BYTES, &first, true);
-        first.sync();
+        let memory = ready(c, &pool, &first);
         memory.fill_all(1);
         let (gate, out) = (c.gate(&first), c.pinned(BYTES, 0));
         first.add(&memory, 1).copy(&out, &memory);
@@ -84,8 +78,7 @@ cases! {
     "pools-managed.freed-on-default-streams" GUIDE_POOLS [cudaFreeAsync, cudaMemPoolGetAttribute] (Since(13, 0), Concurrent, Pools) |c, stream| {
         let pool = pool(c);
         for raw in [0, LEGACY, PER_THREAD] {
-            let memory = c.malloc_from(&pool, BYTES, &stream, true);
-            stream.sync();
+            let memory = ready(c, &pool, &stream);
             memory.fill_all(1);
             let default = c.stream_at(raw);
             c.succeeds("cudaFreeAsync", memory.free_on(&default));
@@ -96,19 +89,16 @@ cases! {
     /// Memory of a managed pool that is freed while earlier work still uses it is not reused before this work is done.
     "pools-managed.reused-in-order" GUIDE_POOLS [cudaFreeAsync, cudaMallocFromPoolAsync] (Since(13, 0), Concurrent, Pools) |c, first, second| {
         let (pool, out) = (pool(c), c.pinned(BYTES, 0));
-        let memory = c.malloc_from(&pool, BYTES, &first, true);
-        first.sync();
+        let memory = ready(c, &pool, &first);
         memory.fill_all(1);
         let gate = c.gate(&first);
         first.copy(&out, &memory);
         c.succeeds("cudaFreeAsync", memory.free());
-        let other = c.malloc_from(&pool, BYTES, &second, true);
-        second.sync();
+        let other = ready(c, &pool, &second);
         other.fill_all(9);
         gate.open();
         first.ends("what the earlier work read", &out, 1);
-        ok(other.free());
-        second.done("cudaStreamSynchronize");
+        second.free(other).done("cudaStreamSynchronize");
         nothing_used(c, &pool);
     }
     /// Before CUDA 13.0 a pool of managed memory is refused.
@@ -126,6 +116,13 @@ fn pool<'c>(c: &'c Cuda<'c>) -> Pool<'c> {
     let pool = ok(c.try_pool(2, 0));
     ok(pool.set(PoolAttr::cudaMemPoolAttrReleaseThreshold, u64::MAX));
     pool
+}
+
+/// Memory of the pool that the host may use.
+fn ready<'c>(c: &'c Cuda<'c>, pool: &Pool<'_>, stream: &Stream<'_>) -> Memory<'c> {
+    let memory = c.malloc_from(pool, BYTES, stream, true);
+    stream.sync();
+    memory
 }
 
 /// Checks that nothing of the pool is in use.

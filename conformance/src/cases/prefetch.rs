@@ -74,7 +74,7 @@ cases! {
     "prefetch.flags" MEMORY [cudaMemPrefetchAsync] (Concurrent, Since(13, 0)) |c, stream| {
         let memory = c.managed(64 * KIB);
         for flags in [1, 1 << 31] {
-            let refused = c.prefetch_flagged(&memory, flags, &stream);
+            let refused = c.prefetch_flagged(memory.span(), DEVICE, flags, &stream);
             c.gives(format!("flags {flags}"), refused, INVALID_VALUE);
         }
     }

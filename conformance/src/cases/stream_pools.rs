@@ -70,8 +70,7 @@ cases! {
         gate.release();
         held.done("the first stream");
         other.copy(&other_out, &next);
-        ok(next.free());
-        other.done("the other stream");
+        other.free(next).done("the other stream");
         c.is("what the first read", out.value_all(), 0x0101_0101);
         c.is("what the other read", other_out.value_all(), 0x0202_0202);
     }

@@ -166,7 +166,7 @@ pub unsafe fn text(pointer: *const c_char) -> String {
 /// Rows of a method: its name, its arguments, its result and the places for it, the call, and the value. `late` and `late_driver` are
 /// functions that a version may lack: the method then panics.
 macro_rules! methods {
-    ($($name:ident($($argument:ident: $kind:ty),*) $(-> $of:ty [$($place:ident = $first:expr),*])?:
+    ($($name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $of:ty [$($place:ident = $first:expr),*])?:
         $table:ident.$function:ident($($given:expr),*) $(=> $value:expr)?;)*) => { $(
         #[doc = concat!("`", stringify!($function), "`")]
         #[inline]
@@ -259,6 +259,34 @@ pub trait Calls {
         write_value(stream: impl At, at: impl At, value: u32):
             late_driver.cuStreamWriteValue32(stream.at() as _, at.at() as _, value, 0);
 
+        prefetch_flagged(range: Range<usize>, to: Place, flags: u32, stream: impl At):
+            late.cudaMemPrefetchAsync_v13(range.start as _, range.len(), to.to_sys(), flags, stream.at() as _);
+        prefetch_v11(range: Range<usize>, to: Place, stream: impl At):
+            late.cudaMemPrefetchAsync_v11(range.start as _, range.len(), to.to_ordinal(), stream.at() as _);
+        advise_v13(range: Range<usize>, advice: u32, place: Place):
+            late.cudaMemAdvise_v13(range.start as _, range.len(), sys::cudaMemoryAdvise(advice), place.to_sys());
+        advise_v11(range: Range<usize>, advice: u32, place: Place):
+            late.cudaMemAdvise_v11(range.start as _, range.len(), sys::cudaMemoryAdvise(advice), place.to_ordinal());
+        range_attribute_at(to: *mut c_void, bytes: usize, which: u32, range: Range<usize>):
+            table.cudaMemRangeGetAttribute(to, bytes, sys::cudaMemRangeAttribute(which), range.start as _, range.len());
+        range_attributes_at(to: &mut [*mut c_void], sizes: &mut [usize], which: &mut [sys::cudaMemRangeAttribute], range: Range<usize>):
+            table.cudaMemRangeGetAttributes(
+                to.as_mut_ptr(), sizes.as_mut_ptr(), which.as_mut_ptr(), which.len(), range.start as _, range.len());
+        prefetch_of(
+            starts: &mut [*mut c_void], sizes: &mut [usize],
+            places: &mut [sys::cudaMemLocation], from: &mut [usize], flags: u64, stream: impl At):
+            late.cudaMemPrefetchBatchAsync(
+                starts.as_mut_ptr(), sizes.as_mut_ptr(), sizes.len(), places.as_mut_ptr(), from.as_mut_ptr(), from.len(), flags, stream.at() as _);
+        discard_and_prefetch_of(
+            starts: &mut [*mut c_void], sizes: &mut [usize],
+            places: &mut [sys::cudaMemLocation], from: &mut [usize], flags: u64, stream: impl At):
+            late.cudaMemDiscardAndPrefetchBatchAsync(
+                starts.as_mut_ptr(), sizes.as_mut_ptr(), sizes.len(), places.as_mut_ptr(), from.as_mut_ptr(), from.len(), flags, stream.at() as _);
+        discard_of(starts: &mut [*mut c_void], sizes: &mut [usize], flags: u64, stream: impl At):
+            late.cudaMemDiscardBatchAsync(starts.as_mut_ptr(), sizes.as_mut_ptr(), sizes.len(), flags, stream.at() as _);
+        location(range: Range<usize>) -> Place [found = Place { kind: 99, id: 99 }.to_sys()]:
+            late.cudaMemGetLocationInfo(range.start as _, range.len(), range.len(), 0, &mut found) => Place { kind: found.type_.0, id: found.id };
+
         stream_create(flags: u32) -> usize [s = null_mut()]: table.cudaStreamCreateWithFlags(&mut s, flags) => s as usize;
         stream_create_with_priority(flags: u32, priority: i32) -> usize [s = null_mut()]:
             table.cudaStreamCreateWithPriority(&mut s, flags, priority) => s as usize;
@@ -341,47 +369,28 @@ pub trait Calls {
             late_driver.cuFuncGetParamInfo(function.at() as _, index, &mut offset, &mut bytes) => (offset, bytes);
         blocks_of(function: impl At, threads: i32, shared_bytes: usize) -> i32 [blocks = -1]:
             driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function.at() as _, threads, shared_bytes) => blocks;
+        // With a pointer to each argument.
+        launch(kernel: impl At, shape: Shape, stream: impl At, arguments: impl AsRef<[*const c_void]>):
+            driver.cuLaunchKernel(
+                kernel.at() as _, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
+                shape.shared_bytes, stream.at() as _, arguments.as_ref().as_ptr().cast_mut().cast(), null_mut());
     }
 
     /// `cudaMemPrefetchAsync` with the signature of the version.
+    #[inline]
     fn prefetch_range(&self, range: Range<usize>, to: Place, stream: impl At) -> Called {
-        let (start, bytes, stream) = (range.start as _, range.len(), stream.at() as _);
-        let code = match self.table().cudaMemPrefetchAsync_v13 {
-            Some(prefetch) => call!(prefetch(start, bytes, to.to_sys(), 0, stream)),
-            None => {
-                let prefetch = there(self.table().cudaMemPrefetchAsync_v11, "prefetch");
-                call!(prefetch(start, bytes, to.to_ordinal(), stream))
-            }
-        };
-        Code(code.0, "cudaMemPrefetchAsync").called()
+        match self.table().cudaMemPrefetchAsync_v13 {
+            Some(_) => self.prefetch_flagged(range, to, 0, stream),
+            None => self.prefetch_v11(range, to, stream),
+        }
     }
 
     /// `cudaMemAdvise` with the signature of the version.
     fn advise_range(&self, range: Range<usize>, advice: u32, place: Place) -> Called {
-        let (start, bytes) = (range.start as _, range.len());
-        let advice = sys::cudaMemoryAdvise(advice);
-        let code = match self.table().cudaMemAdvise_v13 {
-            Some(advise) => call!(advise(start, bytes, advice, place.to_sys())),
-            None => {
-                let advise = there(self.table().cudaMemAdvise_v11, "cudaMemAdvise");
-                call!(advise(start, bytes, advice, place.to_ordinal()))
-            }
-        };
-        Code(code.0, "cudaMemAdvise").called()
-    }
-
-    /// `cudaMemRangeGetAttribute` into `bytes` bytes at `to`.
-    fn range_attribute_at(
-        &self,
-        to: *mut c_void,
-        bytes: usize,
-        which: u32,
-        range: Range<usize>,
-    ) -> Called {
-        let (which, start) = (sys::cudaMemRangeAttribute(which), range.start as _);
-        let get = self.table().cudaMemRangeGetAttribute;
-        let code = call!(get(to, bytes, which, start, range.len()));
-        Code(code.0, "cudaMemRangeGetAttribute").called()
+        match self.table().cudaMemAdvise_v13 {
+            Some(_) => self.advise_v13(range, advice, place),
+            None => self.advise_v11(range, advice, place),
+        }
     }
 
     /// `cudaMemPrefetchBatchAsync`, or with `discard` the discarding variant. Each place is valid from its index on.
@@ -393,54 +402,21 @@ pub trait Calls {
         flags: u64,
         stream: impl At,
     ) -> Called {
-        let table = self.table();
-        let prefetch = match discard {
-            false => there(table.cudaMemPrefetchBatchAsync, "prefetch of batches"),
-            true => there(table.cudaMemDiscardAndPrefetchBatchAsync, "discard"),
-        };
         let (mut starts, mut sizes) = arrays(ranges);
         let mut locations: Vec<_> = places.iter().map(|(place, _)| place.to_sys()).collect();
         let mut indices: Vec<_> = places.iter().map(|(_, index)| *index).collect();
-        let (at, of, count) = (starts.as_mut_ptr(), sizes.as_mut_ptr(), ranges.len());
-        let (to, from, stops) = (locations.as_mut_ptr(), indices.as_mut_ptr(), places.len());
-        let code = call!(prefetch(
-            at,
-            of,
-            count,
-            to,
-            from,
-            stops,
-            flags,
-            stream.at() as _
-        ));
-        Code(code.0, "cudaMemPrefetchBatchAsync").called()
+        let (starts, sizes) = (&mut starts[..], &mut sizes[..]);
+        let (places, indices) = (&mut locations[..], &mut indices[..]);
+        match discard {
+            false => self.prefetch_of(starts, sizes, places, indices, flags, stream),
+            true => self.discard_and_prefetch_of(starts, sizes, places, indices, flags, stream),
+        }
     }
 
     /// `cudaMemDiscardBatchAsync`
     fn discard_batch(&self, ranges: &[Range<usize>], flags: u64, stream: impl At) -> Called {
-        let discard = there(self.table().cudaMemDiscardBatchAsync, "discard of batches");
-        let ((mut starts, mut sizes), stream) = (arrays(ranges), stream.at() as _);
-        let (at, of, count) = (starts.as_mut_ptr(), sizes.as_mut_ptr(), ranges.len());
-        let code = call!(discard(at, of, count, flags, stream));
-        Code(code.0, "cudaMemDiscardBatchAsync").called()
-    }
-
-    /// `cuLaunchKernel`, with a pointer to each argument.
-    fn launch<const N: usize>(
-        &self,
-        kernel: impl At,
-        shape: Shape,
-        stream: impl At,
-        mut arguments: [*const c_void; N],
-    ) -> Called {
-        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        let (kernel, bytes, stream) = (kernel.at() as _, shape.shared_bytes, stream.at() as _);
-        let (arguments, extra) = (arguments.as_mut_ptr().cast(), null_mut());
-        let launch = self.driver().cuLaunchKernel;
-        let code = call!(launch(
-            kernel, gx, gy, gz, bx, by, bz, bytes, stream, arguments, extra
-        ));
-        Code(code.0, "cuLaunchKernel").called()
+        let (mut starts, mut sizes) = arrays(ranges);
+        self.discard_of(&mut starts, &mut sizes, flags, stream)
     }
 
     /// `cudaGetLastError`
