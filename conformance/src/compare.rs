@@ -124,4 +124,12 @@ mod tests {
             ["a.b: ran only on the simulator"]
         );
     }
+
+    #[test]
+    fn counts_may_differ_by_their_factor_and_bytes_not_at_all() {
+        let about = |about| Value::About { about, factor: 4 };
+        assert!(about(10).agrees(&about(40)) && about(40).agrees(&about(10)));
+        assert!(!about(10).agrees(&about(41)) && !about(0).agrees(&about(1)));
+        assert!(!Value::Number(4096).agrees(&Value::Number(4097)));
+    }
 }

@@ -3,14 +3,12 @@
 use crate::call::{Calls, ok};
 use crate::case::LIMIT;
 use crate::{Case, Choice, Cuda, Machine, Outcome, Record, Run, cases, kernels};
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use cuda_um_sim::Leak;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// Runs the cases with `only` in their names, in order, and passes each record to `seen`. A case that is `alone` runs in a
 /// separate process of `program`, which must be `um_conformance`.
@@ -60,21 +58,15 @@ pub fn run(
 fn apart(program: &Path, choice: Choice, case: &Case) -> Result<Record> {
     let mut command = Command::new(program);
     command.arg("case").arg(case.name).args(choice.arguments());
-    let started = Instant::now();
     let output = command.stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let late = if started.elapsed() >= LIMIT {
-        ", at its time limit"
-    } else {
-        ""
-    };
-    let context = || format!("its process ended with {}{late}: {said}", output.status);
-    Record::from_line(&String::from_utf8_lossy(&output.stdout)).with_context(context)
+    let (status, said) = (output.status, String::from_utf8_lossy(&output.stderr));
+    ensure!(status.success(), "its process ended with {status}: {said}");
+    Record::from_line(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// Runs one case in this process, also if it is `alone`.
 pub fn run_here(machine: &Machine, case: &Case) -> Record {
-    let _watchdog = Watchdog::start(case.name, LIMIT);
+    let _watched = watch(case.name);
     let cuda = Cuda::new(machine);
     let check = || {
         // Every case begins on device 0, without an old error.
@@ -140,34 +132,15 @@ fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) {
     );
 }
 
-/// Ends the process if it is not dropped in time, because nothing else can end a call that hangs inside CUDA.
-struct Watchdog {
-    done: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watchdog {
-    fn start(case: &'static str, limit: Duration) -> Self {
-        let (done, waits) = channel::<()>();
-        let thread = std::thread::spawn(move || {
-            if waits.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("{case} has not ended after {limit:?}: the run ends here");
-                // Not `exit`: exit handlers may wait for the device.
-                std::process::abort();
-            }
-        });
-        Self {
-            done: Some(done),
-            thread: Some(thread),
+/// Ends the process if the sender is not dropped in time, because nothing else can end a call that hangs inside CUDA.
+fn watch(case: &'static str) -> Sender<()> {
+    let (alive, ended) = channel();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{case} has not ended after {LIMIT:?}: the run ends here");
+            // Not `exit`: exit handlers may wait for the device.
+            std::process::abort();
         }
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        drop(self.done.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+    });
+    alive
 }
