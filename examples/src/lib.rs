@@ -6,7 +6,6 @@ pub mod budget;
 pub mod devices;
 pub mod error;
 pub mod input;
-pub mod layers;
 pub mod machine;
 pub mod mini_framework;
 pub mod npy;

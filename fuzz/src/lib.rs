@@ -6,7 +6,6 @@
 use cuda_um::buffer::ReadAt;
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
-use cuda_um_plan::{Plan, PlanBudget, Program};
 use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
 use std::io;
@@ -19,14 +18,13 @@ use um_weights::Weights;
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a folder in `seeds/`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("npy", npy),
     ("texts", texts),
     ("cost_model", cost_model),
     ("ptx", ptx),
     ("trace", trace),
     ("replay", replay),
-    ("plan", plan),
     ("weights", weights),
     ("weights_index", weights_index),
 ];
@@ -182,33 +180,6 @@ pub fn replay(bytes: &[u8]) {
             // A panic in the simulator would become this error.
             Err(error) => assert!(!error.to_string().contains("UNKNOWN"), "{error}"),
         }
-    }
-}
-
-/// A saved program and a saved plan of it, one in each line. The plan has the digest of the program.
-///
-/// # Panics
-/// An accepted plan is not valid, or a program or plan changes when it is written and read.
-pub fn plan(bytes: &[u8]) {
-    /// More than any seed needs, and few enough slots for a plan in a short time.
-    const BUDGET: PlanBudget = PlanBudget::new(96 << 20);
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return;
-    };
-    let (first, second) = text.split_once('\n').unwrap_or((text, ""));
-    let Ok(program) = Program::from_json(first) else {
-        return;
-    };
-    let read = Program::from_json(&program.to_json()).expect("accepted programs can be read back");
-    assert_eq!(read, program);
-    if let Ok(plan) = Plan::from_json(second, &program, BUDGET) {
-        plan.check(&program).expect("accepted plans are valid");
-        let read = Plan::from_json(&plan.to_json(), &program, BUDGET);
-        assert_eq!(read.as_ref(), Ok(&plan));
-        assert!(!plan.to_string().is_empty());
-    }
-    if let Ok(plan) = program.solve(BUDGET, cuda_um_plan::Link::pcie5()) {
-        plan.check(&program).expect("plans are valid");
     }
 }
 
