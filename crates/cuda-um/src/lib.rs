@@ -66,7 +66,6 @@ mod label;
 pub mod process_end;
 #[doc(hidden)]
 pub mod range;
-mod settings;
 mod sync;
 mod telemetry;
 mod unblock;
@@ -77,7 +76,6 @@ mod windows;
 #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
 pub mod auto;
 pub mod buffer;
-pub mod collective;
 mod context;
 mod driver;
 pub mod graph;
@@ -112,7 +110,6 @@ pub use context::device::Device;
 pub use context::devices::Devices;
 pub use context::event::Event;
 pub use context::non_concurrent::NonConcurrentAccess;
-pub use context::peer_access::PeerAccess;
 pub use context::runtime::Runtime;
 pub use context::stream::Stream;
 pub use driver::advice::Advice;

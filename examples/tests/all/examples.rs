@@ -1,7 +1,6 @@
 //! Runs the small examples: they verify their results, and print their tables.
 
 use crate::{output_of, program, runtime};
-use std::process::Command;
 
 fn printed(name: &str, built: &str) -> String {
     printed_with(name, built, &[])

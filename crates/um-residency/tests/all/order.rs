@@ -359,6 +359,9 @@ fn buffers_with_a_near_use_stay() {
     drop(layers.remove(1));
     assert_eq!(arena.stats().followed, 0);
     pass(&layers);
-    let values: Vec<_> = layers.iter().map(|layer| layer.read_one(7).unwrap()).collect();
+    let values: Vec<_> = layers
+        .iter()
+        .map(|layer| layer.read_one(7).unwrap())
+        .collect();
     assert_eq!(values, [35, 37, 13, 39]);
 }
