@@ -15,8 +15,8 @@
 # model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
 # bench: the measurements of cuda-um, raw CUDA and other libraries (docs/measuring.md); PYTHON names an interpreter that has the
 # peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
-# larger: a stack of layers larger than a budget of device memory, by a plan and by hand-written recipes (docs/larger-than-memory-plans.md):
-# RESULTS/larger-MIB.json for each of LARGER_BUDGETS, in MiB (default 1024). Four times the budget must fit into pinned memory.
+# larger: working sets larger than a budget, beside the bound and beside plans (docs/larger-than-memory.md): RESULTS/larger.txt. It takes 2 GiB of
+# device memory and 2 GiB of pinned memory.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -139,17 +139,8 @@ for part in $parts; do
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
         ;;
     larger)
-        : >"$out/larger.txt"
-        for budget in ${LARGER_BUDGETS:-1024}; do
-            timeout 540 bin/larger_than_memory --runtime cuda --budget "$budget" --layers 64 --ratio 1.14,1.33,2,4 \
-                --compute 0.25,1,4 --json "$out/larger-$budget.json" 2>&1 | tee -a "$out/larger.txt"
-            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
-        done
-        for homes in pinned unified; do
-            timeout 120 bin/larger_than_memory --runtime cuda --budget 1024 --layers 64 --compute 0.25,1 --homes "$homes" 2>&1 |
-                tee -a "$out/larger-homes.txt"
-            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
-        done
+        timeout 180 tests/um-residency--all order:: --nocapture --test-threads 1 2>&1 | tee "$out/larger.txt"
+        [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
         ;;
     conformance)
         conformance
