@@ -97,9 +97,7 @@ impl From<What<'_>> for Kind {
             What::Fill => Self::Fill,
             What::Copy => Self::Copy,
             // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
-            What::Launch(_) | What::Prefetch { .. } | What::Discard { .. } | What::Advise(..) => {
-                Self::Foreign
-            }
+            What::Launch(_) | What::Prefetch { .. } | What::Advise(..) => Self::Foreign,
         }
     }
 }
