@@ -122,7 +122,7 @@ fn operations_over_other_parts() {
             [
                 part(id, prefetch(id, id, &[])),
                 part(id + 1, launch(id + 1, id, &[])),
-                part(id + 2, operation(id + 2, OperationKind::Discard, id, &[])),
+                part(id + 2, operation(id + 2, OperationKind::Fill, id, &[])),
             ]
         });
         let turn = |time: u64| {
