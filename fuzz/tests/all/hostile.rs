@@ -1,8 +1,6 @@
 //! Inputs of about 1 MB that are built to need much time or memory: each target must process them within limits.
 
 mod files;
-mod records;
-mod traces;
 
 use crate::support::{self, Limits};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Cost models, plans and PTX.
+//! Cost models and PTX.
 
 use super::{SIZE, run};
-use um_fuzz::{cost_model, plan, ptx};
+use um_fuzz::{cost_model, ptx};
 
 /// A text that repeats a part up to the size of the inputs.
 fn repeated(part: &str) -> String {
@@ -31,29 +31,6 @@ fn cost_models_that_are_long_or_deep() {
         cost_model,
         format!("{{{}}}", fields.join(",")).as_bytes(),
     );
-}
-
-#[test]
-fn programs_and_plans_that_are_long_or_deep() {
-    let step = r#"{"name":"","uses":[{"buffer":0,"access":"read_write"}],"compute_seconds":0},"#;
-    let buffer = r#"{"name":"","bytes":2097152,"role":"read_write"},"#;
-    let program = |buffers: &str, steps: &str| {
-        let lists = format!(r#""buffers":[{buffers}],"steps":[{steps}]"#);
-        format!(r#"{{"version":1,"program":{{{lists},"repeat":"cyclic"}}}}"#)
-    };
-    let trimmed = |text: String| text.trim_end_matches(',').to_owned();
-    let one = trimmed(buffer.to_owned());
-    let many_steps = program(&one, &trimmed(repeated(step)));
-    run("plan steps", plan, many_steps.as_bytes());
-    let many_buffers = program(&trimmed(repeated(buffer)), "");
-    run("plan buffers", plan, many_buffers.as_bytes());
-    let used = program(&one, &trimmed(step.to_owned()));
-    let head = r#"{"version":1,"digest":"0","budget":{"bytes":0},"steps":["#;
-    for part in ["[", "[[],[]],", "{\"before\":[],\"after\":[]},", "0,"] {
-        let text = format!("{used}\n{head}{}", repeated(part));
-        run("plan lists", plan, text.as_bytes());
-        run("plan program", plan, repeated(part).as_bytes());
-    }
 }
 
 #[test]
