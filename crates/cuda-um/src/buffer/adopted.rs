@@ -3,6 +3,7 @@
 
 use crate::DeviceCopy;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
+use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::drain::drain_or_abort;
 use crate::context::tracker::{Access, InFlight};
@@ -141,8 +142,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     #[doc(hidden)]
     pub fn system_slice_mut(&mut self) -> &mut [T] {
         assert!(
-            self.raw.is_host_memory(),
-            "other memory may be on the device"
+            self.raw.is_host_memory() && self.raw.check_write().is_ok(),
+            "other memory may be on the device, or be read-only"
         );
         self.settle(Access::Write);
         // SAFETY: as above; no device uses the memory now, and it is borrowed exclusively.
@@ -165,6 +166,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     fn settle(&self, access: Access) {
         if fork::is_inherited() {
             return;
+        }
+        if capture::is_active() {
+            let part = self.raw.part_of(0..self.raw.bytes(), access);
+            capture::accessed_by_host(&part, "as_slice");
         }
         if let Err(error) = drain_or_abort(&self.raw.in_flight.before(access)) {
             let buffer = self.id();
