@@ -53,10 +53,7 @@ impl Started {
                 What::Fill => "a fill",
                 What::Copy => "a copy",
                 // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
-                What::Launch(_)
-                | What::Prefetch { .. }
-                | What::Discard { .. }
-                | What::Advise(..) => "other work",
+                What::Launch(_) | What::Prefetch { .. } | What::Advise(..) => "other work",
             };
             return place.record(format_args!("{name}"), parts, None, work);
         }

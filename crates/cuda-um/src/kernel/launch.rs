@@ -62,8 +62,8 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters, if these are known
-    ///   ([`parameter_bytes`](Self::parameter_bytes)).
+    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters. Those of a binary
+    ///   image ([`Module::load_image`](crate::Module::load_image)) are known from CUDA 12.4 on (`cuFuncGetParamInfo`).
     /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device without [`enable_peer_access`](crate::Devices::enable_peer_access).
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
     /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.
