@@ -211,7 +211,7 @@ fn full_name(binary: &Program) -> Result<String> {
 fn built(workspace: &Path, arguments: &str) -> Result<Vec<Program>> {
     let mut command = workspace::cargo();
     if workspace.join("env").is_file() {
-        command = Command::new("./env");
+        command = Command::new(workspace.join("env"));
         command.arg("cargo");
     }
     command.current_dir(workspace).args(arguments.split(' '));
