@@ -3,7 +3,7 @@
 mod open;
 
 use anyhow::{Context, Result, ensure};
-use cuda_um::profile::MigrationCounter;
+use um_profile::MigrationCounter;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::{RuntimeVersion, Table};
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::args::Args;
 use cuda_um::cost::CostModel;
-use cuda_um::profile::trace::{MigrationReport, Trace, html};
+use um_backend::profile::trace::{MigrationReport, Trace, html};
 use std::path::Path;
 
 /// Writes the files that the command line names.

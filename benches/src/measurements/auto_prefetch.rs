@@ -7,9 +7,10 @@ use crate::data;
 use crate::measure::{Case, Round};
 use crate::report::CaseReport;
 use anyhow::Result;
-use cuda_um::{Advice, Location, UnifiedBuffer, auto::AutoPrefetch};
+use cuda_um::{Advice, Location, UnifiedBuffer};
 use std::cell::RefCell;
 use std::time::Duration;
+use um_backend::auto::AutoPrefetch;
 use um_kernels::Scale;
 use um_search::{ExactTopK, Filter, Metric, SearchBuffers, TopKShape};
 

@@ -1,6 +1,6 @@
 //! Errors of a replay.
 
-use cuda_um::profile::ProfileError;
+use um_backend::profile::ProfileError;
 use cuda_um_sim::SimError;
 
 /// The reason why a trace cannot be replayed.

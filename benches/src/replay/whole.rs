@@ -7,7 +7,7 @@ use crate::replay::machine::Machine;
 use crate::replay::own_time;
 use crate::replay::run::Run;
 use crate::replay::spent::Spent;
-use cuda_um::profile::Profiler;
+use um_backend::profile::Profiler;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_trace::{OperationKind, Trace};
 use std::collections::{BTreeMap, HashMap};

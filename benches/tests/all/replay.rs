@@ -1,7 +1,7 @@
 //! Replays of traces of a simulated program: unchanged, and with changes.
 
 use crate::alone;
-use cuda_um::profile::Trace;
+use um_backend::profile::Trace;
 use cuda_um::{Advice, Location, MemoryKind, Pool, Runtime, UnifiedBuffer};
 use cuda_um_sim::{Gpu, LaunchContext, ReferenceError, Sim};
 use cuda_um_trace::{AccessedRange, Operation, OperationKind, Place, RecordKind};
@@ -28,8 +28,7 @@ fn three_rounds(prefetch: bool) -> Trace {
         .unwrap()
         .kernel("add")
         .unwrap();
-    let (_, trace) = runtime
-        .profile(|| {
+    let (_, trace) = um_backend::profile::profile(&runtime, || {
             let mut data = UnifiedBuffer::<f32>::zeroed(&device, LEN).unwrap();
             data.set_name("data");
             let pool = Pool::new(&device, MemoryKind::Managed, Default::default()).unwrap();

@@ -23,7 +23,7 @@ fn recorded() -> String {
         data.host_mut()?.fill(1);
         Ok(())
     };
-    let (done, trace) = runtime.profile(work).unwrap();
+    let (done, trace) = um_backend::profile::profile(&runtime, work).unwrap();
     done.unwrap();
     trace.to_json()
 }

@@ -3,7 +3,7 @@
 use super::{Choice, Facts, Machine};
 use crate::{call, kernels};
 use anyhow::{Context, Result, ensure};
-use cuda_um::profile::MigrationCounter;
+use um_profile::MigrationCounter;
 use cuda_um_sim::Sim;
 use std::sync::{Arc, Mutex};
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use um_backend::cuda_um::{EventsLater, resource::DeviceArena};
+use um_backend::cuda_um::{observe::later, resource::DeviceArena};
 
 use crate::entries::Id;
 use crate::entry::{Memory, Residence};
@@ -304,7 +304,7 @@ pub(crate) fn load_all(
         return outcome;
     }
     // A subscriber would wait for the buffer that its own thread reads.
-    let _later = EventsLater::begin();
+    let _later = later();
     for Load {
         id,
         mut memory,

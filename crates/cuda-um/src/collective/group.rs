@@ -4,6 +4,7 @@
 use crate::buffer::view::View;
 use crate::collective::operation::Operation;
 use crate::context::capture;
+use crate::context::enqueue::enqueue_op;
 use crate::context::observer;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
@@ -129,8 +130,10 @@ fn enqueue(
         return calls();
     };
     let communicator = operation.communicator;
-    observer::Started::now(communicator.device()).enqueue(
-        observer::What::Launch(operation.what.name()),
+    enqueue_op(
+        observer::What::Graph {
+            name: operation.what.name(),
+        },
         (communicator.device(), Some(&communicator.in_flight)),
         stream,
         &operation.parts(),

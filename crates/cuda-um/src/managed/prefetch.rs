@@ -6,7 +6,8 @@ use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
@@ -202,11 +203,8 @@ pub(super) fn migrate<T>(
         Migration::Duplicate => Access::Read,
         Migration::Exclusive | Migration::Discard => Access::Write,
     };
-    let part = view.part(access);
-    part.check_write()?;
-    let started = Started::now(device);
-    let _span =
-        crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);
+    let part = [view.part(access)];
+    part[0].check_write()?;
     if capture::is_active() && is_captured(view, location, stream)? {
         return Ok(());
     }
@@ -218,10 +216,7 @@ pub(super) fn migrate<T>(
             device.runtime().check_location(location)?;
             check_migrates(view)?;
         }
-        let what = What::Prefetch { to, elided: true };
-        started.done(what, device, Some(stream.inner()), [part]);
-        let (buffer, range) = (raw.id(), view.elements());
-        crate::telemetry::debug!(buffer, ?range, %location, "prefetch elided");
+        observer::elided(|| Op::new(What::Prefetch { to }, device, &part).on(stream));
         return Ok(());
     }
     check_places(device, location, stream, "the stream")?;
@@ -231,9 +226,9 @@ pub(super) fn migrate<T>(
     let discards = how == Migration::Discard && can_discard(raw, stream);
     let what = match discards {
         true => What::Discard { to },
-        false => What::Prefetch { to, elided: false },
+        false => What::Prefetch { to },
     };
-    let enqueued = started.enqueue(what, (device, None), stream, &[part], |_| {
+    let enqueued = enqueue_op(what, (device, None), stream, &part, |_| {
         missing.iter().try_for_each(|part| match discards {
             true => discard_part(raw, part, location, stream),
             false => prefetch_part(raw, part, location, stream),
@@ -243,10 +238,7 @@ pub(super) fn migrate<T>(
     if how != Migration::Duplicate {
         record_move(raw, &bytes, location, stream, enqueued.is_ok());
     }
-    enqueued?;
-    let (buffer, range, parts) = (raw.id(), view.elements(), missing.len());
-    crate::telemetry::debug!(buffer, ?range, parts, %location, discards, "prefetch");
-    Ok(())
+    enqueued
 }
 
 /// Returns true if this thread captures the stream: the prefetch becomes a step before each launch of the graph.

@@ -2,7 +2,7 @@
 
 use crate::context::capture::{Capture, Kind, Node, Slot, refused};
 use crate::context::event::RawEvent;
-use crate::context::listeners::What;
+use crate::context::observer::What;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
 use crate::context::tracker::Finished;
@@ -97,9 +97,7 @@ impl From<What<'_>> for Kind {
             What::Fill => Self::Fill,
             What::Copy => Self::Copy,
             // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
-            What::Launch(_) | What::Prefetch { .. } | What::Discard { .. } | What::Advise(..) => {
-                Self::Foreign
-            }
+            _ => Self::Foreign,
         }
     }
 }

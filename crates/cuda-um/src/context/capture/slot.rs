@@ -66,7 +66,7 @@ impl Memory {
         Self {
             id: memory.id(),
             title: memory.title(),
-            kind: memory.describe().kind,
+            kind: memory.info().kind,
             address: memory.kernel_address().addr(),
         }
     }

@@ -148,7 +148,7 @@ impl GraphExec {
                 "recorded work uses other bytes of it, too: make the parameter of the whole buffer",
             );
         }
-        let kind = part.memory.describe().kind;
+        let kind = part.memory.info().kind;
         if kind != memory.kind {
             return refuse(
                 format!("{} of {kind} memory", part.memory.title()),
