@@ -15,8 +15,6 @@ macro_rules! cuda {
     };
 }
 
-mod calls;
-mod foreign;
 mod graph;
 mod in_order;
 mod memory;
@@ -33,10 +31,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use sys::{Table, cudaError};
 
-pub use calls::Mark;
-pub use foreign::Imported;
 pub use graph::Graph;
-pub use in_order::{Held, ManagedPool};
+pub use in_order::ManagedPool;
 pub use memory::{Kind, Memory};
 pub use temporaries::{SCALE_IN_PLACE, Temporaries};
 

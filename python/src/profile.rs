@@ -157,7 +157,7 @@ impl Profile {
         string(py, &report)
     }
 
-    /// The trace as JSON, which the programs `um_trace` and `um_replay` read.
+    /// The trace as JSON, which the program `um_trace` reads.
     fn trace_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         string(py, &self.done(py, |done| done.trace.to_json())?)
     }

@@ -347,7 +347,7 @@ fn native(architectures: &[String], sources: &[PathBuf], pinned: &Path) -> Resul
 fn installed_nvcc() -> Option<PathBuf> {
     let toolkits = ["CUDA_HOME", "CUDA_PATH"]
         .into_iter()
-        .filter_map(std::env::var_os)
+        .filter_map(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
         .map(PathBuf::from);
     let toolkits = toolkits
         .chain([PathBuf::from("/usr/local/cuda")])

@@ -17,7 +17,6 @@ const FLOORS: [&[&str]; 9] = [
         "label",
         "process_end",
         "range",
-        "settings",
         "sync",
         "telemetry",
         "unblock",
@@ -29,7 +28,7 @@ const FLOORS: [&[&str]; 9] = [
     &["buffer"],
     &["kernel"],
     &["managed"],
-    &["collective", "graph"],
+    &["graph"],
     &["observe"],
 ];
 

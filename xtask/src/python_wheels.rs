@@ -30,24 +30,10 @@ pub struct Args {
     targets: Vec<String>,
 }
 
-impl Args {
-    /// All targets.
-    pub fn all() -> Self {
-        Self {
-            targets: TARGETS.map(Into::into).into(),
-        }
-    }
-}
-
-/// The folder of the wheels.
-pub fn folder() -> PathBuf {
-    workspace::target().join("dist")
-}
-
 /// Builds the wheels into `dist` in the target folder, and tests that of this machine in an environment that has only it.
 pub fn run(args: &Args) -> Result<()> {
     let tools = wheels::install(&TOOLS)?;
-    let out = folder();
+    let out = workspace::target().join("dist");
     for target in &args.targets {
         let unwinder = unwinder(&tools, target)?;
         let mut maturin = Command::new(tools.join("bin/maturin"));

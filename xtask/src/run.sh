@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [scale] [sanitize] [stress] [model] [bench] [larger] [calibrate]     (default:
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [scale] [sanitize] [stress] [model] [bench] [larger]     (default:
 #   ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: the output of each part.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulated GPU for the comparison (h200).
-# scale: what several GPUs do together (docs/several-gpus.md), beside peer copies and NCCL alone, with checked results; conformance; the
-# tests of several devices; a search over ranks, if there is an mpiexec: RESULTS/scale.txt. On one GPU it says what it skips. SCALE_ARGS:
-# options of um_scale, such as --quick.
+# scale: what several GPUs do together (docs/several-gpus.md): um_bench's measurement devices; conformance; the tests of several devices; a
+# search over ranks, if there is an mpiexec: RESULTS/scale.txt. On one GPU it says what it skips.
 # sanitize: the library's tests under compute-sanitizer's memcheck with leak check; tests that launch kernels also run under
 # initcheck and synccheck, and those of um-kernels and um-search under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
 # run at a time (4), each for at most SANITIZE_SECONDS (300).
@@ -17,8 +16,6 @@
 # peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
 # larger: a stack of layers larger than a budget of device memory, by a plan and by hand-written recipes (docs/larger-than-memory-plans.md):
 # RESULTS/larger-MIB.json for each of LARGER_BUDGETS, in MiB (default 1024). Four times the budget must fit into pinned memory.
-# calibrate: measures the cost of moving memory, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: options such
-# as --quick.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -74,12 +71,10 @@ conformance() {
 
 scale() {
     local gpus test
-    : >"$out/scale.log.txt"
-    # shellcheck disable=SC2086
-    timeout 600 bin/um_scale ${SCALE_ARGS:-} 2>&1 | tee "$out/scale.txt"
+    timeout 600 bin/um_bench --only devices --out "$out/devices" 2>"$out/scale.log.txt" | tee "$out/scale.txt"
     [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
     conformance
-    for test in 'cuda-um--all devices:: collective::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
+    for test in 'cuda-um--all devices::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
         # shellcheck disable=SC2086
         run "$out/scale.txt" "$out/scale.log.txt" "$test" tests/$test --test-threads 4
     done
@@ -136,7 +131,7 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench | bin/um_calibrate | bin/um_conformance | bin/um_trace | bin/um_replay | bin/um_scale) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
@@ -207,12 +202,7 @@ for part in $parts; do
         bin/um_bench --out "$out" ${BENCH_ARGS:-} >"$out/.last" 2>"$out/bench.log.txt" || failed=$((failed + 1))
         tail -3 "$out/bench.log.txt"
         ;;
-    calibrate)
-        # shellcheck disable=SC2086
-        bin/um_calibrate --out "$out/calibration.json" ${CALIBRATE_ARGS:-} 2>"$out/calibrate.log.txt" || failed=$((failed + 1))
-        tail -3 "$out/calibrate.log.txt"
-        ;;
-    *) echo "unknown part: $part (tests, examples, conformance, scale, sanitize, stress, model, bench, larger, calibrate)" && exit 2 ;;
+    *) echo "unknown part: $part (tests, examples, conformance, scale, sanitize, stress, model, bench, larger)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last" "$out/.checks"

@@ -10,12 +10,6 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-/// Stream-ordered allocations that stay live until this is dropped.
-pub struct Held {
-    raw: Rc<Raw>,
-    pointers: Vec<*mut c_void>,
-}
-
 /// A pool of managed memory of the driver, from CUDA 13.0 on, that keeps all freed memory.
 pub struct ManagedPool {
     raw: Rc<Raw>,
@@ -98,35 +92,5 @@ impl Raw {
         let waited = self.synchronize();
         copied.and(freed).and(waited)?;
         Ok(found)
-    }
-
-    /// Calls `cudaMallocAsync` `count` times.
-    pub fn hold_in_order(self: &Rc<Self>, bytes: usize, count: usize) -> Result<Held> {
-        let mut held = Held {
-            raw: Rc::clone(self),
-            pointers: Vec::with_capacity(count),
-        };
-        for _ in 0..count {
-            let mut pointer = null_mut();
-            cuda!(
-                self.table,
-                cudaMallocAsync(&mut pointer, bytes, self.stream)
-            )?;
-            held.pointers.push(pointer);
-        }
-        self.synchronize()?;
-        Ok(held)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let table = &self.raw.table;
-        for pointer in self.pointers.drain(..) {
-            // Allocated in the order of this stream, and not used by other work.
-            if let Err(error) = cuda!(table, cudaFreeAsync(pointer, self.raw.stream)) {
-                eprintln!("um_bench: {error}");
-            }
-        }
     }
 }

@@ -47,6 +47,14 @@ impl Raw {
             kind,
         })
     }
+
+    /// `cudaMalloc` on another device than the stream's.
+    pub fn allocate_on(self: &Rc<Self>, device: i32, len: usize) -> Result<Memory> {
+        cuda!(self.table, cudaSetDevice(device))?;
+        let memory = self.allocate(Kind::Device, len);
+        cuda!(self.table, cudaSetDevice(0))?;
+        memory
+    }
 }
 
 impl Memory {

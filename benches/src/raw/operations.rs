@@ -104,6 +104,25 @@ impl Raw {
         )
     }
 
+    /// `cudaMemcpyPeerAsync` from memory of device 0 to memory of another device.
+    pub fn copy_to_peer(&self, source: &Memory, target: &mut Memory, device: i32) -> Result<()> {
+        ensure!(source.len == target.len, "lengths differ");
+        let bytes = source.len * size_of::<f32>();
+        self.busy.set(true);
+        // As for `copy`.
+        cuda!(
+            self.table,
+            cudaMemcpyPeerAsync(
+                target.pointer.cast(),
+                device,
+                source.pointer.cast(),
+                0,
+                bytes,
+                self.stream
+            )
+        )
+    }
+
     /// `cudaMemPrefetchAsync` of managed memory to the device, or to the host.
     pub fn prefetch(&self, memory: &Memory, to_device: bool) -> Result<()> {
         ensure!(

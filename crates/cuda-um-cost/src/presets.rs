@@ -129,7 +129,7 @@ impl CostModel {
         }
     }
 
-    /// One H100 over PCIe 5 x16. The values are the medians of five runs of `cargo xtask calibrate`
+    /// One H100 over PCIe 5 x16. The values are the medians of five calibrations
     /// (docs/results/h100-cuda-13.0/calibration.txt); those that it does not measure are of the H200. That of `copy_managed` is the median of
     /// the last three, which copy from pinned memory.
     pub fn h100() -> Self {

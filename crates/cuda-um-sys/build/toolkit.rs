@@ -48,18 +48,14 @@ fn checked_in(name: &str) -> Result<Items> {
 
 /// Include folders of the toolkit: the list in `CUDA_UM_INCLUDE`, otherwise the first toolkit that has the headers.
 fn includes() -> Result<Vec<PathBuf>> {
-    if let Some(list) = std::env::var_os(INCLUDE) {
-        let folders: Vec<PathBuf> = std::env::split_paths(&list).collect();
-        if folders.is_empty() {
-            bail!(
-                "{INCLUDE} is set but empty: it must list the folders of cuda_runtime_api.h and of the headers that it includes"
-            );
-        }
-        return Ok(folders);
+    // An empty variable counts as unset, as for the library.
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(list) = variable(INCLUDE) {
+        return Ok(std::env::split_paths(&list).collect());
     }
     let toolkits = ["CUDA_HOME", "CUDA_PATH"]
         .into_iter()
-        .filter_map(std::env::var_os)
+        .filter_map(variable)
         .map(PathBuf::from);
     let tried: Vec<PathBuf> = toolkits
         .chain([PathBuf::from("/usr/local/cuda")])

@@ -79,12 +79,10 @@ mod error;
 mod graph;
 mod handle;
 mod loader;
-#[allow(non_snake_case, reason = "C names")]
-mod nccl;
-mod optional;
 mod pointer_attributes;
 pub mod ptx;
 mod symbols;
+mod variable;
 #[allow(non_snake_case, reason = "C names")]
 mod table {
     generated!("table.rs");
@@ -98,7 +96,7 @@ pub use declared::{DeclareHostAccess, DeclaredArgument};
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};
-pub use nccl::*;
 pub use pointer_attributes::PointerAttributes;
 pub use table::{DriverTable, Functions};
+pub use variable::variable;
 pub use version::RuntimeVersion;

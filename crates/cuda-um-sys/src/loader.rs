@@ -2,6 +2,7 @@
 //!
 //! `CUDA_UM_CUDART`, `CUDA_HOME` and `CUDA_PATH` select code that is loaded into this process: they are trusted input.
 
+use crate::variable::{RELATIVE, depends_on_folder, variable};
 use crate::{Attempt, LoadError, Table};
 use libloading::Library;
 use std::ffi::{CStr, OsString, c_void};
@@ -29,9 +30,10 @@ const FOLDERS: [&str; 4] = ["lib64", "lib", "bin/x64", "bin"];
 
 /// Loads the CUDA runtime of this machine.
 ///
-/// If `CUDA_UM_CUDART` is set, only this library is tried. Otherwise the order is: the libraries of CUDA 13, 12 and 11 by the
+/// If `CUDA_UM_CUDART` is set, only this library is tried: an absolute path, or a name for the system's loader. Otherwise the order is: the libraries of CUDA 13, 12 and 11 by the
 /// names for the system's loader; then the same names in `CUDA_HOME`, `CUDA_PATH` and, except on Windows, `/usr/local/cuda*`. The first library
-/// that opens and has every function is used. No GPU and no driver are needed.
+/// that opens and has every function is used. No GPU and no driver are needed. An empty variable counts as unset, and a relative path is
+/// refused: otherwise the current folder would choose the code that runs.
 ///
 /// Loading a library runs its code, so these variables are trusted, like `LD_LIBRARY_PATH`. A program that has more rights than
 /// the user that sets its environment must clear them first. The library stays loaded after the table is dropped.
@@ -48,7 +50,7 @@ const FOLDERS: [&str; 4] = ["lib64", "lib", "bin/x64", "bin"];
 /// ```
 pub fn load() -> Result<Arc<Table>, LoadError> {
     let mut attempts = Vec::new();
-    for candidate in candidates(std::env::var_os(CUDART), &toolkits()) {
+    for candidate in candidates(variable(CUDART), &toolkits()) {
         let library = match candidate {
             Ok(library) => library,
             Err(attempt) => {
@@ -111,7 +113,7 @@ pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError>
     let table = unsafe {
         Table::from_symbols(Arc::clone(&library) as _, soname_major(path), &mut resolve)
     }?
-    .with_libraries_of_their_own();
+    .with_library_for_cupti();
     // The library is never unloaded: CUDA starts threads and registers exit handlers, and these need its code.
     std::mem::forget(library);
     Ok(Arc::new(table))
@@ -131,14 +133,21 @@ pub(crate) fn reason(error: &libloading::Error) -> String {
 
 /// The libraries to try, in order; an `Err` for a toolkit that has none.
 fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<Result<PathBuf, Attempt>> {
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return vec![Ok(named.into())];
+    if let Some(named) = named.map(PathBuf::from) {
+        return vec![match depends_on_folder(&named) {
+            false => Ok(named),
+            true => Err(attempt(&named, RELATIVE)),
+        }];
     }
     let mut found: Vec<_> = NAMES
         .iter()
         .map(|(name, _)| Ok(PathBuf::from(name)))
         .collect();
     for toolkit in toolkits {
+        if toolkit.is_relative() {
+            found.push(Err(attempt(toolkit, RELATIVE)));
+            continue;
+        }
         let places = NAMES
             .iter()
             .flat_map(|(name, _)| FOLDERS.map(|folder| toolkit.join(folder).join(name)));
@@ -156,7 +165,7 @@ fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<Result<PathB
 pub(crate) fn toolkits() -> Vec<PathBuf> {
     let mut toolkits: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
         .into_iter()
-        .filter_map(std::env::var_os)
+        .filter_map(variable)
         .map(PathBuf::from)
         .collect();
     if cfg!(not(windows)) {
@@ -225,8 +234,19 @@ mod tests {
             candidates(Some("/x/libcudart.so".into()), &toolkits),
             [Ok(PathBuf::from("/x/libcudart.so"))]
         );
-        // An empty variable counts as not set.
-        assert_eq!(candidates(Some("".into()), &[]).len(), NAMES.len());
+    }
+
+    #[test]
+    fn the_current_folder_chooses_no_library() {
+        for named in ["./libcudart.so.13", "lib64/libcudart.so.13"] {
+            let refused = Err(attempt(Path::new(named), RELATIVE));
+            assert_eq!(candidates(Some(named.into()), &[]), [refused]);
+        }
+        let by_name = Ok(PathBuf::from(NAMES[0].0));
+        assert_eq!(candidates(Some(NAMES[0].0.into()), &[]), [by_name]);
+        let relative = PathBuf::from("cuda");
+        let refused = Err(attempt(&relative, RELATIVE));
+        assert_eq!(candidates(None, &[relative]).last(), Some(&refused));
     }
 
     #[test]

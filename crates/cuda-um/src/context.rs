@@ -22,7 +22,6 @@ pub(crate) mod reclaim;
 mod reclaim_tests;
 pub(crate) mod runtime;
 pub(crate) mod slot;
-pub(crate) mod spin;
 pub(crate) mod stream;
 pub(crate) mod stream_handle;
 mod streams;

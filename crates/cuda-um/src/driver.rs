@@ -19,7 +19,6 @@ mod managed;
 mod memory;
 pub(crate) mod mempool;
 mod module;
-pub(crate) mod nccl;
 pub(crate) mod owned;
 mod peers;
 mod stream;

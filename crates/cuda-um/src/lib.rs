@@ -64,7 +64,6 @@ mod label;
 pub mod process_end;
 #[doc(hidden)]
 pub mod range;
-mod settings;
 mod sync;
 mod telemetry;
 mod unblock;
@@ -73,7 +72,6 @@ mod windows;
 
 // Floor 1 and above.
 pub mod buffer;
-pub mod collective;
 mod context;
 mod driver;
 pub mod graph;
@@ -105,7 +103,6 @@ pub use context::device::Device;
 pub use context::devices::Devices;
 pub use context::event::Event;
 pub use context::non_concurrent::NonConcurrentAccess;
-pub use context::peer_access::PeerAccess;
 pub use context::runtime::Runtime;
 pub use context::stream::Stream;
 pub use driver::advice::Advice;

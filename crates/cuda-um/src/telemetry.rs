@@ -41,11 +41,6 @@ pub(crate) use tracing::Level;
 // The name `warn` would conflict with the built-in attribute.
 pub(crate) use {debug_ as debug, span_ as span, warn_ as warn};
 
-/// Returns true if events may go to a subscriber.
-pub(crate) fn has_subscriber() -> bool {
-    tracing::dispatcher::has_been_set()
-}
-
 /// Returns false if no subscriber wants the level. Calls none.
 #[inline]
 pub(crate) fn is_enabled(level: Level) -> bool {

@@ -22,6 +22,7 @@ pub mod memory;
 mod promised;
 mod range_ops;
 mod runtime;
+mod settings;
 mod sharded;
 pub mod shared;
 mod transfer;

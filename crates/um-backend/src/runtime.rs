@@ -14,6 +14,7 @@ use std::sync::Arc;
 #[cfg(feature = "sim")]
 use crate::error::of_simulator;
 use crate::error::{CudaError, Result, one_line};
+use crate::settings;
 #[cfg(feature = "sim")]
 use simulated::Simulated;
 
@@ -108,6 +109,7 @@ impl Opened {
 /// Opens a runtime.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
     fork::check("opening a runtime")?;
+    settings::check()?;
     open_here(choice)
 }
 

@@ -130,15 +130,53 @@ impl SharedStream {
         for<'b> &'b mut B: KernelArg,
     {
         enqueue(self, &mut *buffer, || ())?;
+        let mut end = End {
+            stream: self,
+            buffer,
+            record: Some(record),
+        };
         // As work of cudarc, it runs now, also if this thread captures.
-        let copied = cuda_um::graph::outside(|| copy(buffer));
-        let ordered = enqueue(self, buffer, || drop(record));
-        if ordered.is_err() {
-            finish(self.device().device());
-        }
+        let copied = cuda_um::graph::outside(|| copy(end.buffer));
+        let ordered = end.order();
         copied?;
         ordered?;
         Ok(self.theirs().context().check_err()?)
+    }
+}
+
+/// Orders cudarc's later work after a copy, also if the copy panics: a file of the caller's can, with pieces in flight.
+struct End<'a, B, R>
+where
+    for<'b> &'b mut B: KernelArg,
+{
+    stream: &'a SharedStream,
+    buffer: &'a mut B,
+    record: Option<R>,
+}
+
+impl<B, R> End<'_, B, R>
+where
+    for<'b> &'b mut B: KernelArg,
+{
+    fn order(&mut self) -> cuda_um::Result<()> {
+        let Some(record) = self.record.take() else {
+            return Ok(());
+        };
+        let ordered = enqueue(self.stream, &mut *self.buffer, || drop(record));
+        if ordered.is_err() {
+            finish(self.stream.device().device());
+        }
+        ordered
+    }
+}
+
+impl<B, R> Drop for End<'_, B, R>
+where
+    for<'b> &'b mut B: KernelArg,
+{
+    fn drop(&mut self) {
+        // An error has waited for all work.
+        let _ = self.order();
     }
 }
 

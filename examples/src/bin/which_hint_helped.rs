@@ -4,11 +4,14 @@
 //! A round: the host writes `activations`, a kernel adds `weights` to them, and the host reads both. The weights are written once.
 
 use clap::Parser;
-use um_backend::profile::{profile, trace::{MigrationReport, html}};
 use cuda_um::{AccessPattern, Advice, Location, Stream, UnifiedBuffer, UnifiedOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use um_backend::profile::{
+    profile,
+    trace::{MigrationReport, html},
+};
 use um_examples::machine::{Machine, MachineArgs, median, run_on, us};
 use um_examples::{Failure, say};
 use um_kernels::{Saxpy, saxpy_cpu};

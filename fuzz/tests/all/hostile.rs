@@ -2,7 +2,6 @@
 
 mod files;
 mod records;
-mod replays;
 mod traces;
 
 use crate::support::{self, Limits};

@@ -8,7 +8,6 @@ use cuda_um_sys::cudaError;
 use super::client::deliver_many;
 use super::in_call;
 use crate::call_log::CallRecord;
-use crate::engine::collective::UNHANDLED_CUDA_ERROR;
 use crate::engine::{
     Code, Core, State, Stream, ThreadState, begin_call, call_failed, calls_are_forbidden, contain,
     send_events, take_detail,
@@ -30,8 +29,6 @@ pub(crate) enum Level {
     Driver,
     /// Queries of errors and versions, which work in a poisoned context.
     Inquiry,
-    /// Calls of NCCL, which has results of its own.
-    Collective,
 }
 
 /// Runs a call, with everything around it: injected failures, the poisoned context, the last error, the trace.
@@ -55,9 +52,6 @@ pub(crate) fn enter(
     };
     if code != Code::SUCCESS && level != Level::Inquiry {
         call_failed(code);
-    }
-    if level == Level::Collective {
-        core.state.lock().collectives.returned(name, code);
     }
     // "Not ready" is not a failure: it does not change the last error (measured with CUDA 13.0).
     if !matches!(code, Code::SUCCESS | Code::NOT_READY)
@@ -100,7 +94,6 @@ fn guarded(
         // A call that releases memory returns the sticky error, too, after it has checked the address.
         return match level {
             Level::Release => call(core),
-            Level::Collective => in_broken_context(name, || call(core)),
             _ => Err(poison),
         };
     }
@@ -126,14 +119,6 @@ fn guarded(
         }
     }
     Err(code)
-}
-
-/// A call of NCCL in a poisoned context: communicators are released, and nothing else works.
-fn in_broken_context(name: &str, call: impl FnOnce() -> Outcome) -> Outcome {
-    match name {
-        "ncclCommAbort" | "ncclGetVersion" => call(),
-        _ => Err(UNHANDLED_CUDA_ERROR),
-    }
 }
 
 /// Calls that work although the current device is lost.

@@ -19,7 +19,6 @@ mod in_call;
 mod managed;
 mod memory;
 mod names;
-mod nccl;
 mod pointer;
 mod pool;
 mod proc_address;
@@ -31,7 +30,6 @@ mod transfer;
 pub(crate) use client::forget_client as forget_cupti_client;
 pub(crate) use cupti::symbol as cupti_symbol;
 pub use in_call::is_in_call;
-pub(crate) use nccl::symbol as nccl_symbol;
 
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
@@ -59,7 +57,6 @@ pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
         driver_twin::CALLS,
         proc_address::CALLS,
         cupti::CALLS,
-        nccl::CALLS,
     ];
     files.into_iter().flatten().copied()
 }

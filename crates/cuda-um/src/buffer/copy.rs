@@ -3,7 +3,6 @@
 
 use crate::buffer::any::{Memory, MemoryMut};
 use crate::buffer::host_vec;
-use crate::buffer::relay::Relays;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::{View, ViewMut};
@@ -18,7 +17,6 @@ use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use smallvec::SmallVec;
 use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
@@ -237,10 +235,6 @@ impl Stream {
     /// on the buffers wait for it. A copy from system memory first waits for work that writes it, because CUDA may read such memory at the
     /// call; a copy to system memory may be complete when this returns.
     ///
-    /// While a [`PeerAccess`](crate::PeerAccess) lives, a part of a large copy between pinned memory and device memory takes the links of up to
-    /// three neighbours over NVLink, through temporary memory there, if the cost model says that this is faster
-    /// ([`CostModel::relayed_bytes`](crate::cost::CostModel::relayed_bytes)). The order is the same.
-    ///
     /// # Errors
     ///
     /// [`Error::LengthMismatch`](crate::Error::LengthMismatch); [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch);
@@ -295,10 +289,7 @@ impl Stream {
                 used.wait()?;
             }
         }
-        let relays = Relays::of(self, source.raw, target.raw, bytes)?;
-        let ends = [source.part(Access::Read), target.part(Access::Write)];
-        let relayed = relays.iter().flat_map(Relays::parts);
-        let parts: SmallVec<[_; 2]> = ends.into_iter().chain(relayed).collect();
+        let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
         enqueue_op(What::Copy, device, self, &parts, |stream| {
             let (to, from) = (target.address(), source.address());
@@ -306,13 +297,12 @@ impl Stream {
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
             // they are neither freed nor used by the host before it is complete.
             unsafe {
-                match (peers, &relays) {
-                    (None, Some(relays)) => relays.copy(self.inner(), to, from),
-                    (None, None) => {
+                match peers {
+                    None => {
                         let kind = CopyKind::ByAddress;
                         api.memcpy_async(ordinal, to, from, bytes, kind, stream)
                     }
-                    (Some([source, target]), _) => {
+                    Some([source, target]) => {
                         let (to, from) = ((to, target), (from.cast_const(), source));
                         api.memcpy_peer_async(ordinal, to, from, bytes, stream)
                     }

@@ -248,7 +248,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Managed`] and [`MemoryKind::System`];
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool or of a `LimitedMemory` and for more than the device has free (see
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool and for more than the device has free (see
     /// [`Oversubscription`]); [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions.
     #[track_caller]
     pub fn uninit_in(

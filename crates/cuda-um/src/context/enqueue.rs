@@ -3,14 +3,12 @@
 use crate::context::capture::{self, Kind, NO_WAIT};
 use crate::context::device::Device;
 use crate::context::observer::{self, Op, What};
-use crate::context::peer_access::Held;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished, InFlight};
 use crate::error::Result;
 use crate::fork;
 use cuda_um_sys::cudaStream_t;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Enqueues `work`, which uses parts of memory, on the stream. The work runs after all work that it must not overlap, and each memory
@@ -84,13 +82,11 @@ pub(crate) fn enqueue_of<R>(
     fork::check("enqueue")?;
     inner.check_here()?;
     let home = inner.device().identity();
-    let _held;
     if parts
         .iter()
         .any(|part| part.home != home || part.is_special)
     {
         check_each(stream, parts)?;
-        _held = hold_links(inner, parts);
     }
     let gate = inner.device().gate();
     let gate = gate.filter(|_| is_excluded(inner, kind, parts));
@@ -114,14 +110,6 @@ pub(crate) fn check_each(stream: &Stream, parts: &[Part<'_>]) -> Result<()> {
         stream.check_runtime(part.memory.device(), "the buffer")?;
         part.check_write()
     })
-}
-
-/// Keeps peer access until the work is enqueued: from then on, its end waits for the work.
-#[cold]
-fn hold_links(stream: &StreamInner, parts: &[Part<'_>]) -> Held {
-    let homes = parts.iter().map(|part| part.memory.device().ordinal());
-    let all: SmallVec<[u32; 8]> = homes.chain([stream.ordinal()]).collect();
-    Held::among(stream.device(), &all)
 }
 
 /// Returns true if host guards exclude the work.

@@ -331,17 +331,16 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(());
         }
-        let spin = &self.device.spin;
         let no_event = match self.handle.is_here() {
             // No work was enqueued after it, so no event is needed.
-            true => seq == self.submitted() && !spin.is_set(),
+            true => seq == self.submitted(),
             false => self.must_wait_for(seq),
         };
         if no_event {
             return self.synchronize();
         }
         let (covers, event) = self.cover(seq)?;
-        event.wait(spin.time())?;
+        event.wait()?;
         self.completed_to(covers);
         Ok(())
     }

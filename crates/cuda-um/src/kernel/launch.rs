@@ -62,7 +62,7 @@ impl Kernel {
     ///
     /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters, if these are known
     ///   ([`parameter_bytes`](Self::parameter_bytes)).
-    /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device without [`PeerAccess`](crate::PeerAccess).
+    /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device without [`enable_peer_access`](crate::Devices::enable_peer_access).
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
     /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.
     /// - [`Error::Busy`] on a device without concurrent managed access while host guards of managed memory live, whatever memory the kernel

@@ -134,12 +134,6 @@ impl Allocation {
         }
     }
 
-    /// Replaces the owner by one that wraps it.
-    pub(crate) fn wrapped(mut self, wrap: impl FnOnce(Arc<dyn Owner>) -> Arc<dyn Owner>) -> Self {
-        self.owner = wrap(Arc::clone(&self.owner));
-        self
-    }
-
     /// Makes an allocation of no bytes, for which no CUDA function is called.
     pub(crate) fn empty<T>(device: &Device) -> Self {
         let nowhere = NonNull::<T>::dangling().cast();
@@ -183,16 +177,6 @@ impl Allocation {
     pub(crate) fn set_name(&mut self, name: Name) {
         self.name = Some(name);
         self.tell(What::Name);
-    }
-
-    /// Takes the label and the name of other memory.
-    pub(crate) fn take_label(&mut self, other: &Self) {
-        if let Some(label) = other.label {
-            self.set_label(label);
-        }
-        if let Some(name) = &other.name {
-            self.set_name(name.clone());
-        }
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -325,11 +309,6 @@ impl Allocation {
     /// Returns true for memory of the buffer's device only.
     pub(crate) fn is_device_memory(&self) -> bool {
         self.kind() == MemoryKind::Device
-    }
-
-    /// Returns true for managed memory whose contents may go to another block.
-    pub(crate) fn is_replaceable(&self) -> bool {
-        self.is_managed() && self.owner.is_replaceable(&self.block)
     }
 
     /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.

@@ -1,7 +1,7 @@
 //! System memory: the resource, adopted vectors, mapped files, headroom.
 #![allow(unsafe_code, reason = "maps files of the tests")]
 
-use cuda_um::resource::{LimitedMemory, MemoryResource, SystemMemory};
+use cuda_um::resource::SystemMemory;
 use cuda_um::{
     Advice, Device, DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Placement, Pool,
     PoolOptions, PrefetchBatch, RegisteredBuffer, Stream, UnifiedBuffer, UnifiedOptions,
@@ -381,11 +381,6 @@ fn devices_share_it_and_pools_refuse_it() {
         .unwrap();
     shared.fill_on(5, &stream).unwrap();
     assert_eq!(shared.read_one(7).unwrap(), 5);
-
-    let limited = LimitedMemory::new(SystemMemory::new(&first), 5000);
-    assert_eq!(limited.kind(), MemoryKind::System);
-    let one = UnifiedBuffer::<u32>::zeroed_in(&limited, 1000).unwrap();
-    assert!(one.zeroed_like(1000).unwrap_err().is_out_of_memory());
 
     let options = PoolOptions::default();
     let refused = Pool::new(&first, MemoryKind::System, options).unwrap_err();

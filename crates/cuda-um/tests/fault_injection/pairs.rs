@@ -1,5 +1,6 @@
 //! Two calls of one run fail: a first call, and a later call, preferably one that is made only because the first one failed.
 
+use crate::machines_of;
 use crate::scenarios::{SCENARIOS, Scenario};
 use crate::world::{Machine, World};
 use cuda_um_testkit::bomb::{self, Plan};
@@ -143,7 +144,7 @@ fn two_calls_of_one_run_fail() {
     let (firsts, seed) = (setting(PAIRS), setting(SEED));
     let mut rng = Rng::with_seed(seed);
     let all = SCENARIOS.iter().flat_map(|scenario| {
-        let machines = scenario.machines.iter();
+        let machines = machines_of(scenario).iter();
         machines.map(move |&machine| (scenario, machine))
     });
     let places: Vec<_> = all

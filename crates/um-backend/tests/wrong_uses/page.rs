@@ -95,7 +95,7 @@ fn the_page_has_60_wrong_uses_and_no_section_without_a_test() {
             "Shared storage",
             "Memory",
             "Devices, streams and runtimes",
-            "Shards and collectives",
+            "Shards",
             "Modules",
             "Launches",
             "Graphs",

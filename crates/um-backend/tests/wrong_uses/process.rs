@@ -1,4 +1,4 @@
-//! Wrong uses that print a line, end the process, or concern all of it.
+//! Wrong uses that end the process, or concern all of it.
 
 use std::process::Output;
 
@@ -61,13 +61,6 @@ fn the_process() {
         let output = child(TOUCH, which);
         assert!(!output.status.success());
         rows.push(Row::new(wrong, line(&output, "cuda-um-sim: ")));
-    }
-    // In two parts: a test of cuda-um searches the sources for names of variables, and knows only correct ones.
-    for end in ["_UM_RUNTIM", "_UM_NO_SUCH"] {
-        let name = format!("CUDA{end}");
-        let output = child(&name, "sim");
-        let wrong = format!("the variable `{name}`, which is misspelt");
-        rows.push(Row::new(&wrong, line(&output, "cuda-um: ")));
     }
     rows.push(row("a profile within a profile", |w| {
         w.backend

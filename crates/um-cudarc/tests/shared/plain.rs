@@ -1,10 +1,12 @@
 //! Plain slices of cudarc: in managed memory, as buffers, and as targets of staged copies.
 
-use crate::support::{LEN, delay, scale, world};
+use crate::support::{LEN, any_world, delay, scale, world};
 use cuda_um::buffer::ReadAt;
-use cuda_um::{ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
+use cuda_um::resource::DriverPool;
+use cuda_um::{DeviceBuffer, ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer};
 use cudarc::driver::PushKernelArg;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use um_cudarc::Error;
 
 /// A managed pool; none before CUDA 13.0, with a typed reason.
@@ -134,6 +136,44 @@ fn a_file_is_read_to_any_memory_of_cudarc() {
     assert!(
         matches!(&error, Error::Um(cuda_um::Error::Io { .. })),
         "{error}"
+    );
+}
+
+/// Its pieces before 12 MiB can be read.
+struct Broken;
+
+impl ReadAt for Broken {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        assert!(offset < 12 << 20, "the storage is gone");
+        into.fill(7);
+        Ok(into.len())
+    }
+}
+
+#[test]
+fn work_of_cudarc_comes_after_the_pieces_of_a_file_that_panics() {
+    let world = any_world();
+    let theirs = world.context().new_stream().unwrap();
+    let home = world.shared().adopt(&theirs).unwrap();
+    let mut slice = theirs.alloc_zeros::<u8>(24 << 20).unwrap();
+    theirs.synchronize().unwrap();
+    // The pieces wait on cuda-um's stream behind this work.
+    let mut busy = DeviceBuffer::<u8>::zeroed(world.shared().device(), 64 << 20).unwrap();
+    for value in 0..30 {
+        busy.fill(value).unwrap();
+    }
+    let read = AssertUnwindSafe(|| home.read_file(&Broken, 0, &mut slice));
+    assert!(catch_unwind(read).is_err());
+    // cudarc frees the slice in the order of its stream.
+    drop(slice);
+    let other = theirs.alloc_zeros::<u8>(24 << 20).unwrap();
+    world.shared().device().synchronize().unwrap();
+    assert!(
+        theirs
+            .clone_dtoh(&other)
+            .unwrap()
+            .iter()
+            .all(|byte| *byte == 0)
     );
 }
 

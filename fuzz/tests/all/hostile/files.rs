@@ -1,60 +1,11 @@
-//! Files of vectors, texts, cost models, plans and PTX.
+//! Cost models, plans and PTX.
 
 use super::{SIZE, run};
-use um_fuzz::{cost_model, npy, plan, ptx, texts};
-
-/// A `.npy` file of version 2 with this header.
-fn npy_with(header: &str) -> Vec<u8> {
-    let mut file = b"\x93NUMPY\x02\x00".to_vec();
-    file.extend(u32::try_from(header.len()).unwrap().to_le_bytes());
-    file.extend(header.bytes());
-    file
-}
+use um_fuzz::{cost_model, plan, ptx};
 
 /// A text that repeats a part up to the size of the inputs.
 fn repeated(part: &str) -> String {
     part.repeat(SIZE / part.len())
-}
-
-/// 195 bytes of the first took a minute, and 300 never ended: each level was parsed several times.
-#[test]
-fn npy_headers_that_nest() {
-    for part in [
-        "(')',",
-        "[']',",
-        "{'}':",
-        "((1,),",
-        "{'a':{'b':",
-        "((((((((",
-    ] {
-        for begin in [
-            "{'descr': '<f4', 'fortran_order': False, 'shape': ",
-            "{'descr': ",
-            "",
-        ] {
-            let header = format!("{begin}{}", part.repeat(9_900 / part.len()));
-            run("npy nests", npy, &npy_with(&header));
-        }
-    }
-}
-
-#[test]
-fn npy_headers_with_many_extents_and_keys() {
-    for part in ["1,", "1L, ", "'descr': '<f4',", "                "] {
-        let many = part.repeat(9_000 / part.len());
-        let header =
-            format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({many}), {many}}}");
-        run("npy extents", npy, &npy_with(&header));
-    }
-}
-
-#[test]
-fn texts_of_many_lines_or_one() {
-    for part in ["\n", "\r\n", "a\n", "a", "\u{1b}", "ä"] {
-        run("texts", texts, repeated(part).as_bytes());
-    }
-    let last_is_wrong = [repeated("a\n").as_bytes(), b"\xff"].concat();
-    run("texts not UTF-8", texts, &last_is_wrong);
 }
 
 #[test]

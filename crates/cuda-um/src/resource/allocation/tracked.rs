@@ -57,7 +57,7 @@ impl Tracked for Allocation {
         let (expected, found) = (device.ordinal(), self.device().ordinal());
         let is_peers = self.is_device_memory() && self.is_open_to_peers() && {
             let peers = device.state().driver.peers.lock();
-            peers.is_held((expected, found))
+            peers.contains(&(expected, found))
         };
         if !self.is_for_all_devices() && !is_peers && expected != found {
             return Err(Error::DeviceMismatch {
