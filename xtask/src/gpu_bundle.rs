@@ -101,7 +101,8 @@ fn pack_binaries(out: &Path) -> Result<()> {
         out,
     )?;
     let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace --features cuda-um-trace/cli";
-    pack_programs(root, programs, out)
+    pack_programs(root, programs, out)?;
+    pack_programs(root, "-p um-cudarc --example all_reduce", out)
 }
 
 /// Each folder of `extras` with a manifest is a workspace, whose tests and programs are packed with all features. The others are packed if one

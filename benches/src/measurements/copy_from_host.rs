@@ -17,7 +17,7 @@ pub(super) const RETURNED: Measurement = Measurement {
            slice may be used again. The data may not have arrived then: cudaMemcpy does not wait for small ones. The contenders \
            \"pinned\" have their data in pinned memory. The host waits for every cudaMemcpyAsync. \"Through own pinned memory\" is a \
            memcpy into pinned memory, a cudaMemcpyAsync from there, and the wait.",
-    seconds: 40,
+    seconds: 32,
     run: |bench, budget, cases| run(bench, budget, cases, false),
     notes,
 };
@@ -25,7 +25,7 @@ pub(super) const RETURNED: Measurement = Measurement {
 pub(super) const ARRIVED: Measurement = Measurement {
     name: "copy_from_host_arrived",
     what: "The same, until the data have arrived: after each call the host waits for the stream of the copy.",
-    seconds: 40,
+    seconds: 32,
     run: |bench, budget, cases| run(bench, budget, cases, true),
     notes,
 };

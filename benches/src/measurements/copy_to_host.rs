@@ -16,7 +16,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory with populated pages. The contender \
            \"cudaMalloc to pinned\" copies its data only to pinned memory. The host waits for every cudaMemcpyAsync. \"Through own \
            pinned memory\" is a cudaMemcpyAsync to pinned memory, the wait, and a memcpy from there.",
-    seconds: 40,
+    seconds: 32,
     run,
     notes,
 };

@@ -15,7 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "from_slice",
     what: "Makes a new buffer on the GPU with the contents of a slice of ordinary memory: allocation and copy are timed, freeing is \
            not. PyTorch and CuPy take memory from their caches, cudarc from the device's pool.",
-    seconds: 40,
+    seconds: 30,
     run,
     notes: super::measurement::no_notes,
 };

@@ -18,7 +18,7 @@ pub(super) const HOST: Measurement = Measurement {
     name: "graph_host",
     what: "Host time of one launch of a graph of small kernels (1024 elements each, over two buffers), and of the same kernels one by one. \
            The stream is idle before each, and waited for after it, which is not timed. A quick run on the simulator leaves out 1000 kernels.",
-    seconds: 45,
+    seconds: 35,
     run: |bench, budget, cases| run(bench, budget, cases, false),
     notes: no_notes,
 };
@@ -26,7 +26,7 @@ pub(super) const HOST: Measurement = Measurement {
 pub(super) const DONE: Measurement = Measurement {
     name: "graph_done",
     what: "The same, until the work is done.",
-    seconds: 45,
+    seconds: 35,
     run: |bench, budget, cases| run(bench, budget, cases, true),
     notes: no_notes,
 };
@@ -36,7 +36,7 @@ pub(super) const TOUCHED: Measurement = Measurement {
     what: "A graph of 20 kernels, each over its own buffer of 64 KiB of managed memory, after the host has written one of the buffers: until the \
            work is done. The writes are not timed. Raw CUDA launches the graph, which then runs by page faults; or it prefetches the buffer that \
            was written before.",
-    seconds: 10,
+    seconds: 8,
     run: touched,
     notes: no_notes,
 };

@@ -15,7 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Host time of one launch of a kernel that does almost nothing (256 elements), over 500 launches in a row on one stream, \
            which fit into the driver's queue; the wait at the end is not timed. Raw CUDA launches the same kernel with the same two \
            buffers and numbers; its stream is non-blocking, like ours.",
-    seconds: 20,
+    seconds: 15,
     run,
     notes,
 };

@@ -13,7 +13,7 @@ use serde_json::json;
 pub(super) const MOVING: Measurement = Measurement {
     name: "prefetch_moving",
     what: "The host has just written the buffer; a prefetch to the GPU and the wait for it.",
-    seconds: 15,
+    seconds: 12,
     run: |bench, budget, cases| run(bench, budget, cases, must_move),
     notes: super::measurement::no_notes,
 };
@@ -21,7 +21,7 @@ pub(super) const MOVING: Measurement = Measurement {
 pub(super) const THERE: Measurement = Measurement {
     name: "prefetch_there",
     what: "64 prefetches to the GPU of data that are already there; the time of one, with its share of the wait at the end.",
-    seconds: 15,
+    seconds: 12,
     run: |bench, budget, cases| run(bench, budget, cases, already_there),
     notes: super::measurement::no_notes,
 };

@@ -14,7 +14,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "64 tensors of 64 KiB that the host has just written are prefetched to the GPU, including the wait: tensors of a pool as one \
            batch; tensors in separate allocations, one by one and by cudaMemPrefetchBatchAsync; and tensors that a careful \
            programmer has put into one allocation, by one prefetch.",
-    seconds: 6,
+    seconds: 5,
     run: |bench, budget, cases| {
         cases.push(case(bench, budget)?);
         Ok(())

@@ -19,7 +19,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Data in a slice of ordinary memory goes through a kernel (out = 2 × in) into another slice; the size is that of the data \
            one way. Buffers exist before, and have been used once. Every contender uses its own method: copy the slices, or \
            write and read pinned, managed or mapped memory with the CPU. Auto gets the patterns StreamOnce and ReadBack.",
-    seconds: 45,
+    seconds: 40,
     run,
     notes,
 };

@@ -22,7 +22,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "step",
     what: "A step of a framework: 300 temporaries are allocated and freed in stream order, at most 64 at a time, most of them small; 200 \
            kernels multiply temporaries in place on two streams; 3 slices are copied in, and one number is read back. The time of one \
-           step, out of 100 in a row and the wait for all work. The number is verified in each step, and 1 MiB after the timed \
+           step, out of 50 in a row and the wait for all work. The number is verified in each step, and 1 MiB after the timed \
            ones. As a graph: the kernels and the temporaries are recorded once, so that a step is 3 copies, a launch and the read.",
     seconds: 30,
     run,
@@ -48,7 +48,7 @@ fn notes(cases: &[CaseReport]) -> Vec<String> {
 }
 
 /// Steps in a sample. The simulator's clock needs fewer.
-const STEPS: u32 = 100;
+const STEPS: u32 = 50;
 const STEPS_SIMULATED: u32 = 2;
 
 fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
