@@ -1,6 +1,5 @@
 //! What the examples of cuda-um share.
 
-pub mod layers;
 pub mod machine;
 pub mod mini_framework;
 #[cfg(doctest)]

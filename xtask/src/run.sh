@@ -15,8 +15,8 @@
 # model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
 # bench: the measurements of cuda-um, raw CUDA and other libraries (docs/measuring.md); PYTHON names an interpreter that has the
 # peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
-# larger: a stack of layers larger than a budget of device memory, by a plan and by hand-written recipes (docs/larger-than-memory-plans.md):
-# RESULTS/larger-MIB.json for each of LARGER_BUDGETS, in MiB (default 1024). Four times the budget must fit into pinned memory.
+# larger: working sets larger than a budget, beside the bound and beside plans (docs/larger-than-memory.md): RESULTS/larger.txt. It takes 2 GiB of
+# device memory and 2 GiB of pinned memory.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -53,7 +53,7 @@ run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything 
 conformance() {
     local log=$out/conformance.log.txt version devices
     echo "== on this GPU" >"$log"
-    timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
+    timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.jsonl" 2>>"$log" | tee "$out/.last"
     # A failed case is a fault of the comparison, which counts it. A missing record is a failure.
     version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
     devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
@@ -65,8 +65,8 @@ conformance() {
     fi
     echo "== on the simulator" >>"$log"
     timeout 300 bin/um_conformance run --runtime sim --gpu "${CONFORMANCE_GPU:-h200}" --cuda "$version" --devices "$devices" \
-        --json "$out/conformance-sim.json" 2>>"$log" || failed=$((failed + 1))
-    bin/um_conformance compare "$out/conformance-gpu.json" "$out/conformance-sim.json" \
+        --json "$out/conformance-sim.jsonl" 2>>"$log" || failed=$((failed + 1))
+    bin/um_conformance compare "$out/conformance-gpu.jsonl" "$out/conformance-sim.jsonl" \
         --out "$out/conformance.md" || failed=$((failed + 1))
 }
 
@@ -139,17 +139,8 @@ for part in $parts; do
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
         ;;
     larger)
-        : >"$out/larger.txt"
-        for budget in ${LARGER_BUDGETS:-1024}; do
-            timeout 540 bin/larger_than_memory --runtime cuda --budget "$budget" --layers 64 --ratio 1.14,1.33,2,4 \
-                --compute 0.25,1,4 --json "$out/larger-$budget.json" 2>&1 | tee -a "$out/larger.txt"
-            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
-        done
-        for homes in pinned unified; do
-            timeout 120 bin/larger_than_memory --runtime cuda --budget 1024 --layers 64 --compute 0.25,1 --homes "$homes" 2>&1 |
-                tee -a "$out/larger-homes.txt"
-            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
-        done
+        timeout 180 tests/um-residency--all order:: --nocapture --test-threads 1 2>&1 | tee "$out/larger.txt"
+        [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
         ;;
     conformance)
         conformance

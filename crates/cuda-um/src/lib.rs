@@ -64,6 +64,7 @@ mod label;
 pub mod process_end;
 #[doc(hidden)]
 pub mod range;
+mod scalar;
 mod sync;
 mod telemetry;
 mod unblock;
@@ -109,7 +110,7 @@ pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::DeviceCopy;
 pub use error::{Error, ErrorKind, Result};
-pub use graph::{Graph, GraphExec, GraphParameter, Recording};
+pub use graph::{Graph, GraphExec, Recording};
 pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, Module};
@@ -118,6 +119,7 @@ pub use managed::hint::HintOutcome;
 pub use resource::kind::{MemoryKind, Oversubscription};
 pub use resource::placement::{AccessPattern, Placement};
 pub use resource::pool::{Pool, PoolOptions};
+pub use scalar::{Scalar, constant};
 
 /// The cost model: prices of copies, migrations and page faults.
 pub use cuda_um_cost as cost;

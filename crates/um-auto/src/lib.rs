@@ -213,7 +213,7 @@ impl Observer for Plans {
             }
             What::Fill => self.enqueues((1, ""), op),
             What::Host { waits: true } => self.guard_begins(op, false),
-            What::Prefetch { to } | What::Discard { to } => {
+            What::Prefetch { to } => {
                 let place = match to {
                     Location::Device(ordinal) => Place::Device(ordinal),
                     _ => Place::Host,

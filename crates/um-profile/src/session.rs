@@ -258,7 +258,6 @@ fn kind(what: What<'_>, left_out: bool) -> Option<OperationKind> {
             to: place(to),
             left_out,
         },
-        What::Discard { .. } => OperationKind::Discard,
         What::Advise(advice) => {
             let (advice, at) = in_cudas_words(advice)?;
             OperationKind::Advise {

@@ -191,7 +191,7 @@ impl<'a, T: DeviceCopy> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer.
     pub(super) fn wait(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
-        let wait = || view.raw.wait_for_host(&view.bytes(), Access::Read);
+        let wait = || view.raw.wait_for_host(&view.bytes(), Access::Read, "host");
         let (access, observed) = HostUse::begin(view.part(Access::Read), true, wait)?;
         Ok(Self::new(view, access, observed))
     }
@@ -199,7 +199,10 @@ impl<'a, T: DeviceCopy> HostRef<'a, T> {
     /// Refuses to wait.
     pub(super) fn try_now(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
-        let attempt = || view.raw.try_for_host(&view.bytes(), Access::Read);
+        let attempt = || {
+            view.raw
+                .try_for_host(&view.bytes(), Access::Read, "try_host")
+        };
         let (access, observed) = HostUse::begin(view.part(Access::Read), false, attempt)?;
         Ok(Self::new(view, access, observed))
     }
@@ -231,7 +234,10 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
     /// Waits for all work on the buffer.
     pub(super) fn wait(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
-        let wait = || view.raw.wait_for_host(&view.bytes(), Access::Write);
+        let wait = || {
+            view.raw
+                .wait_for_host(&view.bytes(), Access::Write, "host_mut")
+        };
         let (access, observed) = HostUse::begin(view.part(Access::Write), true, wait)?;
         Ok(Self::new(view, access, observed))
     }
@@ -239,7 +245,10 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
     /// Refuses to wait.
     pub(super) fn try_now(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
-        let attempt = || view.raw.try_for_host(&view.bytes(), Access::Write);
+        let attempt = || {
+            view.raw
+                .try_for_host(&view.bytes(), Access::Write, "try_host_mut")
+        };
         let (access, observed) = HostUse::begin(view.part(Access::Write), false, attempt)?;
         Ok(Self::new(view, access, observed))
     }

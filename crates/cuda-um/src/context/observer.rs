@@ -55,11 +55,6 @@ pub enum What<'a> {
         /// The destination.
         to: Location,
     },
-    /// A prefetch without the contents.
-    Discard {
-        /// The destination.
-        to: Location,
-    },
     /// Advice of the program.
     Advise(Advice),
     /// A copy. Without a stream it is complete when it is told.
@@ -147,7 +142,7 @@ impl<'a> Op<'a> {
         match self.what {
             What::Launch { kernel, .. } => telemetry::span!("launch", kernel, device),
             What::Graph { .. } => telemetry::span!("launch of a graph", device),
-            What::Prefetch { to } | What::Discard { to } => match self.parts.len() {
+            What::Prefetch { to } => match self.parts.len() {
                 1 => telemetry::span!("prefetch", buffer, bytes, location = %to),
                 ranges => telemetry::span!("prefetch", ranges, location = %to),
             },
@@ -203,14 +198,13 @@ impl<'a> Told<'a> {
         let (buffer, range, access) = (part.buffer(), part.range(), part.access);
         let (ranges, is_elided) = (self.op.parts.len(), self.is_elided);
         match self.op.what {
-            What::Prefetch { to } | What::Discard { to } => {
-                let discards = matches!(self.op.what, What::Discard { .. });
+            What::Prefetch { to } => {
                 let text = if is_elided {
                     "prefetch elided"
                 } else {
                     "prefetch"
                 };
-                telemetry::debug!(buffer, ?range, ranges, location = %to, discards, "{text}");
+                telemetry::debug!(buffer, ?range, ranges, location = %to, "{text}");
             }
             What::Advise(advice) => telemetry::debug!(buffer, ?range, ?advice, "advise"),
             What::Host { .. } => telemetry::debug!(buffer, ?range, ?access, "host guard"),
