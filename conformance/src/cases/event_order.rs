@@ -1,170 +1,98 @@
 //! The order that events create.
 
-use super::prelude::*;
-use cuda_um_sys as sys;
+use super::*;
 
-const UNTIMED: u32 = sys::cudaEventDisableTiming;
-
-pub(super) const CASES: &[Case] = cases! {
-    "event-order.wait" (wait):
-        "Work after a wait begins when the work before the event is done.",
-        sources::STREAM, &["cudaStreamWaitEvent", "cudaEventRecord"];
-    "event-order.wait-does-not-block" (wait_does_not_block):
-        "The stream waits, not the host, and only later work of the stream is held.",
-        sources::STREAM, &["cudaStreamWaitEvent"];
-    "event-order.wait-before-record" (wait_before_record):
-        "A wait for an event that was never recorded holds no work, also if it is recorded later.",
-        sources::EVENT, &["cudaStreamWaitEvent"];
-    "event-order.wait-takes-what-was-recorded" (wait_takes_what_was_recorded):
-        "A wait is for the state of the event when the wait was enqueued; later records do not change it.",
-        sources::EVENT, &["cudaStreamWaitEvent", "cudaEventRecord"];
-    "event-order.destroyed-event-orders" (destroyed_event_orders):
-        "A wait stays valid if its event is destroyed.",
-        sources::EVENT, &["cudaStreamWaitEvent", "cudaEventDestroy"];
-    "event-order.chain" (chain):
-        "Order is transitive over several streams.",
-        sources::STREAM, &["cudaStreamWaitEvent"];
-    "event-order.default-streams" (default_streams):
-        "The default streams also wait for events.",
-        sources::STREAM, &["cudaStreamWaitEvent"];
-    "event-order.own-stream" (own_stream):
-        "A stream that waits for its own event continues.",
-        sources::STREAM, &["cudaStreamWaitEvent"];
-};
-
-fn wait(c: &Cuda<'_>) -> Verdict {
-    let (memory, out) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?);
-    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
-    out.fill_all(0);
-    let gate = c.gate(&first)?;
-    c.ok(
-        "cudaMemsetAsync",
-        c.set_async(&memory, 0, memory.bytes(), &first),
-    )?;
-    c.add(&memory, 21, &first)?;
-    c.ok("cudaEventRecord", event.record(&first))?;
-    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
-    c.ok(
-        "cudaMemcpyAsync",
-        c.copy_async(&out, &memory, kind::DEFAULT, &second),
-    )?;
-    c.gives("the second stream", second.query(), Code::NOT_READY)?;
-    gate.open()?;
-    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
-    c.is("what the first wrote", out.value_all()?, 21)
-}
-
-fn wait_does_not_block(c: &Cuda<'_>) -> Verdict {
-    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
-    let (before, seen) = (c.event(UNTIMED)?, c.pinned(4 * KIB, 0)?);
-    seen.fill_all(0);
-    let gate = c.gate(&first)?;
-    c.ok("cudaEventRecord", event.record(&first))?;
-    c.add(&seen, 2, &second)?;
-    c.ok("cudaEventRecord", before.record(&second))?;
-    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
-    c.succeeds("the work before the wait", before.synchronize())?;
-    c.is("its result", seen.value_all()?, 2)?;
-    c.add(&seen, 3, &second)?;
-    c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
-    gate.open()?;
-    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
-    c.is("the work behind it", seen.value_all()?, 5)
-}
-
-fn wait_before_record(c: &Cuda<'_>) -> Verdict {
-    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
-    let gate = c.gate(&first)?;
-    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
-    c.ok("cudaEventRecord", event.record(&first))?;
-    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
-    c.gives("the event", event.query(), Code::NOT_READY)?;
-    gate.open()
-}
-
-fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
-    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
-    let (third, seen) = (c.stream()?, c.pinned(4 * KIB, 0)?);
-    seen.fill_all(0);
-    c.ok("cudaEventRecord", event.record(&third))?;
-    let gate = c.gate(&first)?;
-    c.ok("cudaStreamWaitEvent", second.wait(&event))?;
-    c.ok("cudaEventRecord", event.record(&first))?;
-    c.succeeds("recorded done, then not done", second.synchronize())?;
-    // The other way round: the recorded work is not done, and the event is recorded again after finished work.
-    c.ok("cudaStreamWaitEvent", second.wait(&event))?;
-    c.add(&seen, 1, &second)?;
-    c.ok("cudaEventRecord", event.record(&third))?;
-    c.ok("cudaEventSynchronize", event.synchronize())?;
-    c.gives(
-        "recorded not done, then done",
-        second.query(),
-        Code::NOT_READY,
-    )?;
-    gate.open()?;
-    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
-    c.is("the work", seen.value_all()?, 1)
-}
-
-fn destroyed_event_orders(c: &Cuda<'_>) -> Verdict {
-    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
-    let seen = c.pinned(4 * KIB, 0)?;
-    seen.fill_all(0);
-    let gate = c.gate(&first)?;
-    c.ok("cudaEventRecord", event.record(&first))?;
-    c.ok("cudaStreamWaitEvent", second.wait(&event))?;
-    c.succeeds("cudaEventDestroy", event.destroy())?;
-    c.add(&seen, 1, &second)?;
-    c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
-    gate.open()?;
-    c.succeeds("cudaStreamSynchronize", second.synchronize())
-}
-
-fn chain(c: &Cuda<'_>) -> Verdict {
-    let (memory, out) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?);
-    let streams = [c.stream()?, c.stream()?, c.stream()?, c.stream()?];
-    let events = [c.event(UNTIMED)?, c.event(UNTIMED)?, c.event(UNTIMED)?];
-    c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
-    c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    let gate = c.gate(&streams[0])?;
-    for (index, event) in events.iter().enumerate() {
-        c.add(&memory, 1 << index, &streams[index])?;
-        c.ok("cudaEventRecord", event.record(&streams[index]))?;
-        c.ok("cudaStreamWaitEvent", streams[index + 1].wait(event))?;
+cases! {
+    /// Work after a wait begins when the work before the event is done.
+    "event-order.wait" STREAM [cudaStreamWaitEvent, cudaEventRecord] |c, first, second; event| {
+        let (memory, out) = (c.device(64 * KIB), c.pinned(64 * KIB, 0).filled(0));
+        let gate = c.gate(&first);
+        first.set(&memory, 0).add(&memory, 21).record(&event);
+        c.succeeds("cudaStreamWaitEvent", second.wait(&event));
+        second.copy(&out, &memory);
+        gate.opens("the second stream", second.query());
+        second.ends("what the first wrote", &out, 21);
     }
-    c.ok(
-        "cudaMemcpyAsync",
-        c.copy_async(&out, &memory, kind::DEFAULT, &streams[3]),
-    )?;
-    c.gives("the last stream", streams[3].query(), Code::NOT_READY)?;
-    gate.open()?;
-    c.succeeds("cudaStreamSynchronize", streams[3].synchronize())?;
-    c.is("all were before it", out.value_all()?, 7)
-}
-
-fn default_streams(c: &Cuda<'_>) -> Verdict {
-    for raw in [LEGACY, PER_THREAD] {
-        let (held, waiting, event) = (c.stream()?, c.default_stream(raw), c.event(UNTIMED)?);
-        let seen = c.pinned(4 * KIB, 0)?;
-        seen.fill_all(0);
-        let gate = c.gate(&held)?;
-        c.ok("cudaEventRecord", event.record(&held))?;
-        c.succeeds("cudaStreamWaitEvent", waiting.wait(&event))?;
-        c.add(&seen, 1, &waiting)?;
-        c.gives("it waits", waiting.query(), Code::NOT_READY)?;
-        gate.open()?;
-        c.succeeds("cudaStreamSynchronize", waiting.synchronize())?;
+    /// The stream waits, not the host, and only later work of the stream is held.
+    "event-order.wait-does-not-block" STREAM [cudaStreamWaitEvent] |c, first, second; event, before| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
+        let gate = c.gate(&first);
+        first.record(&event);
+        second.add(&seen, 2).record(&before);
+        c.succeeds("cudaStreamWaitEvent", second.wait(&event));
+        c.succeeds("the work before the wait", before.synchronize());
+        c.is("its result", seen.value_all(), 2);
+        second.add(&seen, 3);
+        gate.opens("the waiting stream", second.query());
+        second.ends("the work behind it", &seen, 5);
     }
-    Ok(())
-}
-
-fn own_stream(c: &Cuda<'_>) -> Verdict {
-    let (stream, event, seen) = (c.stream()?, c.event(UNTIMED)?, c.pinned(4 * KIB, 0)?);
-    seen.fill_all(0);
-    c.add(&seen, 1, &stream)?;
-    c.ok("cudaEventRecord", event.record(&stream))?;
-    c.succeeds("cudaStreamWaitEvent", stream.wait(&event))?;
-    c.add(&seen, 1, &stream)?;
-    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
-    c.is("the work", seen.value_all()?, 2)
+    /// A wait for an event that was never recorded holds no work, also if it is recorded later.
+    "event-order.wait-before-record" EVENT [cudaStreamWaitEvent] |c, first, second; event| {
+        let gate = c.gate(&first);
+        c.succeeds("cudaStreamWaitEvent", second.wait(&event));
+        first.record(&event);
+        second.done("cudaStreamSynchronize");
+        gate.opens("the event", event.query());
+    }
+    /// A wait is for the state of the event when the wait was enqueued; later records do not change it.
+    "event-order.wait-takes-what-was-recorded" EVENT [cudaStreamWaitEvent, cudaEventRecord] |c, first, second, third; event| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
+        third.record(&event);
+        let gate = c.gate(&first);
+        second.join(&event);
+        first.record(&event);
+        second.done("recorded done, then not done");
+        // The other way round: the recorded work is not done, and the event is recorded again after finished work.
+        second.join(&event).add(&seen, 1);
+        third.record(&event);
+        ok(event.synchronize());
+        gate.opens("recorded not done, then done", second.query());
+        second.ends("the work", &seen, 1);
+    }
+    /// A wait stays valid if its event is destroyed.
+    "event-order.destroyed-event-orders" EVENT [cudaStreamWaitEvent, cudaEventDestroy] |c, first, second; event| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
+        let gate = c.gate(&first);
+        first.record(&event);
+        second.join(&event);
+        c.succeeds("cudaEventDestroy", event.destroy());
+        second.add(&seen, 1);
+        gate.opens("the waiting stream", second.query());
+        second.done("cudaStreamSynchronize");
+    }
+    /// Order is transitive over several streams.
+    "event-order.chain" STREAM [cudaStreamWaitEvent] |c| {
+        let (memory, out) = (c.device(64 * KIB).zeroed(), c.pinned(64 * KIB, 0));
+        let streams = [c.stream(), c.stream(), c.stream(), c.stream()];
+        let events = [c.mark(), c.mark(), c.mark()];
+        let gate = c.gate(&streams[0]);
+        for (index, event) in events.iter().enumerate() {
+            streams[index].add(&memory, 1 << index).record(&event);
+            ok(streams[index + 1].wait(event));
+        }
+        streams[3].copy(&out, &memory);
+        c.gives("the last stream", streams[3].query(), NOT_READY);
+        gate.open();
+        streams[3].ends("all were before it", &out, 7);
+    }
+    /// The default streams also wait for events.
+    "event-order.default-streams" STREAM [cudaStreamWaitEvent] |c| {
+        for raw in [LEGACY, PER_THREAD] {
+            let (held, waiting, event) = (c.stream(), c.stream_at(raw), c.mark());
+            let seen = c.pinned(4 * KIB, 0).filled(0);
+            let gate = c.gate(&held);
+            held.record(&event);
+            c.succeeds("cudaStreamWaitEvent", waiting.wait(&event));
+            waiting.add(&seen, 1);
+            gate.opens("it waits", waiting.query());
+            waiting.done("cudaStreamSynchronize");
+        }
+    }
+    /// A stream that waits for its own event continues.
+    "event-order.own-stream" STREAM [cudaStreamWaitEvent] |c, stream; event| {
+        let seen = c.pinned(4 * KIB, 0).filled(0);
+        stream.add(&seen, 1).record(&event);
+        c.succeeds("cudaStreamWaitEvent", stream.wait(&event));
+        stream.add(&seen, 1).ends("the work", &seen, 2);
+    }
 }

@@ -1,57 +1,35 @@
 //! The location of pages, as reported by 13.4.
 
-use super::prelude::*;
+use super::*;
 
-const NEEDS: &[Need] = &[Need::Migration, Need::Since(13, 4)];
-
-pub(super) const CASES: &[Case] = cases! {
-    "location.host" (host):
-        "Memory that the host has populated is reported to be on the host.",
-        sources::MEMORY, &["cudaMemGetLocationInfo"], needs(NEEDS);
-    "location.prefetched" (prefetched):
-        "Prefetched memory is reported to be at the destination.",
-        sources::MEMORY, &["cudaMemGetLocationInfo"], needs(NEEDS);
-    "location.faulted" (faulted):
-        "Memory that migrated by faults is reported to be at its new location.",
-        sources::MEMORY, &["cudaMemGetLocationInfo"], needs(NEEDS);
-};
-
-fn at(c: &Cuda<'_>, what: &str, memory: &Memory<'_>, place: Place) -> Verdict {
-    let Some((code, found)) = c.location_info(memory) else {
-        return fail("there is no cudaMemGetLocationInfo");
-    };
-    c.ok("cudaMemGetLocationInfo", code)?;
-    let (kind, expected) = (found.kind, place.kind);
-    c.is(what, kind, expected)?;
-    match place.kind {
-        1 => c.is(&format!("{what}, number"), found.id, place.id),
-        _ => Ok(()),
+cases! {
+    /// Memory that the host has populated is reported to be on the host.
+    "location.host" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c| {
+        let memory = c.managed(2 * MIB).filled(1);
+        at(c, "after the host's writes", &memory, HOST);
+    }
+    /// Prefetched memory is reported to be at the destination.
+    "location.prefetched" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(1);
+        for (what, place) in [("on the device", DEVICE), ("on the host", HOST)] {
+            stream.prefetch(&memory, place).sync();
+            at(c, what, &memory, place);
+        }
+    }
+    /// Memory that migrated by faults is reported to be at its new location.
+    "location.faulted" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(1);
+        stream.add(&memory, 1).sync();
+        at(c, "after a kernel", &memory, DEVICE);
+        c.is("contents", memory.value_all(), 2);
+        at(c, "after the host", &memory, HOST);
     }
 }
 
-fn host(c: &Cuda<'_>) -> Verdict {
-    let memory = c.managed(2 * MIB)?;
-    memory.fill_all(1);
-    at(c, "after the host's writes", &memory, HOST)
-}
-
-fn prefetched(c: &Cuda<'_>) -> Verdict {
-    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
-    memory.fill_all(1);
-    for (what, place) in [("on the device", DEVICE), ("on the host", HOST)] {
-        c.ok("prefetch", c.prefetch(&memory, place, &stream))?;
-        c.ok("synchronize", stream.synchronize())?;
-        at(c, what, &memory, place)?;
+fn at(c: &Cuda<'_>, what: &str, memory: &Memory<'_>, place: Place) {
+    let found = ok(c.location(memory.span()));
+    c.is(what, found.kind, place.kind);
+    if place.kind == 1 {
+        c.is(format!("{what}, number"), found.id, place.id);
     }
-    Ok(())
-}
-
-fn faulted(c: &Cuda<'_>) -> Verdict {
-    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
-    memory.fill_all(1);
-    c.add(&memory, 1, &stream)?;
-    c.ok("synchronize", stream.synchronize())?;
-    at(c, "after a kernel", &memory, DEVICE)?;
-    c.is("contents", memory.value_all()?, 2)?;
-    at(c, "after the host", &memory, HOST)
 }

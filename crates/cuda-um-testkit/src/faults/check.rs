@@ -1,7 +1,7 @@
 //! One run with failures, and the checks after it.
 
 use crate::bomb::{self, Plan};
-use crate::call;
+use crate::call::Calls;
 use crate::faults::failure::{self, Failure};
 use crate::faults::leaks;
 use crate::faults::rules::{self, Rules};
@@ -239,9 +239,9 @@ impl<W: World> Outcome<'_, W> {
         }
         // The call is tried twice.
         let set = self.struck.iter().filter(|it| it.call == "cudaSetDevice");
-        let device = call::current_device(&world.sim().table());
-        if device != 0 && set.count() < 2 {
-            problems.push(format!("the thread's device is {device} afterwards"));
+        let device = world.sim().table().current_device();
+        if device != Ok(0) && set.count() < 2 {
+            problems.push(format!("the thread's device is {device:?} afterwards"));
         }
         match catch_unwind(AssertUnwindSafe(|| world.still_works())) {
             Ok(Ok(())) => {}
