@@ -17,6 +17,7 @@ const FLOORS: [&[&str]; 9] = [
         "label",
         "process_end",
         "range",
+        "scalar",
         "sync",
         "telemetry",
         "unblock",

@@ -8,7 +8,7 @@ use crate::raw::{Kind, Memory, Raw};
 use crate::report::CaseReport;
 use anyhow::Result;
 use cuda_um::kernel::Arguments;
-use cuda_um::{DeviceBuffer, GraphExec, Stream, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, GraphExec, Stream, UnifiedBuffer, constant};
 use serde_json::json;
 use std::rc::Rc;
 use std::time::Duration;
@@ -87,7 +87,8 @@ fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>, done: bo
                 let (input, output) = &mut $buffers;
                 let graph = stream.capture(|_| {
                     (0..count).try_for_each(|_| {
-                        let launched = scale.launch(stream, &*input, &mut *output, FACTOR);
+                        let launched =
+                            scale.launch(stream, &*input, &mut *output, constant(FACTOR));
                         launched.map_err(cuda_um::Error::from)
                     })
                 })?;
@@ -178,7 +179,7 @@ fn touched(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> R
     let mut output = DeviceBuffer::<f32>::zeroed(device, TOUCHED_LEN)?;
     let graph = stream.capture(|_| {
         inputs.iter().try_for_each(|input| {
-            let launched = scale.launch(stream, input, &mut output, FACTOR);
+            let launched = scale.launch(stream, input, &mut output, constant(FACTOR));
             launched.map_err(cuda_um::Error::from)
         })
     })?;

@@ -226,7 +226,7 @@ impl Planner for Plans {
                 What::Fill => {
                     session.begins(&kind((1, ""), place, parts), parts);
                 }
-                What::Prefetch { to, .. } | What::Discard { to } => match to {
+                What::Prefetch { to, .. } => match to {
                     Location::Device(ordinal) => session.moved(parts, Place::Device(ordinal)),
                     _ => session.moved(parts, Place::Host),
                 },

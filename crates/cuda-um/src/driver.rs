@@ -9,7 +9,6 @@ pub(crate) mod advice;
 mod api;
 pub(crate) mod captures;
 mod check;
-pub(crate) mod condition;
 mod current;
 mod device;
 pub(crate) mod foreign;

@@ -66,6 +66,7 @@ mod label;
 pub mod process_end;
 #[doc(hidden)]
 pub mod range;
+mod scalar;
 mod sync;
 mod telemetry;
 mod unblock;
@@ -91,8 +92,6 @@ pub mod resource;
 #[doc(hidden)]
 pub use buffer::host_vec;
 #[doc(hidden)]
-pub use context::together::together;
-#[doc(hidden)]
 pub use sync::EventsLater;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
@@ -112,11 +111,13 @@ pub use context::event::Event;
 pub use context::non_concurrent::NonConcurrentAccess;
 pub use context::runtime::Runtime;
 pub use context::stream::Stream;
+pub use context::together::together;
 pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::DeviceCopy;
 pub use error::{Error, ErrorKind, Result};
-pub use graph::{Graph, GraphExec, GraphParameter, Recording};
+pub use fork::check as check_fork;
+pub use graph::{Graph, GraphExec, Recording};
 pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, Module};
@@ -125,6 +126,7 @@ pub use managed::hint::HintOutcome;
 pub use resource::kind::{MemoryKind, Oversubscription};
 pub use resource::placement::{AccessPattern, Placement};
 pub use resource::pool::{Pool, PoolOptions};
+pub use scalar::{Scalar, constant};
 
 /// The cost model: prices of copies, migrations and page faults.
 pub use cuda_um_cost as cost;

@@ -30,7 +30,7 @@ mod typed;
 
 pub use backend::{BufferKind, CudaBackend};
 pub use buffer::Buffer;
-pub use captured::{CapturedStep, StepGraph};
+pub use captured::CapturedStep;
 pub use config::CudaBackendConfig;
 pub use device::CudaDevice;
 pub use dtype::{DType, Element};
@@ -64,10 +64,11 @@ pub use cuda_um;
 /// Traces of migrations, page faults, kernels and operations.
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
-/// The buffers, guards and hints of the safe layer below.
+/// The buffers, guards, hints and captures of the safe layer below.
 pub use cuda_um::{
     Advice, Device, DeviceBuffer as CudaBuffer, HintOutcome, HostMut, HostRef, Location,
-    PinnedBuffer, PrefetchBatch, Stream, UnifiedBuffer, managed::MemoryAdvice,
+    PinnedBuffer, PrefetchBatch, Recording, Scalar, Stream, UnifiedBuffer, constant,
+    managed::MemoryAdvice,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

@@ -26,7 +26,7 @@ fn kinds_of(operation: &Operation) -> impl Iterator<Item = Wanted> {
             to,
             left_out: false,
         } => [Some(Wanted::PrefetchTo(to)), Some(Wanted::Prefetch)],
-        O::Advise { .. } | O::Discard => [Some(Wanted::Call), None],
+        O::Advise { .. } => [Some(Wanted::Call), None],
         O::Prefetch { .. } | O::Host | O::Other { .. } => [None, None],
     };
     kinds.into_iter().flatten()

@@ -241,10 +241,7 @@ fn check_kind(entry: Entry, operation: &Operation) -> Result<(), TraceError> {
             place.map_or(Ok(()), |place| entry.place("place", place))
         }
         OperationKind::Other { name } => entry.name("name", name),
-        OperationKind::Host
-        | OperationKind::Copy
-        | OperationKind::Fill
-        | OperationKind::Discard => Ok(()),
+        OperationKind::Host | OperationKind::Copy | OperationKind::Fill => Ok(()),
     }
 }
 

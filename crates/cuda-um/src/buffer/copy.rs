@@ -54,7 +54,9 @@ pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
 }
 
 fn put_on_host(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    let _closed = target.raw.wait_for_host(&target.bytes(), Access::Write)?;
+    let _closed = target
+        .raw
+        .wait_for_host(&target.bytes(), Access::Write, "copy_from_host")?;
     let (state, to) = (target.device().state(), target.address());
     // SAFETY: the lengths are equal, no device uses the view now, and `source` does not overlap memory that is borrowed exclusively.
     unsafe { transfer::copy_on_host(state, source.as_ptr(), to, source.len()) };
@@ -115,7 +117,9 @@ fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
 }
 
 fn get_on_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let _closed = source.raw.wait_for_host(&source.bytes(), Access::Read)?;
+    let _closed = source
+        .raw
+        .wait_for_host(&source.bytes(), Access::Read, "copy_to_host")?;
     let (to, bytes) = (target.as_mut_ptr(), target.len());
     // SAFETY: the lengths are equal, no device writes the view, and `target`, which is borrowed exclusively, does not overlap it.
     unsafe { transfer::copy_on_host(source.device().state(), source.address(), to, bytes) };

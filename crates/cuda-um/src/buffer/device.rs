@@ -10,6 +10,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
 use crate::resource::pool::default::DefaultMemory;
+use crate::scalar::constant;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::Location;
@@ -120,7 +121,7 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
             Self::allocate_in(resource, len)?,
             resource.device().default_stream()?,
         );
-        capture::also_now(|| buffer.fill_on(T::zeroed(), &stream))?;
+        capture::also_now(|| buffer.fill_on(constant(T::zeroed()), &stream))?;
         Ok(buffer)
     }
 

@@ -11,14 +11,29 @@ use crate::error::{Error, Result};
 use crate::resource::kind::MemoryKind;
 use cuda_um_sys::cudaStream_t;
 
-/// Fills a view with repetitions of `pattern`. The pattern's length divides the view's.
-pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -> Result<()> {
+/// Fills a view with repetitions of `pattern`. The pattern's length divides the view's. A capture refuses the fill with this reason, if there is
+/// one.
+pub(super) fn fill(
+    mut view: ViewMut<'_, u8>,
+    pattern: &[u8],
+    refusal: Option<&'static str>,
+    stream: &Stream,
+) -> Result<()> {
     let buffer = view.raw;
     stream.check_runtime(buffer.device(), "the buffer")?;
     buffer.check_write()?;
     let bytes = view.len();
     if bytes == 0 {
         return Ok(());
+    }
+    if capture::is_active()
+        && let Some(reason) = refusal
+    {
+        let (call, part) = (
+            format!("a fill of {}", buffer.title()),
+            view.part(Access::Write),
+        );
+        capture::refuse(call, reason, stream.inner(), &[part])?;
     }
     let started = Started::now(buffer.device());
     let id = buffer.id();
@@ -80,7 +95,9 @@ fn fill_on_device(
 }
 
 fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
-    let _closed = view.raw.wait_for_host(&view.bytes(), Access::Write)?;
+    let _closed = view
+        .raw
+        .wait_for_host(&view.bytes(), Access::Write, "fill")?;
     // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
     let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
     memory

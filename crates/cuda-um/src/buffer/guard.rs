@@ -192,14 +192,18 @@ impl<'a, T: DeviceCopy> HostRef<'a, T> {
     pub(super) fn wait(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
         let observed = HostUse::begin(view.part(Access::Read), false);
-        let access = view.raw.wait_for_host(&view.bytes(), Access::Read)?;
+        let access = view
+            .raw
+            .wait_for_host(&view.bytes(), Access::Read, "host")?;
         Ok(Self::new(view, access, observed))
     }
 
     /// Refuses to wait.
     pub(super) fn try_now(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
-        let access = view.raw.try_for_host(&view.bytes(), Access::Read)?;
+        let access = view
+            .raw
+            .try_for_host(&view.bytes(), Access::Read, "try_host")?;
         let observed = HostUse::begin(view.part(Access::Read), true);
         Ok(Self::new(view, access, observed))
     }
@@ -233,14 +237,18 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
     pub(super) fn wait(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
         let observed = HostUse::begin(view.part(Access::Write), false);
-        let access = view.raw.wait_for_host(&view.bytes(), Access::Write)?;
+        let access = view
+            .raw
+            .wait_for_host(&view.bytes(), Access::Write, "host_mut")?;
         Ok(Self::new(view, access, observed))
     }
 
     /// Refuses to wait.
     pub(super) fn try_now(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
-        let access = view.raw.try_for_host(&view.bytes(), Access::Write)?;
+        let access = view
+            .raw
+            .try_for_host(&view.bytes(), Access::Write, "try_host_mut")?;
         let observed = HostUse::begin(view.part(Access::Write), true);
         Ok(Self::new(view, access, observed))
     }

@@ -134,7 +134,9 @@ fn write<T: DeviceCopy>(
     let _calls = Calls::of("host_overwrite")?;
     let bytes = target.size_bytes();
     if target.raw.is_host_memory() {
-        let _closed = target.raw.wait_for_host(&target.bytes(), Access::Write)?;
+        let _closed = target
+            .raw
+            .wait_for_host(&target.bytes(), Access::Write, "host_overwrite")?;
         produce(0, target.address(), bytes);
         return Ok(());
     }

@@ -128,7 +128,7 @@ impl<T: DeviceCopy> PinnedBuffer<T> {
         let _calls = Calls::of("zeroed")?;
         let _closed = self
             .raw
-            .wait_for_host(&(0..self.raw.bytes()), Access::Write)?;
+            .wait_for_host(&(0..self.raw.bytes()), Access::Write, "zeroed")?;
         // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it now.
         unsafe { self.raw.pointer().as_ptr().write_bytes(0, self.raw.bytes()) };
         Ok(())

@@ -14,6 +14,7 @@ use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
 use crate::resource::pool::default::DefaultMemory;
+use crate::scalar::constant;
 use crate::{element, range};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -263,7 +264,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         if self.raw.kind() != MemoryKind::System {
             capture::also_now(|| {
                 self.populate()?;
-                self.fill(T::zeroed())
+                self.fill(constant(T::zeroed()))
             })?;
         }
         self.advise_as_chosen()?;

@@ -1,6 +1,6 @@
 //! Enqueues work on a stream: checks, gate, order, work, record, observer.
 
-use crate::context::capture::{self, Kind, NO_WAIT};
+use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
@@ -49,7 +49,13 @@ impl Started {
             && let Some(place) = capture::of(stream.inner(), parts)?
         {
             check_each(stream, parts)?;
-            return place.record(parts, |_| Kind::from(what), work);
+            let name = match what {
+                What::Fill => "a fill",
+                What::Copy => "a copy",
+                // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
+                What::Launch(_) | What::Prefetch { .. } | What::Advise(..) => "other work",
+            };
+            return place.record(format_args!("{name}"), parts, None, work);
         }
         let kind = module.map_or(Work::Own, Work::Kernel);
         self.before(what, stream, parts);

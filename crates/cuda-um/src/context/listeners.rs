@@ -29,14 +29,6 @@ pub(crate) enum What<'a> {
         /// True if all pages were at the destination and CUDA was not called.
         elided: bool,
     },
-    /// A prefetch without the contents.
-    Discard {
-        #[cfg_attr(
-            not(feature = "auto-prefetch"),
-            allow(dead_code, reason = "only the planner reads it")
-        )]
-        to: Location,
-    },
     /// CUDA's name of the advice, without its prefix.
     Advise(&'static str, Option<Location>),
     Copy,

@@ -1,6 +1,6 @@
 //! Work of other libraries on buffers.
 
-use crate::context::capture::{self, Kind};
+use crate::context::capture;
 use crate::context::enqueue::{Work, check_each, enqueue_of};
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
@@ -126,15 +126,12 @@ impl Stream {
                 && let Some(place) = capture::of(self.inner(), uses.parts())?
             {
                 check_each(self, uses.parts())?;
-                return place.record(
-                    uses.parts(),
-                    |_| Kind::Foreign,
-                    |stream| {
-                        let _calls = Calls::of(NAME)?;
-                        let parts = uses.parts();
-                        Ok(work(&ForeignWork { stream, parts }))
-                    },
-                );
+                let name = format_args!("work of another library");
+                return place.record(name, uses.parts(), None, |stream| {
+                    let _calls = Calls::of(NAME)?;
+                    let parts = uses.parts();
+                    Ok(work(&ForeignWork { stream, parts }))
+                });
             }
             let started = Started::now(device);
             let result = enqueue_of(Work::Foreign, self, uses.parts(), || {

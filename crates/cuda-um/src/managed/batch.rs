@@ -241,9 +241,7 @@ impl<'a> PrefetchBatch<'a> {
         let enqueued = started.enqueue(what(false), (device, None), stream, &parts, |raw_stream| {
             if one_call {
                 // SAFETY: as below, for each range.
-                return unsafe {
-                    api.prefetch_batch(ordinal, false, &ranges, location, raw_stream)
-                };
+                return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
             }
             ranges.iter().try_for_each(|range| {
                 // SAFETY: the ranges were checked. A joined range begins in one buffer and ends in another of the same slab, which is one

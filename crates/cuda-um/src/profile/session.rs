@@ -276,7 +276,6 @@ fn kind(what: What<'_>) -> OperationKind {
             to: place(to),
             left_out: elided,
         },
-        What::Discard { .. } => OperationKind::Discard,
         What::Advise(name, at) => OperationKind::Advise {
             advice: name.to_owned(),
             place: at.map(place),

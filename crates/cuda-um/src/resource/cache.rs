@@ -2,8 +2,7 @@
 //! destination is elided.
 //!
 //! A mistake costs only time: the cache only decides which prefetches are elided. Prefetches fill it; host guards, kernels on other
-//! devices, copies and advice clear it, in part or completely. Work outside the library is not tracked;
-//! `UnifiedBuffer::forget_residency` clears the cache after such work.
+//! devices, copies and advice clear it, in part or completely. Work outside the library is not tracked.
 //!
 //! It tracks the blocks of 2 MiB that belong completely to the buffer. The location of a shared block is never known, because other buffers
 //! may move its pages. The prefetch of such a block is enqueued each time, which takes about 2 microseconds.

@@ -126,7 +126,6 @@ impl<'m> Replay<'m> {
             | CopyWithin { .. }
             | Prefetch { .. }
             | PrefetchBatch { .. }
-            | Forget { .. }
             | Drop { .. }
             | Trim
             | NewStream { .. }
@@ -232,13 +231,6 @@ impl<'m> Replay<'m> {
             BatchAndLook { slots, at, stream } => {
                 let chosen = (0..self.slots.len()).filter(|slot| slots >> slot & 1 == 1);
                 self.prefetch_and_look(&chosen.collect::<Vec<_>>(), at, stream, true)
-            }
-            Forget { slot } => {
-                let slot = self.slot(slot).map(|at| &self.slots[at].buffer);
-                if let Some(Buffer::Unified(buffer)) = slot {
-                    buffer.forget_residency();
-                }
-                Ok(())
             }
             Drop { slot } => {
                 if let Some(at) = self.slot(slot) {

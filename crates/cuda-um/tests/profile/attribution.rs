@@ -109,10 +109,6 @@ fn operations_say_what_they_concern() {
     let mut batch = PrefetchBatch::new();
     batch.add(&a).add(&b);
     batch.prefetch_on(Location::Host, &stream).unwrap();
-    if device.runtime().version().major >= 13 {
-        let mut all = a.as_view_mut();
-        all.discard_and_prefetch_on(&device, &stream).unwrap();
-    }
     let kept = a.host().unwrap();
     let trace = profiler.stop().unwrap();
     drop(kept);
@@ -165,16 +161,8 @@ fn operations_say_what_they_concern() {
             },
             vec![(a, 0, whole, false), (b, 0, 4000, false)],
         ),
-        (OperationKind::Discard, vec![(a, 0, whole, true)]),
         (OperationKind::Host, vec![(a, 0, whole, false)]),
     ];
-    let has_discard = |kind: &OperationKind| {
-        *kind != OperationKind::Discard || device.runtime().version().major >= 13
-    };
-    let expected: Vec<_> = expected
-        .into_iter()
-        .filter(|(kind, _)| has_discard(kind))
-        .collect();
     assert_eq!(tail, expected);
     assert!(
         trace

@@ -217,8 +217,11 @@ impl<'a> Round<'a> {
     fn direct(&self) -> Result<bool> {
         // For its threads only.
         let ring = Transfers::of(self.stream.inner().device()).take_to_read(0);
-        let open =
-            |target: &'a ViewMut<'a, u8>| target.raw.wait_for_host(&target.bytes(), Access::Write);
+        let open = |target: &'a ViewMut<'a, u8>| {
+            target
+                .raw
+                .wait_for_host(&target.bytes(), Access::Write, "read_at")
+        };
         let _open: Vec<_> = self.targets().map(open).collect::<Result<_>>()?;
         let each = |piece: &Piece<'_>| {
             let (bytes, to) = (piece.range.len(), piece.address());

@@ -116,8 +116,6 @@ fn of_buffers() {
             stream.copy(&pinned, &mut memory);
             managed.prefetch_on(Location::Host, stream);
             managed.prefetch_on(device, stream);
-            managed.as_view_mut().prefetch_after_reads_on(device, stream);
-            managed.as_view_mut().discard_and_prefetch_on(device, stream);
             managed.advise(Advice::SetReadMostly);
             managed.residency();
             managed.range_attributes();
@@ -128,7 +126,6 @@ fn of_buffers() {
         refused(sim, "a batch", || batch.prefetch_on(Location::Host, stream));
         without_cuda(sim, || {
             managed.set_name("a child's");
-            managed.forget_residency();
             let _ = (managed.placement(), managed.view(1..).unwrap());
             let _ = format!("{managed:?} {memory:?} {pinned:?}");
         });

@@ -106,7 +106,6 @@ scenarios! {
     work::events_and_streams on ALL;
     work::modules on ALL_AND_SECOND;
     work::graphs on ALL;
-    work::conditions on FAULTING;
     work::from_open_to_end on ALL;
     devices::one_buffer_on_all_devices on TWO_AND_FOUR;
     devices::copies_between_devices on TWO;

@@ -50,7 +50,7 @@ fn the_compiler() {
             text!("read_and_write_argument"),
         ),
         (
-            "two mutable views of one buffer, in place of `split_at_mut`",
+            "two mutable views of one buffer, in place of `split_at`",
             text!("two_mutable_views"),
         ),
         (

@@ -1,7 +1,10 @@
 //! Launches with wrong arguments and wrong shapes.
 
 use um_backend::cuda_um::{Kernel, Module, kernel::KernelArgs};
-use um_backend::{Buffer, CudaBuffer, CudaError, HostBuffer, cuda_um::LaunchConfig, kernels};
+use um_backend::{
+    Buffer, BufferKind, CapturedStep, CudaBuffer, CudaError, DType, HostBuffer, Recording,
+    SharedBuffer, constant, cuda_um::LaunchConfig, kernels,
+};
 
 use crate::support::kernel::Double;
 use crate::wrong_uses::page::{Row, check};
@@ -71,18 +74,41 @@ fn graphs() {
         call: impl FnOnce(&mut CudaBuffer<f32>) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
         let mut buffer = world.on_device();
-        let step = || buffer.fill(1.0).and_then(|()| call(&mut buffer));
-        world.backend.capture(step).map(drop)
+        let step = || buffer.fill(constant(1.0)).and_then(|()| call(&mut buffer));
+        world.backend.capture(|_| step()).map(drop)
+    }
+    /// A step with a named scalar.
+    fn named(world: &World) -> Result<CapturedStep, CudaError> {
+        let mut buffer = world.on_device();
+        let record = |step: &Recording<'_>| with(world, (&mut buffer, step.scalar("count", 10u32)));
+        world.backend.capture(record)
     }
     let rows = rows! {
         "`copy_from_host` in a step, of a buffer that the step uses" => |w| capture(w, |buffer| buffer.copy_from_host(&[1.0; 10]));
         "`host()` of it" => |w| capture(w, |buffer| buffer.host().map(drop));
         "`host()` of a `HostBuffer` in a step" => |w| capture(w, |_| HostBuffer::<f32>::zeroed(10)?.host().map(drop));
+        "`copy_to_host` of it" => |w| capture(w, |_| HostBuffer::<f32>::zeroed(10)?.copy_to_host(&mut [0.0; 10]));
         "`synchronize()` of the stream in a step" => |w| capture(w, |_| w.backend.device().stream().synchronize());
-        "a `capture` in a step" => |w| capture(w, |_| w.backend.capture(|| Ok(())).map(drop));
+        "a `capture` in a step" => |w| capture(w, |_| w.backend.capture(|_| Ok(())).map(drop));
+        "a plain number as an argument in a step" => |w| w.backend.capture(|_| with(w, (&mut w.on_device(), 10u32))).map(drop);
+        "a fill with a plain number in a step" => |w| w.backend.capture(|_| w.on_device().fill(1.0)).map(drop);
+        "a fill in a step after `host_mut()` of the same buffer in it" => |w| {
+            let mut buffer = w.unified();
+            w.backend.capture(|_| {
+                buffer.host_mut()?[0] = 1.0;
+                buffer.fill(constant(1.0))
+            })
+        };
+        "`make_unique` of shared storage in a step" => |w| {
+            let mut shared = SharedBuffer::new(w.backend.create_erased(BufferKind::Cuda, DType::F32, 10)?);
+            let _other = shared.clone();
+            w.backend.capture(|_| shared.make_unique())
+        };
+        "`CapturedStep::set` of an unknown name" => |w| named(w)?.set("cuont", 9u32);
+        "`CapturedStep::set` with a value of another type" => |w| named(w)?.set("count", 9u64);
         "`CapturedStep::launch` without a buffer of the step that is no `SharedBuffer`" => |w| {
             let mut buffer = w.on_device();
-            w.backend.capture(|| buffer.fill(1.0))?.launch()
+            w.backend.capture(|_| buffer.fill(constant(1.0)))?.launch()
         };
     };
     check("Graphs", &rows);

@@ -66,7 +66,7 @@ fn memory() {
         };
         "`Placement::System` on a device without pageable memory access" => |w| {
             let options = UnifiedOptions::default().placement(Placement::System);
-            cuda_um::UnifiedBuffer::from_vec_with(w.backend.device(), vec![1f32], options).map(drop)
+            cuda_um::UnifiedBuffer::<f32>::zeroed_with(w.backend.device(), 1, options).map(drop)
         };
         "`map_file` beyond the end of the file" => |w| {
             let (file, options) = (tempfile::tempfile()?, UnifiedOptions::default());
