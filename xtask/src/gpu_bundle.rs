@@ -100,28 +100,52 @@ fn pack_binaries(out: &Path) -> Result<()> {
         &format!("{tests} --features {}", FEATURES.trim()),
         out,
     )?;
-    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace --features cuda-um-trace/cli";
+    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p um-weights --features cuda-um-trace/cli,um-weights/cli";
     pack_programs(root, programs, out)?;
     pack_programs(root, "-p um-cudarc --example all_reduce", out)
 }
 
-/// Each folder of `extras` with a manifest is a workspace, whose tests and programs are packed with all features. The others are packed if one
-/// cannot be built.
+/// Packs the tests and programs of the workspaces in `extras`, with all features: one that has a `run.sh` into a folder of its own, the others
+/// beside those of the library. The others are packed if one cannot be built.
 fn pack_extras(extras: &Path, out: &Path) -> Result<()> {
     let mut failed = Vec::new();
     for entry in fs::read_dir(extras)? {
         let folder = entry?.path();
         if folder.join("Cargo.toml").is_file() {
-            let packed = pack_tests(&folder, "--workspace --all-features --tests", out)
-                .and_then(|()| pack_programs(&folder, "--workspace --all-features --bins", out));
             failed.extend(
-                packed
+                pack_extra(&folder, out)
                     .err()
                     .map(|error| format!("{}: {error:#}", folder.display())),
             );
         }
     }
     ensure!(failed.is_empty(), "not packed: {}", failed.join("; "));
+    Ok(())
+}
+
+fn pack_extra(folder: &Path, out: &Path) -> Result<()> {
+    let script = folder.join("run.sh");
+    let own = out
+        .join("extras")
+        .join(folder.file_name().context("a folder has a name")?);
+    let out = if script.is_file() { own.as_path() } else { out };
+    for part in ["tests", "bin"] {
+        fs::create_dir_all(out.join(part))?;
+    }
+    pack_tests(folder, "--workspace --all-features --tests", out)?;
+    pack_programs(folder, "--workspace --all-features --bins --examples", out)?;
+    if script.is_file() {
+        fs::copy(script, out.join("run.sh"))?;
+    }
+    // What else its programs need.
+    if folder.join("pack").is_file() {
+        workspace::run(
+            Command::new("./env")
+                .current_dir(folder)
+                .arg("./pack")
+                .arg(out),
+        )?;
+    }
     Ok(())
 }
 
@@ -183,9 +207,13 @@ fn full_name(binary: &Program) -> Result<String> {
     ))
 }
 
-/// Runs cargo in release mode and returns the programs that it reports.
+/// Runs cargo in release mode, by the workspace's `env` if it has one, and returns the programs that it reports.
 fn built(workspace: &Path, arguments: &str) -> Result<Vec<Program>> {
     let mut command = workspace::cargo();
+    if workspace.join("env").is_file() {
+        command = Command::new("./env");
+        command.arg("cargo");
+    }
     command.current_dir(workspace).args(arguments.split(' '));
     workspace::programs(command.arg("--release"))
 }

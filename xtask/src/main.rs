@@ -4,16 +4,10 @@ mod aarch64;
 mod bench_peers;
 mod bindgen;
 mod build_kernels;
-mod candle;
-mod cuda_core;
 mod floors;
 mod gpu_bundle;
-mod integration;
-mod mpi;
-mod newest;
 mod nightly;
 mod packages;
-mod python_wheels;
 mod real_cudart;
 mod sanitize;
 mod sim_lib;
@@ -42,8 +36,6 @@ enum Task {
     Sanitize(sanitize::Args),
     /// Run the tests and the main job, compiled for aarch64 Linux, on the simulator under qemu.
     Aarch64(aarch64::Args),
-    /// Build the wheels of the Python package for Linux on x86-64 and aarch64, for glibc 2.17 and newer, into target/dist.
-    PythonWheels(python_wheels::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
@@ -54,14 +46,8 @@ enum Task {
     BenchPeers(bench_peers::Args),
     /// Build the simulator as libcuda.so.1, libcudart.so.{12,13} and libcupti.so.{12,13} into target/sim-lib (docs/without-a-gpu.md).
     SimLib(sim_lib::Args),
-    /// Build and test integrations/um-candle with the pinned nvcc, over the simulator; with --bundle for a machine with a GPU.
-    Candle(candle::Args),
-    /// Build and test integrations/um-cuda-core with headers from pinned wheels, over the simulator; with --bundle for a machine with a GPU.
-    CudaCore(integration::Common),
-    /// Test um-cudarc, um-candle and um-cuda-core with versions of cudarc, candle and cuda-core that are newer than those here.
-    Newest(newest::Args),
-    /// Run the tests of um-mpi on 1 to 8 processes of this machine, with MPICH from a pinned wheel, and print what a merge over 8 ranks costs.
-    Mpi,
+    /// Unpack pinned wheels (`name==version`) below the target folder, and print their folder, which is as `site-packages`.
+    Wheels { requirements: Vec<String> },
     /// Pack the published crates, check their licences and sizes, and compile examples/starter against them outside of the repository.
     Packages,
 }
@@ -90,16 +76,16 @@ fn main() -> anyhow::Result<()> {
         Task::RealCudart => real_cudart::run(),
         Task::Sanitize(args) => sanitize::run(&args),
         Task::Aarch64(args) => aarch64::run(&args),
-        Task::PythonWheels(args) => python_wheels::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => args.run("um_bench"),
         Task::Floors => floors::run(),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
-        Task::Candle(args) => candle::run(&args),
-        Task::CudaCore(args) => cuda_core::run(&args),
-        Task::Newest(args) => newest::run(&args),
-        Task::Mpi => mpi::run(),
+        Task::Wheels { requirements } => {
+            let requirements: Vec<&str> = requirements.iter().map(String::as_str).collect();
+            println!("{}", wheels::install(&requirements)?.display());
+            Ok(())
+        }
         Task::Packages => packages::run(),
     }
 }

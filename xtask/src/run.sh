@@ -9,7 +9,7 @@
 # search over ranks, if there is an mpiexec; an all-reduce by cudarc, which fails without two GPUs and libnccl.so on the loader's path:
 # RESULTS/scale.txt. On one GPU it says what it skips.
 # sanitize: the library's tests under compute-sanitizer's memcheck with leak check; tests that launch kernels also run under
-# initcheck and synccheck, and those of um-kernels and um-search under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
+# initcheck and synccheck, and those of um-kernels and um-search (gpu-bundle --extras) under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
 # run at a time (4), each for at most SANITIZE_SECONDS (300).
 # stress: threads x streams x pools below 1 GiB for STRESS_SECONDS (default 240).
 # model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
@@ -76,6 +76,7 @@ scale() {
     [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
     conformance
     for test in 'cuda-um--all devices::' 'um-backend--all framework::sharded::' 'um-search--all sharded::'; do
+        [ -e "tests/${test%% *}" ] || continue
         # shellcheck disable=SC2086
         run "$out/scale.txt" "$out/scale.log.txt" "$test" tests/$test --test-threads 4
     done
@@ -83,10 +84,10 @@ scale() {
     gpus=$(nvidia-smi --list-gpus | wc -l)
     if [ "$gpus" -lt 2 ]; then
         echo "skipped: links, peer access, and ranks with a GPU each: $gpus GPU" | tee -a "$out/scale.txt"
-    elif ! command -v mpiexec >/dev/null; then
-        echo "skipped: search_over_ranks: no mpiexec (pip install mpich)" | tee -a "$out/scale.txt"
+    elif ! [ -e bin/search_over_ranks ] || ! command -v mpiexec >/dev/null; then
+        echo "skipped: search_over_ranks: no mpiexec (pip install mpich), or a bundle without --extras" | tee -a "$out/scale.txt"
     else
-        run "$out/scale.txt" "$out/scale.log.txt" "search_over_ranks, $gpus ranks" mpiexec -n "$gpus" bin/search_over_ranks --runtime cuda
+        run "$out/scale.txt" "$out/scale.log.txt" "search_over_ranks, $gpus ranks" mpiexec -n "$gpus" bin/search_over_ranks
     fi
 }
 
@@ -133,7 +134,7 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace | bin/all_reduce) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace | bin/um_weights | bin/all_reduce) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
@@ -151,6 +152,7 @@ for part in $parts; do
     sanitize)
         : >"$out/sanitizer.txt" && mkdir -p "$out/sanitize"
         for test in tests/cuda-um--* tests/um-{backend,dlpack,kernels,residency,search}--*; do
+            [ -e "$test" ] || continue
             # The program with all modules has a run for each of them, because a run has a time limit.
             modules=
             case $test in *--all) modules=$("$test" --list 2>/dev/null | sed -n 's|^\([a-z_]*::\).*: test$|\1|p' | sort -u) ;; esac

@@ -79,7 +79,7 @@ pub struct Args {
     /// For ThreadSanitizer: number of sequences of the model test.
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
-    /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-search, um-conformance, and um-cudarc
+    /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-conformance, and um-cudarc
     /// for AddressSanitizer].
     #[arg(last = true)]
     packages: Vec<String>,
@@ -92,7 +92,6 @@ const PACKAGES: &[&str] = &[
     "um-backend",
     "um-dlpack",
     "um-kernels",
-    "um-search",
     "um-conformance",
 ];
 

@@ -370,8 +370,7 @@ impl Error {
         }
     }
 
-    /// The error of a launcher's argument, with the name of its parameter. Not part of the public interface: crates of this workspace use it.
-    #[doc(hidden)]
+    /// The error of a launcher's argument, with the name of its parameter.
     #[must_use]
     pub fn of_argument(self, launcher: &str, parameter: &str) -> Self {
         match self {

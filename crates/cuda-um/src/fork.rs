@@ -38,8 +38,10 @@ static USED: AtomicBool = AtomicBool::new(false);
 // Relaxed: it changes only in a child that has one thread; its later threads begin after that.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Must be called before each call of CUDA, and before the locks that are held during one. If the process ends, only the thread that
-/// runs the exit handlers returns with success: other threads stop here. Not part of the public interface: crates above use it.
+/// Refuses a child made by `fork`. A crate above calls it before it takes a lock of its own that a thread may hold at a fork: in the child
+/// that lock is never released. `call` is named in the error. Each call of CUDA in this crate does the same.
+///
+/// If the process ends, only the thread that runs the exit handlers returns with success: other threads stop here.
 ///
 /// # Errors
 ///

@@ -92,8 +92,6 @@ pub mod resource;
 #[doc(hidden)]
 pub use buffer::host_vec;
 #[doc(hidden)]
-pub use context::together::together;
-#[doc(hidden)]
 pub use sync::EventsLater;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
@@ -113,10 +111,12 @@ pub use context::event::Event;
 pub use context::non_concurrent::NonConcurrentAccess;
 pub use context::runtime::Runtime;
 pub use context::stream::Stream;
+pub use context::together::together;
 pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::DeviceCopy;
 pub use error::{Error, ErrorKind, Result};
+pub use fork::check as check_fork;
 pub use graph::{Graph, GraphExec, Recording};
 pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;

@@ -6,7 +6,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const FOLDERS: [&str; 6] = ["crates", "kernels", "xtask", "benches", "examples", "fuzz"];
+const FOLDERS: [&str; 7] = [
+    "crates", "kernels", "xtask", "benches", "examples", "extras", "fuzz",
+];
 /// `settings` knows the names of all variables, and reads none.
 const SKIPPED: [&str; 5] = [
     "target",

@@ -5,6 +5,7 @@ use cuda_um::{
     constant,
 };
 use cuda_um_testkit::{device, is_concurrent};
+use std::sync::mpsc::{Sender, channel};
 
 /// The error of a capture whose closure calls `access`, and then records a fill, with or without the error of the fill.
 fn mixed(
@@ -81,14 +82,26 @@ fn memory_that_the_host_has_filled_in_the_closure_is_not_recorded() {
     assert!(told.contains("`zeroed` has used"), "{told}");
 }
 
+/// Sends its buffer when the guard that owns it ends.
+struct Lent(Option<PinnedBuffer<u32>>, Sender<PinnedBuffer<u32>>);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.1.send(self.0.take().unwrap()).unwrap();
+    }
+}
+
 #[test]
 fn a_guard_from_before_the_capture_that_ends_in_it_is_an_access() {
     let (_sim, device, stream) = device();
-    let data = Box::new(PinnedBuffer::<u32>::zeroed(&device, 10).unwrap());
-    let mut guard = HostOwnedMut::new(data, |data| data.host_mut()).unwrap();
+    let (sender, returned) = channel();
+    let data = PinnedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let lent = Box::new(Lent(Some(data), sender));
+    let mut guard = HostOwnedMut::new(lent, |lent| lent.0.as_mut().unwrap().host_mut()).unwrap();
     let graph = stream.capture(|_| {
         guard[0] = 5;
-        guard.into_owner().fill_on(constant(1), &stream)
+        drop(guard);
+        returned.recv().unwrap().fill_on(constant(1), &stream)
     });
     let told = graph.unwrap_err().to_string();
     assert!(told.contains("`host_mut` has used"), "{told}");
