@@ -140,7 +140,7 @@ fn pack_extra(folder: &Path, out: &Path) -> Result<()> {
     // What else its programs need.
     if folder.join("pack").is_file() {
         workspace::run(
-            Command::new("./env")
+            Command::new(folder.join("env"))
                 .current_dir(folder)
                 .arg("./pack")
                 .arg(out),
