@@ -3,7 +3,7 @@
 use crate::call::{Calls, load_kernels};
 use crate::kernels;
 use anyhow::{Context, Result, ensure};
-use cuda_um::profile::MigrationCounter;
+use um_profile::MigrationCounter;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::{RuntimeVersion, Table, cudaDeviceAttr as Attr};
 use std::collections::HashMap;

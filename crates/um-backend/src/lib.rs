@@ -63,7 +63,10 @@ struct Variance;
 pub use cuda_um;
 /// Traces of migrations, page faults, kernels and operations.
 #[cfg(feature = "profile")]
-pub use cuda_um::profile;
+pub use um_profile as profile;
+/// Automatic prefetch of loops.
+#[cfg(feature = "auto-prefetch")]
+pub use um_auto as auto;
 /// The buffers, guards, hints and captures of the safe layer below.
 pub use cuda_um::{
     Advice, Device, DeviceBuffer as CudaBuffer, HintOutcome, HostMut, HostRef, Location,

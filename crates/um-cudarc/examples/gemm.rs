@@ -4,7 +4,7 @@
 //! leaves out the products: so it runs on the simulator, too.
 #![allow(unsafe_code, reason = "calls cuBLAS and launches a kernel")]
 
-use cuda_um::profile::MigrationCounter;
+use um_profile::MigrationCounter;
 use cuda_um::{Location, MemoryKind, PoolOptions, Runtime, UnifiedBuffer, resource::DriverPool};
 use cudarc::cublas::sys::cublasOperation_t::CUBLAS_OP_N;
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig};

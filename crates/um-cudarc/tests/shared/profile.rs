@@ -2,7 +2,7 @@
 
 use crate::support::{LEN, scale, world};
 use cuda_um::Location;
-use cuda_um::profile::Profiler;
+use um_profile::Profiler;
 use cudarc::driver::PushKernelArg;
 
 #[test]
