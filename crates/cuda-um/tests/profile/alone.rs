@@ -2,7 +2,7 @@
 
 use cuda_um::profile::MigrationCounts;
 use cuda_um::profile::trace::{Operation, OperationKind, RecordKind, Trace};
-use cuda_um_locks::{Mutex, MutexGuard};
+use cuda_um_sys::locks::{Mutex, MutexGuard};
 
 /// Waits until no other test of this binary uses the profiler.
 pub fn alone() -> MutexGuard<'static, ()> {
