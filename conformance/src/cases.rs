@@ -54,9 +54,9 @@ macro_rules! groups {
 }
 
 groups! {
-    versions devices generation errors allocation pointers pinned registered advice advice_reach attributes location prefetch
-    refused_ranges batch residency host_access streams default_streams events event_order stream_pools pools pools_managed copies
-    memset modules launch capture capture_refused graphs several_devices peers migration system_memory sticky
+    versions devices errors allocation pointers pinned advice attributes prefetch
+    batch residency host_access streams events stream_pools pools pools_managed copies
+    memset modules launch capture graphs several_devices migration system_memory sticky
 }
 
 mod counting;

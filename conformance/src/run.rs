@@ -13,7 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 /// Runs the cases with `only` in their names, in order, and passes each record to `seen`. A case that is `alone` runs in a
 /// separate process of `program`, which must be `um_conformance`.
 ///
-/// If a case does not end within [`LIMIT`], this process ends, and the case is named on standard error.
+/// If a case does not end within 60 seconds, this process ends, and the case is named on standard error.
 ///
 /// # Errors
 /// The machine does not return its name, or `program` cannot be started.

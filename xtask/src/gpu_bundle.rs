@@ -100,7 +100,7 @@ fn pack_binaries(out: &Path) -> Result<()> {
         &format!("{tests} --features {}", FEATURES.trim()),
         out,
     )?;
-    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace --features cuda-um-trace/cli";
+    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p um-weights --features cuda-um-trace/cli,um-weights/cli";
     pack_programs(root, programs, out)?;
     pack_programs(root, "-p um-cudarc --example all_reduce", out)
 }

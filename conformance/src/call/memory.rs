@@ -65,15 +65,6 @@ pub(crate) enum Attribute {
     LastPrefetchId = 8,
 }
 
-/// The result of `cudaPointerGetAttributes`.
-pub(crate) struct Pointer {
-    /// `cudaMemoryType`: 0 unregistered, 1 host, 2 device, 3 managed.
-    pub(crate) kind: u32,
-    pub(crate) device: i32,
-    pub(crate) on_device: usize,
-    pub(crate) on_host: usize,
-}
-
 impl<'c> Cuda<'c> {
     fn memory(
         &'c self,
@@ -174,17 +165,6 @@ impl<'c> Cuda<'c> {
     /// A pool of the memory of device 0.
     pub(crate) fn pool(&'c self) -> Pool<'c> {
         ok(self.try_pool(1, 0))
-    }
-
-    /// `cudaPointerGetAttributes`
-    pub(crate) fn pointer_of(&self, address: usize) -> Pointer {
-        let found = ok(self.pointer(address));
-        Pointer {
-            kind: found.type_.0,
-            device: found.device,
-            on_device: found.devicePointer as usize,
-            on_host: found.hostPointer as usize,
-        }
     }
 
     /// `cuPointerGetAttribute`: the addresses of the allocation that contains an address.

@@ -36,8 +36,7 @@ cases! {
     /// Managed memory is aligned to at least 256 bytes, whatever its size.
     "allocation.managed-alignment" GUIDE_ALIGNMENT [cudaMallocManaged] (Managed) |c| {
         for bytes in [1, 100, 4096, 65_537] {
-            let memory = c.managed(bytes);
-            c.is(format!("{bytes} bytes"), memory.at() % 256, 0);
+            c.is(format!("{bytes} bytes"), c.managed(bytes).at() % 256, 0);
         }
     }
     /// Live allocations do not overlap.
@@ -58,8 +57,7 @@ cases! {
     }
     /// Allocating 0 bytes of device memory is not an error, and returns null.
     "allocation.device-zero-bytes" MEASURED [cudaMalloc] |c| {
-        let address = c.succeeds("cudaMalloc(0)", c.malloc(0));
-        c.is("null", address, 0);
+        c.is("null", c.succeeds("cudaMalloc(0)", c.malloc(0)), 0);
     }
     /// An allocation larger than the device's memory is out of memory.
     "allocation.device-huge" MEMORY [cudaMalloc] |c| {
@@ -74,8 +72,7 @@ cases! {
     /// Device memory is aligned to at least 256 bytes.
     "allocation.device-alignment" GUIDE_ALIGNMENT [cudaMalloc] |c| {
         for bytes in [1, 100, 4096, 65_537] {
-            let memory = c.device(bytes);
-            c.is(format!("{bytes} bytes"), memory.at() % 256, 0);
+            c.is(format!("{bytes} bytes"), c.device(bytes).at() % 256, 0);
         }
     }
     /// Freeing null does nothing.

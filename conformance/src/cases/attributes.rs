@@ -1,4 +1,4 @@
-//! Attributes of ranges.
+//! Attributes of ranges, and the location of pages as reported by 13.4.
 
 use super::*;
 
@@ -35,8 +35,7 @@ cases! {
         room[..2].sort_unstable();
         c.is("the first", room[..2].to_vec(), vec![CPU, 0]);
         let mut one = [7];
-        let code = c.range_attribute(memory.span(), AccessedBy, &mut one);
-        c.succeeds("room for one", code);
+        c.succeeds("room for one", c.range_attribute(memory.span(), AccessedBy, &mut one));
         c.holds("it is one of them", [CPU, 0].contains(&one[0]));
     }
     /// A range is read-mostly only if all of its pages are.
@@ -90,8 +89,7 @@ cases! {
     }
     /// A query of zero attributes is an invalid value.
     "attributes.together-none" MEMORY [cudaMemRangeGetAttributes] (Concurrent) |c| {
-        let memory = c.managed(64 * KIB);
-        c.gives("no attribute", c.range_attributes(&memory, &[]), INVALID_VALUE);
+        c.gives("no attribute", c.range_attributes(&c.managed(64 * KIB), &[]), INVALID_VALUE);
     }
     /// From 12.2 on, preferred location and last prefetch are also reported as type and number.
     "attributes.locations" TYPES [cudaMemRangeGetAttribute] (Concurrent, Since(12, 2)) |c, stream| {
@@ -112,6 +110,27 @@ cases! {
         let code = c.range_attribute(memory.span(), PreferredType, &mut [0]);
         c.gives("the type", code, INVALID_VALUE);
     }
+    /// Memory that the host has populated is reported to be on the host.
+    "location.host" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c| {
+        let memory = c.managed(2 * MIB).filled(1);
+        at(c, "after the host's writes", &memory, HOST);
+    }
+    /// Prefetched memory is reported to be at the destination.
+    "location.prefetched" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(1);
+        for (what, place) in [("on the device", DEVICE), ("on the host", HOST)] {
+            stream.prefetch(&memory, place).sync();
+            at(c, what, &memory, place);
+        }
+    }
+    /// Memory that migrated by faults is reported to be at its new location.
+    "location.faulted" MEMORY [cudaMemGetLocationInfo] (Migration, Since(13, 4)) |c, stream| {
+        let memory = c.managed(2 * MIB).filled(1);
+        stream.add(&memory, 1).sync();
+        at(c, "after a kernel", &memory, DEVICE);
+        c.is("contents", memory.value_all(), 2);
+        at(c, "after the host", &memory, HOST);
+    }
 }
 
 /// 4 MiB, and the addresses of the first half.
@@ -119,4 +138,12 @@ fn halves<'c>(c: &'c Cuda<'c>) -> (Memory<'c>, Range<usize>) {
     let memory = c.managed(4 * MIB);
     let first = memory.at()..memory.at() + 2 * MIB;
     (memory, first)
+}
+
+fn at(c: &Cuda<'_>, what: &str, memory: &Memory<'_>, place: Place) {
+    let found = ok(c.location(memory.span()));
+    c.is(what, found.kind, place.kind);
+    if place.kind == 1 {
+        c.is(format!("{what}, number"), found.id, place.id);
+    }
 }

@@ -59,8 +59,7 @@ cases! {
         for (what, places) in
             [("not from 0", vec![(DEVICE, 1)]), ("beyond the ranges", vec![(DEVICE, 0), (HOST, 2)])]
         {
-            let code = c.prefetch_batch(&ranges, &places, false, 0, &stream);
-            c.gives(what, code, INVALID_VALUE);
+            c.gives(what, c.prefetch_batch(&ranges, &places, false, 0, &stream), INVALID_VALUE);
         }
     }
     /// A range of device memory is refused.
@@ -72,8 +71,7 @@ cases! {
     /// Data written after a discard are kept; the discard is ordered in its stream.
     "batch.discard" MEMORY [cudaMemDiscardBatchAsync] (Concurrent, Since(13, 0)) |c, stream| {
         let memory = c.managed(2 * MIB).filled(5);
-        let code = c.discard_batch(&[memory.span()], 0, &stream);
-        c.succeeds("cudaMemDiscardBatchAsync", code);
+        c.succeeds("cudaMemDiscardBatchAsync", c.discard_batch(&[memory.span()], 0, &stream));
         stream.set(&memory, 1).after("contents", &memory, 0x0101_0101);
     }
     /// A discard of a part does not change the rest.
@@ -100,15 +98,13 @@ cases! {
     "batch.discard-moves-nothing" MEMORY [cudaMemDiscardAndPrefetchBatchAsync] (Migration, Counters, Since(13, 0)) |c, stream| {
         let memory = c.managed(4 * MIB).filled(5);
         counted(c, "to the device", exactly(0, 0), || {
-            let code = c.prefetch_batch(&[memory.span()], &[(DEVICE, 0)], true, 0, &stream);
-            ok(code)
+            ok(c.prefetch_batch(&[memory.span()], &[(DEVICE, 0)], true, 0, &stream))
         });
     }
     /// Memory that is discarded on the device is prefetched to the host without moving its bytes.
     "batch.discard-moves-nothing-home" MEMORY [cudaMemDiscardAndPrefetchBatchAsync] (Migration, Counters, Since(13, 0)) |c, stream| {
         let memory = c.managed(4 * MIB);
-        let code = c.prefetch_batch(&[memory.span()], &[(DEVICE, 0)], false, 0, &stream);
-        ok(code);
+        ok(c.prefetch_batch(&[memory.span()], &[(DEVICE, 0)], false, 0, &stream));
         stream.set(&memory, 2);
         counted(c, "to the host", exactly(0, 0), || {
             ok(c.prefetch_batch(&[memory.span()], &[(HOST, 0)], true, 0, &stream))

@@ -22,13 +22,13 @@ impl Moves {
     }
 
     /// The host faults, but the GPU does not.
-    pub(super) fn by_host_faults(mut self) -> Self {
+    pub(super) fn host_faults(mut self) -> Self {
         self.0[2] = (1, u64::MAX);
         self
     }
 
     /// The GPU faults, but the host does not.
-    pub(super) fn by_gpu_faults(mut self) -> Self {
+    pub(super) fn gpu_faults(mut self) -> Self {
         self.0[3] = (1, u64::MAX);
         self
     }

@@ -5,9 +5,7 @@ use super::*;
 cases! {
     /// A kernel gets the values of its arguments at the launch, and accesses only the memory that they describe.
     "launch.arguments" EXEC [cuLaunchKernel] |c, stream| {
-        let (memory, out) = (c.device(64 * KIB), c.pinned(64 * KIB, 0));
-        ok(c.memset(&memory, 0, memory.bytes()));
-        ok(c.synchronize());
+        let (memory, out) = (c.device(64 * KIB).zeroed(), c.pinned(64 * KIB, 0));
         let gate = c.gate(&stream);
         // The places of the arguments no longer exist when the kernels run.
         for (start, amount) in [(0, 1), (100, 20), (1000, 300)] {
@@ -39,8 +37,7 @@ cases! {
     "launch.limits" EXEC [cuLaunchKernel] |c, stream| {
         let memory = c.device(4 * KIB);
         for (name, axis, attribute) in [
-            ("grid x", 0, Attr::cudaDevAttrMaxGridDimX),
-            ("grid y", 1, Attr::cudaDevAttrMaxGridDimY),
+            ("grid x", 0, Attr::cudaDevAttrMaxGridDimX), ("grid y", 1, Attr::cudaDevAttrMaxGridDimY),
             ("grid z", 2, Attr::cudaDevAttrMaxGridDimZ),
         ] {
             let mut grid = [1; 3];
@@ -48,8 +45,7 @@ cases! {
             c.gives(name, shaped(c, &memory, grid, [1; 3], &stream), INVALID_VALUE);
         }
         for (name, axis, attribute) in [
-            ("block x", 0, Attr::cudaDevAttrMaxBlockDimX),
-            ("block y", 1, Attr::cudaDevAttrMaxBlockDimY),
+            ("block x", 0, Attr::cudaDevAttrMaxBlockDimX), ("block y", 1, Attr::cudaDevAttrMaxBlockDimY),
             ("block z", 2, Attr::cudaDevAttrMaxBlockDimZ),
         ] {
             let mut block = [1; 3];

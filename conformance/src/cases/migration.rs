@@ -9,9 +9,9 @@ cases! {
     "migration.prefetch-to-device" GUIDE_MANAGED [cudaMallocManaged, cudaMemPrefetchAsync, cuLaunchKernel] (Migration, Counters) |c| {
         for bytes in SIZES {
             let (memory, stream) = (c.managed(bytes).filled(1), c.stream());
-            let what = size(bytes);
-            counted(c, what, exactly(bytes, 0), || stream.prefetch(&memory, DEVICE));
-            counted(c, format!("{}, a kernel", size(bytes)), exactly(0, 0), || stream.add(&memory, 1));
+            counted(c, size(bytes), exactly(bytes, 0), || stream.prefetch(&memory, DEVICE));
+            let what = format!("{}, a kernel", size(bytes));
+            counted(c, what, exactly(0, 0), || stream.add(&memory, 1));
         }
     }
     /// A prefetch to the host moves all memory that is on the device, once and without a fault.
@@ -34,7 +34,7 @@ cases! {
     "migration.kernel-writes" GUIDE_MANAGED [cudaMallocManaged, cuLaunchKernel] (Migration, Counters) |c| {
         for bytes in FAULTED {
             let (memory, stream) = (c.managed(bytes).filled(1), c.stream());
-            counted(c, size(bytes), exactly(bytes, 0).by_gpu_faults(), || stream.add(&memory, 1));
+            counted(c, size(bytes), exactly(bytes, 0).gpu_faults(), || stream.add(&memory, 1));
             counted(c, format!("{}, again", size(bytes)), exactly(0, 0), || stream.add(&memory, 1));
         }
     }
@@ -42,7 +42,7 @@ cases! {
     "migration.kernel-reads" GUIDE_MANAGED [cudaMallocManaged, cuLaunchKernel] (Migration, Counters) |c| {
         for bytes in FAULTED {
             let (memory, out, stream) = (c.managed(bytes).filled(1), c.device(bytes), c.stream());
-            counted(c, size(bytes), exactly(bytes, 0).by_gpu_faults(), || stream.read(&memory, &out));
+            counted(c, size(bytes), exactly(bytes, 0).gpu_faults(), || stream.read(&memory, &out));
         }
     }
     /// Host accesses to memory that is on the device move all of it back by faults, once.
@@ -50,18 +50,16 @@ cases! {
         for bytes in FAULTED {
             let (memory, stream) = (c.managed(bytes), c.stream());
             stream.prefetch(&memory, DEVICE).add(&memory, 1);
-            counted(c, size(bytes), exactly(0, bytes).by_host_faults(), || memory.read_pages());
+            counted(c, size(bytes), exactly(0, bytes).host_faults(), || memory.read_pages());
         }
     }
     /// If a kernel accesses memory first, the memory is populated on the device, and nothing moves.
     "migration.fresh-on-device" GUIDE_MANAGED [cudaMallocManaged, cuLaunchKernel] (Migration, Counters) |c, stream| {
-        let memory = c.managed(3 * MIB);
-        counted(c, "a kernel", exactly(0, 0).by_gpu_faults(), || stream.add(&memory, 1));
+        counted(c, "a kernel", exactly(0, 0).gpu_faults(), || stream.add(&c.managed(3 * MIB), 1));
     }
     /// If the host accesses memory first, the memory is populated on the host, and nothing moves.
     "migration.fresh-on-host" GUIDE_MANAGED [cudaMallocManaged] (Migration, Counters) |c| {
-        let memory = c.managed(3 * MIB);
-        counted(c, "the host", exactly(0, 0).by_host_faults(), || memory.fill_all(1));
+        counted(c, "the host", exactly(0, 0).host_faults(), || c.managed(3 * MIB).fill_all(1));
     }
     /// A prefetch of untouched memory populates it; nothing moves, and a kernel does not fault.
     "migration.fresh-prefetched" GUIDE_MANAGED [cudaMallocManaged, cudaMemPrefetchAsync, cuLaunchKernel] (Migration, Counters) |c, stream| {
@@ -87,8 +85,8 @@ cases! {
         let (memory, out) = (c.managed(bytes).filled(3), c.device(bytes));
         ok(c.advise(&memory, SET_READ_MOSTLY, DEVICE));
         stream.prefetch(&memory, DEVICE);
-        counted(c, "the host writes", exactly(0, 0).by_host_faults(), || memory.fill_all(4));
-        counted(c, "a kernel reads", exactly(bytes, 0).by_gpu_faults(), || stream.read(&memory, &out));
+        counted(c, "the host writes", exactly(0, 0).host_faults(), || memory.fill_all(4));
+        counted(c, "a kernel reads", exactly(bytes, 0).gpu_faults(), || stream.read(&memory, &out));
         c.is("the kernel read", c.device_value(&out), 4);
     }
     /// Memory with the host as preferred location and the device as accessed-by is used over the link, without migrations and faults.
@@ -109,17 +107,17 @@ cases! {
         for round in 0..3 {
             memory.fill_all(round);
             let what = format!("round {round}, a kernel");
-            counted(c, what, exactly(bytes, 0).by_gpu_faults(), || stream.add(&memory, 1));
+            counted(c, what, exactly(bytes, 0).gpu_faults(), || stream.add(&memory, 1));
             let (what, back) = (format!("round {round}, the host"), exactly(0, bytes));
             let read = || c.is("contents", memory.value_all(), round + 1);
-            counted(c, what, back.by_host_faults(), read);
+            counted(c, what, back.host_faults(), read);
         }
     }
     /// A kernel that accesses a part moves that part and the pages that the driver adds, but not the whole memory.
     "migration.part" GUIDE_MANAGED [cudaMallocManaged, cuLaunchKernel] (Migration, Counters) |c, stream| {
         let memory = c.managed(16 * MIB).filled(1);
         // At least the accessed part, and less than the whole memory.
-        let part = exactly(0, 0).moving_to_device(4 * KIB, memory.bytes() - 1).by_gpu_faults();
+        let part = exactly(0, 0).moving_to_device(4 * KIB, memory.bytes() - 1).gpu_faults();
         counted(c, "4 KiB of 16 MiB", part, || ok(c.add_range(&memory, 0, KIB, 1, &stream)));
         c.is("the part", memory.value(0..KIB), 2);
         c.is("the rest", memory.value(KIB..memory.len()), 1);

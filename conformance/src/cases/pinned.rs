@@ -1,4 +1,4 @@
-//! Pinned host memory.
+//! Pinned host memory, and the program's own memory, registered.
 
 use super::*;
 
@@ -24,8 +24,7 @@ cases! {
     /// Portable, mapped and write-combined may be combined; other flags are an invalid value.
     "pinned.flags" MEMORY [cudaHostAlloc] |c| {
         for flags in 0..=7 {
-            let memory = c.pinned(4 * KIB, flags);
-            ok(memory.free());
+            ok(c.pinned(4 * KIB, flags).free());
         }
         for flags in [64, 1 << 20] {
             c.gives(format!("flags {flags}"), c.host_alloc(4 * KIB, flags), INVALID_VALUE);
@@ -36,8 +35,7 @@ cases! {
         // All allocated at the same time: a driver may put small ones into one page.
         let all = [64, 64, 1000, 5000, 100_000].map(|bytes| c.pinned(bytes, 0));
         for (index, memory) in all.iter().enumerate() {
-            let what = format!("allocation {index}, {} bytes", memory.bytes());
-            c.is(what, memory.at() % 512, 0);
+            c.is(format!("allocation {index}, {} bytes", memory.bytes()), memory.at() % 512, 0);
         }
     }
     /// Memory that is not pinned has no device address, and flags must be 0.
@@ -67,5 +65,89 @@ cases! {
         let memory = c.pinned(64 * KIB, 0);
         c.refuses("cudaMemPrefetchAsync", c.prefetch(&memory, DEVICE, &stream));
         c.refuses("cudaMemAdvise", c.advise(&memory, SET_READ_MOSTLY, DEVICE));
+    }
+    /// A kernel reads and writes registered memory in place.
+    "registered.in-place" MEMORY [cudaHostRegister, cudaHostGetDevicePointer, cudaHostUnregister] (HostRegister, MappedHost) |c| {
+        let mut own = pages(64 * KIB);
+        own.fill(5);
+        let address = own.as_ptr() as usize;
+        let flags = sys::cudaHostRegisterPortable | sys::cudaHostRegisterMapped;
+        c.succeeds("cudaHostRegister", c.host_register(own.as_ptr(), 64 * KIB, flags));
+        let there = c.succeeds("cudaHostGetDevicePointer", c.host_device_pointer(address, 0));
+        let stream = c.stream();
+        ok(c.add_at(there, 16 * KIB as u32, 2, Shape::linear(16 * KIB), &stream));
+        stream.done("cudaStreamSynchronize");
+        c.succeeds("cudaHostUnregister", c.host_unregister(address));
+        c.holds("contents", own.iter().all(|value| *value == 7));
+    }
+    /// Registering registered memory again is refused, and it stays registered.
+    "registered.twice" MEMORY [cudaHostRegister] (HostRegister) |c| {
+        let own = pages(64 * KIB);
+        ok(c.host_register(own.as_ptr(), 64 * KIB, 0));
+        let again = c.host_register(own.as_ptr(), 64 * KIB, 0);
+        c.gives("cudaHostRegister again", again, ALREADY_REGISTERED);
+        c.succeeds("cudaHostUnregister", c.host_unregister(own.as_ptr()));
+    }
+    /// Registering a part of registered memory is refused.
+    "registered.part" MEMORY [cudaHostRegister] (HostRegister) |c| {
+        let own = pages(64 * KIB);
+        ok(c.host_register(own.as_ptr(), 64 * KIB, 0));
+        let again = c.host_register(own[2048..].as_ptr(), 8192, 0);
+        let undone = c.host_unregister(own.as_ptr());
+        c.gives("cudaHostRegister of a part", again, ALREADY_REGISTERED);
+        c.succeeds("cudaHostUnregister", undone);
+    }
+    /// Unregistering memory that is not registered, or no longer registered, is refused as not registered.
+    "registered.not" MEMORY [cudaHostUnregister] (HostRegister) |c| {
+        let own = pages(64 * KIB);
+        let address = own.as_ptr() as usize;
+        c.gives("never registered", c.host_unregister(address), NOT_REGISTERED);
+        ok(c.host_register(own.as_ptr(), 64 * KIB, 0));
+        c.succeeds("cudaHostUnregister", c.host_unregister(address));
+        c.gives("again", c.host_unregister(address), NOT_REGISTERED);
+    }
+    /// Flags that do not exist are refused.
+    "registered.flags" MEMORY [cudaHostRegister] (HostRegister) |c| {
+        c.refuses("flags 1024", c.host_register(pages(64 * KIB).as_ptr(), 64 * KIB, 1 << 10));
+    }
+    /// Registering 0 bytes is an invalid value.
+    "registered.empty" MEMORY [cudaHostRegister] (HostRegister) |c| {
+        c.gives("0 bytes", c.host_register(pages(64 * KIB).as_ptr(), 0, 0), INVALID_VALUE);
+    }
+    /// Memory that CUDA allocated as pinned cannot be registered.
+    "registered.pinned" MEMORY [cudaHostRegister, cudaHostAlloc] (HostRegister) |c| {
+        let memory = c.pinned(64 * KIB, 0);
+        c.refuses("cudaHostRegister", c.host_register(&memory, memory.bytes(), 0));
+    }
+}
+
+/// Host memory that shares no page with other memory.
+pub(super) struct Pages {
+    memory: Vec<u32>,
+    skipped: usize,
+    len: usize,
+}
+
+impl std::ops::Deref for Pages {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.memory[self.skipped..self.skipped + self.len]
+    }
+}
+
+impl std::ops::DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u32] {
+        &mut self.memory[self.skipped..self.skipped + self.len]
+    }
+}
+
+pub(super) fn pages(bytes: usize) -> Pages {
+    let memory = vec![0u32; bytes / 4 + 2 * 1024];
+    let skipped = memory.as_ptr().align_offset(4096);
+    Pages {
+        memory,
+        skipped,
+        len: bytes / 4,
     }
 }

@@ -13,46 +13,45 @@ cases! {
         let memory = c.managed(64 * KIB);
         for offset in [0, 4, 40_000] {
             let address = memory.at() + offset;
-            let found = c.pointer_of(address);
-            c.is("kind", found.kind, MANAGED);
+            let found = ok(c.pointer(address));
+            c.is("kind", found.type_.0, MANAGED);
             c.is("device", found.device, 0);
-            c.is("the device's pointer", found.on_device == address, true);
-            c.is("the host's pointer", found.on_host == address, true);
+            c.is("the device's pointer", found.devicePointer.at() == address, true);
+            c.is("the host's pointer", found.hostPointer.at() == address, true);
         }
     }
     /// Device memory is reported as device memory, without a host pointer.
     "pointers.device" UNIFIED [cudaPointerGetAttributes] |c| {
         let memory = c.device(64 * KIB);
-        let found = c.pointer_of(memory.at() + 128);
-        c.is("kind", found.kind, DEVICE_MEMORY);
+        let found = ok(c.pointer(memory.at() + 128));
+        c.is("kind", found.type_.0, DEVICE_MEMORY);
         c.is("device", found.device, 0);
-        c.is("the device's pointer", found.on_device == memory.at() + 128, true);
-        c.is("the host's pointer", found.on_host, 0);
+        c.is("the device's pointer", found.devicePointer.at() == memory.at() + 128, true);
+        c.is("the host's pointer", found.hostPointer.at(), 0);
     }
     /// Pinned memory is reported as host memory, with a device pointer.
     "pointers.pinned" UNIFIED [cudaPointerGetAttributes] |c| {
         let memory = c.pinned(64 * KIB, sys::cudaHostAllocMapped);
-        let found = c.pointer_of(memory.at() + 128);
-        c.is("kind", found.kind, PINNED);
-        c.is("the host's pointer", found.on_host == memory.at() + 128, true);
-        c.holds("the device's pointer", found.on_device != 0);
+        let found = ok(c.pointer(memory.at() + 128));
+        c.is("kind", found.type_.0, PINNED);
+        c.is("the host's pointer", found.hostPointer.at() == memory.at() + 128, true);
+        c.holds("the device's pointer", found.devicePointer.at() != 0);
     }
     /// Registered memory is reported as host memory, until it is unregistered.
     "pointers.registered" UNIFIED [cudaPointerGetAttributes, cudaHostRegister, cudaHostUnregister] (HostRegister) |c| {
-        let own = super::registered::pages(64 * KIB);
+        let own = super::pinned::pages(64 * KIB);
         let address = own.as_ptr() as usize;
-        c.is("before", c.pointer_of(address).kind, UNREGISTERED);
+        c.is("before", ok(c.pointer(address)).type_.0, UNREGISTERED);
         ok(c.host_register(address, 64 * KIB, sys::cudaHostRegisterPortable));
-        let found = c.pointer_of(address);
+        let found = ok(c.pointer(address));
         ok(c.host_unregister(address));
-        c.is("registered", found.kind, PINNED);
-        c.is("after", c.pointer_of(address).kind, UNREGISTERED);
+        c.is("registered", found.type_.0, PINNED);
+        c.is("after", ok(c.pointer(address)).type_.0, UNREGISTERED);
     }
     /// An address that CUDA does not know is reported as unregistered, without an error.
     "pointers.pageable" UNIFIED [cudaPointerGetAttributes] |c| {
         let own = vec![0u32; 1024];
-        let found = c.pointer_of(own.as_ptr() as usize);
-        c.is("kind", found.kind, UNREGISTERED);
+        c.is("kind", ok(c.pointer(own.as_ptr() as usize)).type_.0, UNREGISTERED);
         c.is("the last error", c.peek_error(), SUCCESS);
     }
     /// Freed device memory is no longer known.
@@ -60,7 +59,7 @@ cases! {
         let memory = c.device(8 * MIB);
         let address = memory.at();
         ok(memory.free());
-        c.is("kind", c.pointer_of(address).kind, UNREGISTERED);
+        c.is("kind", ok(c.pointer(address)).type_.0, UNREGISTERED);
     }
     /// The start and the size of the allocation that contains an address can be queried.
     "pointers.range" UNIFIED [cuPointerGetAttribute] (Managed) |c| {
@@ -82,6 +81,6 @@ cases! {
         ok(c.set_device(1));
         let memory = c.device(64 * KIB);
         ok(c.set_device(0));
-        c.is("device", c.pointer_of(memory.at()).device, 1);
+        c.is("device", ok(c.pointer(memory.at())).device, 1);
     }
 }

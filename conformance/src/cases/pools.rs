@@ -34,8 +34,7 @@ cases! {
     "pools.default-stays" POOLS [cudaMemPoolDestroy] (Pools) |c, stream| {
         let pool = Pool::borrowed(c, ok(c.default_pool(0)));
         c.refuses("cudaMemPoolDestroy", c.pool_destroy(&pool));
-        let memory = c.malloc_from(&pool, 64 * KIB, &stream, false);
-        c.succeeds("it works on", memory.free());
+        c.succeeds("it works on", c.malloc_from(&pool, 64 * KIB, &stream, false).free());
         stream.sync();
     }
     /// When the current pool is destroyed, the device uses its default pool again.
@@ -148,8 +147,7 @@ cases! {
         c.succeeds("trimmed to as much", c.pool_trim(&pool, BYTES));
         c.holds("as much is kept", pool.get(RESERVED) >= BYTES as u64);
         c.succeeds("trimmed to nothing", c.pool_trim(&pool, 0));
-        let reserved = pool.get(RESERVED);
-        c.holds("what is used is kept", reserved >= MIB as u64);
+        c.holds("what is used is kept", pool.get(RESERVED) >= MIB as u64);
         c.is("contents", c.device_value(&memory), 0x0404_0404);
         stream.free(memory).sync();
     }

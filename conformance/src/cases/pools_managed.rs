@@ -23,9 +23,10 @@ cases! {
     "pools-managed.pointer" UNIFIED [cudaMallocFromPoolAsync, cudaPointerGetAttributes] (Since(13, 0), Concurrent, Pools) |c, stream| {
         let pool = pool(c);
         let memory = ready(c, &pool, &stream);
-        let pointer = c.pointer_of(memory.at());
-        c.is("the kind", pointer.kind, MANAGED);
-        c.holds("one address", pointer.on_device == memory.at() && pointer.on_host == memory.at());
+        let pointer = ok(c.pointer(memory.at()));
+        c.is("the kind", pointer.type_.0, MANAGED);
+        let both = [pointer.devicePointer.at(), pointer.hostPointer.at()];
+        c.holds("one address", both == [memory.at(); 2]);
     }
     /// Memory of a managed pool is prefetched like other managed memory.
     "pools-managed.prefetch" MEMORY [cudaMallocFromPoolAsync, cudaMemPrefetchAsync] (Since(13, 0), Concurrent, Pools) |c, stream| {
@@ -45,8 +46,7 @@ cases! {
         let memory = ready(c, &pool, &stream);
         for number in 1..=6 {
             for (name, place) in [("the device", DEVICE), ("the host", HOST)] {
-                let code = c.advise(&memory, number, place);
-                c.refuses(format!("advice {number} with {name}"), code);
+                c.refuses(format!("advice {number} with {name}"), c.advise(&memory, number, place));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Prefetches: their reports, their order, and refused prefetches.
+//! Prefetches: their reports, their order, and refused prefetches; ranges that prefetch, advice and queries refuse.
 
 use super::*;
 
@@ -25,8 +25,7 @@ cases! {
     "prefetch.part-reported" MEMORY [cudaMemPrefetchAsync] (Concurrent) |c, stream| {
         let memory = c.managed(4 * MIB).filled(1);
         let page = memory.at() + 2 * MIB;
-        let code = c.prefetch(page + 100..page + 200, DEVICE, &stream);
-        c.succeeds("prefetch of 100 bytes", code);
+        c.succeeds("prefetch of 100 bytes", c.prefetch(page + 100..page + 200, DEVICE, &stream));
         stream.sync();
         c.is("its page", c.told(page..page + 4 * KIB, LastPrefetch), 0);
         c.is("before", c.told(memory.at()..page, LastPrefetch), NONE);
@@ -90,8 +89,7 @@ cases! {
     "prefetch.numa-node" MEMORY [cudaMemPrefetchAsync] (Migration, Since(13, 0)) |c, stream| {
         let memory = c.managed(2 * MIB).filled(6);
         stream.prefetch(&memory, DEVICE);
-        let node = Place::numa(0);
-        c.succeeds("prefetch", c.prefetch(&memory, node, &stream));
+        c.succeeds("prefetch", c.prefetch(&memory, Place::numa(0), &stream));
         stream.sync();
         let kind = c.told(&memory, LastPrefetchType);
         c.is("kind of place", kind, 3);
@@ -113,4 +111,58 @@ cases! {
         c.gives("prefetch", c.prefetch(&memory, DEVICE, &stream), INVALID_DEVICE);
         c.is("contents", memory.value_all(), 6);
     }
+    /// Prefetch, advice and range attributes refuse device memory.
+    "refused_ranges.device-memory" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
+        let memory = c.device(2 * MIB);
+        refused(c, memory.at()..memory.at() + 64 * KIB);
+    }
+    /// Prefetch, advice and range attributes refuse pinned memory.
+    "refused_ranges.pinned" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) |c| {
+        let memory = c.pinned(64 * KIB, 0);
+        refused(c, memory.at()..memory.at() + 64 * KIB);
+    }
+    /// Prefetch, advice and range attributes refuse unknown memory, if the device cannot access pageable memory.
+    "refused_ranges.pageable" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) |c| {
+        let own = super::pinned::pages(64 * KIB);
+        let start = own.as_ptr() as usize;
+        refused(c, start..start + 64 * KIB);
+    }
+    /// An empty range is an invalid value.
+    "refused_ranges.empty" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
+        let memory = c.managed(64 * KIB);
+        refused(c, memory.at()..memory.at());
+    }
+    /// Null is refused.
+    "refused_ranges.null" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) |c| {
+        refused(c, 0..64 * KIB);
+    }
+    /// A range that ends far beyond its allocation is refused, and no part of it is advised.
+    "refused_ranges.beyond-the-end" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
+        let memory = c.managed(2 * MIB);
+        // Farther than any other allocation of this process.
+        refused(c, memory.at()..memory.at() + (1 << 45));
+        c.is("nothing is advised", c.told(&memory, ReadMostly), 0);
+    }
+    /// A range that ends beyond the last address is refused.
+    "refused_ranges.overflow" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent) |c| {
+        let memory = c.managed(2 * MIB);
+        refused(c, memory.at()..usize::MAX);
+        c.is("nothing is advised", c.told(&memory, ReadMostly), 0);
+    }
+    /// Freed managed memory is refused.
+    "refused_ranges.freed" MEMORY [cudaMemPrefetchAsync, cudaMemAdvise, cudaMemRangeGetAttribute] (Concurrent, NoPageableAccess) misuse |c| {
+        let memory = c.managed(4 * MIB);
+        let range = memory.at()..memory.at() + 4 * MIB;
+        ok(memory.free());
+        refused(c, range);
+    }
+}
+
+/// Checks that all three calls refuse the range.
+fn refused(c: &Cuda<'_>, range: Range<usize>) {
+    let stream = c.stream();
+    c.refuses("prefetch", c.prefetch(range.clone(), DEVICE, &stream));
+    c.refuses("advice", c.advise(range.clone(), SET_READ_MOSTLY, DEVICE));
+    c.refuses("attribute", c.range_attribute(range, ReadMostly, &mut [0]));
+    stream.sync();
 }

@@ -61,8 +61,7 @@ cases! {
     /// All threads of the process get the sticky error.
     "sticky.all-threads" TYPES [cudaDeviceSynchronize] alone |c| {
         broken(c);
-        let there = c.elsewhere(|c| c.synchronize());
-        c.is("in another thread", code_of(&there), MISALIGNED_ADDRESS);
+        c.is("in another thread", code_of(&c.elsewhere(|c| c.synchronize())), MISALIGNED_ADDRESS);
     }
     /// A sticky error also ends the work of other streams.
     "sticky.other-streams" TYPES [cudaStreamSynchronize, cudaStreamQuery] alone |c, other| {

@@ -73,10 +73,10 @@ cases! {
     /// System-allocated memory is unregistered, and the device accesses it by the host's pointer.
     "system_memory.pointer" UNIFIED [cudaPointerGetAttributes] (Pageable) |c| {
         let memory = c.system(64 * KIB).filled(1);
-        let found = c.pointer_of(memory.at());
-        c.is("kind", found.kind, 0);
-        c.holds("the host's pointer", found.on_host == memory.at());
-        c.holds("the device's pointer", found.on_device == memory.at());
+        let found = ok(c.pointer(memory.at()));
+        c.is("kind", found.type_.0, 0);
+        c.holds("the host's pointer", found.hostPointer.at() == memory.at());
+        c.holds("the device's pointer", found.devicePointer.at() == memory.at());
     }
     /// Memset and copies accept any unified memory pointer.
     "system_memory.memset" GUIDE_SYSTEM [cudaMemsetAsync, cudaMemcpy] (Pageable) |c, stream| {
@@ -105,11 +105,9 @@ cases! {
         let memory = c.system(bytes).filled(0);
         for round in 0..2 {
             let here = |what: &str| format!("round {round}, {what}");
-            let moved = exactly(bytes, 0).by_gpu_faults();
-            counted(c, &here("a kernel"), moved, || stream.add(&memory, 1));
-            counted(c, &here("again"), exactly(0, 0), || stream.add(&memory, 1));
-            let back = exactly(0, bytes).by_host_faults();
-            counted(c, &here("the host"), back, || {
+            counted(c, here("a kernel"), exactly(bytes, 0).gpu_faults(), || stream.add(&memory, 1));
+            counted(c, here("again"), exactly(0, 0), || stream.add(&memory, 1));
+            counted(c, here("the host"), exactly(0, bytes).host_faults(), || {
                 c.is("contents", memory.value_all(), 2 * (round + 1))
             });
         }
@@ -127,10 +125,9 @@ cases! {
     "system_memory.first-touch" GUIDE_SYSTEM [cuLaunchKernel] (PageableMigration, Counters) |c, stream| {
         let bytes = 3 * MIB;
         let memory = c.system(bytes);
-        let here = exactly(0, 0).by_gpu_faults();
-        counted(c, "a kernel", here, || stream.add(&memory, 1));
+        counted(c, "a kernel", exactly(0, 0).gpu_faults(), || stream.add(&memory, 1));
         counted(c, "a kernel again", exactly(0, 0), || stream.add(&memory, 1));
-        let back = exactly(0, bytes).by_host_faults();
+        let back = exactly(0, bytes).host_faults();
         counted(c, "the host", back, || c.is("contents", memory.value_all(), 2));
     }
     /// Read-mostly system-allocated memory is duplicated on a device that does not use the host's page tables.
@@ -138,8 +135,7 @@ cases! {
         let bytes = 2 * MIB;
         let (memory, out) = (c.system(bytes).filled(3), c.device(bytes));
         ok(c.advise(&memory, SET_READ_MOSTLY, DEVICE));
-        let copied = exactly(bytes, 0).by_gpu_faults();
-        counted(c, "a kernel reads", copied, || stream.read(&memory, &out));
+        counted(c, "a kernel reads", exactly(bytes, 0).gpu_faults(), || stream.read(&memory, &out));
         counted(c, "both read", exactly(0, 0), || {
             stream.read(&memory, &out);
             c.is("the host reads", memory.value_all(), 3)
@@ -165,7 +161,6 @@ cases! {
 /// Adds 1 to every word of an address range by a kernel.
 fn add_at(c: &Cuda<'_>, words: &mut [u32], stream: &Stream<'_>) {
     let (address, count) = (words.as_mut_ptr() as usize, words.len());
-    let shape = Shape::linear(count);
-    ok(c.add_at(address, count as u32, 1, shape, stream));
+    ok(c.add_at(address, count as u32, 1, Shape::linear(count), stream));
     stream.sync();
 }

@@ -19,57 +19,36 @@ cases! {
     }
     /// A version has exactly the functions that were added up to this version, with the signatures of this version.
     "versions.functions" UNIFIED [] |c| {
-        let table = &c.machine.table;
+        let table = &*c.machine.table;
         let version = table.version();
         let before_13 = version < RuntimeVersion::new(13, 0);
-        macro_rules! found {
-        ($($name:ident)*) => {
-            [$((stringify!($name), table.$name.is_some())),*]
-        };
-    }
-        let optional = found!(
-            cudaStreamGetDevice
-            cudaMemPrefetchBatchAsync
-            cudaMemDiscardBatchAsync
-            cudaMemDiscardAndPrefetchBatchAsync
-            cudaMemGetDefaultMemPool
-            cudaMemGetMemPool
-            cudaMemSetMemPool
-            cudaMemGetLocationInfo
-            cudaMemPrefetchAsync_v13
-            cudaMemAdvise_v13
-            cudaMemcpyBatchAsync_v13
-            cudaStreamBeginCapture
-            cudaStreamEndCapture
-            cudaStreamIsCapturing
-            cudaThreadExchangeStreamCaptureMode
-            cudaEventRecordWithFlags
-            cudaGraphDestroy
-            cudaGraphGetNodes
-            cudaGraphNodeGetType
-            cudaGraphInstantiateWithFlags
-            cudaGraphLaunch
-            cudaGraphExecDestroy
-            cudaGraphExecMemcpyNodeSetParams1D
-            cudaGraphExecMemsetNodeSetParams
-            cudaStreamGetCaptureInfo_v3
-            cudaGraphExecUpdate_v13
-        );
-        for (name, found) in optional {
-            let Some(since) = Table::available_since(name) else {
-                panic!("{name} is not known as optional");
-            };
+        for (name, found) in optional(table) {
+            let since = Table::available_since(name).expect("it is known as optional");
             c.is(name, found, version >= since);
         }
-        let old = found!(cudaMemPrefetchAsync_v11 cudaMemAdvise_v11 cudaStreamGetCaptureInfo_v2);
-        for (name, found) in old {
+        for (name, found) in old(table) {
             c.is(name, found, before_13);
         }
-        let batch = RuntimeVersion::new(12, 8);
-        c.is(
-            "cudaMemcpyBatchAsync_v12",
-            table.cudaMemcpyBatchAsync_v12.is_some(),
-            before_13 && version >= batch,
-        );
+        let batch = before_13 && version >= RuntimeVersion::new(12, 8);
+        c.is("cudaMemcpyBatchAsync_v12", table.cudaMemcpyBatchAsync_v12.is_some(), batch);
     }
+}
+
+/// A function that lists names of functions, and if a table has them.
+macro_rules! found {
+    ($found:ident: $($name:ident)*) => {
+        fn $found(table: &Table) -> Vec<(&'static str, bool)> {
+            vec![$((stringify!($name), table.$name.is_some())),*]
+        }
+    };
+}
+
+found! { old: cudaMemPrefetchAsync_v11 cudaMemAdvise_v11 cudaStreamGetCaptureInfo_v2 }
+found! { optional:
+    cudaStreamGetDevice cudaMemPrefetchBatchAsync cudaMemDiscardBatchAsync cudaMemDiscardAndPrefetchBatchAsync
+    cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemSetMemPool cudaMemGetLocationInfo
+    cudaMemPrefetchAsync_v13 cudaMemAdvise_v13 cudaMemcpyBatchAsync_v13
+    cudaStreamBeginCapture cudaStreamEndCapture cudaStreamIsCapturing cudaThreadExchangeStreamCaptureMode cudaEventRecordWithFlags
+    cudaGraphDestroy cudaGraphGetNodes cudaGraphNodeGetType cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphExecDestroy
+    cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemsetNodeSetParams cudaStreamGetCaptureInfo_v3 cudaGraphExecUpdate_v13
 }

@@ -83,14 +83,13 @@ impl Inputs {
     }
 }
 
-/// The folder of the shipped set: named by the user, here, or in the source tree.
+/// The folder of the shipped set: the user's, one here, or that of the source tree.
 fn shipped_set() -> PathBuf {
     let of_user = std::env::var_os("CUDA_UM_DATA_DIR").filter(|folder| !folder.is_empty());
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data");
-    let folders = [of_user.unwrap_or("data".into()), "data".into()];
-    let sets = folders.map(|folder| Path::new(&folder).join("wordnet-1k"));
-    let found = sets.into_iter().find(|set| set.is_dir());
-    found.unwrap_or(Path::new(source).join("wordnet-1k"))
+    let folder = Path::new(of_user.as_deref().unwrap_or("data".as_ref())).join("wordnet-1k");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/wordnet-1k");
+    let is_there = folder.is_dir() || of_user.is_some();
+    if is_there { folder } else { source.into() }
 }
 
 impl Vectors {

@@ -88,7 +88,7 @@ impl Job<'_> {
         let (queries, targets) = (&self.inputs.queries, &self.inputs.targets.values);
         let (results, mut notes) = (queries.rows * self.k(), Vec::new());
         let before = self.backend.migration_counts();
-        let start = self.now();
+        let start = self.now(kind);
         let mut placed = Placed {
             targets: self.place(kind, "targets", targets, 0, &mut notes)?,
             queries: self.place(kind, "queries", &queries.values, 0, &mut notes)?,
@@ -96,35 +96,34 @@ impl Job<'_> {
             indices: self.place(kind, "indices", &[], results, &mut notes)?,
         };
         self.backend.synchronize()?;
-        let filled = self.now();
+        let filled = self.now(kind);
         self.search(kind, &mut placed)?;
-        let computed = self.now();
+        let computed = self.now(kind);
         let (scores, indices) = (placed.scores.to_vec()?, placed.indices.to_vec()?);
-        let laps = [(start, filled), (filled, computed), (computed, self.now())];
+        let laps = [
+            (start, filled),
+            (filled, computed),
+            (computed, self.now(kind)),
+        ];
         let after = self.backend.migration_counts();
 
         let us = |time: Duration| (time.as_secs_f64() * 1e7).round() / 10.0;
         let [place, compute, to_vec] = laps.map(|(begin, end)| us(end.0 - begin.0));
-        let predicted = laps.map(|(begin, end)| {
-            let times = end.1.zip(begin.1).filter(|_| kind != BufferKind::Host);
-            times.map(|(end, begin)| us(end - begin))
-        });
-        let lists = indices.chunks(self.k()).zip(scores.chunks(self.k()));
+        let predicted = laps.map(|(begin, end)| Some(us(end.1? - begin.1?)));
         let recall = |n: usize| {
-            let own = lists.clone().zip(0..);
-            let hits = own.filter(|((list, _), query)| list.iter().take(n).any(|hit| hit == query));
+            let lists = indices.chunks(self.k()).zip(0..);
+            let hits = lists.filter(|(list, query)| list.iter().take(n).any(|hit| hit == query));
             let share = hits.count() as f64 / queries.rows as f64;
             self.inputs.has_truth.then_some(share)
         };
-        let top = lists.clone().map(|(indices, scores)| -> Value {
-            let hits = indices.iter().zip(scores).take(self.args.k);
-            hits.map(|(target, cosine)| json!({"target": target, "cosine": cosine}))
-                .collect()
+        let lists = indices.chunks(self.k()).zip(scores.chunks(self.k()));
+        let top = lists.map(|(targets, cosines)| -> Value {
+            let hits = targets.iter().zip(cosines).take(self.args.k);
+            let named = hits.map(|(target, cosine)| json!({"target": target, "cosine": cosine}));
+            named.collect()
         });
-        let count = |of: fn(&MigrationCounts) -> u64| {
-            let counts = before.as_ref().zip(after.as_ref());
-            counts.map(|(before, after)| of(after) - of(before))
-        };
+        let both = before.as_ref().zip(after.as_ref());
+        let count = |of: fn(&MigrationCounts) -> u64| both.map(|(old, new)| of(new) - of(old));
         let report = json!({
             "buffer": kind.to_string(),
             "recall_at_1": recall(1),
@@ -139,10 +138,13 @@ impl Job<'_> {
         Ok((report, scores))
     }
 
-    /// The wall clock, and the simulator's.
-    fn now(&self) -> (Instant, Option<Duration>) {
-        let simulated = self.backend.simulator().map(|sim| sim.now());
-        (Instant::now(), simulated)
+    /// The wall clock, and the simulator's, which does not know how long the CPU computes.
+    fn now(&self, kind: BufferKind) -> (Instant, Option<Duration>) {
+        let simulator = self
+            .backend
+            .simulator()
+            .filter(|_| kind != BufferKind::Host);
+        (Instant::now(), simulator.map(|sim| sim.now()))
     }
 
     /// Makes a buffer of vectors, or one for results of this length. Unified memory gets the recipe for its role: targets prefer
@@ -197,13 +199,11 @@ impl Job<'_> {
         let bar = ProgressBar::new(rows as u64).with_finish(ProgressFinish::AndClear);
         for first in (0..rows).step_by(batch) {
             let count = batch.min(rows - first);
-            let (rows, lists) = (
-                first * dim..(first + count) * dim,
-                first * k..(first + count) * k,
-            );
+            let rows = first * dim..(first + count) * dim;
+            let lists = first * k..(first + count) * k;
             if kind == BufferKind::Host {
-                let (mut scores, mut indices) =
-                    (placed.scores.host_mut()?, placed.indices.host_mut()?);
+                let mut scores = placed.scores.host_mut()?;
+                let mut indices = placed.indices.host_mut()?;
                 let (queries, targets) = (placed.queries.host()?, placed.targets.host()?);
                 let (scores, indices) = (&mut scores[lists.clone()], &mut indices[lists]);
                 cosine_top_k_cpu(&queries[rows], &targets, dim, k, scores, indices);

@@ -19,14 +19,9 @@ pub fn text(report: &Value, inputs: &Inputs, args: &Args) -> String {
             .map(|numbers| format!("{:>14}", numbers[row].1));
         text += &format!("{name:<26}{}\n", cells.collect::<String>());
     }
-    for (note, run) in runs.iter().flat_map(|run| {
-        run["notes"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(move |note| (note, run))
-    }) {
-        text += &format!("{}: {note}\n", run["buffer"]);
+    for run in runs {
+        let notes = run["notes"].as_array().into_iter().flatten();
+        notes.for_each(|note| text += &format!("{}: {note}\n", run["buffer"]));
     }
     if report["agree"] == true {
         text += &format!("All {} give the same top {k}.\n", runs.len());
