@@ -3,12 +3,12 @@
 use crate::call::{Calls, load_kernels};
 use crate::kernels;
 use anyhow::{Context, Result, ensure};
-use um_profile::MigrationCounter;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::{RuntimeVersion, Table, cudaDeviceAttr as Attr};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex};
+use um_profile::MigrationCounter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
