@@ -32,6 +32,8 @@ pub(crate) struct Job {
     wanted: Vec<Wanted>,
     /// The tensors that are parts of mapped files.
     mapped: Vec<(Wanted, SharedBuffer)>,
+    /// Whether the buffers are memory of the system, which the device reads where it is.
+    is_system: bool,
     /// For the migration of new managed memory to the device, while copies run on the library's stream.
     stream: Option<Stream>,
 }
@@ -51,8 +53,8 @@ impl Job {
             true => mapped(&mut plan, &mut wanted, device)?,
             false => Vec::new(),
         };
-        let is_managed = is_unified && !is_one_memory(device);
-        let migrates = is_managed && capabilities.concurrent_managed_access;
+        let is_system = is_unified && !options.is_managed && is_one_memory(device);
+        let migrates = is_unified && !is_system && capabilities.concurrent_managed_access;
         let stream = migrates.then(|| device.create_stream()).transpose();
         Ok(Self {
             plan,
@@ -60,6 +62,7 @@ impl Job {
             kind,
             wanted,
             mapped,
+            is_system,
             stream: stream.map_err(Error::of_cuda("none"))?,
         })
     }
@@ -76,7 +79,7 @@ impl Job {
     #[allow(unsafe_code, reason = "the read writes each byte")]
     fn buffer(&self, bytes: usize) -> Result<ErasedBuffer, CudaError> {
         let device: &Device = self.backend.device();
-        if self.kind == BufferKind::Unified && is_one_memory(device) {
+        if self.is_system {
             let options = UnifiedOptions::default().placement(Placement::System);
             let memory = UnifiedBuffer::<u8>::zeroed_with(device, bytes, options)?;
             return ErasedBuffer::from_bytes(Box::new(memory), DType::U8);
@@ -219,7 +222,7 @@ pub(crate) fn into(
     }
 }
 
-/// Whether the device reads memory of the host where it is, so that a unified buffer is memory of the system and nothing is staged.
+/// Whether the device reads memory of the host where it is, so that a unified buffer may be memory of the system, and nothing is staged.
 fn is_one_memory(device: &Device) -> bool {
     let capabilities = device.capabilities();
     capabilities.pageable_memory_access
