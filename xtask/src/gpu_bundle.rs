@@ -140,7 +140,7 @@ fn pack_extra(folder: &Path, out: &Path) -> Result<()> {
     // What else its programs need.
     if folder.join("pack").is_file() {
         workspace::run(
-            Command::new("./env")
+            Command::new(folder.join("env"))
                 .current_dir(folder)
                 .arg("./pack")
                 .arg(out),
@@ -211,7 +211,7 @@ fn full_name(binary: &Program) -> Result<String> {
 fn built(workspace: &Path, arguments: &str) -> Result<Vec<Program>> {
     let mut command = workspace::cargo();
     if workspace.join("env").is_file() {
-        command = Command::new("./env");
+        command = Command::new(workspace.join("env"));
         command.arg("cargo");
     }
     command.current_dir(workspace).args(arguments.split(' '));

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use cuda_um_locks::{Condvar, Mutex, MutexGuard};
+use cuda_um_sys::locks::{Condvar, Mutex, MutexGuard};
 use um_backend::cuda_um::observe::{Later, later};
 
 #[derive(Default)]

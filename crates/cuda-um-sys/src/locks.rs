@@ -5,7 +5,7 @@
 //! the standard library on Linux is one word (a futex), so a lock that is free at the fork works in the child.
 //!
 //! ```
-//! use cuda_um_locks::{Condvar, Mutex, RwLock};
+//! use cuda_um_sys::locks::{Condvar, Mutex, RwLock};
 //! use std::time::Duration;
 //!
 //! let (mut queue, came, limit) = (Mutex::new(Vec::new()), Condvar::new(), RwLock::new(Duration::from_secs(10)));
