@@ -1,22 +1,21 @@
 //! The cases, one file for each group.
 //!
-//! A case is a row of `cases!`: the rule as its comment; its name, the page of the source, the calls that the rule is about, the needs,
-//! and `alone` or `misuse`; and a script over `|c, streams; events|`, which are new, and without timing. Its words are:
+//! A case is a row of `cases!`: the rule as its comment; its name, the page of the source, the calls that the rule is about, the
+//! needs, and `alone` or `misuse`; and a script over `|c, streams; events|`: new streams, and new events without timing. Its words:
 //!
-//! - Objects, released at the end of their block: `c.managed(bytes)`, `c.device(bytes)`, `c.pinned(bytes, flags)`, `c.system(bytes)`,
-//!   `c.stream()`, `c.stream_at(raw)`, `c.event(flags)`, `c.mark()` (an event without timing), `c.pool()`, `c.graph_of(work)`,
-//!   `c.captured(work)`. Memory may be `.filled(value)` by the host or `.zeroed()` by the device.
+//! - Objects, released at the end of their block: `c.managed(bytes)`, `c.device(bytes)`, `c.pinned(bytes, flags)`,
+//!   `c.system(bytes)`, `c.stream()`, `c.stream_at(raw)`, `c.event(flags)`, `c.mark()` (an event without timing), `c.pool()`,
+//!   `c.graph_of(work)`, `c.captured(work)`. Memory may be `.filled(value)` by the host or `.zeroed()` by the device.
 //! - The host's side of memory: `fill_all(value)`, `fill(range, value)`, `value_all()`, `value(range)`.
-//! - The work of a stream, as a chain: `stream.set(&memory, byte).add(&memory, amount).copy(&to, &from).record(&event).sync()`; `join(&event)` is
-//!   a wait of the stream.
-//! - Every function of [`Calls`](cuda_um_testkit::call::Calls), such as `c.memcpy(…)`, and forms for whole objects, such as
-//!   `c.copy_async(&to, &from, kind, &stream)`. A call returns its value or its code.
-//! - `c.gate(&stream)` holds a stream; `gate.open()` releases it, `gate.opens(name, query)` if the query was not ready; `gate.waits(name, || call)`
-//!   is a call that waits for the release.
-//! - Preparations: `ok(call)` returns the value, and fails the case otherwise.
+//! - The work of a stream, as a chain: `stream.set(&memory, byte).add(&memory, amount).copy(&to, &from).record(&event).sync()`;
+//!   `join(&event)` is a wait of the stream. Each must succeed.
+//! - Every function of [`Calls`], such as `c.memcpy(…)`, and forms for whole objects, such as `c.copy(&to, &from, kind)`. A call
+//!   returns its value or its code; `ok(call)` is the value, for preparations, which must succeed.
+//! - `c.gate(&stream)` holds a stream; `gate.open()` releases it, `gate.opens(name, query)` if the query was not ready;
+//!   `gate.waits(name, || call)` is a call that waits for the release.
 //! - Observations, which are recorded and compared: `c.is(name, value, expected)`, `c.holds(name, condition)`,
 //!   `c.succeeds(name, call)`, `c.gives(name, call, code)`, `c.refuses(name, call)`; of a stream `done(name)`, `pending(name)`,
-//!   `ends(name, &memory, value)` (both the wait and the contents).
+//!   `after(name, &memory, value)`, and `ends(name, &memory, value)`, which is the wait and the contents.
 //!
 //! A script panics if its rule does not hold.
 

@@ -7,9 +7,7 @@ use std::fmt::Write;
 /// The differences between two machines.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Cases that differ.
     pub cases: usize,
-    /// All differences, each with its case.
     pub faults: Vec<String>,
 }
 

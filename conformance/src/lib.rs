@@ -7,6 +7,11 @@
 //!   table directly, and do not use `cuda-um`.
 //! - [`run`]: runs one case at a time, under a watchdog. A case that may break the context runs in a separate process.
 //! - [`Record`], [`compare`]: the observations of a case, and the comparison of two machines.
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "only its own binary and tests use this library"
+)]
 
 mod call;
 mod case;

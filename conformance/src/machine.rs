@@ -3,25 +3,19 @@
 use crate::call::{Calls, load_kernels};
 use crate::kernels;
 use anyhow::{Context, Result, ensure};
-use cuda_um::profile::MigrationCounter;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::{RuntimeVersion, Table, cudaDeviceAttr as Attr};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex};
+use um_profile::MigrationCounter;
 
-/// The choice of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The CUDA runtime and the GPUs of this machine.
     Cuda,
-    /// A simulator.
     Sim {
-        /// The generation of GPU.
         gpu: Gpu,
-        /// The CUDA version.
         cuda: CudaVersion,
-        /// The number of devices.
         devices: usize,
     },
 }
@@ -83,7 +77,6 @@ pub(crate) struct Facts {
     pub(crate) host_register: bool,
     /// Migrations can be counted.
     pub(crate) counters: bool,
-    /// It is a simulator.
     pub(crate) simulated: bool,
 }
 
@@ -134,9 +127,6 @@ pub struct Machine {
 
 impl Machine {
     /// Opens the machine, and creates a context on every device.
-    ///
-    /// # Errors
-    /// There is no runtime or no device, or it does not respond.
     pub fn open(choice: Choice) -> Result<Self> {
         kernels::register();
         let sim = match choice {
@@ -181,9 +171,6 @@ impl Machine {
     }
 
     /// "CUDA 13.0, 1 × NVIDIA H200".
-    ///
-    /// # Errors
-    /// The driver does not return the device's name.
     pub fn describe(&self) -> Result<String> {
         let Facts {
             version, devices, ..

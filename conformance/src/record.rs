@@ -12,12 +12,9 @@ pub enum Value {
     Number(u64),
     /// A number that may differ by a factor: `about` between `about / factor` and `about * factor`.
     About {
-        /// The number.
         about: u64,
-        /// The allowed factor.
         factor: u64,
     },
-    /// A text.
     Text(String),
 }
 
@@ -82,19 +79,13 @@ impl Outcome {
 /// The result of one case on one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The case.
     pub case: String,
-    /// The outcome.
     pub outcome: Outcome,
-    /// The observations, in order.
     pub seen: Vec<(String, Value)>,
 }
 
 impl Record {
     /// The record as one line: `["case","passed",[["observation",value],…]]`.
-    ///
-    /// # Errors
-    /// None: its parts are texts and numbers.
     pub fn to_line(&self) -> Result<String> {
         Ok(serde_json::to_string(&(
             &self.case,
@@ -103,10 +94,6 @@ impl Record {
         ))?)
     }
 
-    /// Reads a line.
-    ///
-    /// # Errors
-    /// It is not the line of a record.
     pub fn from_line(line: &str) -> Result<Self> {
         let (case, outcome, seen) = serde_json::from_str(line)?;
         Ok(Self {
@@ -125,17 +112,11 @@ impl Record {
 /// The results of all cases on one machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// A description of the runtime and the device.
     pub machine: String,
-    /// One record for each case.
     pub records: Vec<Record>,
 }
 
 impl Run {
-    /// Writes a file.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_string(&self.machine)? + "\n";
         for record in &self.records {
@@ -144,10 +125,6 @@ impl Run {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not the output of a run.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;

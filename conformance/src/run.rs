@@ -14,9 +14,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 /// separate process of `program`, which must be `um_conformance`.
 ///
 /// If a case does not end within 60 seconds, this process ends, and the case is named on standard error.
-///
-/// # Errors
-/// The machine does not return its name, or `program` cannot be started.
 pub fn run(
     machine: &Machine,
     choice: Choice,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use um_backend::cuda_um::profile::{Profiler, Trace};
+use um_backend::profile::{Profiler, Trace};
 
 use cuda_um_trace::{Call, Finding, Place};
 

@@ -30,7 +30,7 @@ const FLOORS: [&[&str]; 9] = [
     &["kernel"],
     &["managed"],
     &["graph"],
-    &["auto", "profile"],
+    &["observe"],
 ];
 
 /// Checks all sources of cuda-um.

@@ -100,7 +100,7 @@ fn pack_binaries(out: &Path) -> Result<()> {
         &format!("{tests} --features {}", FEATURES.trim()),
         out,
     )?;
-    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace --features cuda-um-trace/cli";
+    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p um-weights --features cuda-um-trace/cli,um-weights/cli";
     pack_programs(root, programs, out)?;
     pack_programs(root, "-p um-cudarc --example all_reduce", out)
 }
@@ -140,7 +140,7 @@ fn pack_extra(folder: &Path, out: &Path) -> Result<()> {
     // What else its programs need.
     if folder.join("pack").is_file() {
         workspace::run(
-            Command::new("./env")
+            Command::new(folder.join("env"))
                 .current_dir(folder)
                 .arg("./pack")
                 .arg(out),
@@ -211,7 +211,7 @@ fn full_name(binary: &Program) -> Result<String> {
 fn built(workspace: &Path, arguments: &str) -> Result<Vec<Program>> {
     let mut command = workspace::cargo();
     if workspace.join("env").is_file() {
-        command = Command::new("./env");
+        command = Command::new(workspace.join("env"));
         command.arg("cargo");
     }
     command.current_dir(workspace).args(arguments.split(' '));

@@ -92,6 +92,7 @@ const PACKAGES: &[&str] = &[
     "um-backend",
     "um-dlpack",
     "um-kernels",
+    "um-profile",
     "um-conformance",
 ];
 
@@ -120,10 +121,6 @@ pub fn run(args: &Args) -> Result<()> {
     let packages = args.packages();
     for package in &packages {
         command.args(["-p", package]);
-    }
-    if packages.contains(&"cuda-um") {
-        // Its code for CUPTI works with many raw addresses.
-        command.args(["--features", "cuda-um/profile"]);
     }
     command.args(["--no-fail-fast", "--"]);
     for (test, why) in SKIPPED {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use cuda_um_sys::{Table, cudaError};
 
 use crate::call_log::CallRecord;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cuda_um_locks::{Condvar, Mutex, RwLock};
+use cuda_um_sys::locks::{Condvar, Mutex, RwLock};
 
 use crate::engine::Core;
 

@@ -79,6 +79,7 @@ mod error;
 mod graph;
 mod handle;
 mod loader;
+pub mod locks;
 mod pointer_attributes;
 pub mod ptx;
 mod symbols;

@@ -1,7 +1,7 @@
 //! The functions of the tables without a layer in between, for code that checks or measures CUDA itself.
 //!
-//! [`Calls`] has a method for each: addresses and handles are numbers, results are values, and a refusal is its [`Code`]. [`call!`] is for
-//! functions and forms that [`Calls`] does not have.
+//! [`Calls`] has a method for each: addresses and handles are numbers, results are values, and a refusal is its [`Code`].
+//! [`call!`](crate::call!) is for functions and forms that [`Calls`] does not have.
 //!
 //! An address may be any number: CUDA refuses what it does not know. A caller passes places that are valid for the call, memory
 //! and handles that live until the work is done, and arguments that match the kernel.

@@ -69,14 +69,15 @@ pub(crate) fn may_call() -> bool {
     state() == 0
 }
 
-/// Returns true if this process is a child made by `fork` of a process that used CUDA. Not part of the public interface.
+/// Returns true if this process is a child made by `fork` of a process that used CUDA.
 #[must_use]
 pub fn is_inherited() -> bool {
     state() & INHERITED != 0
 }
 
 /// Returns true if a drop must not call CUDA: in a child, and on threads that stop because the process ends.
-pub(crate) fn is_over() -> bool {
+#[must_use]
+pub fn is_over() -> bool {
     !may_call() && (is_inherited() || !process_end::may_call())
 }
 
@@ -105,7 +106,7 @@ fn state() -> u32 {
     state
 }
 
-/// The process in which an object was made that needs no CUDA. Not part of the public interface: crates above use it for their own state.
+/// The process in which an object was made that needs no CUDA.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin(u32);
 

@@ -66,9 +66,12 @@ impl Entered {
         }
     }
 
-    /// Returns true if a subscriber has the span.
-    pub(crate) fn is_sent(&self) -> bool {
-        self.span.is_some()
+    /// No span.
+    pub(crate) fn none() -> Self {
+        Self {
+            span: None,
+            _on_this_thread: PhantomData,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use cuda_um::{
     DeviceBuffer, HostMut, HostOwnedMut, MemoryKind, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, Result, UnifiedBuffer, auto::AutoPrefetch,
+    RegisteredBuffer, Result, UnifiedBuffer,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::bomb::{self, Plan};
@@ -69,15 +69,6 @@ fn a_panic_in_the_closures_of_an_owned_guard_drops_its_owner() {
     unwinds(|| guard().close().unwrap());
 }
 
-/// A clock, and a value in its closure, that panic always.
-struct Clock;
-
-impl Drop for Clock {
-    fn drop(&mut self) {
-        panic!("the drop of a clock panics");
-    }
-}
-
 #[test]
 fn a_copy_is_written_back_if_no_panic_began_while_its_guard_lived() {
     struct Writes<'a>(&'a mut Vec<u32>);
@@ -104,60 +95,6 @@ fn a_copy_is_written_back_if_no_panic_began_while_its_guard_lived() {
         panic_any(OnPurpose);
     });
     assert_eq!(written, [7]);
-}
-
-#[test]
-fn a_clock_that_jumps_ends_nothing() {
-    let (_sim, device, stream) = simulated(Gpu::H200);
-    let new = || UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
-    let (mut both, mut written) = (new(), new());
-    let calls = std::cell::Cell::new(0);
-    let time = move || match calls.replace(calls.get() + 1) % 6 < 3 {
-        true => std::time::Duration::ZERO,
-        false => std::time::Duration::MAX,
-    };
-    let auto = AutoPrefetch::start_with_clock(&device, time).unwrap();
-    for round in 0..60 {
-        both.host_mut().unwrap().fill(round);
-        both.fill_on(2, &stream).unwrap();
-        written.fill_on(1, &stream).unwrap();
-        written.host().unwrap();
-        assert_eq!(both.host().unwrap()[7], 2);
-    }
-    auto.stop();
-}
-
-#[test]
-fn a_clock_that_panics_ends_nothing() {
-    let (_sim, device, stream) = simulated(Gpu::H200);
-    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
-    let (start, clock) = (std::time::Instant::now(), Clock);
-    let time = move || {
-        let _clock = &clock;
-        assert!(!std::thread::panicking(), "the clock panics");
-        start.elapsed()
-    };
-    let auto = AutoPrefetch::start_with_clock(&device, time).unwrap();
-    for round in 0..8 {
-        data.fill_on(round, &stream).unwrap();
-        unwinds(|| {
-            let mut guard = data.host_mut().unwrap();
-            assert_eq!(guard[0], round);
-            guard[0] = 1;
-            panic_any(OnPurpose);
-        });
-    }
-    unwinds(move || {
-        let _auto = auto;
-        panic_any(OnPurpose);
-    });
-
-    let auto = AutoPrefetch::start_with_clock(&device, || panic!("the clock panics")).unwrap();
-    for round in 0..8 {
-        data.fill_on(round, &stream).unwrap();
-        assert_eq!(data.host_mut().unwrap()[0], round);
-    }
-    auto.stop();
 }
 
 #[test]

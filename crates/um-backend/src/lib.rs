@@ -61,9 +61,6 @@ struct Variance;
 
 /// The safe layer below, for kernels, streams and memory resources.
 pub use cuda_um;
-/// Traces of migrations, page faults, kernels and operations.
-#[cfg(feature = "profile")]
-pub use cuda_um::profile;
 /// The buffers, guards, hints and captures of the safe layer below.
 pub use cuda_um::{
     Advice, Device, DeviceBuffer as CudaBuffer, HintOutcome, HostMut, HostRef, Location,
@@ -75,6 +72,12 @@ pub use cuda_um::{
 pub use cuda_um_sim as sim;
 /// Elements: `f16` and `bf16`.
 pub use half;
+/// Automatic prefetch of loops.
+#[cfg(feature = "auto-prefetch")]
+pub use um_auto as auto;
 /// The kernels of um-kernels: `?` converts their error to a [`CudaError`].
 #[cfg(feature = "kernels")]
 pub use um_kernels as kernels;
+/// Traces of migrations, page faults, kernels and operations.
+#[cfg(feature = "profile")]
+pub use um_profile as profile;

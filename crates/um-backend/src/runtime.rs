@@ -5,9 +5,9 @@ mod simulated;
 
 use cuda_um::Runtime;
 use cuda_um::fork::{self, PerProcess};
-use cuda_um_locks::Mutex;
 #[cfg(feature = "sim")]
 use cuda_um_sim::Sim;
+use cuda_um_sys::locks::Mutex;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
 

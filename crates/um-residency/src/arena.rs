@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cuda_um_locks::Condvar;
+use cuda_um_sys::locks::Condvar;
 use um_backend::cuda_um::{Device, Runtime, fork, resource::DeviceArena};
 
 use crate::budget::Budget;

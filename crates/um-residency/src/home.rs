@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use cuda_um_locks::{Mutex, RwLock};
+use cuda_um_sys::locks::{Mutex, RwLock};
 use um_backend::CudaError;
 use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, View, ViewMut};
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cuda_um_locks::RwLock;
+use cuda_um_sys::locks::RwLock;
 #[cfg(doc)]
 use um_backend::cuda_um;
 use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer, UnifiedBuffer};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cuda_um_locks::RwLock;
+use cuda_um_sys::locks::RwLock;
 use um_backend::CudaError;
 
 use crate::entries::Id;

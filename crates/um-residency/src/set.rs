@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use um_backend::cuda_um::{EventsLater, resource::DeviceArena};
+use um_backend::cuda_um::{observe::later, resource::DeviceArena};
 
 use crate::access::{Access, Role};
 use crate::entries::Id;
@@ -260,7 +260,7 @@ fn read_files(shared: &Arc<Shared>, list: &List, loads: Loads, held: &mut Parts)
         return Ok(());
     }
     // A subscriber would wait for the buffer that its own thread reads.
-    let _later = EventsLater::begin();
+    let _later = later();
     let mut outcome = Ok(());
     for Load {
         id,

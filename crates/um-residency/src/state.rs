@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cuda_um_locks::Condvar;
+use cuda_um_sys::locks::Condvar;
 use um_backend::cuda_um::{Device, Stream, fork, resource::DeviceArena};
 
 use crate::entries::{Entries, Id};

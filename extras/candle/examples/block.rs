@@ -5,7 +5,7 @@
 
 use candle_core::{D, Device, Result as CandleResult, Tensor};
 use candle_nn::ops::{layer_norm, softmax_last_dim};
-use cuda_um::profile::{MigrationCounter, Profiler};
+use um_profile::{MigrationCounter, Profiler};
 use cuda_um::{Location, Runtime};
 use cuda_um_trace::MigrationReport;
 use std::error::Error;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 
 use super::foreign::contain;
 use super::machine::Machine;

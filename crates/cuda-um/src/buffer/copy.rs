@@ -7,8 +7,8 @@ use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::{self, BY_HOST};
-use crate::context::enqueue::enqueue;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::{enqueue, enqueue_op};
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -26,17 +26,9 @@ pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()
     if source.is_empty() {
         return Ok(());
     }
-    let started = Started::now(target.device());
-    let (to, bytes) = (target.buffer_id(), source.len());
-    let _span = crate::telemetry::span!("copy", to, bytes);
-    put(&mut target, source)?;
-    started.done(
-        What::Copy,
-        target.device(),
-        None,
-        [target.part(Access::Write)],
-    );
-    Ok(())
+    let part = [target.part(Access::Write)];
+    let op = || Op::new(What::Copy, part[0].device(), &part);
+    observer::around(op, || put(&mut target, source))
 }
 
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
@@ -90,17 +82,9 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     if target.is_empty() {
         return Ok(());
     }
-    let started = Started::now(source.device());
-    let (from, bytes) = (source.buffer_id(), target.len());
-    let _span = crate::telemetry::span!("copy", from, bytes);
-    get(source, target)?;
-    started.done(
-        What::Copy,
-        source.device(),
-        None,
-        [source.part(Access::Read)],
-    );
-    Ok(())
+    let part = [source.part(Access::Read)];
+    let op = || Op::new(What::Copy, part[0].device(), &part);
+    observer::around(op, || get(source, target))
 }
 
 fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
@@ -298,10 +282,7 @@ impl Stream {
         }
         let ordinal = self.inner().ordinal();
         let peers = peers(ordinal, source.raw, target.raw)?;
-        let started = Started::now(source.device());
         let bytes = source.size_bytes();
-        let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
-        let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
         let is_system = |raw: &Allocation| raw.kind() == MemoryKind::System;
         if capture::is_active() && (is_system(source.raw) || is_system(target.raw)) {
             capture::refuse("a copy of system memory", BY_HOST, self.inner(), &[])?;
@@ -314,7 +295,7 @@ impl Stream {
         }
         let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
-        started.enqueue(What::Copy, device, self, &parts, |stream| {
+        enqueue_op(What::Copy, device, self, &parts, |stream| {
             let (to, from) = (target.address(), source.address());
             let api = self.inner().api();
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so

@@ -85,12 +85,6 @@ impl<'a, T> View<'a, T> {
         Self::whole(raw).slice(range)
     }
 
-    /// The view's range of elements in the buffer, for events.
-    pub(crate) fn elements(&self) -> Range<usize> {
-        let start = self.start / size_of::<T>();
-        start..start + self.len
-    }
-
     /// Returns the view itself.
     pub fn as_view(&self) -> Self {
         *self

@@ -2,7 +2,7 @@
 
 use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
-use crate::context::observer::{Started, What};
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished, InFlight};
@@ -33,37 +33,33 @@ pub(crate) fn enqueue<R>(
     enqueue_of(Work::Own, stream, parts, work)
 }
 
-impl Started {
-    /// Like [`enqueue`], and notifies the observer if it succeeds. The work of a kernel is also a use of its module, which stays loaded
-    /// until the kernel is done. `work` gets CUDA's stream, which is another one if this thread captures the stream.
-    #[inline]
-    pub(crate) fn enqueue(
-        self,
-        what: What<'_>,
-        (device, module): (&Device, Option<&InFlight>),
-        stream: &Stream,
-        parts: &[Part<'_>],
-        work: impl FnOnce(cudaStream_t) -> Result<()>,
-    ) -> Result<()> {
-        if capture::is_active()
-            && let Some(place) = capture::of(stream.inner(), parts)?
-        {
-            check_each(stream, parts)?;
-            let name = match what {
-                What::Fill => "a fill",
-                What::Copy => "a copy",
-                // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
-                What::Launch(_) | What::Prefetch { .. } | What::Advise(..) => "other work",
-            };
-            return place.record(format_args!("{name}"), parts, None, work);
-        }
-        let kind = module.map_or(Work::Own, Work::Kernel);
-        self.before(what, stream, parts);
-        enqueue_of(kind, stream, parts, || work(stream.as_raw()))?;
-        self.after(parts);
-        self.done(what, device, Some(stream.inner()), parts.iter().cloned());
-        Ok(())
+/// Like [`enqueue`], as an operation of which observers are told. The work of a kernel is also a use of its module, which stays loaded
+/// until the kernel is done. `work` gets CUDA's stream, which is another one if this thread captures the stream.
+#[inline]
+pub(crate) fn enqueue_op(
+    what: What<'_>,
+    (device, module): (&Device, Option<&InFlight>),
+    stream: &Stream,
+    parts: &[Part<'_>],
+    work: impl FnOnce(cudaStream_t) -> Result<()>,
+) -> Result<()> {
+    if capture::is_active()
+        && let Some(place) = capture::of(stream.inner(), parts)?
+    {
+        check_each(stream, parts)?;
+        let name = match what {
+            What::Fill => "a fill",
+            What::Copy => "a copy",
+            // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
+            _ => "other work",
+        };
+        return place.record(format_args!("{name}"), parts, None, work);
     }
+    let kind = module.map_or(Work::Own, Work::Kernel);
+    let op = || Op::new(what, device, parts).on(stream);
+    observer::around(op, || {
+        enqueue_of(kind, stream, parts, || work(stream.as_raw()))
+    })
 }
 
 /// The kind of work.

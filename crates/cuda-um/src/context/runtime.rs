@@ -242,15 +242,19 @@ impl Runtime {
         Ok(Arc::clone(stream.get_or_init(|| made)))
     }
 
-    /// The state that all runtimes over this driver share.
-    #[cfg(feature = "profile")]
-    pub(crate) fn driver_state(&self) -> Result<Arc<DriverState>> {
-        Ok(Arc::clone(&self.devices_of_driver()?.driver))
+    /// Returns true if both are runtimes over one driver, so that their devices are the same.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`device_count`](Self::device_count).
+    pub fn shares_driver(&self, other: &Self) -> Result<bool> {
+        let (one, other) = (self.devices_of_driver()?, other.devices_of_driver()?);
+        Ok(Arc::ptr_eq(&one.driver, &other.driver))
     }
 
-    /// The devices that are open. Opening another device would create a context on it.
-    #[cfg(feature = "profile")]
-    pub(crate) fn open_devices(&self) -> Vec<Device> {
+    /// The devices that [`device`](Self::device) has opened. [`devices`](Self::devices) opens all, which creates a context on each.
+    #[must_use]
+    pub fn open_devices(&self) -> Vec<Device> {
         let Ok(devices) = self.devices_of_driver() else {
             return Vec::new();
         };

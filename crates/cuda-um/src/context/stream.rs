@@ -156,6 +156,12 @@ impl Stream {
         Device::new(self.runtime.clone(), Arc::clone(&self.inner.device))
     }
 
+    /// A number that no other stream of the process has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.inner.id()
+    }
+
     /// CUDA's handle. It is valid while a clone of this stream is live. Work enqueued directly through it is not tracked.
     pub fn as_raw(&self) -> cudaStream_t {
         self.inner.raw()

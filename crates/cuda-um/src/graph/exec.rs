@@ -5,7 +5,8 @@ mod residency;
 mod scalars;
 
 use crate::context::capture::{self, NamedScalar};
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::What;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
@@ -132,7 +133,6 @@ impl GraphExec {
             capture::refuse("a launch of a graph", NESTED, inner, given)?;
         }
         arguments.check(device)?;
-        let started = Started::now(device);
         let parts = self.parts(&contents, given)?;
         if self
             .required
@@ -143,9 +143,9 @@ impl GraphExec {
             outside(|| residency::advise(&mut self.required, &parts))?;
         }
         residency::bring_in(&mut self.required, &parts, stream)?;
-        let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());
         let used = (device, Some(&self.in_flight));
-        started.enqueue(What::Launch(&self.name), used, stream, &parts, |stream| {
+        let what = What::Graph { name: &self.name };
+        enqueue_op(what, used, stream, &parts, |stream| {
             // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
             // before the executable graph is destroyed.
             unsafe {

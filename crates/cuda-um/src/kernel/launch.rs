@@ -3,15 +3,14 @@
 
 use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::What;
 use crate::context::stream::Stream;
 use crate::error::{Error, Result};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::module::Kernel;
-use crate::telemetry::{self, Level};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// The grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,17 +152,13 @@ impl Kernel {
             let name = format_args!("a launch of kernel `{}`", self.name);
             return place.record(name, arguments.parts(), Some(node), enqueue);
         }
-        let started = Started::now(device);
-        let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
         let used = (device, Some(&self.module.in_flight));
-        let parts = arguments.parts();
-        started.enqueue(What::Launch(&self.name), used, stream, parts, enqueue)?;
-        if telemetry::is_enabled(Level::DEBUG) {
-            let kernel = Arc::clone(&self.name);
-            let LaunchConfig { grid, block, .. } = config;
-            telemetry::debug!(kernel = &*kernel, ?grid, ?block, "launch");
-        }
-        Ok(())
+        let what = What::Launch {
+            kernel: &self.name,
+            grid: config.grid,
+            block: config.block,
+        };
+        enqueue_op(what, used, stream, arguments.parts(), enqueue)
     }
 }
 

@@ -5,7 +5,8 @@ use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
@@ -115,34 +116,26 @@ fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<
     let device = raw.device();
     // Check before the residency cache is read, which needs a lock but no CUDA call.
     fork::check("prefetch")?;
-    let part = view.part(Access::Move);
-    let started = Started::now(device);
-    let _span =
-        crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);
+    let part = [view.part(Access::Move)];
     if capture::is_active() && is_captured(view, location, stream)? {
         return Ok(());
     }
     let missing = missing(raw, &bytes, location);
-    let what = |elided| What::Prefetch {
-        to: location,
-        elided,
-    };
+    let what = What::Prefetch { to: location };
     if missing.is_empty() && stream.runtime().is_same(device.runtime()) {
         // A part in the cache proves that the location exists. Without such a part, check the location.
         if bytes.is_empty() || !raw.migrates() {
             device.runtime().check_location(location)?;
             check_migrates(view)?;
         }
-        started.done(what(true), device, Some(stream.inner()), [part]);
-        let (buffer, range) = (raw.id(), view.elements());
-        crate::telemetry::debug!(buffer, ?range, %location, "prefetch elided");
+        observer::elided(|| Op::new(what, device, &part).on(stream));
         return Ok(());
     }
     check_places(device, location, stream, "the stream")?;
     if missing.is_empty() {
         return Ok(());
     }
-    let enqueued = started.enqueue(what(false), (device, None), stream, &[part], |_| {
+    let enqueued = enqueue_op(what, (device, None), stream, &part, |_| {
         let (api, ordinal) = (device.api(), stream.inner().ordinal());
         missing.iter().try_for_each(|part| {
             // SAFETY: the range was checked, and is within this buffer's managed memory; the buffer tracks this use, so the memory lives
@@ -151,10 +144,7 @@ fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<
         })
     });
     record_move(raw, &bytes, location, stream, enqueued.is_ok());
-    enqueued?;
-    let (buffer, range, parts) = (raw.id(), view.elements(), missing.len());
-    crate::telemetry::debug!(buffer, ?range, parts, %location, "prefetch");
-    Ok(())
+    enqueued
 }
 
 /// Returns true if this thread captures the stream: the prefetch becomes a step before each launch of the graph.

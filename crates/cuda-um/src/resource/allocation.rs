@@ -5,9 +5,9 @@ mod tracked;
 
 use crate::context::device::Device;
 use crate::context::exclusion::Gate;
-use crate::context::observer;
+use crate::context::observer::{self, What};
 use crate::context::stream::StreamInner;
-use crate::context::tracked::{Part, SlabId};
+use crate::context::tracked::{Part, SlabInfo};
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -169,29 +169,14 @@ impl Allocation {
     pub(crate) fn set_label(&mut self, label: Label) {
         if self.label.is_none() {
             self.label = Some(label);
-            let (buffer, bytes, device, kind) = (
-                self.id,
-                self.bytes(),
-                self.device().ordinal(),
-                self.name_of_kind(),
-            );
-            crate::telemetry::debug!(
-                buffer,
-                bytes,
-                device,
-                kind,
-                what = label.describe(bytes),
-                site = label.site.map(tracing::field::display),
-                "allocate"
-            );
-            observer::made(self);
+            self.tell(What::Allocate);
         }
     }
 
     /// Sets the name.
     pub(crate) fn set_name(&mut self, name: Name) {
         self.name = Some(name);
-        observer::made(self);
+        self.tell(What::Name);
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -199,7 +184,7 @@ impl Allocation {
     }
 
     /// The slab that contains the memory, if a pool of slabs owns it.
-    pub(crate) fn slab(&self) -> Option<SlabId> {
+    pub(crate) fn slab(&self) -> Option<SlabInfo> {
         self.block.address.slab
     }
 
@@ -234,6 +219,15 @@ impl Allocation {
             is_located: self.is_located,
             bytes,
             access,
+        }
+    }
+
+    /// Tells observers of the memory, unless it is a slab: a pool gets and frees those under its lock.
+    #[inline]
+    fn tell(&self, what: What<'_>) {
+        let is_slab = || self.label.is_some_and(|label| label.site.is_none());
+        if observer::is_heard() && !is_slab() {
+            observer::tell_once(what, &self.part_of(0..self.bytes(), Access::Move));
         }
     }
 

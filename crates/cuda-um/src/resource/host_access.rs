@@ -98,25 +98,15 @@ impl Allocation {
         fork::check("access by the host")?;
         self.check_access(access)?;
         self.check_capture(bytes, access, call)?;
-        let span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
-        let (_span, closed) = match self.gate() {
-            None => (Some(span), None),
-            Some(gate) => {
-                if span.is_sent() {
-                    // The span ends before the gate closes: its end is put off while a guard closes the gate.
-                    gate.wait()?;
-                }
-                drop(span);
-                (None, Some(gate.close(self.title())?))
-            }
-        };
+        let closed = self
+            .gate()
+            .map(|gate| gate.close(self.title()))
+            .transpose()?;
         self.in_flight
             .before(access)
             .iter()
             .try_for_each(Use::wait)?;
         self.in_flight.prune();
-        let (buffer, all) = (self.id(), self.bytes());
-        crate::telemetry::debug!(buffer, bytes = all, ?access, "host guard");
         Ok(HostAccess::begin(self, bytes, (access, call), closed))
     }
 
@@ -146,8 +136,6 @@ impl Allocation {
             .map(|gate| gate.try_close(self.title()))
             .transpose()?;
         self.in_flight.prune();
-        let (buffer, all) = (self.id(), self.bytes());
-        crate::telemetry::debug!(buffer, bytes = all, ?access, "host guard");
         Ok(HostAccess::begin(self, bytes, (access, call), closed))
     }
 }

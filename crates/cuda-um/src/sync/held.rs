@@ -6,7 +6,7 @@
 //!
 //! - Events of `tracing` go through [`send`], and drops of foreign values through [`after_unlock`].
 //! - Closures are called without locks; in debug builds, [`assert_no_lock_held`] panics otherwise.
-//! - A crate above that calls the library under a lock of its own has an [`EventsLater`] meanwhile.
+//! - A crate above that calls the library under a lock of its own has an [`Later`] meanwhile.
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
 use crate::fork;
@@ -25,7 +25,7 @@ thread_local! {
     static BEHIND_GUARDS: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static TURNS: Cell<usize> = const { Cell::new(0) };
-    /// The number of live `EventsLater`.
+    /// The number of live `Later`.
     static LATER: Cell<usize> = const { Cell::new(0) };
     /// The number of this thread; 0 before its first use.
     static THREAD: Cell<u64> = const { Cell::new(0) };
@@ -104,25 +104,24 @@ impl Drop for Closing {
     }
 }
 
-/// While this lives, the library calls no subscriber of `tracing` on this thread: it sends the events when this is dropped, and no spans. For
-/// crates that call the library under a lock of their own: drop this after the lock.
+/// While this lives, the library runs no foreign code of its own accord on this thread: [`later`].
+#[must_use = "it ends when it is dropped"]
 #[derive(Debug)]
-pub struct EventsLater {
+pub struct Later {
     _on_this_thread: PhantomData<*const ()>,
 }
 
-impl EventsLater {
-    /// Puts events off until the result is dropped.
-    #[must_use]
-    pub fn begin() -> Self {
-        LATER.with(|later| later.set(later.get() + 1));
-        Self {
-            _on_this_thread: PhantomData,
-        }
+/// Puts off what the library would do at once without its locks, until the result is dropped: events of `tracing`, drops of other libraries'
+/// values, and the stop of this thread while the process ends. For crates that call the library under a lock of their own: drop the result after
+/// the lock.
+pub fn later() -> Later {
+    LATER.with(|later| later.set(later.get() + 1));
+    Later {
+        _on_this_thread: PhantomData,
     }
 }
 
-impl Drop for EventsLater {
+impl Drop for Later {
     fn drop(&mut self) {
         LATER.with(|later| later.set(later.get() - 1));
         run_what_was_put_off();
@@ -146,7 +145,7 @@ pub(crate) fn this_thread() -> u64 {
     })
 }
 
-/// Returns true if this thread holds no lock, no turn and no [`EventsLater`].
+/// Returns true if this thread holds no lock, no turn and no [`Later`].
 fn is_free() -> bool {
     let counts = [&LOCKS, &TURNS, &LATER];
     counts.iter().all(|count| count.with(Cell::get) == 0)
@@ -157,7 +156,7 @@ pub(crate) fn may_send() -> bool {
     is_free() && !has_closed()
 }
 
-/// Sends an event as soon as this thread holds no lock, no turn, no [`EventsLater`] and no host guard that closes the gate: now, if it holds none.
+/// Sends an event as soon as this thread holds no lock, no turn, no [`Later`] and no host guard that closes the gate: now, if it holds none.
 /// A panic in `event` is caught.
 pub(crate) fn send(event: impl FnOnce() + 'static) {
     after_unlock(move || match has_closed() {
@@ -193,7 +192,7 @@ fn has_closed() -> bool {
     GUARDS.try_with(guards).unwrap_or(false)
 }
 
-/// Runs `event` as soon as this thread holds no lock, no turn and no [`EventsLater`]: now, if it holds none. A panic in `event` is caught.
+/// Runs `event` as soon as this thread holds no lock, no turn and no [`Later`]: now, if it holds none. A panic in `event` is caught.
 pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     if is_free() {
         caught(event);
@@ -305,13 +304,13 @@ mod tests {
     #[test]
     fn events_are_sent_after_the_lock_of_a_crate_above() {
         let said = Rc::new(Cell::new(0));
-        let outer = EventsLater::begin();
+        let outer = later();
         let lock = Mutex::new(());
         let guard = lock.lock();
         let also = Rc::clone(&said);
         after_unlock(move || also.set(also.get() + 1));
         drop(guard);
-        drop(EventsLater::begin());
+        drop(later());
         assert!(!is_free() && said.get() == 0);
         drop(outer);
         assert!(is_free() && said.get() == 1);

@@ -49,7 +49,6 @@ fn devices_are_of_one_runtime_and_each_is_there_once() {
 fn links_are_what_the_machine_has() {
     for (topology, link, rate) in [
         (Topology::NvLink, PeerLink::NvLink, 395e9),
-        (Topology::NvSwitch, PeerLink::NvLink, 395e9),
         (Topology::Pcie, PeerLink::Pcie, 55.5e9),
     ] {
         let (_sim, devices, _) = machine(4, topology);

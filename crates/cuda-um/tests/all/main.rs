@@ -19,6 +19,7 @@ mod guards;
 mod in_flight;
 mod kernel_errors;
 mod launch;
+mod observe;
 mod placement;
 mod pool;
 mod prefetch_batch;

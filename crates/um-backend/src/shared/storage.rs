@@ -16,7 +16,7 @@ use std::time::Duration;
 use cuda_um::fork::Origin;
 use cuda_um::process_end;
 use cuda_um::{Contained, Device};
-use cuda_um_locks::{Condvar, Mutex};
+use cuda_um_sys::locks::{Condvar, Mutex};
 
 use super::caller::{Caller, Holder};
 use crate::buffer::Buffer;

@@ -2,7 +2,7 @@
 
 use crate::support::{numbers, world};
 use candle_core::Tensor;
-use cuda_um::profile::Profiler;
+use um_profile::Profiler;
 use cuda_um::{Advice, Location, UnifiedBuffer};
 use cuda_um_trace::MigrationReport;
 

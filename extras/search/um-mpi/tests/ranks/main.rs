@@ -1,4 +1,4 @@
-//! Programs of several ranks, with a real MPI library. `cargo xtask mpi` fetches one and sets the variables below.
+//! Programs of several ranks, with a real MPI library. `extras/search/check` fetches one and sets the variables below.
 //!
 //! This program is the test and, started by the launcher with `CUDA_UM_TEST_CASE`, each of the ranks.
 
@@ -26,7 +26,7 @@ fn main() {
     match launcher.is_there() {
         true => cases.extend(of_ranks),
         false => println!(
-            "programs of ranks: skipped: CUDA_UM_TEST_MPIEXEC is not set (cargo xtask mpi sets it)"
+            "programs of ranks: skipped: CUDA_UM_TEST_MPIEXEC is not set (extras/search/check sets it)"
         ),
     }
     let wanted = std::env::args()
