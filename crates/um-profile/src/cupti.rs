@@ -67,8 +67,8 @@ const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
 /// Limits of the stored records.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Keep {
+    /// Of records of memory and of runs of kernels, each.
     pub(crate) records: usize,
-    pub(crate) kernels: usize,
     /// The number of buffers that CUPTI may hold.
     pub(crate) buffers: usize,
 }
@@ -192,7 +192,7 @@ impl Collection {
             }
         }
         for kind in [MEMORY, KERNEL] {
-            if kind == KERNEL && keep.kernels == 0 {
+            if kind == KERNEL && keep.records == 0 {
                 continue;
             }
             // SAFETY: `kind` is one of CUPTI's kinds.
@@ -403,7 +403,7 @@ impl Sink {
     }
 
     fn kernel(&mut self, raw: &sys::CUpti_ActivityKernelPrefix) {
-        if self.collected.kernels.len() >= self.keep.kernels {
+        if self.collected.kernels.len() >= self.keep.records {
             self.collected.kernels_over += 1;
             return;
         }

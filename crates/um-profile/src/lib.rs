@@ -55,6 +55,9 @@ fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
     Ok(runtime.table().cupti()?)
 }
 
+/// The number of buffers, of 256 KiB each, that CUPTI may hold at one time. If there are too few, it drops records and counts them.
+const CUPTI_BUFFERS: usize = 64;
+
 /// Collects a [`Trace`] from its start until [`stop`](Self::stop).
 ///
 /// - A process has at most one profiler or [`MigrationCounter`] at a time, because CUPTI has one set of callbacks. A profiler can be
@@ -105,8 +108,7 @@ impl Profiler {
         };
         let keep = Keep {
             records: options.max_records,
-            kernels: options.max_operations,
-            buffers: options.max_buffers,
+            buffers: CUPTI_BUFFERS,
         };
         let collection = Collection::start(cupti, devices as u32, keep)?;
         let marker = Marker::new(&collection, runtime);

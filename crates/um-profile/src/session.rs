@@ -41,7 +41,7 @@ const OPEN: u64 = u64::MAX;
 impl Recorder {
     pub(crate) fn new(runtime: Runtime, clock: Clock, options: &ProfileOptions) -> Self {
         let session = Session {
-            most: options.max_operations,
+            most: options.max_records,
             start: clock(),
             ..Session::default()
         };
