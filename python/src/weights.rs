@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use um_backend::DType;
 use um_dlpack::DlpackBuffer;
-use um_weights::{LoadOptions, Tensor, TensorInfo, Weights};
+use um_weights::{LoadOptions, Tensor, TensorInfo, Weights, printable};
 
 use crate::array::{Array, count, kind};
 use crate::backend::backend;
@@ -70,7 +70,7 @@ pub(crate) fn load_file<'py>(
     let arrays = outside::dict(py, [])?;
     for (name, tensor) in loaded {
         if let Some(site) = &site {
-            profile::note(&name, site);
+            profile::note(&printable(&name), site);
         }
         let array = array(tensor, &name, word, &backend);
         arrays.set_item(outside::string(py, &name)?, Bound::new(py, array)?)?;

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::map::mapped;
 use crate::options::LoadOptions;
 use crate::plan::{Group, Left, Plan, Wanted};
+use crate::printable::printable;
 use crate::tensor::Tensor;
 use crate::weights::Opened;
 
@@ -99,7 +100,8 @@ impl Job {
         for (group, mut buffer) in groups.into_iter().zip(buffers) {
             let tensors = &group.tensors;
             if let [wanted] = &tensors[..] {
-                buffer.set_name(self.plan.name(wanted));
+                // Messages and profiles show it.
+                buffer.set_name(&printable(self.plan.name(wanted)));
             }
             let buffer = SharedBuffer::new(buffer);
             for wanted in tensors {

@@ -208,6 +208,7 @@ fn a_file_of_another_kind_says_what_it_is() {
             b"<?xml version=\"1.0\"?><Error><Code>AccessDenied",
             "a page of XML or HTML",
         ),
+        (b"\xef\xbb\xbf<!doctype html><html>", "a page of HTML"),
         (b"PK\x03\x04\x14\0\0\0\x08\0", "a ZIP archive"),
         (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a pickle"),
         (b"\x80\x04\x95\x2a\0\0\0\0\0\0\0}\x94", "a pickle"),
