@@ -1,20 +1,17 @@
 """Loads safetensors files with um-weights and with safetensors, and prints figures as JSON, one object after the other.
 
-    cargo build --release -p um-weights --features cli --example measure
-    python3 load_weights.py target/release/examples/measure FOLDER [GIB]
+    cargo build --release -p um-weights --features cli
+    python3 load_weights.py target/release/um_weights FOLDER [GIB]
 
 Makes, one after the other in FOLDER, files of tensors of 32 MiB and of 128 KiB (GIB GiB, 8 by default) and of 16 KiB (an eighth of that), and one of half
-a GiB for unified and pinned memory. Of each file: loads with the file in the page cache, every byte compared with the file, the mapping of other
-libraries, and the loaders of safetensors. Of the large one also: loads into unified memory that drop each tensor when it arrives, loads from the disk
-beside plain reads, two loads at a time, and loads beside steps: of the same process, and of PyTorch (in its process too, if the wheel cuda_um is there).
-GIB may be a fraction. Without torch and safetensors, or without their CUDA, only um-weights is measured: with CUDA_UM_RUNTIME=sim on a machine without
-a GPU.
+a GiB for unified, pinned and ordinary memory. The files are in the page cache. Of three processes each loads a file five times: the first speed is that
+of the first load of a process. GIB may be a fraction. Without torch and safetensors, or without their CUDA, only um-weights is measured: with
+CUDA_UM_RUNTIME=sim on a machine without a GPU.
 """
 import json
 import random
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -78,62 +75,15 @@ def prefetched(path):
         return [tensor for _, tensor in file.prefetch(threads=8)]
 
 
-def ours(path, to, *more):
-    """Returns the report."""
-    command = [program, str(path), "--to", to, *more]
-    done = subprocess.run(command, capture_output=True, text=True)
-    report = json.loads(done.stdout) if done.returncode == 0 else {}
-    show(what=f"um-weights --to {to} {' '.join(more)}", file=path.name, status=done.returncode, error=done.stderr.strip(), **report)
-    if done.returncode:
-        failed.append(command)
-    return report
-
-
-def beside_torch(path, alone):
-    """Loads of another process beside steps of PyTorch: a batch from pinned memory, and products."""
-    if torch is None:
-        return
-    weights, batch = torch.randn(4096, 4096, device="cuda"), torch.randn(1024, 4096).pin_memory()
-
-    def step():
-        torch.relu(batch.cuda(non_blocking=True) @ weights).sum().item()
-
-    def rate(is_over):
-        start, count = time.perf_counter(), 0
-        while not is_over(time.perf_counter() - start):
-            step()
-            count += 1
-        return count / (time.perf_counter() - start)
-
-    def beside(what, speeds, steps):
-        show(
-            what=f"um-weights beside steps of PyTorch, {what}", file=path.name, gb_per_s=speeds, steps_per_s_alone=steps_alone, steps_per_s=steps,
-            steps_slower_than_alone=steps_alone / steps, load_slower_than_alone=max(alone) / max(speeds),
-        )
-
-    rate(lambda seconds: seconds > 1)
-    steps_alone = rate(lambda seconds: seconds > 2)
-    load = subprocess.Popen([program, str(path), "--times", "20"], stdout=subprocess.PIPE, text=True)
-    steps = rate(lambda _: load.poll() is not None)
-    beside("another process", json.loads(load.stdout.read())["gb_per_s"], steps)
-    try:
-        import cuda_um
-    except ImportError as error:
-        show(what="um-weights beside steps of PyTorch, same process", note=f"not measured: {error}")
-        return
-    speeds = []
-
-    def loads():
-        for _ in range(20):
-            start = time.perf_counter()
-            kept = cuda_um.load_file(path, kind="device")
-            speeds.append(path.stat().st_size / (time.perf_counter() - start) / 1e9)
-            del kept
-
-    thread = threading.Thread(target=loads)
-    thread.start()
-    steps = rate(lambda _: not thread.is_alive())
-    beside("same process", speeds, steps)
+def ours(path, to):
+    """Five loads of one process, three times."""
+    for _ in range(3):
+        command = [program, "load", str(path), "--to", to, "--times", "5", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        report = json.loads(done.stdout) if done.returncode == 0 else {}
+        show(what=f"um-weights to {to}", file=path.name, status=done.returncode, error=done.stderr.strip(), **report)
+        if done.returncode:
+            failed.append(command)
 
 
 if torch is None:
@@ -144,20 +94,12 @@ for name, tensors, bytes_each in [("large", gib * 32, 32 << 20), ("small", gib *
     tensors = max(1, round(tensors))
     path = make(folder / f"{name}.safetensors", tensors, bytes_each)
     total = tensors * bytes_each
-    alone = ours(path, "cuda", "--check", "--compare").get("gb_per_s", [0])
+    ours(path, "cuda")
     safetensors_ways(path, total)
-    ours(path, "cuda", "--times", "5")
-    if name == "large":
-        # At most LoadOptions::bytes_in_flight of managed memory at a time.
-        ours(path, "unified", "--each", "--times", "5")
-        ours(path, "cuda", "--cold")
-        ours(path, "cuda", "--at-once", "2")
-        ours(path, "cuda", "--beside-steps")
-        beside_torch(path, alone)
     path.unlink()
 path = make(folder / "half.safetensors", 16, round(min(gib, 1) * (32 << 20)) // 4 * 4)
 for to in ["unified", "pinned", "host"]:
-    ours(path, to, "--check", "--compare")
+    ours(path, to)
 path.unlink()
 show(done=not failed, failed=failed)
 sys.exit(bool(failed))

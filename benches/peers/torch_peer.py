@@ -1,11 +1,9 @@
 """PyTorch, for um_bench: see peer.py."""
 from peer import operations, refuse, serve, time_copies, time_each, time_steps
 
-import importlib.util
 import time
 
 try:
-    import numpy as np
     import torch
 except Exception as error:  # noqa: BLE001: a broken installation is as good as none
     refuse(f"no PyTorch: {error}")
@@ -165,63 +163,6 @@ def graph(request):
     return {"seconds": seconds / request["launches"], "verified": torch.equal(kept["out"], kept["source"] * 2)}
 
 
-def recall_load(request):
-    kept.clear()
-    torch.cuda.empty_cache()
-    targets = np.fromfile(request["targets"], dtype=np.float32).reshape(-1, request["dim"])
-    kept["targets"] = torch.from_numpy(targets).cuda()
-    return {"verified": True, "others": [name for name in ("faiss", "cuvs") if importlib.util.find_spec(name)]}
-
-
-def brute_force(name, queries, targets, k):
-    """The exact search of another library: the inner products of unit vectors are their cosines."""
-    if name == "faiss":
-        import faiss
-        import faiss.contrib.torch_utils  # noqa: F401: faiss takes tensors with it
-
-        if name not in kept:
-            kept[name] = faiss.StandardGpuResources()
-        return faiss.knn_gpu(kept[name], queries, targets, k, metric=faiss.METRIC_INNER_PRODUCT)
-    from cuvs.neighbors import brute_force as cuvs
-
-    if name not in kept:
-        kept[name] = cuvs.build(targets, metric="inner_product")
-    scores, best = cuvs.search(kept[name], queries, k)
-    return torch.as_tensor(scores, device="cuda"), torch.as_tensor(best, device="cuda")
-
-
-def recall(request):
-    queries = np.fromfile(request["queries"], dtype=np.float32).reshape(-1, request["dim"])
-    queries, targets, found = torch.from_numpy(queries).cuda(), kept["targets"], {}
-    torch.backends.cuda.matmul.allow_tf32 = request["precision"] == "tf32"
-    if request["precision"] == "bf16":
-        # The targets are converted once, like prepared targets.
-        if "bf16" not in kept:
-            kept["bf16"] = targets.bfloat16()
-        queries, targets = queries.bfloat16(), kept["bf16"]
-
-    def work():
-        if request["precision"] in ("faiss", "cuvs"):
-            found["best"] = brute_force(request["precision"], queries, targets, request["k"])
-        else:
-            found["best"] = torch.topk(queries @ targets.T, request["k"])
-
-    seconds = time_each(1, work, finish)
-    scores, best = found["best"]
-    return {
-        "seconds": seconds,
-        "verified": list(scores.shape) == [len(queries), request["k"]],  # um_bench checks the numbers
-        "scores": scores.float().cpu().ravel().tolist(),
-        "best": best.cpu().ravel().tolist(),
-    }
-
-
-def recall_free(_request):
-    kept.clear()
-    torch.cuda.empty_cache()
-    return {"verified": True}
-
-
 serve(
     {
         "copy_from_host": copy_from_host,
@@ -231,9 +172,6 @@ serve(
         "allocate": allocate,
         "step": step,
         "graph": graph,
-        "recall_load": recall_load,
-        "recall": recall,
-        "recall_free": recall_free,
     },
     f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}",
 )

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Settings {
     /// Sizes up to 16 MiB, and fewer rounds.
     pub quick: bool,
-    /// The number of rounds for every size.
+    /// The number of rounds for every size, whatever time they take.
     pub rounds: Option<usize>,
 }
 
@@ -37,16 +37,10 @@ impl Settings {
             .collect()
     }
 
-    /// Number of rounds for a size: fewer for sizes that take long.
-    pub fn rounds(&self, bytes: usize) -> usize {
-        let rounds = match bytes {
-            0..=0xF_FFFF => 31,
-            0x10_0000..=0x3FF_FFFF => 21,
-            _ => 11,
-        };
-        self.rounds
-            .unwrap_or(if self.quick { rounds / 3 } else { rounds })
-            .max(1)
+    /// The most rounds of a case with this usual number.
+    pub fn rounds(&self, usual: usize) -> usize {
+        let rounds = if self.quick { usual / 3 } else { usual };
+        self.rounds.unwrap_or(rounds).max(1)
     }
 }
 
@@ -74,20 +68,10 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// For differences of some tens of nanoseconds: more rounds on a GPU, unless the number is given.
-    pub fn many_rounds(&self) -> Settings {
-        let mut settings = self.settings;
-        if !settings.quick && !self.clock.is_simulated() {
-            settings.rounds = settings.rounds.or(Some(301));
-        }
-        settings
-    }
-
     /// Opens the GPU, or the simulator.
     pub fn open(simulated: bool, settings: Settings) -> Result<Self> {
         let (table, clock) = if simulated {
             um_kernels::sim::register();
-            um_search::sim::register();
             let sim = Sim::from_env()?;
             (sim.table(), Clock::Simulated(sim))
         } else {

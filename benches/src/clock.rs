@@ -12,15 +12,6 @@ pub enum Clock {
     Simulated(Sim),
 }
 
-impl From<Clock> for um_kernels::calibrate::Clock {
-    fn from(clock: Clock) -> Self {
-        match clock {
-            Clock::Wall(_) => Self::wall(),
-            Clock::Simulated(sim) => Self::virtual_time(move || sim.now()),
-        }
-    }
-}
-
 impl Clock {
     /// The wall clock, from now on.
     pub fn wall() -> Self {

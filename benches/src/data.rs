@@ -20,24 +20,9 @@ fn seed(round: u64) -> u32 {
 /// Fills with numbers from 1 to below 2, different in each round.
 pub fn fill(elements: &mut [f32], round: u64) {
     let seed = seed(round);
-    each(elements, 1, &|first, part| {
+    each(elements, &|first, part| {
         for (place, element) in part.iter_mut().enumerate() {
             *element = f32::from_bits(bits((first + place) as u32, seed));
-        }
-    });
-}
-
-/// Fills rows of `dim` with unit vectors of random directions.
-pub fn fill_unit_vectors(elements: &mut [f32], dim: usize, round: u64) {
-    let seed = seed(round);
-    each(elements, dim, &|first, part| {
-        for (row, vector) in part.chunks_exact_mut(dim).enumerate() {
-            let start = first + row * dim;
-            for (place, element) in vector.iter_mut().enumerate() {
-                *element = f32::from_bits(bits((start + place) as u32, seed)) - 1.5;
-            }
-            let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-            vector.iter_mut().for_each(|x| *x /= norm);
         }
     });
 }
@@ -65,12 +50,12 @@ pub fn differences(found: &[f32], source: &[f32], factor: f32) -> usize {
     })
 }
 
-/// Calls `work` for every part of the elements (of whole rows), with the position of its first element.
-fn each(elements: &mut [f32], row: usize, work: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+/// Calls `work` for every part of the elements, with the position of its first element.
+fn each(elements: &mut [f32], work: &(dyn Fn(usize, &mut [f32]) + Sync)) {
     if elements.len() < MANY {
         return work(0, elements);
     }
-    let size = elements.len().div_ceil(threads()).next_multiple_of(row);
+    let size = elements.len().div_ceil(threads());
     thread::scope(|scope| {
         for (number, part) in elements.chunks_mut(size).enumerate() {
             scope.spawn(move || work(number * size, part));
@@ -106,15 +91,5 @@ mod tests {
         assert_eq!(differences(&found, &source, 2.5), 0);
         found[2 << 20] = f32::NAN;
         assert_eq!(differences(&found, &source, 2.5), 1);
-    }
-
-    #[test]
-    fn vectors_have_length_one() {
-        let mut vectors = vec![0.0; 2000 * 768];
-        fill_unit_vectors(&mut vectors, 768, 3);
-        for row in vectors.chunks_exact(768) {
-            let norm: f32 = row.iter().map(|x| x * x).sum();
-            assert!((norm - 1.0).abs() < 1e-4);
-        }
     }
 }

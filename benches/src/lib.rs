@@ -5,27 +5,21 @@
 //! - [`Bench`]: the machine (a GPU, or the simulator), its clock, the settings, the peers.
 //! - [`measure`]: contenders in turn, round by round, with fresh data and every result verified.
 //! - [`measurements`]: the measurements, one file for each.
-//! - [`calibrate`]: measures the values of a cost model.
 //! - [`raw`]: raw CUDA, with no library in between.
-//! - [`replay`]: the cost of a recorded program on another machine.
 //! - [`report`]: JSON and Markdown.
-//! - [`scale`]: several devices together; the binary `um_scale`.
 #![allow(
     clippy::missing_errors_doc,
     reason = "a function fails if CUDA, a peer or a file does, and the error says so"
 )]
 
 mod bench;
-pub mod calibrate;
 pub mod clock;
 pub mod data;
 pub mod measure;
 pub mod measurements;
 pub mod peer;
 pub mod raw;
-pub mod replay;
 pub mod report;
-pub mod scale;
 pub mod stats;
 
 pub use bench::{Bench, Settings};

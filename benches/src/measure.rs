@@ -10,10 +10,43 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Rounds that are not counted: they load modules, fill pools and touch pages.
 const WARM_UP: usize = 2;
+
+/// Rounds of a case that has no time left.
+const LEAST: usize = 5;
+
+/// The time of a measurement, which its cases share: each gets an equal part of what the earlier ones have left.
+#[derive(Debug)]
+pub struct Budget {
+    end: Instant,
+    cases: u32,
+}
+
+impl Budget {
+    /// This time, from now on, for one case.
+    pub fn new(time: Duration) -> Self {
+        Self {
+            end: Instant::now() + time,
+            cases: 1,
+        }
+    }
+
+    /// Shares the time among this number of cases.
+    pub fn split(&mut self, cases: usize) {
+        self.cases = cases as u32;
+    }
+
+    /// The end of the next case.
+    fn next(&mut self) -> Instant {
+        let now = Instant::now();
+        let share = self.end.saturating_duration_since(now) / self.cases.max(1);
+        self.cases = self.cases.saturating_sub(1);
+        now + share
+    }
+}
 
 /// The input of a contender for one sample.
 pub struct Round<'a> {
@@ -85,6 +118,7 @@ pub struct Case<'a> {
     label: String,
     bytes: usize,
     elements: usize,
+    rounds: usize,
     contenders: Vec<Contender<'a>>,
 }
 
@@ -100,6 +134,12 @@ impl<'a> Case<'a> {
             label: label.into(),
             bytes,
             elements,
+            // Fewer for sizes that take long.
+            rounds: match bytes {
+                0..=0xF_FFFF => 31,
+                0x10_0000..=0x3FF_FFFF => 21,
+                _ => 11,
+            },
             contenders: Vec::new(),
         }
     }
@@ -121,27 +161,12 @@ impl<'a> Case<'a> {
     /// Adds another library. Its process does `request`, times it with its own clock and verifies it. If the peer cannot run,
     /// the reason is recorded.
     pub fn peer(&mut self, bench: &Bench, peer: &str, name: &str, request: Value) {
-        self.peer_with(bench, peer, name, request, |_| Ok(()), |_, _| Ok(()));
-    }
-
-    /// The same, with a preparation before each request, and a check of the answer.
-    pub fn peer_with(
-        &mut self,
-        bench: &Bench,
-        peer: &str,
-        name: &str,
-        request: Value,
-        mut prepare: impl FnMut(&Round<'_>) -> Result<()> + 'a,
-        mut look: impl FnMut(&mut Round<'_>, &Value) -> Result<()> + 'a,
-    ) {
         let ask = |peer: Rc<RefCell<Peer>>| -> Sample<'a> {
             Box::new(move |round| {
                 let mut request = request.clone();
                 request["round"] = round.number.into();
-                prepare(round)?;
                 let answer = peer.borrow_mut().ask(&request)?;
                 round.verify_that(answer["verified"] == true, "the peer's own check")?;
-                look(round, &answer)?;
                 peer::seconds(&answer)
             })
         };
@@ -164,13 +189,24 @@ impl<'a> Case<'a> {
         });
     }
 
-    /// Runs the contenders in turn; each round begins with another one. A contender that fails stops, and the others continue.
-    pub fn run(mut self, clock: &Clock, settings: &Settings) -> CaseReport {
-        let rounds = settings.rounds(self.bytes);
+    /// Sets the number of rounds, instead of the usual one for the size.
+    pub fn rounds(&mut self, rounds: usize) {
+        self.rounds = rounds;
+    }
+
+    /// Runs the contenders in turn; each round begins with another one. A contender that fails stops, and the others continue. The rounds
+    /// end when the case has had its share of the time, but not before the least number.
+    pub fn run(mut self, clock: &Clock, settings: &Settings, budget: &mut Budget) -> CaseReport {
+        let (most, end, mut rounds) = (settings.rounds(self.rounds), budget.next(), 0);
         let (mut source, mut back) = (vec![0.0; self.elements], vec![0.0; self.elements]);
         let count = self.contenders.len();
         eprint!("  {:<24}", self.label);
-        for number in 0..WARM_UP + rounds {
+        for number in 0..WARM_UP + most {
+            let is_late = settings.rounds.is_none() && Instant::now() >= end;
+            if is_late && number >= WARM_UP + LEAST {
+                break;
+            }
+            rounds += usize::from(number >= WARM_UP);
             data::fill(&mut source, number as u64);
             for turn in 0..count {
                 let contender = &mut self.contenders[(number + turn) % count];
@@ -275,7 +311,8 @@ mod tests {
             quick: true,
             rounds: Some(3),
         };
-        let report = case.run(&Clock::wall(), &settings);
+        let mut budget = Budget::new(Duration::ZERO);
+        let report = case.run(&Clock::wall(), &settings, &mut budget);
         let Outcome::Measured { seconds, .. } = &report.contenders[0].outcome else {
             panic!("{report:?}");
         };
@@ -290,6 +327,36 @@ mod tests {
             report.contenders[3].outcome,
             Outcome::Skipped { .. }
         ));
+    }
+
+    #[test]
+    fn a_case_without_time_has_the_least_rounds() {
+        let rounds = |settings: &Settings, time| {
+            let mut case = Case::of_bytes(4096);
+            case.ours("ours", |round| {
+                round.back.copy_from_slice(round.source);
+                round.verified(Duration::ZERO, 1.0)
+            });
+            let mut budget = Budget::new(time);
+            case.run(&Clock::wall(), settings, &mut budget).rounds
+        };
+        let (usual, hour) = (Settings::default(), Duration::from_secs(3600));
+        assert_eq!(rounds(&usual, Duration::ZERO), LEAST);
+        assert_eq!(rounds(&usual, hour), 31);
+        let given = Settings {
+            rounds: Some(7),
+            ..usual
+        };
+        assert_eq!(rounds(&given, Duration::ZERO), 7);
+    }
+
+    #[test]
+    fn later_cases_get_what_earlier_ones_leave() {
+        let mut budget = Budget::new(Duration::from_secs(40));
+        budget.split(4);
+        let shares = [(); 5].map(|()| budget.next().saturating_duration_since(Instant::now()));
+        let seconds = shares.map(|share| share.as_secs_f64().round());
+        assert_eq!(seconds, [10.0, 13.0, 20.0, 40.0, 40.0]);
     }
 
     #[test]

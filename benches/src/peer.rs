@@ -30,11 +30,9 @@ pub const CUDA_CPP: &str = "cuda_cpp_peer";
 pub const RMM: &str = "rmm_peer";
 /// cudarc.
 pub const CUDARC: &str = "cudarc_peer";
-/// oxicuda-memory.
-pub const OXICUDA: &str = "oxicuda_peer";
 
 /// Peers that are compiled: `cargo xtask bench-peers` builds them.
-pub const COMPILED: [&str; 4] = [CUDA_CPP, RMM, CUDARC, OXICUDA];
+pub const COMPILED: [&str; 3] = [CUDA_CPP, RMM, CUDARC];
 
 /// A running peer.
 pub struct Peer {

@@ -1,8 +1,7 @@
-//! A case: its data, and a function that checks the rule.
+//! A case: its data, and a script that checks the rule.
 
-use crate::{Cuda, Facts, Verdict};
+use crate::{Cuda, Facts};
 use cuda_um_sys::RuntimeVersion;
-use std::fmt;
 use std::time::Duration;
 
 /// A requirement of a case on the machine. Without it the case is skipped, and this name is reported.
@@ -49,7 +48,7 @@ pub enum Need {
 
 impl Need {
     /// True if a machine has it.
-    pub fn is_met(self, facts: &Facts) -> bool {
+    pub(crate) fn is_met(self, facts: &Facts) -> bool {
         let version = |major, minor| RuntimeVersion::new(major, minor);
         match self {
             Need::Managed => facts.managed,
@@ -74,31 +73,6 @@ impl Need {
     }
 }
 
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Need::Managed => f.write_str("managed memory"),
-            Need::Concurrent => f.write_str("concurrent managed access"),
-            Need::NoConcurrent => f.write_str("a device without concurrent managed access"),
-            Need::Migration => f.write_str("page faults that migrate"),
-            Need::Pageable => f.write_str("access to pageable memory"),
-            Need::PageableMigration => f.write_str("page faults that migrate pageable memory"),
-            Need::HostPageTables => f.write_str("access by the host's page tables"),
-            Need::NoPageableAccess => f.write_str("no access to pageable memory"),
-            Need::Pools => f.write_str("memory pools"),
-            Need::NoPools => f.write_str("a device without memory pools"),
-            Need::Devices(count) => write!(f, "{count} devices"),
-            Need::Peers => f.write_str("peer access"),
-            Need::Since(major, minor) => write!(f, "CUDA {major}.{minor} or newer"),
-            Need::Before(major, minor) => write!(f, "a CUDA before {major}.{minor}"),
-            Need::Counters => f.write_str("counters of migrations"),
-            Need::MappedHost => f.write_str("mapped host memory"),
-            Need::HostRegister => f.write_str("registration of host memory"),
-            Need::Simulator => f.write_str("the simulator"),
-        }
-    }
-}
-
 /// Time limit of a case: far more than any case needs.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
@@ -109,7 +83,7 @@ pub struct Case {
     pub name: &'static str,
     /// The rule, in one sentence.
     pub rule: &'static str,
-    /// The source of the rule: NVIDIA's documentation, or a measurement in `docs/results/`.
+    /// The source of the rule: NVIDIA's documentation, or a record of a GPU.
     pub source: &'static str,
     /// The functions of the table that the rule is about. The case must call every one of them; the simulator's log is checked.
     pub calls: &'static [&'static str],
@@ -119,59 +93,13 @@ pub struct Case {
     pub alone: bool,
     /// True if the simulator must report misuse.
     pub misuse: bool,
-    /// The check.
-    pub check: fn(&Cuda<'_>) -> Verdict,
+    /// The check; it panics if the rule does not hold.
+    pub check: fn(&Cuda<'_>),
 }
 
 impl Case {
-    /// A case without requirements.
-    pub(crate) const fn new(
-        name: &'static str,
-        rule: &'static str,
-        source: &'static str,
-        calls: &'static [&'static str],
-        check: fn(&Cuda<'_>) -> Verdict,
-    ) -> Self {
-        Self {
-            name,
-            rule,
-            source,
-            calls,
-            needs: &[],
-            alone: false,
-            misuse: false,
-            check,
-        }
-    }
-
-    pub(crate) const fn needs(self, needs: &'static [Need]) -> Self {
-        Self { needs, ..self }
-    }
-
-    pub(crate) const fn alone(self) -> Self {
-        Self {
-            alone: true,
-            ..self
-        }
-    }
-
-    pub(crate) const fn misuse(self) -> Self {
-        Self {
-            misuse: true,
-            ..self
-        }
-    }
-
     /// The first need that the machine does not meet.
-    pub fn unmet(&self, facts: &Facts) -> Option<Need> {
+    pub(crate) fn unmet(&self, facts: &Facts) -> Option<Need> {
         self.needs.iter().copied().find(|need| !need.is_met(facts))
-    }
-}
-
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Case")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

@@ -5,13 +5,32 @@
 )]
 
 use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
+use cuda_um_sys::{RuntimeVersion, Table};
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The kernels, as text that ends with NUL.
 pub(crate) const PTX: &CStr = with_nul(concat!(include_str!("kernels.ptx"), "\0"));
-/// Those that set conditions.
-pub(crate) const CONDITIONS: &CStr = with_nul(concat!(include_str!("conditions.ptx"), "\0"));
+/// The kernel that sets conditions.
+const CONDITIONS: &CStr = with_nul(concat!(include_str!("conditions.ptx"), "\0"));
+
+const ALWAYS: &[&CStr] = &[
+    c"conf_add",
+    c"conf_copy",
+    c"conf_wait",
+    c"conf_limited",
+    c"conf_trap",
+];
+
+/// The images that the version of the runtime has, and their kernels.
+pub(crate) fn images(table: &Table) -> Vec<(&'static CStr, &'static [&'static CStr])> {
+    let mut images = vec![(PTX, ALWAYS)];
+    if table.version() >= RuntimeVersion::new(12, 3) {
+        images.push((CONDITIONS, &[c"conf_set_condition"]));
+    }
+    images
+}
 
 const fn with_nul(text: &str) -> &CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
@@ -60,7 +79,9 @@ fn wait(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let patience = Duration::from_nanos(launch.value(1)?);
     let flag = launch.slice_mut::<u32>(0, 2)?;
     let started = Instant::now();
-    while crate::call::flag::load(&flag[0]) == 0 {
+    // SAFETY: a live, aligned word; every side uses single atomic accesses.
+    let word = unsafe { AtomicU32::from_ptr(&raw mut flag[0]) };
+    while word.load(Ordering::Acquire) == 0 {
         if started.elapsed() > patience {
             flag[1] = 2;
             return Ok(());

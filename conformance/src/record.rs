@@ -1,6 +1,8 @@
-//! The observations of a run, as JSON.
+//! The observations of a run, as lines of JSON: the machine, then one line for each case.
 
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// The value of one observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -10,12 +12,9 @@ pub enum Value {
     Number(u64),
     /// A number that may differ by a factor: `about` between `about / factor` and `about * factor`.
     About {
-        /// The number.
         about: u64,
-        /// The allowed factor.
         factor: u64,
     },
-    /// A text.
     Text(String),
 }
 
@@ -24,13 +23,16 @@ impl Value {
     pub fn agrees(&self, other: &Value) -> bool {
         match (self, other) {
             (
-                Value::About { about: a, factor },
+                Value::About {
+                    about: a,
+                    factor: one,
+                },
                 Value::About {
                     about: b,
-                    factor: other,
+                    factor: two,
                 },
             ) => {
-                let factor = *factor.max(other);
+                let factor = *one.max(two);
                 // A zero count matches only a zero count.
                 (*a == 0) == (*b == 0)
                     && a.saturating_mul(factor) >= *b
@@ -75,65 +77,74 @@ impl Outcome {
 }
 
 /// The result of one case on one machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The case.
     pub case: String,
-    /// The outcome.
     pub outcome: Outcome,
-    /// The observations, in order.
     pub seen: Vec<(String, Value)>,
 }
 
 impl Record {
-    /// A record without observations.
-    pub(crate) fn new(case: &str, outcome: Outcome) -> Self {
-        Self {
-            case: case.to_owned(),
+    /// The record as one line: `["case","passed",[["observation",value],…]]`.
+    pub fn to_line(&self) -> Result<String> {
+        Ok(serde_json::to_string(&(
+            &self.case,
+            &self.outcome,
+            &self.seen,
+        ))?)
+    }
+
+    pub fn from_line(line: &str) -> Result<Self> {
+        let (case, outcome, seen) = serde_json::from_str(line)?;
+        Ok(Self {
+            case,
             outcome,
-            seen: Vec::new(),
-        }
+            seen,
+        })
     }
 
     /// The names of the observations, in order.
     pub fn questions(&self) -> Vec<&str> {
         self.seen.iter().map(|(name, _)| name.as_str()).collect()
     }
-
-    /// True if both have the same observations, with any values.
-    pub fn asks_the_same(&self, other: &Record) -> bool {
-        self.questions() == other.questions()
-    }
 }
 
 /// The results of all cases on one machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// A description of the runtime and the device.
     pub machine: String,
-    /// One record for each case.
     pub records: Vec<Record>,
 }
 
 impl Run {
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_string(&self.machine)? + "\n";
+        for record in &self.records {
+            text += &(record.to_line()? + "\n");
+        }
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        let parse = || {
+            let mut lines = text.lines();
+            let machine = serde_json::from_str(lines.next().context("it is empty")?)?;
+            let records = lines.map(Record::from_line).collect::<Result<_>>()?;
+            anyhow::Ok(Self { machine, records })
+        };
+        parse().with_context(|| format!("{} is not the output of a run", path.display()))
+    }
+
     /// The number of cases with this outcome.
     pub fn count(&self, word: &str) -> usize {
-        self.records
-            .iter()
-            .filter(|record| record.outcome.word() == word)
-            .count()
+        let outcomes = self.records.iter().map(|record| record.outcome.word());
+        outcomes.filter(|outcome| *outcome == word).count()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_may_differ_by_their_factor_and_bytes_not_at_all() {
-        let about = |about| Value::About { about, factor: 4 };
-        assert!(about(10).agrees(&about(40)) && about(40).agrees(&about(10)));
-        assert!(!about(10).agrees(&about(41)) && !about(0).agrees(&about(1)));
-        assert!(!Value::Number(4096).agrees(&Value::Number(4097)));
+    /// The record of a case.
+    pub fn find(&self, case: &str) -> Option<&Record> {
+        self.records.iter().find(|record| record.case == case)
     }
 }

@@ -1,25 +1,19 @@
 //! Runs cases one at a time, under a watchdog, and checks that nothing is left behind.
 
-use crate::call::driver::images;
-use crate::call::fail;
-use crate::{Case, Choice, Cuda, Failure, Machine, Outcome, Record, Run, Verdict, child};
-use anyhow::Result;
+use crate::call::{Calls, ok};
+use crate::case::LIMIT;
+use crate::{Case, Choice, Cuda, Machine, Outcome, Record, Run, cases, kernels};
+use anyhow::{Result, ensure};
 use cuda_um_sim::Leak;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-pub use crate::case::LIMIT;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 /// Runs the cases with `only` in their names, in order, and passes each record to `seen`. A case that is `alone` runs in a
 /// separate process of `program`, which must be `um_conformance`.
 ///
-/// If a case does not end within [`LIMIT`], this process ends, and the case is named on standard error.
-///
-/// # Errors
-/// The machine does not return its name, or `program` cannot be started.
+/// If a case does not end within 60 seconds, this process ends, and the case is named on standard error.
 pub fn run(
     machine: &Machine,
     choice: Choice,
@@ -32,19 +26,22 @@ pub fn run(
         records: Vec::new(),
     };
     let mut broken: Option<&str> = None;
-    for case in crate::cases::all().filter(|case| case.name.contains(only)) {
+    for case in cases::all().filter(|case| case.name.contains(only)) {
+        let without = |outcome| Record {
+            case: case.name.to_owned(),
+            outcome,
+            seen: Vec::new(),
+        };
         let record = match (case.unmet(&machine.facts), broken) {
-            (Some(need), _) => Record::new(case.name, Outcome::Skipped(format!("needs {need}"))),
-            (None, _) if case.alone => child::run(program, choice, case)?,
-            (None, Some(by)) => Record::new(
-                case.name,
-                Outcome::Failed(format!("not run: {by} broke the context")),
-            ),
+            (Some(need), _) => without(Outcome::Skipped(format!("needs {need:?}"))),
+            (None, _) if case.alone => apart(program, choice, case)
+                .unwrap_or_else(|why| without(Outcome::Failed(format!("{why:#}")))),
+            (None, Some(by)) => {
+                without(Outcome::Failed(format!("not run: {by} broke the context")))
+            }
             (None, None) => {
                 let record = run_here(machine, case);
-                if !works(machine) {
-                    broken = Some(case.name);
-                }
+                broken = machine.table.synchronize().is_err().then_some(case.name);
                 record
             }
         };
@@ -54,118 +51,93 @@ pub fn run(
     Ok(run)
 }
 
+/// Runs `program case NAME`, which prints the record as a line.
+fn apart(program: &Path, choice: Choice, case: &Case) -> Result<Record> {
+    let mut command = Command::new(program);
+    command.arg("case").arg(case.name).args(choice.arguments());
+    let output = command.stdin(Stdio::null()).output()?;
+    let (status, said) = (output.status, String::from_utf8_lossy(&output.stderr));
+    ensure!(status.success(), "its process ended with {status}: {said}");
+    Record::from_line(&String::from_utf8_lossy(&output.stdout))
+}
+
 /// Runs one case in this process, also if it is `alone`.
 pub fn run_here(machine: &Machine, case: &Case) -> Record {
-    let _watchdog = Watchdog::start(case.name, LIMIT);
+    let _watched = watch(case.name);
     let cuda = Cuda::new(machine);
-    let misuse = machine.sim.as_ref().map_or(0, |sim| sim.misuse().len());
-    let verdict = begin(&cuda)
-        .and_then(|()| {
-            if let Some(sim) = &machine.sim {
-                sim.clear_trace();
-            }
-            catch_unwind(AssertUnwindSafe(|| (case.check)(&cuda)))
-                .unwrap_or_else(|panic| fail(format!("panicked: {}", child::panic_text(&*panic))))
-        })
-        .and_then(|()| called(machine, &cuda, case))
-        .and_then(|()| end(machine, &cuda, case, misuse));
-    let outcome = match verdict {
+    let check = || {
+        // Every case begins on device 0, without an old error.
+        cuda.forget_error();
+        ok(cuda.set_device(0));
+        let misuse = machine.sim.as_ref().map_or(0, |sim| sim.misuse().len());
+        machine.sim.iter().for_each(|sim| sim.clear_trace());
+        (case.check)(&cuda);
+        called(machine, &cuda, case);
+        end(machine, &cuda, case, misuse);
+    };
+    let outcome = match catch_unwind(AssertUnwindSafe(check)) {
         Ok(()) => Outcome::Passed,
-        Err(Failure(text)) => Outcome::Failed(text),
+        Err(panic) => Outcome::Failed(cuda_um_testkit::message(&*panic).to_owned()),
     };
     Record {
-        seen: cuda.into_seen(),
-        ..Record::new(case.name, outcome)
+        case: case.name.to_owned(),
+        outcome,
+        seen: cuda.seen.into_inner(),
     }
 }
 
-/// Prepares a case: every case begins on device 0, without an old error.
-fn begin(cuda: &Cuda<'_>) -> Verdict {
-    cuda.forget_error();
-    cuda.ok("cudaSetDevice", cuda.set_device(0))
-}
-
 /// Checks that a case has called all functions that it lists. The simulator keeps a log; a GPU's runtime does not.
-fn called(machine: &Machine, cuda: &Cuda<'_>, case: &Case) -> Verdict {
-    let Some(sim) = &machine.sim else {
-        return Ok(());
-    };
+fn called(machine: &Machine, cuda: &Cuda<'_>, case: &Case) {
+    let Some(sim) = &machine.sim else { return };
     let trace = sim.trace();
     // In older versions the newer form has another name.
     let plain = |name: &'static str| name.strip_suffix("_v2").unwrap_or(name);
-    let called = |listed: &str| {
-        cuda.has_asked(listed) || trace.iter().any(|call| plain(call.name) == listed)
-    };
-    let idle: Vec<_> = case.calls.iter().filter(|listed| !called(listed)).collect();
-    match idle.is_empty() {
-        true => Ok(()),
-        false => fail(format!("it lists {idle:?}, but has not called it")),
+    let asked = cuda.asked.borrow();
+    for listed in case.calls {
+        let logged = trace.iter().any(|call| plain(call.name) == *listed);
+        assert!(
+            logged || asked.contains(listed),
+            "it lists {listed}, but has not called it"
+        );
     }
 }
 
 /// Checks that nothing is left behind, except in a context that the case breaks on purpose.
-fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) -> Verdict {
-    if case.alone && !works(machine) {
-        return Ok(());
+fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) {
+    if case.alone && cuda.synchronize().is_err() {
+        return;
     }
-    cuda.complaints()?;
-    cuda.ok("the device afterwards", cuda.synchronize())?;
-    let Some(sim) = &machine.sim else {
-        return Ok(());
-    };
+    let late = cuda.late.borrow();
+    assert!(late.is_empty(), "not released: {}", late.join("; "));
+    ok(cuda.synchronize());
+    let Some(sim) = &machine.sim else { return };
     let (modules, others): (Vec<_>, Vec<_>) = sim
         .leaks()
         .into_iter()
         .partition(|leak| matches!(leak, Leak::Module));
     // The kernels of the cases stay loaded on every device.
-    let loaded = machine.facts.devices * images(&machine.table).count();
-    if modules.len() != loaded || !others.is_empty() {
-        return fail(format!(
-            "left behind: {} modules, {others:?}",
-            modules.len()
-        ));
-    }
+    let loaded = machine.facts.devices * kernels::images(&machine.table).len();
+    let modules = modules.len();
+    assert!(
+        modules == loaded && others.is_empty(),
+        "left behind: {modules} modules, {others:?}"
+    );
     let misuse = &sim.misuse()[misuse_before..];
-    match misuse.is_empty() != case.misuse {
-        true => Ok(()),
-        false if case.misuse => fail("the simulator has not reported the misuse"),
-        false => fail(format!("misuse: {misuse:?}")),
-    }
+    assert!(
+        misuse.is_empty() != case.misuse,
+        "misuse, as the simulator reports it: {misuse:?}"
+    );
 }
 
-fn works(machine: &Machine) -> bool {
-    let cuda = Cuda::new(machine);
-    cuda.synchronize() == crate::call::Code::SUCCESS
-}
-
-/// Ends the process if it is not dropped in time, because nothing else can end a call that hangs inside CUDA.
-struct Watchdog {
-    done: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watchdog {
-    fn start(case: &'static str, limit: Duration) -> Self {
-        let (done, waits) = channel::<()>();
-        let thread = std::thread::spawn(move || {
-            if let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = waits.recv_timeout(limit) {
-                eprintln!("{case} has not ended after {limit:?}: the run ends here");
-                // Not `exit`: exit handlers may wait for the device.
-                std::process::abort();
-            }
-        });
-        Self {
-            done: Some(done),
-            thread: Some(thread),
+/// Ends the process if the sender is not dropped in time, because nothing else can end a call that hangs inside CUDA.
+fn watch(case: &'static str) -> Sender<()> {
+    let (alive, ended) = channel();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{case} has not ended after {LIMIT:?}: the run ends here");
+            // Not `exit`: exit handlers may wait for the device.
+            std::process::abort();
         }
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        drop(self.done.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+    });
+    alive
 }

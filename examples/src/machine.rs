@@ -1,8 +1,7 @@
 //! The runtime of a program, and its clocks.
 
 use crate::Failure;
-use crate::args::RuntimeChoice;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use cuda_um::Device;
 use std::time::{Duration, Instant};
 use um_backend::sim::Sim;
@@ -14,6 +13,17 @@ pub struct MachineArgs {
     /// The runtime: auto uses the GPU if there is one, otherwise the simulator
     #[arg(long, value_enum, default_value_t = RuntimeChoice::Auto, env = "CUDA_UM_RUNTIME")]
     pub runtime: RuntimeChoice,
+}
+
+/// `--runtime`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RuntimeChoice {
+    /// The GPU if there is one, otherwise the simulator
+    Auto,
+    /// The GPU
+    Cuda,
+    /// The simulator
+    Sim,
 }
 
 /// The GPU, or the simulator.

@@ -16,16 +16,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `cargo xtask calibrate --cache` measures and keeps a model as well, and `--show` prints its file and source. `CUDA_UM_COST_MODEL` names a
-//! file that is used instead.
+//! `CUDA_UM_COST_MODEL` names a file that is used instead.
 //!
 //! - The file is `<cache folder>/cuda-um/cost/<GPU, version of the CUDA driver, CPU>.json`; the cache folder is `$XDG_CACHE_HOME` or
 //!   `~/.cache` on Linux, `%LOCALAPPDATA%` on Windows.
 //! - It is replaced as a whole, so a reader never sees a part of it. A lock file makes other threads and processes wait for one measurement.
 //! - A file that is damaged, or that another machine or an earlier method measured, is measured anew, with a warning (`tracing`).
 //! - A measurement needs less than 64 MiB each of device, managed and pinned memory. Every result is verified.
-//! - The values that decide no placement are those of the built-in model for the GPU. The model's `source` says so. `cargo xtask calibrate`
-//!   measures the others by raw calls.
+//! - The values that decide no placement are those of the built-in model for the GPU. The model's `source` says so.
 
 mod cache;
 mod clock;
@@ -35,22 +33,15 @@ mod host;
 mod kernels;
 mod machine;
 mod measure;
-mod plan;
 mod session;
 
 pub use cache::Cache;
 pub use clock::Clock;
 pub use error::{CalibrateError, Result};
-// For `cargo xtask calibrate`, which measures more values.
-#[doc(hidden)]
-pub use measure::{Calibration, NOT_ON_A_VIRTUAL_CLOCK, measure};
-#[doc(hidden)]
-pub use plan::Plan;
-#[doc(hidden)]
-pub use session::{SMALL, Session, Wrong, fresh, slope, verify};
 
 use cuda_um::Device;
 use cuda_um::cost::CostModel;
+use measure::measure;
 
 /// The environment variable that names the file of a model. `cuda-um` reads it as well, when a device is opened.
 const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
@@ -89,7 +80,7 @@ impl OfThisMachine for CostModel {
             Ok(cache) => cache.load_or_measure(device, &clock),
             Err(error) => {
                 tracing::warn!("the cost model is not kept: {error}");
-                Ok(measure(device, Plan::MACHINE, &clock, &mut |_| {})?.model)
+                measure(device, &clock)
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::error::{KernelError, Result, argument, length};
 use crate::grid;
 use cuda_um::{
-    Device, Kernel, Module, Stream,
+    Device, Kernel, Module, Stream, constant,
     kernel::{ReadArg, WriteArg},
 };
 
@@ -63,7 +63,7 @@ impl CopyKernels {
             self.coalesced.launch(
                 stream,
                 grid::strided(&self.device, count),
-                (input, output, count as u64),
+                (input, output, constant(count as u64)),
             )?
         };
         Ok(())
@@ -106,8 +106,16 @@ impl CopyKernels {
         let config = grid::strided(&self.device, count);
         // SAFETY: as above; `stride` divides `count`, so the kernel copies each of the `count` elements once.
         unsafe {
-            self.strided
-                .launch(stream, config, (input, output, count as u64, stride as u64))?
+            self.strided.launch(
+                stream,
+                config,
+                (
+                    input,
+                    output,
+                    constant(count as u64),
+                    constant(stride as u64),
+                ),
+            )?
         };
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, argument};
 use crate::grid;
-use cuda_um::{Device, DeviceCopy, Kernel, Module, Stream, kernel::WriteArg};
+use cuda_um::{Device, DeviceCopy, Kernel, Module, Scalar, Stream, constant, kernel::WriteArg};
 
 /// The kernels `fill_u8` to `fill_u64`, loaded on a device.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ impl Fill {
     /// If an element type has an alignment smaller than its size, `output` may begin at any address. If the address is not a
     /// multiple of the element's size, elements are stored byte by byte, which is slower.
     ///
+    /// In a capture, `value` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::Recording::scalar)).
+    ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffer on any stream.
     ///
@@ -50,7 +52,7 @@ impl Fill {
         &self,
         stream: &Stream,
         output: impl WriteArg<T>,
-        value: T,
+        value: impl Into<Scalar<T>>,
     ) -> Result<()> {
         const {
             assert!(
@@ -64,28 +66,23 @@ impl Fill {
             return Ok(());
         }
         let config = grid::strided(&self.device, count);
-        let count = count as u64;
-        let bytes = bytemuck::bytes_of(&value);
+        let (value, count) = (value.into(), constant(count as u64));
         // SAFETY: the arguments are those of the kernel for this element size in cuda/fill.cu. It writes `count` elements, for
         // any alignment of the first one.
         unsafe {
             match size_of::<T>() {
-                1 => self.u8.launch(stream, config, (output, bytes[0], count)),
-                2 => self.u16.launch(
-                    stream,
-                    config,
-                    (output, bytemuck::pod_read_unaligned::<u16>(bytes), count),
-                ),
-                4 => self.u32.launch(
-                    stream,
-                    config,
-                    (output, bytemuck::pod_read_unaligned::<u32>(bytes), count),
-                ),
-                _ => self.u64.launch(
-                    stream,
-                    config,
-                    (output, bytemuck::pod_read_unaligned::<u64>(bytes), count),
-                ),
+                1 => self
+                    .u8
+                    .launch(stream, config, (output, value.cast::<u8>(), count)),
+                2 => self
+                    .u16
+                    .launch(stream, config, (output, value.cast::<u16>(), count)),
+                4 => self
+                    .u32
+                    .launch(stream, config, (output, value.cast::<u32>(), count)),
+                _ => self
+                    .u64
+                    .launch(stream, config, (output, value.cast::<u64>(), count)),
             }?;
         }
         Ok(())

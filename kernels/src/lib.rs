@@ -6,11 +6,11 @@
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
 //! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
 //! | sum in shared memory, and the naive way | [`Reduce`] | [`reduce_sum_cpu`] |
+//! | the `k` targets with the highest cosine for each query | [`CosineTopK`] | [`cosine_top_k_cpu`] |
 //! | coalesced and strided copy | [`Copy`](CopyKernels) | `slice::copy_from_slice` |
 //!
 //! The launchers are safe: they check lengths before the launch, and the borrow checker prevents host access to memory that a
-//! kernel writes. The PTX is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on. Batch cosine
-//! similarity and exact search are in the crate `um-search`.
+//! kernel writes. The PTX is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on.
 //!
 //! The feature `calibrate` measures the cost model of this machine.
 //!
@@ -42,6 +42,7 @@
 #[cfg(feature = "calibrate")]
 pub mod calibrate;
 mod copy;
+mod cosine_top_k;
 mod cpu;
 mod error;
 mod fill;
@@ -54,6 +55,8 @@ mod scale;
 pub mod sim;
 
 pub use copy::CopyKernels;
+pub use cosine_top_k::cpu::cosine_top_k_cpu;
+pub use cosine_top_k::{CosineTopK, TopKShape};
 pub use cpu::{reduce_sum_cpu, saxpy_cpu, scale_cpu};
 pub use error::{KernelError, Result};
 pub use fill::Fill;

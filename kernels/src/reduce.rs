@@ -3,7 +3,7 @@
 use crate::cpu::{THREADS, blocks};
 use crate::error::{KernelError, Result, argument, length};
 use cuda_um::{
-    Device, DeviceBuffer, Kernel, LaunchConfig, Module, Stream,
+    Device, DeviceBuffer, Kernel, LaunchConfig, Module, Stream, constant,
     kernel::{ReadArg, WriteArg},
 };
 
@@ -61,10 +61,13 @@ impl Reduce {
         // SAFETY: the arguments are those of `reduce_sum_f32` in cuda/reduce.cu: it reads `count` elements and writes one for
         // each block.
         unsafe {
+            self.shared.launch(
+                stream,
+                shape(blocks),
+                (input, &mut sums, constant(count as u64)),
+            )?;
             self.shared
-                .launch(stream, shape(blocks), (input, &mut sums, count as u64))?;
-            self.shared
-                .launch(stream, shape(1), (&sums, output, blocks as u64))?;
+                .launch(stream, shape(1), (&sums, output, constant(blocks as u64)))?;
         }
         Ok(())
     }
@@ -107,7 +110,7 @@ impl Reduce {
             self.naive.launch(
                 stream,
                 shape(blocks as usize),
-                (input, output, count as u64),
+                (input, output, constant(count as u64)),
             )?
         };
         Ok(())

@@ -3,7 +3,7 @@
 use crate::error::{Result, argument, length};
 use crate::grid;
 use cuda_um::{
-    Device, Kernel, Module, Stream,
+    Device, Kernel, Module, Scalar, Stream, constant,
     kernel::{ReadArg, WriteArg},
 };
 
@@ -34,6 +34,8 @@ impl Saxpy {
 
     /// Enqueues `y[i] = a * x[i] + y[i]`, rounded once, for `x [n]` and `y [n]`.
     ///
+    /// In a capture, `a` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::Recording::scalar)).
+    ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///
@@ -43,7 +45,7 @@ impl Saxpy {
     pub fn launch(
         &self,
         stream: &Stream,
-        a: f32,
+        a: impl Into<Scalar<f32>>,
         x: impl ReadArg<f32>,
         y: impl WriteArg<f32>,
     ) -> Result<()> {
@@ -61,7 +63,7 @@ impl Saxpy {
             self.kernel.launch(
                 stream,
                 grid::strided(&self.device, count),
-                (a, x, y, count as u64),
+                (a.into(), x, y, constant(count as u64)),
             )?
         };
         Ok(())

@@ -3,7 +3,7 @@
 use crate::error::{Result, argument, length};
 use crate::grid;
 use cuda_um::{
-    Device, Kernel, Module, Stream,
+    Device, Kernel, Module, Scalar, Stream, constant,
     kernel::{ReadArg, WriteArg},
 };
 
@@ -34,6 +34,8 @@ impl Scale {
 
     /// Enqueues `output[i] = input[i] * factor` for `input [n]` and `output [n]`.
     ///
+    /// In a capture, `factor` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::Recording::scalar)).
+    ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///
@@ -45,7 +47,7 @@ impl Scale {
         stream: &Stream,
         input: impl ReadArg<f32>,
         output: impl WriteArg<f32>,
-        factor: f32,
+        factor: impl Into<Scalar<f32>>,
     ) -> Result<()> {
         let (input, output) = (
             argument("scale", "input", input.into_view())?,
@@ -61,7 +63,7 @@ impl Scale {
             self.kernel.launch(
                 stream,
                 grid::strided(&self.device, count),
-                (input, output, factor, count as u64),
+                (input, output, factor.into(), constant(count as u64)),
             )?
         };
         Ok(())

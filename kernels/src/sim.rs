@@ -4,10 +4,12 @@
     reason = "guarantees that the references match their kernels"
 )]
 
+use crate::cosine_top_k::cpu::{Rows, best_of, insert, row_scale};
 use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
 use bytemuck::Pod;
 use cuda_um_sim::{CpuReference, LaunchContext, ReferenceError, register_module};
 use std::sync::Once;
+use std::time::Duration;
 
 type Outcome = Result<(), ReferenceError>;
 
@@ -26,7 +28,7 @@ pub fn register() {
     });
 }
 
-const MODULES: [Module; 5] = [
+const MODULES: [Module; 6] = [
     (
         include_str!("../ptx/fill.ptx"),
         &[
@@ -48,6 +50,14 @@ const MODULES: [Module; 5] = [
     (
         include_str!("../ptx/copy.ptx"),
         &[("copy_coalesced_f32", copy), ("copy_strided_f32", copy)],
+    ),
+    (
+        include_str!("../ptx/cosine_top_k.ptx"),
+        &[
+            ("row_scales", row_scales),
+            ("cosine_top_k_partial", partial),
+            ("cosine_top_k_merge", merge),
+        ],
     ),
 ];
 
@@ -113,5 +123,66 @@ fn copy(launch: &mut LaunchContext<'_>) -> Outcome {
     launch
         .slice_mut::<f32>(1, count)?
         .copy_from_slice(launch.slice(0, count)?);
+    Ok(())
+}
+
+fn row_scales(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (count, dim) = (size(launch, 2)?, size(launch, 3)?);
+    let rows = launch.slice::<f32>(0, count * dim)?.chunks(dim);
+    let scales = launch.slice_mut::<[f32; 2]>(1, count)?;
+    rows.zip(scales)
+        .for_each(|(row, scale)| *scale = row_scale(row));
+    Ok(())
+}
+
+/// Operations a second of this kernel on an H200: an estimate.
+const RATE: f64 = 3e13;
+
+/// Tells the simulator the time of the arithmetic, too.
+fn partial(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (queries, targets, dim) = (size(launch, 6)?, size(launch, 7)?, size(launch, 8)?);
+    let (chunk, k) = (size(launch, 9)?, launch.value::<u32>(10)? as usize);
+    let operations = 2.0 * queries as f64 * targets as f64 * dim as f64;
+    launch.lasts(Duration::from_secs_f64(operations / RATE));
+    let rows = |index, count: usize| -> Result<_, ReferenceError> {
+        Ok(Rows {
+            elements: launch.slice(index, count * dim)?,
+            scales: launch.slice(index + 2, count)?,
+            dim,
+        })
+    };
+    let (queries, targets) = (rows(0, queries)?, rows(1, targets)?);
+    let (count, chunks) = (targets.scales.len(), launch.grid()[1] as usize);
+    let stride = chunks * k;
+    let scores = launch.slice_mut::<f32>(4, queries.scales.len() * stride)?;
+    let indices = launch.slice_mut::<u32>(5, queries.scales.len() * stride)?;
+    for part in 0..chunks {
+        let range = part * chunk..((part + 1) * chunk).min(count);
+        let (scores, indices) = (&mut scores[part * k..], &mut indices[part * k..]);
+        best_of(queries, targets, range, (k, stride), scores, indices);
+    }
+    Ok(())
+}
+
+fn merge(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (queries, chunks) = (size(launch, 4)?, size(launch, 5)?);
+    let k = launch.value::<u32>(6)? as usize;
+    let scores = launch
+        .slice::<f32>(0, queries * chunks * k)?
+        .chunks(chunks * k);
+    let indices = launch
+        .slice::<u32>(1, queries * chunks * k)?
+        .chunks(chunks * k);
+    let best_scores = launch.slice_mut::<f32>(2, queries * k)?.chunks_mut(k);
+    let best_indices = launch.slice_mut::<u32>(3, queries * k)?.chunks_mut(k);
+    for ((scores, indices), (best, best_indices)) in
+        scores.zip(indices).zip(best_scores.zip(best_indices))
+    {
+        best.fill(f32::NEG_INFINITY);
+        best_indices.fill(u32::MAX);
+        for (score, index) in scores.iter().zip(indices) {
+            insert(best, best_indices, *score, *index);
+        }
+    }
     Ok(())
 }

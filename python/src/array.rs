@@ -1,6 +1,6 @@
 //! The array: storage with a shape.
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};

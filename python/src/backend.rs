@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use um_backend::cuda_um::fork::PerProcess;
 use um_backend::{CudaBackend, CudaBackendConfig};

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;

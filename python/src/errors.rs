@@ -7,7 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use um_backend::CudaError;
 use um_backend::cuda_um::ErrorKind;
-use um_backend::cuda_um::profile::ProfileError;
+use um_backend::profile::ProfileError;
 use um_backend::sim::SimError;
 
 use crate::outside::{self, Outside};

@@ -4,7 +4,7 @@
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};

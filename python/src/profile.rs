@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use um_backend::cuda_um::profile::{Profiler, Trace};
+use um_backend::profile::{Profiler, Trace};
 
 use cuda_um_trace::{Call, Finding, Place};
 
@@ -157,7 +157,7 @@ impl Profile {
         string(py, &report)
     }
 
-    /// The trace as JSON, which the programs `um_trace` and `um_replay` read.
+    /// The trace as JSON, which the program `um_trace` reads.
     fn trace_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         string(py, &self.done(py, |done| done.trace.to_json())?)
     }

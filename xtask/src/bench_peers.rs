@@ -48,11 +48,10 @@ pub fn run(args: &Args) -> Result<()> {
 /// Builds all peers into a folder, and returns those that could not be built, with reasons.
 pub fn build(out: &Path) -> Result<Vec<(&'static str, String)>> {
     type Build = fn(&Path, &Path) -> Result<()>;
-    const PEERS: [(&str, Build); 4] = [
+    const PEERS: [(&str, Build); 3] = [
         ("cuda_cpp_peer", cuda_cpp),
         ("rmm_peer", rmm),
         ("cudarc_peer", |name, out| rust("cudarc", name, out)),
-        ("oxicuda_peer", |name, out| rust("oxicuda", name, out)),
     ];
     fs::create_dir_all(out)?;
     let mut failed = Vec::new();

@@ -103,7 +103,7 @@ pub struct Args {
 const RETRIES: usize = 8;
 
 /// Crates with kernels: sources in `cuda`, PTX in `ptx`.
-const CRATES: [&str; 2] = ["kernels", "crates/um-search"];
+const CRATES: [&str; 2] = ["kernels", "extras/search/um-search"];
 
 /// Compiles the sources of all [`CRATES`].
 pub fn run(args: &Args) -> Result<()> {

@@ -17,7 +17,7 @@ const FLOORS: [&[&str]; 9] = [
         "label",
         "process_end",
         "range",
-        "settings",
+        "scalar",
         "sync",
         "telemetry",
         "unblock",
@@ -29,8 +29,8 @@ const FLOORS: [&[&str]; 9] = [
     &["buffer"],
     &["kernel"],
     &["managed"],
-    &["collective", "graph"],
-    &["auto", "profile"],
+    &["graph"],
+    &["observe"],
 ];
 
 /// Checks all sources of cuda-um.

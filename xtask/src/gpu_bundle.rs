@@ -42,20 +42,36 @@ pub struct Args {
     /// Output folder; its old contents are replaced.
     #[arg(long, default_value = "gpu-bundle")]
     out: PathBuf,
+    /// Also the tests and programs of the workspaces in `extras`.
+    #[arg(long, conflicts_with = "only")]
+    extras: bool,
+    /// Only this program, and the peers if it is `um_bench`: quick to build, for comparisons of two versions.
+    #[arg(long, value_name = "PROGRAM")]
+    only: Option<String>,
 }
 
 /// Builds, strips and packs the binaries.
 pub fn run(args: &Args) -> Result<()> {
-    let root = workspace::root();
+    let root = &workspace::root();
     let out = &root.join(&args.out);
     empty(out)?;
     // First, because it marks the folder as a bundle, also if a later step fails.
     let script = out.join("run.sh");
     fs::write(&script, RUN_SH)?;
     workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
-    pack_binaries(out)?;
-    workspace::copy(&root.join("data"), &out.join("data"))?;
-    pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
+    match &args.only {
+        Some(program) => pack_programs(root, &format!("--workspace --bin {program}"), out)?,
+        None => pack_binaries(out)?,
+    }
+    if args.extras {
+        pack_extras(&root.join("extras"), out)?;
+    }
+    if args.only.is_none() {
+        workspace::copy(&root.join("data"), &out.join("data"))?;
+    }
+    if args.only.as_deref().is_none_or(|only| only == "um_bench") {
+        pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
+    }
     println!("on a machine with a GPU: ./run.sh");
     workspace::run(Command::new("du").arg("-sh").arg(out))
 }
@@ -77,15 +93,74 @@ fn empty(out: &Path) -> Result<()> {
 }
 
 fn pack_binaries(out: &Path) -> Result<()> {
-    let tests = "test --no-run --workspace --exclude xtask --exclude cuda-um-testkit --exclude cuda-um-loom --exclude cuda-um-compile-fail --lib --test *";
-    for binary in built(tests, FEATURES.trim())? {
+    let root = &workspace::root();
+    let tests = "--workspace --exclude xtask --exclude cuda-um-testkit --exclude cuda-um-loom --exclude cuda-um-compile-fail --lib --test *";
+    pack_tests(
+        root,
+        &format!("{tests} --features {}", FEATURES.trim()),
+        out,
+    )?;
+    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p um-weights --features cuda-um-trace/cli,um-weights/cli";
+    pack_programs(root, programs, out)?;
+    pack_programs(root, "-p um-cudarc --example all_reduce", out)
+}
+
+/// Packs the tests and programs of the workspaces in `extras`, with all features: one that has a `run.sh` into a folder of its own, the others
+/// beside those of the library. The others are packed if one cannot be built.
+fn pack_extras(extras: &Path, out: &Path) -> Result<()> {
+    let mut failed = Vec::new();
+    for entry in fs::read_dir(extras)? {
+        let folder = entry?.path();
+        if folder.join("Cargo.toml").is_file() {
+            failed.extend(
+                pack_extra(&folder, out)
+                    .err()
+                    .map(|error| format!("{}: {error:#}", folder.display())),
+            );
+        }
+    }
+    ensure!(failed.is_empty(), "not packed: {}", failed.join("; "));
+    Ok(())
+}
+
+fn pack_extra(folder: &Path, out: &Path) -> Result<()> {
+    let script = folder.join("run.sh");
+    let own = out
+        .join("extras")
+        .join(folder.file_name().context("a folder has a name")?);
+    let out = if script.is_file() { own.as_path() } else { out };
+    for part in ["tests", "bin"] {
+        fs::create_dir_all(out.join(part))?;
+    }
+    pack_tests(folder, "--workspace --all-features --tests", out)?;
+    pack_programs(folder, "--workspace --all-features --bins --examples", out)?;
+    if script.is_file() {
+        fs::copy(script, out.join("run.sh"))?;
+    }
+    // What else its programs need.
+    if folder.join("pack").is_file() {
+        workspace::run(
+            Command::new(folder.join("env"))
+                .current_dir(folder)
+                .arg("./pack")
+                .arg(out),
+        )?;
+    }
+    Ok(())
+}
+
+fn pack_tests(workspace: &Path, arguments: &str, out: &Path) -> Result<()> {
+    for binary in built(workspace, &format!("test --no-run {arguments}"))? {
         if binary.is_test && belongs(&binary)? {
             let name = full_name(&binary)?;
             pack_binary(&binary, &out.join("tests").join(name))?;
         }
     }
-    let programs = "build --bins -p um-examples -p um-benches -p um-conformance -p cuda-um-trace";
-    for binary in built(programs, "cuda-um-trace/cli")? {
+    Ok(())
+}
+
+fn pack_programs(workspace: &Path, arguments: &str, out: &Path) -> Result<()> {
+    for binary in built(workspace, &format!("build {arguments}"))? {
         if belongs(&binary)? {
             pack_binary(&binary, &out.join("bin").join(&binary.target))?;
         }
@@ -132,11 +207,15 @@ fn full_name(binary: &Program) -> Result<String> {
     ))
 }
 
-/// Runs cargo in release mode and returns the programs that it reports.
-fn built(arguments: &str, features: &str) -> Result<Vec<Program>> {
+/// Runs cargo in release mode, by the workspace's `env` if it has one, and returns the programs that it reports.
+fn built(workspace: &Path, arguments: &str) -> Result<Vec<Program>> {
     let mut command = workspace::cargo();
-    command.args(arguments.split(' '));
-    workspace::programs(command.args(["--release", "--features", features]))
+    if workspace.join("env").is_file() {
+        command = Command::new(workspace.join("env"));
+        command.arg("cargo");
+    }
+    command.current_dir(workspace).args(arguments.split(' '));
+    workspace::programs(command.arg("--release"))
 }
 
 fn package_name(folder: &Path) -> Result<String> {

@@ -1,25 +1,14 @@
 //! `cargo xtask <task>`: tasks of the workspace beyond `cargo build` and `cargo test`.
 
 mod aarch64;
-mod api;
 mod bench_peers;
 mod bindgen;
 mod build_kernels;
-mod candle;
-mod cuda_core;
-mod examples_of;
 mod floors;
-mod fuzz;
 mod gpu_bundle;
-mod integration;
-mod mpi;
-mod mutants;
-mod newest;
 mod nightly;
-mod python_wheels;
+mod packages;
 mod real_cudart;
-mod real_nccl;
-mod release;
 mod sanitize;
 mod sim_lib;
 mod std_source;
@@ -42,43 +31,25 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
-    /// Open the real libnccl of two versions and check symbols, numbers and layouts; no GPU is needed, and 400 MB are fetched.
-    RealNccl,
     /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's
     /// source), or unit tests under Miri (needs the component `miri`).
     Sanitize(sanitize::Args),
     /// Run the tests and the main job, compiled for aarch64 Linux, on the simulator under qemu.
     Aarch64(aarch64::Args),
-    /// Build the wheels of the Python package for Linux on x86-64 and aarch64, for glibc 2.17 and newer, into target/dist.
-    PythonWheels(python_wheels::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
     Bench(Options),
-    /// Measure the cost of moving memory on the GPU of this machine, and write it as JSON (docs/measuring.md).
-    Calibrate(Options),
-    /// Break the library on purpose with one patch of `mutants/` at a time, and check that the tests fail.
-    Mutants(mutants::Args),
     /// Check that imports inside of cuda-um point down.
     Floors,
-    /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
+    /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
     /// Build the simulator as libcuda.so.1, libcudart.so.{12,13} and libcupti.so.{12,13} into target/sim-lib (docs/without-a-gpu.md).
     SimLib(sim_lib::Args),
-    /// Build and test integrations/um-candle with the pinned nvcc, over the simulator; with --bundle for a machine with a GPU.
-    Candle(candle::Args),
-    /// Build and test integrations/um-cuda-core with headers from pinned wheels, over the simulator; with --bundle for a machine with a GPU.
-    CudaCore(integration::Common),
-    /// Test um-cudarc, um-candle and um-cuda-core with versions of cudarc, candle and cuda-core that are newer than those here.
-    Newest(newest::Args),
-    /// Run the tests of um-mpi on 1 to 8 processes of this machine, with MPICH from a pinned wheel, and print what a merge over 8 ranks costs.
-    Mpi,
-    /// Pack the published crates, build and test them outside of the repository, and publish them (docs/stability.md).
-    Release(release::Args),
-    /// Compare the public items of the published crates with docs/api; no warning of rustdoc is allowed, and no item without an example.
-    Api(api::Args),
-    /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
-    Fuzz(fuzz::Args),
+    /// Unpack pinned wheels (`name==version`) below the target folder, and print their folder, which is as `site-packages`.
+    Wheels { requirements: Vec<String> },
+    /// Pack the published crates, check their licences and sizes, and compile examples/starter against them outside of the repository.
+    Packages,
 }
 
 /// The options of a program; `--help` lists them.
@@ -103,23 +74,18 @@ fn main() -> anyhow::Result<()> {
         Task::Bindgen { check } => bindgen::run(check),
         Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
-        Task::RealNccl => real_nccl::run(),
         Task::Sanitize(args) => sanitize::run(&args),
         Task::Aarch64(args) => aarch64::run(&args),
-        Task::PythonWheels(args) => python_wheels::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => args.run("um_bench"),
-        Task::Calibrate(args) => args.run("um_calibrate"),
-        Task::Mutants(args) => mutants::run(&args),
         Task::Floors => floors::run(),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
-        Task::Candle(args) => candle::run(&args),
-        Task::CudaCore(args) => cuda_core::run(&args),
-        Task::Newest(args) => newest::run(&args),
-        Task::Mpi => mpi::run(),
-        Task::Release(args) => release::run(&args),
-        Task::Api(args) => api::run(&args),
-        Task::Fuzz(args) => fuzz::run(&args),
+        Task::Wheels { requirements } => {
+            let requirements: Vec<&str> = requirements.iter().map(String::as_str).collect();
+            println!("{}", wheels::install(&requirements)?.display());
+            Ok(())
+        }
+        Task::Packages => packages::run(),
     }
 }

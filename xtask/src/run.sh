@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [scale] [sanitize] [stress] [model] [bench] [larger] [calibrate]     (default:
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [scale] [sanitize] [stress] [model] [bench] [larger]     (default:
 #   ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: the output of each part.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulated GPU for the comparison (h200).
-# scale: what several GPUs do together (docs/several-gpus.md), beside peer copies and NCCL alone, with checked results; conformance; the
-# tests of several devices; a search over ranks, if there is an mpiexec: RESULTS/scale.txt. On one GPU it says what it skips. SCALE_ARGS:
-# options of um_scale, such as --quick.
+# scale: what several GPUs do together (docs/several-gpus.md): um_bench's measurement devices; conformance; the tests of several devices; a
+# search over ranks, if there is an mpiexec; an all-reduce by cudarc, which fails without two GPUs and libnccl.so on the loader's path:
+# RESULTS/scale.txt. On one GPU it says what it skips.
 # sanitize: the library's tests under compute-sanitizer's memcheck with leak check; tests that launch kernels also run under
-# initcheck and synccheck, and those of um-kernels and um-search under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
+# initcheck and synccheck, and those of um-kernels and um-search (gpu-bundle --extras) under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
 # run at a time (4), each for at most SANITIZE_SECONDS (300).
 # stress: threads x streams x pools below 1 GiB for STRESS_SECONDS (default 240).
 # model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
 # bench: the measurements of cuda-um, raw CUDA and other libraries (docs/measuring.md); PYTHON names an interpreter that has the
 # peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
-# larger: a stack of layers larger than a budget of device memory, by a plan and by hand-written recipes (docs/larger-than-memory-plans.md):
-# RESULTS/larger-MIB.json for each of LARGER_BUDGETS, in MiB (default 1024). Four times the budget must fit into pinned memory.
-# calibrate: measures the cost of moving memory, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: options such
-# as --quick.
+# larger: working sets larger than a budget, beside the bound and beside plans (docs/larger-than-memory.md): RESULTS/larger.txt. It takes 2 GiB of
+# device memory and 2 GiB of pinned memory.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -55,7 +53,7 @@ run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything 
 conformance() {
     local log=$out/conformance.log.txt version devices
     echo "== on this GPU" >"$log"
-    timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
+    timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.jsonl" 2>>"$log" | tee "$out/.last"
     # A failed case is a fault of the comparison, which counts it. A missing record is a failure.
     version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
     devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
@@ -67,29 +65,29 @@ conformance() {
     fi
     echo "== on the simulator" >>"$log"
     timeout 300 bin/um_conformance run --runtime sim --gpu "${CONFORMANCE_GPU:-h200}" --cuda "$version" --devices "$devices" \
-        --json "$out/conformance-sim.json" 2>>"$log" || failed=$((failed + 1))
-    bin/um_conformance compare "$out/conformance-gpu.json" "$out/conformance-sim.json" \
+        --json "$out/conformance-sim.jsonl" 2>>"$log" || failed=$((failed + 1))
+    bin/um_conformance compare "$out/conformance-gpu.jsonl" "$out/conformance-sim.jsonl" \
         --out "$out/conformance.md" || failed=$((failed + 1))
 }
 
 scale() {
     local gpus test
-    : >"$out/scale.log.txt"
-    # shellcheck disable=SC2086
-    timeout 600 bin/um_scale ${SCALE_ARGS:-} 2>&1 | tee "$out/scale.txt"
+    timeout 600 bin/um_bench --only devices --out "$out/devices" 2>"$out/scale.log.txt" | tee "$out/scale.txt"
     [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
     conformance
-    for test in 'cuda-um--all devices:: collective::' 'um-backend--framework sharded::' 'um-search--all sharded::'; do
+    for test in 'cuda-um--all devices::' 'um-backend--all framework::sharded::' 'um-search--all sharded::'; do
+        [ -e "tests/${test%% *}" ] || continue
         # shellcheck disable=SC2086
         run "$out/scale.txt" "$out/scale.log.txt" "$test" tests/$test --test-threads 4
     done
+    run "$out/scale.txt" "$out/scale.log.txt" all_reduce bin/all_reduce
     gpus=$(nvidia-smi --list-gpus | wc -l)
     if [ "$gpus" -lt 2 ]; then
         echo "skipped: links, peer access, and ranks with a GPU each: $gpus GPU" | tee -a "$out/scale.txt"
-    elif ! command -v mpiexec >/dev/null; then
-        echo "skipped: search_over_ranks: no mpiexec (pip install mpich)" | tee -a "$out/scale.txt"
+    elif ! [ -e bin/search_over_ranks ] || ! command -v mpiexec >/dev/null; then
+        echo "skipped: search_over_ranks: no mpiexec (pip install mpich), or a bundle without --extras" | tee -a "$out/scale.txt"
     else
-        run "$out/scale.txt" "$out/scale.log.txt" "search_over_ranks, $gpus ranks" mpiexec -n "$gpus" bin/search_over_ranks --runtime cuda
+        run "$out/scale.txt" "$out/scale.log.txt" "search_over_ranks, $gpus ranks" mpiexec -n "$gpus" bin/search_over_ranks
     fi
 }
 
@@ -136,23 +134,14 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench | bin/um_calibrate | bin/um_conformance | bin/um_trace | bin/um_replay | bin/um_scale) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace | bin/um_weights | bin/all_reduce) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
         ;;
     larger)
-        : >"$out/larger.txt"
-        for budget in ${LARGER_BUDGETS:-1024}; do
-            timeout 540 bin/larger_than_memory --runtime cuda --budget "$budget" --layers 64 --ratio 1.14,1.33,2,4 \
-                --compute 0.25,1,4 --json "$out/larger-$budget.json" 2>&1 | tee -a "$out/larger.txt"
-            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
-        done
-        for homes in pinned unified; do
-            timeout 120 bin/larger_than_memory --runtime cuda --budget 1024 --layers 64 --compute 0.25,1 --homes "$homes" 2>&1 |
-                tee -a "$out/larger-homes.txt"
-            [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
-        done
+        timeout 180 tests/um-residency--all order:: --nocapture --test-threads 1 2>&1 | tee "$out/larger.txt"
+        [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
         ;;
     conformance)
         conformance
@@ -163,12 +152,13 @@ for part in $parts; do
     sanitize)
         : >"$out/sanitizer.txt" && mkdir -p "$out/sanitize"
         for test in tests/cuda-um--* tests/um-{backend,dlpack,kernels,residency,search}--*; do
+            [ -e "$test" ] || continue
             # The program with all modules has a run for each of them, because a run has a time limit.
             modules=
             case $test in *--all) modules=$("$test" --list 2>/dev/null | sed -n 's|^\([a-z_]*::\).*: test$|\1|p' | sort -u) ;; esac
             for module in ${modules:-""}; do
                 case $test/$module in
-                *--exit/ | *--fork/ | */security:: | *--bad_input/ | */bad_input::) continue ;; # they look at processes that they start
+                *--exit/ | *--fork/ | *--process/ | */security:: | *--bad_input/ | */bad_input::) continue ;; # they look at processes that they start
                 *--profile/) continue ;;                                                        # CUPTI serves one tool at a time, and this is one
                 *--fault_injection/) continue ;;                                                # no CUDA is called
                 */calibrate::) continue ;;                                                      # it measures times, which the tools change
@@ -207,12 +197,7 @@ for part in $parts; do
         bin/um_bench --out "$out" ${BENCH_ARGS:-} >"$out/.last" 2>"$out/bench.log.txt" || failed=$((failed + 1))
         tail -3 "$out/bench.log.txt"
         ;;
-    calibrate)
-        # shellcheck disable=SC2086
-        bin/um_calibrate --out "$out/calibration.json" ${CALIBRATE_ARGS:-} 2>"$out/calibrate.log.txt" || failed=$((failed + 1))
-        tail -3 "$out/calibrate.log.txt"
-        ;;
-    *) echo "unknown part: $part (tests, examples, conformance, scale, sanitize, stress, model, bench, larger, calibrate)" && exit 2 ;;
+    *) echo "unknown part: $part (tests, examples, conformance, scale, sanitize, stress, model, bench, larger)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last" "$out/.checks"

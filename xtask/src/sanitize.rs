@@ -79,7 +79,7 @@ pub struct Args {
     /// For ThreadSanitizer: number of sequences of the model test.
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
-    /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-search, um-conformance, and um-cudarc
+    /// The packages to test [default: cuda-um, cuda-um-loom, cuda-um-sim, um-backend, um-dlpack, um-kernels, um-conformance, and um-cudarc
     /// for AddressSanitizer].
     #[arg(last = true)]
     packages: Vec<String>,
@@ -92,7 +92,7 @@ const PACKAGES: &[&str] = &[
     "um-backend",
     "um-dlpack",
     "um-kernels",
-    "um-search",
+    "um-profile",
     "um-conformance",
 ];
 
@@ -121,10 +121,6 @@ pub fn run(args: &Args) -> Result<()> {
     let packages = args.packages();
     for package in &packages {
         command.args(["-p", package]);
-    }
-    if packages.contains(&"cuda-um") {
-        // Its code for CUPTI works with many raw addresses.
-        command.args(["--features", "cuda-um/profile"]);
     }
     command.args(["--no-fail-fast", "--"]);
     for (test, why) in SKIPPED {

@@ -16,18 +16,8 @@ pub fn install(requirements: &[&str]) -> Result<PathBuf> {
 
 /// [`install`] with options that choose the machine of the wheels: `["--platform", "manylinux2014_aarch64"]`; none for this one.
 pub fn install_for(platform: &[&str], requirements: &[&str]) -> Result<PathBuf> {
-    install_into("--target", platform, requirements)
-}
-
-/// [`install`] for wheels with programs and libraries outside of `site-packages`: the folder has the layout of an installation's prefix, with
-/// `bin` and `lib`.
-pub fn install_prefix(requirements: &[&str]) -> Result<PathBuf> {
-    install_into("--prefix", &["--ignore-installed"], requirements)
-}
-
-fn install_into(layout: &str, options: &[&str], requirements: &[&str]) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
-    (requirements, options).hash(&mut hasher);
+    (requirements, platform).hash(&mut hasher);
     let name = requirements[0].replace("==", "-");
     let folder = workspace::target()
         .join("wheels")
@@ -57,10 +47,10 @@ fn install_into(layout: &str, options: &[&str], requirements: &[&str]) -> Result
         "--no-compile",
         "--disable-pip-version-check",
         "--root-user-action=ignore",
-        layout,
+        "--target",
     ])
     .arg(&partial)
-    .args(options)
+    .args(platform)
     .args(requirements);
     workspace::run(&mut pip).context(
         "pinned wheels are installed with `python3 -m pip` (set PYTHON to use another interpreter)",

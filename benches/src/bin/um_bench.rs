@@ -17,7 +17,7 @@ struct Args {
     /// Predict with the simulator's cost model instead of measuring on a GPU
     #[arg(long)]
     sim: bool,
-    /// Only sizes up to 16 MiB, and a third of the rounds
+    /// Only sizes up to 16 MiB, a third of the rounds, and a quarter of the time
     #[arg(long)]
     quick: bool,
     /// Run only these measurements, given by their names or the beginnings of their names
@@ -26,10 +26,10 @@ struct Args {
     /// Folder for the results [default: docs/results/GPU in the repository, otherwise ./results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only list the measurements
+    /// Only list the measurements, with the seconds that each takes on a GPU with all peers
     #[arg(long)]
     list: bool,
-    /// Number of rounds for each size
+    /// Number of rounds for each size, whatever time they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 }
@@ -47,9 +47,12 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let chosen = choose(&args.only)?;
     if args.list {
-        for measurement in chosen {
-            println!("{:<16} {}", measurement.name, measurement.what);
+        let cost = |one: &Measurement| one.cost(args.quick);
+        for one in &chosen {
+            println!("{:<24}{:>4} s  {}", one.name, cost(one), one.what);
         }
+        let all: u32 = chosen.iter().map(|one| cost(one)).sum();
+        println!("together: {all} s");
         return Ok(());
     }
     let settings = Settings {

@@ -6,8 +6,8 @@
 
 use super::measurement::{KIB, MIB, Measurement};
 use crate::Bench;
-use crate::measure::{Case, Round};
-use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, RMM, TORCH};
+use crate::measure::{Budget, Case, Round};
+use crate::peer::{CUDA_CPP, CUDARC, CUPY, RMM, TORCH};
 use crate::raw::{Kind, ManagedPool, Raw};
 use crate::report::CaseReport;
 use anyhow::{Result, bail, ensure};
@@ -20,7 +20,8 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "allocate",
     what: "Allocates and frees 64 times, one after the other, without touching the memory; the time of one. From a pool 50,000 times; with 8 threads the \
            time is divided by the number of all allocations. PyTorch and CuPy take memory from \
-           their caches. oxicuda's managed buffers are zeroed by the CPU.",
+           their caches.",
+    seconds: 30,
     run,
     notes,
 };
@@ -34,11 +35,11 @@ const LARGEST_POOLED: usize = MIB;
 /// Names of the pools, with the number of threads that allocate at the same time.
 const POOLS: [(&str, usize); 2] = [("cuda-um, pool", 1), ("cuda-um, pool, 8 threads", 8)];
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
-    for bytes in bench
-        .settings
-        .sizes(&[4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB])
-    {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
+    let sizes = [4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB];
+    let sizes = bench.settings.sizes(&sizes);
+    budget.split(sizes.len());
+    for bytes in sizes {
         let (raw, len) = (&bench.raw, bytes / 4);
         // One value is written and read, to verify the memory.
         let mut case = Case::new(crate::measure::size_text(bytes), bytes, 1);
@@ -84,7 +85,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             json!({"do": "allocate", "bytes": bytes, "repeats": TIMES, "managed": true}),
         );
         add_compiled_peers(bench, bytes, &mut case);
-        cases.push(case.run(&bench.clock, &bench.settings));
+        cases.push(case.run(&bench.clock, &bench.settings, budget));
     }
     Ok(())
 }
@@ -112,12 +113,9 @@ fn add_compiled_peers(bench: &Bench, bytes: usize, case: &mut Case<'_>) {
     add(CUDA_CPP, "CUDA C++ cudaMallocManaged", "managed", TIMES);
     add(CUDARC, "cudarc alloc", "async", TIMES);
     add(CUDARC, "cudarc alloc_unified", "managed", TIMES);
-    add(OXICUDA, "oxicuda DeviceBuffer", "device", TIMES);
     if bytes > LARGEST_POOLED {
         return;
     }
-    add(OXICUDA, "oxicuda UnifiedBuffer, zeroed", "managed", TIMES);
-    add(OXICUDA, "oxicuda PooledBuffer", "pool", POOLED);
     add(RMM, "RMM managed", "managed", TIMES);
     add(RMM, "RMM pool over managed", "pool", POOLED);
     add(RMM, "RMM cuda_async", "async", POOLED);

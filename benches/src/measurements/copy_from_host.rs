@@ -3,8 +3,8 @@
 use super::measurement::{COPIES, LARGEST_MANAGED, Measurement};
 use super::way::{Way, against_ways};
 use crate::Bench;
-use crate::measure::{Case, repeats};
-use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, TORCH};
+use crate::measure::{Budget, Case, repeats};
+use crate::peer::{CUDA_CPP, CUDARC, CUPY, TORCH};
 use crate::raw::Kind;
 use crate::report::CaseReport;
 use anyhow::Result;
@@ -17,14 +17,16 @@ pub(super) const RETURNED: Measurement = Measurement {
            slice may be used again. The data may not have arrived then: cudaMemcpy does not wait for small ones. The contenders \
            \"pinned\" have their data in pinned memory. The host waits for every cudaMemcpyAsync. \"Through own pinned memory\" is a \
            memcpy into pinned memory, a cudaMemcpyAsync from there, and the wait.",
-    run: |bench, cases| run(bench, cases, false),
+    seconds: 32,
+    run: |bench, budget, cases| run(bench, budget, cases, false),
     notes,
 };
 
 pub(super) const ARRIVED: Measurement = Measurement {
     name: "copy_from_host_arrived",
     what: "The same, until the data have arrived: after each call the host waits for the stream of the copy.",
-    run: |bench, cases| run(bench, cases, true),
+    seconds: 32,
+    run: |bench, budget, cases| run(bench, budget, cases, true),
     notes,
 };
 
@@ -43,8 +45,10 @@ const TO_MANAGED: [(&str, Way); 3] = [
     ("through own pinned memory to managed", Way::Pinned),
 ];
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>, wait: bool) -> Result<()> {
-    for bytes in bench.settings.sizes(&COPIES) {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>, wait: bool) -> Result<()> {
+    let sizes = bench.settings.sizes(&COPIES);
+    budget.split(sizes.len());
+    for bytes in sizes {
         let mut case = Case::of_bytes(bytes);
         let copies = Copies {
             bench,
@@ -60,7 +64,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>, wait: bool) -> Result<()> {
         }
         copies.pinned(&mut case)?;
         copies.peers(&mut case);
-        cases.push(case.run(&bench.clock, &bench.settings));
+        cases.push(case.run(&bench.clock, &bench.settings, budget));
     }
     Ok(())
 }
@@ -185,7 +189,6 @@ impl<'a> Copies<'a> {
             (TORCH, "PyTorch copy_, pinned", true),
             (CUPY, "CuPy set", false),
             (CUDARC, "cudarc memcpy_htod", false),
-            (OXICUDA, "oxicuda copy_from_host", false),
         ] {
             let request = json!({
                 "do": "copy_from_host", "bytes": self.bytes, "repeats": self.repeats, "pinned": pinned, "wait": self.wait || pinned,

@@ -3,8 +3,8 @@
 use super::measurement::{COPIES, LARGEST_MANAGED, Measurement};
 use super::way::{Way, against_ways};
 use crate::Bench;
-use crate::measure::{Case, repeats};
-use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, TORCH};
+use crate::measure::{Budget, Case, repeats};
+use crate::peer::{CUDA_CPP, CUDARC, CUPY, TORCH};
 use crate::raw::Kind;
 use crate::report::CaseReport;
 use anyhow::Result;
@@ -16,6 +16,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory with populated pages. The contender \
            \"cudaMalloc to pinned\" copies its data only to pinned memory. The host waits for every cudaMemcpyAsync. \"Through own \
            pinned memory\" is a cudaMemcpyAsync to pinned memory, the wait, and a memcpy from there.",
+    seconds: 32,
     run,
     notes,
 };
@@ -35,8 +36,10 @@ const FROM_MANAGED: [(&str, Way); 3] = [
     ("managed through own pinned memory", Way::Pinned),
 ];
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
-    for bytes in bench.settings.sizes(&COPIES) {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
+    let sizes = bench.settings.sizes(&COPIES);
+    budget.split(sizes.len());
+    for bytes in sizes {
         let mut case = Case::of_bytes(bytes);
         ours(&mut case, bench, bytes)?;
         for (kind, ways) in [(Kind::Device, FROM_DEVICE), (Kind::Managed, FROM_MANAGED)] {
@@ -46,7 +49,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         }
         pinned(&mut case, bench, bytes)?;
         peers(&mut case, bench, bytes);
-        cases.push(case.run(&bench.clock, &bench.settings));
+        cases.push(case.run(&bench.clock, &bench.settings, budget));
     }
     Ok(())
 }
@@ -147,7 +150,6 @@ fn peers(case: &mut Case<'_>, bench: &Bench, bytes: usize) {
     case.peer(bench, TORCH, "PyTorch copy_, pinned", request(true));
     case.peer(bench, CUPY, "CuPy get", request(false));
     case.peer(bench, CUDARC, "cudarc memcpy_dtoh", request(false));
-    case.peer(bench, OXICUDA, "oxicuda copy_to_host", request(false));
 }
 
 fn notes(cases: &[CaseReport]) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use super::measurement::{COPIES, LARGEST_MANAGED, Measurement};
 use crate::Bench;
-use crate::measure::{Case, Round};
-use crate::peer::{CUDARC, CUPY, OXICUDA, TORCH};
+use crate::measure::{Budget, Case, Round};
+use crate::peer::{CUDARC, CUPY, TORCH};
 use crate::raw::{Kind, Memory};
 use crate::report::CaseReport;
 use anyhow::Result;
@@ -15,13 +15,16 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "from_slice",
     what: "Makes a new buffer on the GPU with the contents of a slice of ordinary memory: allocation and copy are timed, freeing is \
            not. PyTorch and CuPy take memory from their caches, cudarc from the device's pool.",
+    seconds: 30,
     run,
     notes: super::measurement::no_notes,
 };
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
-    let sizes = bench.settings.sizes(&COPIES);
-    for bytes in sizes.into_iter().filter(|bytes| *bytes <= LARGEST_MANAGED) {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
+    let mut sizes = bench.settings.sizes(&COPIES);
+    sizes.retain(|bytes| *bytes <= LARGEST_MANAGED);
+    budget.split(sizes.len());
+    for bytes in sizes {
         let len = bytes / 4;
         let (raw, device) = (&bench.raw, &bench.device);
         let mut case = Case::of_bytes(bytes);
@@ -68,9 +71,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         let request = json!({"do": "from_slice", "bytes": bytes});
         case.peer(bench, TORCH, "PyTorch from_numpy().cuda()", request.clone());
         case.peer(bench, CUPY, "CuPy asarray", request.clone());
-        case.peer(bench, CUDARC, "cudarc clone_htod", request.clone());
-        case.peer(bench, OXICUDA, "oxicuda from_host", request);
-        cases.push(case.run(&bench.clock, &bench.settings));
+        case.peer(bench, CUDARC, "cudarc clone_htod", request);
+        cases.push(case.run(&bench.clock, &bench.settings, budget));
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! Many small kernels as one graph.
 
-use super::measurement::{FACTOR, KIB, Measurement, no_notes};
+use super::measurement::{FACTOR, KIB, MANY_ROUNDS, Measurement, no_notes};
 use crate::Bench;
-use crate::measure::{Case, Round};
+use crate::measure::{Budget, Case, Round};
 use crate::peer::{CUDARC, TORCH};
 use crate::raw::{Kind, Memory, Raw};
 use crate::report::CaseReport;
 use anyhow::Result;
 use cuda_um::kernel::Arguments;
-use cuda_um::{DeviceBuffer, GraphExec, Stream, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, GraphExec, Stream, UnifiedBuffer, constant};
 use serde_json::json;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,14 +18,16 @@ pub(super) const HOST: Measurement = Measurement {
     name: "graph_host",
     what: "Host time of one launch of a graph of small kernels (1024 elements each, over two buffers), and of the same kernels one by one. \
            The stream is idle before each, and waited for after it, which is not timed. A quick run on the simulator leaves out 1000 kernels.",
-    run: |bench, cases| run(bench, cases, false),
+    seconds: 35,
+    run: |bench, budget, cases| run(bench, budget, cases, false),
     notes: no_notes,
 };
 
 pub(super) const DONE: Measurement = Measurement {
     name: "graph_done",
     what: "The same, until the work is done.",
-    run: |bench, cases| run(bench, cases, true),
+    seconds: 35,
+    run: |bench, budget, cases| run(bench, budget, cases, true),
     notes: no_notes,
 };
 
@@ -34,6 +36,7 @@ pub(super) const TOUCHED: Measurement = Measurement {
     what: "A graph of 20 kernels, each over its own buffer of 64 KiB of managed memory, after the host has written one of the buffers: until the \
            work is done. The writes are not timed. Raw CUDA launches the graph, which then runs by page faults; or it prefetches the buffer that \
            was written before.",
+    seconds: 8,
     run: touched,
     notes: no_notes,
 };
@@ -62,12 +65,14 @@ fn timed(
     Ok(time / LAUNCHES)
 }
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>, done: bool) -> Result<()> {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>, done: bool) -> Result<()> {
     let (device, stream) = (&bench.device, &bench.stream);
     let (scale, raw) = (&Scale::load(device)?, Raw::open(&bench.table, true)?);
     let wait = || Ok(stream.synchronize()?);
     let is_short = bench.clock.is_simulated() && bench.settings.quick;
-    for &count in &KERNELS[..KERNELS.len() - usize::from(is_short)] {
+    let counts = &KERNELS[..KERNELS.len() - usize::from(is_short)];
+    budget.split(counts.len());
+    for &count in counts {
         let mut case = Case::new(format!("{count} kernels"), LEN * 4, LEN);
         let mut unified = (
             UnifiedBuffer::<f32>::zeroed(device, LEN)?,
@@ -82,7 +87,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>, done: bool) -> Result<()> {
                 let (input, output) = &mut $buffers;
                 let graph = stream.capture(|_| {
                     (0..count).try_for_each(|_| {
-                        let launched = scale.launch(stream, &*input, &mut *output, FACTOR);
+                        let launched =
+                            scale.launch(stream, &*input, &mut *output, constant(FACTOR));
                         launched.map_err(cuda_um::Error::from)
                     })
                 })?;
@@ -123,7 +129,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>, done: bool) -> Result<()> {
         let request = json!({"do": "graph", "kernels": count, "elements": LEN, "launches": LAUNCHES, "wait": done});
         case.peer(bench, TORCH, "PyTorch CUDAGraph", request.clone());
         case.peer(bench, CUDARC, "cudarc CudaGraph", request);
-        cases.push(case.run(&bench.clock, &bench.many_rounds()));
+        case.rounds(MANY_ROUNDS);
+        cases.push(case.run(&bench.clock, &bench.settings, budget));
     }
     Ok(())
 }
@@ -163,7 +170,7 @@ fn add_raw<'a>(
 const BUFFERS: usize = 20;
 const TOUCHED_LEN: usize = 64 * KIB / 4;
 
-fn touched(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+fn touched(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
     let (device, stream) = (&bench.device, &bench.stream);
     let (scale, raw) = (Scale::load(device)?, Raw::open(&bench.table, true)?);
     let mut case = Case::new("one of 20 buffers", TOUCHED_LEN * 4, TOUCHED_LEN);
@@ -172,7 +179,7 @@ fn touched(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     let mut output = DeviceBuffer::<f32>::zeroed(device, TOUCHED_LEN)?;
     let graph = stream.capture(|_| {
         inputs.iter().try_for_each(|input| {
-            let launched = scale.launch(stream, input, &mut output, FACTOR);
+            let launched = scale.launch(stream, input, &mut output, constant(FACTOR));
             launched.map_err(cuda_um::Error::from)
         })
     })?;
@@ -226,7 +233,8 @@ fn touched(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             round.verified(time / LAUNCHES, FACTOR)
         });
     }
-    cases.push(case.run(&bench.clock, &bench.many_rounds()));
+    case.rounds(MANY_ROUNDS);
+    cases.push(case.run(&bench.clock, &bench.settings, budget));
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The cost of buffer tracking for a launch.
 
-use super::measurement::{FACTOR, Measurement};
+use super::measurement::{FACTOR, MANY_ROUNDS, Measurement};
 use crate::Bench;
-use crate::measure::Case;
+use crate::measure::{Budget, Case};
 use crate::raw::{Kind, Raw};
 use crate::report::CaseReport;
 use anyhow::Result;
@@ -15,6 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Host time of one launch of a kernel that does almost nothing (256 elements), over 500 launches in a row on one stream, \
            which fit into the driver's queue; the wait at the end is not timed. Raw CUDA launches the same kernel with the same two \
            buffers and numbers; its stream is non-blocking, like ours.",
+    seconds: 15,
     run,
     notes,
 };
@@ -29,7 +30,7 @@ const PAIRS: [(&str, &str); 2] = [
 const LAUNCHES: u32 = 500;
 const LEN: usize = 256;
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
     let (device, stream) = (&bench.device, &bench.stream);
     let scale = Scale::load(device)?;
     let raw = Raw::open(&bench.table, true)?;
@@ -71,7 +72,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     for (name, kind) in [(PAIRS[0].1, Kind::Managed), (PAIRS[1].1, Kind::Device)] {
         add_raw(&mut case, &raw, name, kind)?;
     }
-    cases.push(case.run(&bench.clock, &bench.many_rounds()));
+    case.rounds(MANY_ROUNDS);
+    cases.push(case.run(&bench.clock, &bench.settings, budget));
     Ok(())
 }
 

@@ -1,8 +1,10 @@
 //! The definition of a measurement, and sizes that measurements share.
 
 use crate::Bench;
+use crate::measure::Budget;
 use crate::report::{CaseReport, MeasurementReport};
 use anyhow::Result;
+use std::time::Duration;
 
 /// One measurement.
 pub struct Measurement {
@@ -10,7 +12,9 @@ pub struct Measurement {
     pub name: &'static str,
     /// The timed part, and the parts that are not timed.
     pub what: &'static str,
-    pub(super) run: fn(&Bench, &mut Vec<CaseReport>) -> Result<()>,
+    /// The time on a GPU, with all peers, in seconds. Rounds end when it is over.
+    pub seconds: u32,
+    pub(super) run: fn(&Bench, &mut Budget, &mut Vec<CaseReport>) -> Result<()>,
     /// Conclusions from the cases, as text.
     pub(super) notes: fn(&[CaseReport]) -> Vec<String>,
 }
@@ -21,11 +25,21 @@ pub(super) fn no_notes(_: &[CaseReport]) -> Vec<String> {
 }
 
 impl Measurement {
+    /// The time in seconds of a run, which may be a quick one.
+    pub fn cost(&self, quick: bool) -> u32 {
+        if quick {
+            self.seconds.div_ceil(4)
+        } else {
+            self.seconds
+        }
+    }
+
     /// Runs the measurement. An error ends it early, and is recorded in the report.
     pub fn run(&self, bench: &Bench) -> MeasurementReport {
         eprintln!("{}", self.name);
         let mut cases = Vec::new();
-        let failed = (self.run)(bench, &mut cases).err();
+        let mut budget = Budget::new(Duration::from_secs(self.cost(bench.settings.quick).into()));
+        let failed = (self.run)(bench, &mut budget, &mut cases).err();
         let failed = failed.map(|error| format!("{error:#}"));
         if let Some(error) = &failed {
             eprintln!("  FAILED: {error}");
@@ -90,5 +104,7 @@ pub(super) const POWERS: [usize; 9] = [
     64 * MIB,
     256 * MIB,
 ];
+/// For differences of some tens of nanoseconds.
+pub(super) const MANY_ROUNDS: usize = 301;
 /// The factor of the kernels: exact for every number, so results are compared bit for bit.
 pub(super) const FACTOR: f32 = 2.0;

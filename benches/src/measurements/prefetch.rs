@@ -2,7 +2,7 @@
 
 use super::measurement::{Measurement, SIZES};
 use crate::Bench;
-use crate::measure::Case;
+use crate::measure::{Budget, Case};
 use crate::peer::CUDA_CPP;
 use crate::raw::Kind;
 use crate::report::CaseReport;
@@ -13,14 +13,16 @@ use serde_json::json;
 pub(super) const MOVING: Measurement = Measurement {
     name: "prefetch_moving",
     what: "The host has just written the buffer; a prefetch to the GPU and the wait for it.",
-    run: |bench, cases| run(bench, cases, must_move),
+    seconds: 12,
+    run: |bench, budget, cases| run(bench, budget, cases, must_move),
     notes: super::measurement::no_notes,
 };
 
 pub(super) const THERE: Measurement = Measurement {
     name: "prefetch_there",
     what: "64 prefetches to the GPU of data that are already there; the time of one, with its share of the wait at the end.",
-    run: |bench, cases| run(bench, cases, already_there),
+    seconds: 12,
+    run: |bench, budget, cases| run(bench, budget, cases, already_there),
     notes: super::measurement::no_notes,
 };
 
@@ -29,16 +31,19 @@ const IDLE: usize = 64;
 
 fn run(
     bench: &Bench,
+    budget: &mut Budget,
     cases: &mut Vec<CaseReport>,
-    case: fn(&Bench, usize) -> Result<CaseReport>,
+    case: fn(&Bench, &mut Budget, usize) -> Result<CaseReport>,
 ) -> Result<()> {
-    for bytes in bench.settings.sizes(&SIZES) {
-        cases.push(case(bench, bytes)?);
+    let sizes = bench.settings.sizes(&SIZES);
+    budget.split(sizes.len());
+    for bytes in sizes {
+        cases.push(case(bench, budget, bytes)?);
     }
     Ok(())
 }
 
-fn must_move(bench: &Bench, bytes: usize) -> Result<CaseReport> {
+fn must_move(bench: &Bench, budget: &mut Budget, bytes: usize) -> Result<CaseReport> {
     let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
     let mut unified = UnifiedBuffer::<f32>::zeroed(device, bytes / 4)?;
     let mut managed = raw.allocate(Kind::Managed, bytes / 4)?;
@@ -66,10 +71,10 @@ fn must_move(bench: &Bench, bytes: usize) -> Result<CaseReport> {
     });
     let request = json!({"do": "prefetch", "bytes": bytes});
     case.peer(bench, CUDA_CPP, "CUDA C++ cudaMemPrefetchAsync", request);
-    Ok(case.run(&bench.clock, &bench.settings))
+    Ok(case.run(&bench.clock, &bench.settings, budget))
 }
 
-fn already_there(bench: &Bench, bytes: usize) -> Result<CaseReport> {
+fn already_there(bench: &Bench, budget: &mut Budget, bytes: usize) -> Result<CaseReport> {
     let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
     let mut unified = UnifiedBuffer::<f32>::zeroed(device, bytes / 4)?;
     let mut managed = raw.allocate(Kind::Managed, bytes / 4)?;
@@ -96,5 +101,5 @@ fn already_there(bench: &Bench, bytes: usize) -> Result<CaseReport> {
         raw.copy_to_slice(&managed, round.back)?;
         round.verified(time / IDLE as u32, 1.0)
     });
-    Ok(case.run(&bench.clock, &bench.settings))
+    Ok(case.run(&bench.clock, &bench.settings, budget))
 }

@@ -2,7 +2,7 @@
 
 use super::measurement::Measurement;
 use crate::Bench;
-use crate::measure::{Case, Round};
+use crate::measure::{Budget, Case, Round};
 use crate::raw::{Kind, Memory, Raw};
 use crate::report::{CaseReport, Kind as Who};
 use anyhow::Result;
@@ -14,8 +14,9 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "64 tensors of 64 KiB that the host has just written are prefetched to the GPU, including the wait: tensors of a pool as one \
            batch; tensors in separate allocations, one by one and by cudaMemPrefetchBatchAsync; and tensors that a careful \
            programmer has put into one allocation, by one prefetch.",
-    run: |bench, cases| {
-        cases.push(case(bench)?);
+    seconds: 5,
+    run: |bench, budget, cases| {
+        cases.push(case(bench, budget)?);
         Ok(())
     },
     notes: super::measurement::no_notes,
@@ -25,7 +26,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
 const TENSORS: usize = 64;
 const TENSOR: usize = 16 << 10;
 
-fn case(bench: &Bench) -> Result<CaseReport> {
+fn case(bench: &Bench, budget: &mut Budget) -> Result<CaseReport> {
     let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
     let pool = Pool::new(device, MemoryKind::Managed, PoolOptions::default())?;
     let mut pooled = (0..TENSORS)
@@ -72,7 +73,7 @@ fn case(bench: &Bench) -> Result<CaseReport> {
             all.iter().try_for_each(|one| raw.prefetch(one, true))
         })
     });
-    Ok(case.run(&bench.clock, &bench.settings))
+    Ok(case.run(&bench.clock, &bench.settings, budget))
 }
 
 /// The host writes all tensors, `prefetch` is timed with the wait, and the moved data are verified.

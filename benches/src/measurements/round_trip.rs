@@ -3,7 +3,7 @@
 use super::measurement::{FACTOR, Measurement, POWERS, against_best};
 use crate::Bench;
 use crate::clock::Clock;
-use crate::measure::{Case, repeats};
+use crate::measure::{Budget, Case, repeats};
 use crate::peer::TORCH;
 use crate::raw::{Kind, Memory};
 use crate::report::CaseReport;
@@ -19,15 +19,18 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Data in a slice of ordinary memory goes through a kernel (out = 2 × in) into another slice; the size is that of the data \
            one way. Buffers exist before, and have been used once. Every contender uses its own method: copy the slices, or \
            write and read pinned, managed or mapped memory with the CPU. Auto gets the patterns StreamOnce and ReadBack.",
+    seconds: 40,
     run,
     notes,
 };
 
 const AUTO: &str = "cuda-um, Auto";
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
     let scale = Scale::load(&bench.device)?;
-    for bytes in bench.settings.sizes(&POWERS) {
+    let sizes = bench.settings.sizes(&POWERS);
+    budget.split(sizes.len());
+    for bytes in sizes {
         let (len, repeats) = (bytes / 4, repeats(bytes));
         let pair = |kind| -> Result<_> {
             let memory = [
@@ -53,7 +56,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         trip.raw_mapped(&mut case, &pinned);
         let request = json!({"do": "round_trip", "bytes": bytes, "repeats": repeats});
         case.peer(bench, TORCH, "PyTorch copy_, mul, copy_", request);
-        cases.push(case.run(&bench.clock, &bench.settings));
+        cases.push(case.run(&bench.clock, &bench.settings, budget));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ mod plan;
 
 use super::measurement::{FACTOR, Measurement};
 use crate::Bench;
-use crate::measure::{Case, Round};
+use crate::measure::{Budget, Case, Round};
 use crate::peer::{CUDA_CPP, CUDARC, CUPY, TORCH};
 use crate::raw::Temporaries;
 use crate::report::CaseReport;
@@ -22,8 +22,9 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "step",
     what: "A step of a framework: 300 temporaries are allocated and freed in stream order, at most 64 at a time, most of them small; 200 \
            kernels multiply temporaries in place on two streams; 3 slices are copied in, and one number is read back. The time of one \
-           step, out of 100 in a row and the wait for all work. The number is verified in each step, and 1 MiB after the timed \
+           step, out of 50 in a row and the wait for all work. The number is verified in each step, and 1 MiB after the timed \
            ones. As a graph: the kernels and the temporaries are recorded once, so that a step is 3 copies, a launch and the read.",
+    seconds: 30,
     run,
     notes,
 };
@@ -47,10 +48,10 @@ fn notes(cases: &[CaseReport]) -> Vec<String> {
 }
 
 /// Steps in a sample. The simulator's clock needs fewer.
-const STEPS: u32 = 100;
+const STEPS: u32 = 50;
 const STEPS_SIMULATED: u32 = 2;
 
-fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
     // SAFETY: the reference reads and writes the same memory as the kernel.
     unsafe { register_kernel("scale_in_place_f32", scale_in_place) };
     let plan = &Plan::new();
@@ -87,11 +88,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     case.peer(bench, CUDARC, "cudarc", request.clone());
     case.peer(bench, TORCH, "PyTorch", request.clone());
     case.peer(bench, CUPY, "CuPy", request);
-    let mut settings = bench.settings;
-    settings.rounds = settings
-        .rounds
-        .or(Some(if settings.quick { 5 } else { 11 }));
-    cases.push(case.run(&bench.clock, &settings));
+    cases.push(case.run(&bench.clock, &bench.settings, budget));
     Ok(())
 }
 

@@ -1,43 +1,28 @@
 //! Graphs.
 
-use super::{Raw, check};
-use anyhow::{Context, Result, ensure};
-use cuda_um::sys;
-use cuda_um_testkit::call;
-use std::ptr::null_mut;
+use super::Raw;
+use anyhow::Result;
+use cuda_um::sys::cudaStreamCaptureMode as Mode;
+use cuda_um_testkit::call::Calls;
 use std::rc::Rc;
 
 /// An executable graph. The memory of its work is the caller's.
 pub struct Graph {
     raw: Rc<Raw>,
-    exec: sys::cudaGraphExec_t,
+    exec: usize,
 }
 
 impl Raw {
     /// Captures the work that a closure enqueues, and makes an executable graph of it.
     pub fn capture(self: &Rc<Self>, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        let table = &self.table;
-        let begin = table
-            .cudaStreamBeginCapture
-            .context("cudaStreamBeginCapture")?;
-        let end = table.cudaStreamEndCapture.context("cudaStreamEndCapture")?;
-        let make = table
-            .cudaGraphInstantiateWithFlags
-            .context("cudaGraphInstantiateWithFlags")?;
-        let destroy = table.cudaGraphDestroy.context("cudaGraphDestroy")?;
-        let mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeThreadLocal;
-        let code = call!(begin(self.stream, mode));
-        check(table, "cudaStreamBeginCapture", code)?;
+        let (table, mode) = (&self.table, Mode::cudaStreamCaptureModeThreadLocal.0);
+        table.begin_capture(self.stream, mode)?;
         let captured = work();
-        let (mut graph, mut exec) = (null_mut(), null_mut());
-        let code = call!(end(self.stream, &mut graph));
+        let graph = table.end_capture(self.stream);
         captured?;
-        check(table, "cudaStreamEndCapture", code)?;
-        let code = call!(make(&mut exec, graph, 0));
-        check(table, "cudaGraphInstantiateWithFlags", code)?;
-        let code = call!(destroy(graph));
-        check(table, "cudaGraphDestroy", code)?;
-        let raw = Rc::clone(self);
+        let exec = table.instantiate(graph?);
+        table.graph_destroy(graph?)?;
+        let (raw, exec) = (Rc::clone(self), exec?);
         Ok(Graph { raw, exec })
     }
 }
@@ -45,23 +30,14 @@ impl Raw {
 impl Graph {
     /// `cudaGraphLaunch`, on the stream.
     pub fn launch(&self) -> Result<()> {
-        let launch = self.raw.table.cudaGraphLaunch.context("cudaGraphLaunch")?;
         self.raw.busy.set(true);
-        let code = call!(launch(self.exec, self.raw.stream));
-        ensure!(
-            code == sys::cudaError::cudaSuccess,
-            "cudaGraphLaunch: {}",
-            code.0
-        );
-        Ok(())
+        Ok(self.raw.table.graph_launch(self.exec, self.raw.stream)?)
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
         let _ = self.raw.synchronize();
-        if let Some(destroy) = self.raw.table.cudaGraphExecDestroy {
-            call!(destroy(self.exec));
-        }
+        let _ = self.raw.table.exec_destroy(self.exec);
     }
 }

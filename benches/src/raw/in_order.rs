@@ -4,22 +4,14 @@
 use super::Raw;
 use super::temporaries::keeping_pool;
 use anyhow::{Result, ensure};
-use cuda_um::sys::{cudaMemAllocationType, cudaMemPool_t, cudaMemcpyKind};
-use cuda_um_testkit::call;
-use std::ffi::c_void;
-use std::ptr::null_mut;
+use cuda_um::sys::{cudaMemAllocationType, cudaMemcpyKind};
+use cuda_um_testkit::call::Calls;
 use std::rc::Rc;
-
-/// Stream-ordered allocations that stay live until this is dropped.
-pub struct Held {
-    raw: Rc<Raw>,
-    pointers: Vec<*mut c_void>,
-}
 
 /// A pool of managed memory of the driver, from CUDA 13.0 on, that keeps all freed memory.
 pub struct ManagedPool {
     raw: Rc<Raw>,
-    pool: cudaMemPool_t,
+    pool: usize,
 }
 
 impl ManagedPool {
@@ -50,14 +42,11 @@ impl ManagedPool {
     }
 
     fn with_memory<R>(&self, bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<R> {
-        let (table, stream, mut pointer) = (&self.raw.table, self.raw.stream, null_mut());
-        cuda!(
-            table,
-            cudaMallocFromPoolAsync(&mut pointer, bytes, self.pool, stream)
-        )?;
-        let result = work(pointer.cast());
+        let (table, stream) = (&self.raw.table, self.raw.stream);
+        let address = table.malloc_of_pool(bytes, self.pool, stream)?;
+        let result = work(address as *mut u8);
         // Allocated above, and used only by the CPU until now.
-        cuda!(table, cudaFreeAsync(pointer, stream))?;
+        table.free_async(address, stream)?;
         result
     }
 }
@@ -65,68 +54,31 @@ impl ManagedPool {
 impl Drop for ManagedPool {
     fn drop(&mut self) {
         // All its memory is freed in stream order.
-        call!(self.raw.table, cudaMemPoolDestroy(self.pool));
+        let _ = self.raw.table.pool_destroy(self.pool);
     }
 }
 
 impl Raw {
     /// `cudaMallocAsync` and `cudaFreeAsync` from the device's default pool, in stream order.
     pub fn allocate_and_free_in_order(&self, bytes: usize) -> Result<()> {
-        let mut pointer = null_mut();
-        cuda!(
-            self.table,
-            cudaMallocAsync(&mut pointer, bytes, self.stream)
-        )?;
-        cuda!(self.table, cudaFreeAsync(pointer, self.stream))
+        let address = self.table.malloc_in_order(bytes, self.stream)?;
+        Ok(self.table.free_async(address, self.stream)?)
     }
 
     /// Writes a number to the end of memory from `cudaMallocAsync`, and returns the number that is read from there.
     pub fn through_memory_in_order(&self, bytes: usize, number: f32) -> Result<f32> {
         ensure!(bytes >= size_of::<f32>(), "no room for a number");
-        let (table, size) = (&self.table, size_of::<f32>());
-        let (mut pointer, mut found) = (null_mut(), f32::NAN);
+        let (table, size, mut found) = (&self.table, size_of::<f32>(), f32::NAN);
+        let (stream, kind) = (self.stream, cudaMemcpyKind::cudaMemcpyDefault.0);
         // The last four bytes of the new memory, and two numbers that live until the stream has been waited for.
-        cuda!(table, cudaMallocAsync(&mut pointer, bytes, self.stream))?;
-        let last = pointer.cast::<u8>().wrapping_add(bytes - size);
-        let copy = |to: *mut c_void, from: *const c_void| {
-            let kind = cudaMemcpyKind::cudaMemcpyDefault;
-            cuda!(table, cudaMemcpyAsync(to, from, size, kind, self.stream))
-        };
-        let copied = copy(last.cast(), (&raw const number).cast())
-            .and_then(|()| copy((&raw mut found).cast(), last.cast_const().cast()));
-        let freed = cuda!(table, cudaFreeAsync(pointer, self.stream));
-        let waited = self.synchronize();
-        copied.and(freed).and(waited)?;
-        Ok(found)
-    }
-
-    /// Calls `cudaMallocAsync` `count` times.
-    pub fn hold_in_order(self: &Rc<Self>, bytes: usize, count: usize) -> Result<Held> {
-        let mut held = Held {
-            raw: Rc::clone(self),
-            pointers: Vec::with_capacity(count),
-        };
-        for _ in 0..count {
-            let mut pointer = null_mut();
-            cuda!(
-                self.table,
-                cudaMallocAsync(&mut pointer, bytes, self.stream)
-            )?;
-            held.pointers.push(pointer);
-        }
+        let address = table.malloc_in_order(bytes, stream)?;
+        let last = address + bytes - size;
+        let copied = table
+            .memcpy_async(last, &raw const number, size, kind, stream)
+            .and_then(|()| table.memcpy_async(&raw mut found, last, size, kind, stream));
+        let freed = table.free_async(address, stream);
         self.synchronize()?;
-        Ok(held)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let table = &self.raw.table;
-        for pointer in self.pointers.drain(..) {
-            // Allocated in the order of this stream, and not used by other work.
-            if let Err(error) = cuda!(table, cudaFreeAsync(pointer, self.raw.stream)) {
-                eprintln!("um_bench: {error}");
-            }
-        }
+        copied.and(freed)?;
+        Ok(found)
     }
 }

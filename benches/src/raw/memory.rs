@@ -4,7 +4,7 @@
 use super::Raw;
 use anyhow::{Context, Result};
 use cuda_um::sys;
-use std::ffi::c_void;
+use cuda_um_testkit::call::Calls;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -31,21 +31,26 @@ pub struct Memory {
 impl Raw {
     /// Allocates `len` elements with undefined contents.
     pub fn allocate(self: &Rc<Self>, kind: Kind, len: usize) -> Result<Memory> {
-        let table = &self.table;
-        let mut pointer: *mut c_void = null_mut();
-        let bytes = len * size_of::<f32>();
-        let (attach, mapped) = (sys::cudaMemAttachGlobal, sys::cudaHostAllocMapped);
-        match kind {
-            Kind::Device => cuda!(table, cudaMalloc(&mut pointer, bytes)),
-            Kind::Managed => cuda!(table, cudaMallocManaged(&mut pointer, bytes, attach)),
-            Kind::Pinned => cuda!(table, cudaHostAlloc(&mut pointer, bytes, mapped)),
-        }?;
+        let (table, bytes) = (&self.table, len * size_of::<f32>());
+        let pointer = match kind {
+            Kind::Device => table.malloc(bytes),
+            Kind::Managed => table.malloc_managed(bytes, sys::cudaMemAttachGlobal),
+            Kind::Pinned => table.host_alloc(bytes, sys::cudaHostAllocMapped),
+        }? as *mut f32;
         Ok(Memory {
             raw: Rc::clone(self),
-            pointer: pointer.cast(),
+            pointer,
             len,
             kind,
         })
+    }
+
+    /// `cudaMalloc` on another device than the stream's.
+    pub fn allocate_on(self: &Rc<Self>, device: i32, len: usize) -> Result<Memory> {
+        self.table.set_device(device)?;
+        let memory = self.allocate(Kind::Device, len);
+        self.table.set_device(0)?;
+        memory
     }
 }
 
@@ -53,7 +58,11 @@ impl Memory {
     /// The addresses.
     pub(super) fn range(&self) -> Range<usize> {
         let start = self.pointer as usize;
-        start..start + self.len * size_of::<f32>()
+        start..start + self.bytes()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.len * size_of::<f32>()
     }
 
     /// The elements, for reading on the host.
@@ -97,9 +106,10 @@ impl Memory {
             self.raw.synchronize()?;
         }
         match self.kind {
-            Kind::Pinned => cuda!(table, cudaFreeHost(pointer.cast())),
-            _ => cuda!(table, cudaFree(pointer.cast())),
+            Kind::Pinned => table.free_host(pointer)?,
+            _ => table.free(pointer)?,
         }
+        Ok(())
     }
 }
 

@@ -2,27 +2,24 @@
 
 use super::{Raw, THREADS};
 use anyhow::{Context, Result, ensure};
-use cuda_um::sys;
-use cuda_um_testkit::call;
-use cuda_um_testkit::call::{Place, Shape};
-use std::ffi::c_void;
-use std::ptr::null_mut;
+use cuda_um::sys::{self, Table, cudaMemAllocationType, cudaMemcpyKind};
+use cuda_um_testkit::call::{Calls, Place, Shape};
 use std::rc::Rc;
 use std::sync::Arc;
-use sys::{Table, cudaMemAllocationType, cudaMemcpyKind};
 
 /// A kernel that multiplies `count` elements in place.
 pub const SCALE_IN_PLACE: &str = include_str!("../scale_in_place.ptx");
 const STREAMS: usize = 2;
 
-/// Slots for device memory; even slots belong to the first stream, odd ones to the second. A pointer is null, or allocated in the
+/// Slots for device memory; even slots belong to the first stream, odd ones to the second. An address is 0, or allocated in the
 /// order of the slot's stream, which all work on it uses.
 pub struct Temporaries {
     /// The streams, and the kernel's module.
     streams: [Rc<Raw>; STREAMS],
-    scale: sys::CUfunction,
-    pool: sys::cudaMemPool_t,
-    slots: Vec<(*mut c_void, usize)>,
+    scale: usize,
+    /// 0 for the device's default pool.
+    pool: usize,
+    slots: Vec<(usize, usize)>,
 }
 
 impl Temporaries {
@@ -32,13 +29,13 @@ impl Temporaries {
         let streams = [open()?, open()?];
         let pool = match keeps {
             true => keeping_pool(table, cudaMemAllocationType::cudaMemAllocationTypePinned)?,
-            false => null_mut(),
+            false => 0,
         };
         Ok(Self {
             scale: streams[0].scale,
             streams,
             pool,
-            slots: vec![(null_mut(), 0); slots],
+            slots: vec![(0, 0); slots],
         })
     }
 
@@ -48,16 +45,11 @@ impl Temporaries {
 
     /// `cudaMallocAsync`, or `cudaMallocFromPoolAsync`, of elements with undefined contents.
     pub fn allocate(&mut self, slot: usize, len: usize) -> Result<()> {
-        ensure!(self.slots[slot].0.is_null(), "the slot is in use");
+        ensure!(self.slots[slot].0 == 0, "the slot is in use");
         let (raw, bytes) = (self.raw(slot), len * size_of::<f32>());
-        let (table, stream, mut pointer) = (&raw.table, raw.stream, null_mut());
-        let pool = self.pool;
-        match pool.is_null() {
-            true => cuda!(table, cudaMallocAsync(&mut pointer, bytes, stream)),
-            false => cuda!(
-                table,
-                cudaMallocFromPoolAsync(&mut pointer, bytes, pool, stream)
-            ),
+        let pointer = match self.pool {
+            0 => raw.table.malloc_in_order(bytes, raw.stream),
+            pool => raw.table.malloc_of_pool(bytes, pool, raw.stream),
         }?;
         self.slots[slot] = (pointer, len);
         Ok(())
@@ -66,28 +58,26 @@ impl Temporaries {
     /// `cudaMemcpyAsync` of a slice of ordinary memory, which CUDA has read when it returns.
     pub fn copy_from_slice(&mut self, slot: usize, source: &[f32]) -> Result<()> {
         let (pointer, len) = self.slots[slot];
-        ensure!(!pointer.is_null() && source.len() <= len, "too long");
-        let (raw, from) = (self.raw(slot), source.as_ptr().cast());
-        let direction = cudaMemcpyKind::cudaMemcpyHostToDevice;
+        ensure!(pointer != 0 && source.len() <= len, "too long");
+        let (raw, from, bytes) = (self.raw(slot), source.as_ptr(), size_of_val(source));
+        let direction = cudaMemcpyKind::cudaMemcpyHostToDevice.0;
         // Both are valid for this number of bytes. CUDA stages pageable memory before it returns.
-        cuda!(
-            raw.table,
-            cudaMemcpyAsync(pointer, from, size_of_val(source), direction, raw.stream)
-        )
+        let table = &raw.table;
+        Ok(table.memcpy_async(pointer, from, bytes, direction, raw.stream)?)
     }
 
     /// `cudaMemcpyAsync` of the first elements to a slice, and the wait for the slot's stream.
     pub fn copy_to_slice(&self, slot: usize, target: &mut [f32]) -> Result<()> {
         let (pointer, len) = self.slots[slot];
-        ensure!(!pointer.is_null() && target.len() <= len, "too long");
+        ensure!(pointer != 0 && target.len() <= len, "too long");
         let (raw, bytes) = (self.raw(slot), size_of_val(target));
-        raw.copy_and_wait(target.as_mut_ptr().cast(), pointer, bytes)
+        raw.copy_and_wait(target.as_mut_ptr(), pointer, bytes)
     }
 
     /// Enqueues `data = data × factor` with `cuLaunchKernel`.
     pub fn scale(&self, slot: usize, factor: f32) -> Result<()> {
         let (pointer, len) = self.slots[slot];
-        ensure!(!pointer.is_null(), "the slot is empty");
+        ensure!(pointer != 0, "the slot is empty");
         let (raw, count) = (self.raw(slot), len as u64);
         let blocks = u32::try_from(len.div_ceil(THREADS).max(1))?;
         let arguments = [
@@ -95,20 +85,17 @@ impl Temporaries {
             (&raw const factor).cast(),
             (&raw const count).cast(),
         ];
-        let driver = raw.table.driver()?;
         // The arguments are those of scale_in_place.ptx, which touches `count` elements of live memory.
         let shape = Shape::of(blocks, THREADS as u32);
-        let code = call::launch(driver, self.scale, shape, raw.stream, arguments);
-        ensure!(code.0 == 0, "cuLaunchKernel: {}", code.0);
-        Ok(())
+        Ok(raw.table.launch(self.scale, shape, raw.stream, arguments)?)
     }
 
     /// `cudaFreeAsync`.
     pub fn free(&mut self, slot: usize) -> Result<()> {
-        let (pointer, _) = std::mem::replace(&mut self.slots[slot], (null_mut(), 0));
+        let (pointer, _) = std::mem::take(&mut self.slots[slot]);
         let raw = self.raw(slot);
         // The memory lives, and only this stream uses it.
-        cuda!(raw.table, cudaFreeAsync(pointer, raw.stream))
+        Ok(raw.table.free_async(pointer, raw.stream)?)
     }
 
     /// Waits for the device.
@@ -118,34 +105,30 @@ impl Temporaries {
 }
 
 /// A pool of device memory, or of managed memory, that keeps all freed memory for later allocations.
-pub(super) fn keeping_pool(
-    table: &Table,
-    kind: cudaMemAllocationType,
-) -> Result<sys::cudaMemPool_t> {
+pub(super) fn keeping_pool(table: &Table, kind: cudaMemAllocationType) -> Result<usize> {
     let properties = sys::cudaMemPoolProps {
         allocType: kind,
         location: Place::device(0).to_sys(),
         ..Default::default()
     };
-    let (mut pool, mut keep) = (null_mut(), u64::MAX);
+    let pool = table.pool_create(&properties)?;
     let threshold = sys::cudaMemPoolAttr::cudaMemPoolAttrReleaseThreshold;
-    cuda!(table, cudaMemPoolCreate(&mut pool, &properties))?;
-    let keep = (&raw mut keep).cast();
-    cuda!(table, cudaMemPoolSetAttribute(pool, threshold, keep)).context("a new pool")?;
+    let kept = table.pool_set(pool, threshold, u64::MAX);
+    kept.context("a new pool")?;
     Ok(pool)
 }
 
 impl Drop for Temporaries {
     fn drop(&mut self) {
         for slot in 0..self.slots.len() {
-            if !self.slots[slot].0.is_null()
+            if self.slots[slot].0 != 0
                 && let Err(error) = self.free(slot)
             {
                 eprintln!("um_bench: {error}");
             }
         }
-        if !self.pool.is_null() {
-            call!(self.streams[0].table, cudaMemPoolDestroy(self.pool));
+        if self.pool != 0 {
+            let _ = self.streams[0].table.pool_destroy(self.pool);
         }
     }
 }

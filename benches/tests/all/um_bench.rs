@@ -1,18 +1,24 @@
 //! The whole program on the simulator.
 
-use crate::program;
 use std::collections::BTreeSet;
+use std::env;
 use std::path::Path;
 use std::process::{Command, Output};
 use um_benches::measurements::ALL;
 use um_benches::report::{Kind, Outcome, Report};
 
+/// The program, in cargo's target folder or in the folder of the bundle.
 fn command() -> Command {
-    program("um_bench", env!("CARGO_BIN_EXE_um_bench"))
+    Command::new(match env::var_os("CUDA_UM_BIN_DIR") {
+        Some(folder) => Path::new(&folder).join("um_bench"),
+        None => env!("CARGO_BIN_EXE_um_bench").into(),
+    })
 }
 
+/// Runs it on two simulated GPUs.
 fn um_bench(arguments: &[&str], out: &Path) -> Output {
     command()
+        .env("CUDA_UM_SIM_DEVICES", "2")
         .args(arguments)
         .arg("--out")
         .arg(out)
@@ -62,10 +68,8 @@ fn every_measurement_runs_and_every_result_is_verified() {
     assert!(table.contains("- skipped: CUDA C++ cudaMemcpy; PyTorch"));
     assert!(table.contains("the simulator's clock and a real one do not compare"));
     for note in [
-        "- cuda-um, pool, one, and over 10^2 alive: 10^2 alive",
         "of the time of the best raw way from ordinary memory (",
         "of the time of the best hand-written version (",
-        "- place: unified buffers take",
         "ns over cuLaunchKernel, managed",
     ] {
         assert!(table.contains(note), "{note}");
@@ -81,8 +85,21 @@ fn the_list_names_every_measurement() {
         .lines()
         .filter_map(|line| line.split(' ').next())
         .collect();
-    assert_eq!(named, ALL.map(|one| one.name));
-    assert!(named.contains(&"step") && named.contains(&"main_job"));
+    assert_eq!(named[..ALL.len()], ALL.map(|one| one.name));
+    let whole = ALL.iter().map(|one| one.seconds).sum::<u32>();
+    assert!(whole <= 8 * 60, "a whole run takes {whole} s");
+    assert!(text.ends_with(&format!("together: {whole} s\n")), "{text}");
+}
+
+#[test]
+fn on_one_gpu_the_measurement_of_two_says_so() {
+    let out = tempfile::tempdir().unwrap();
+    let only = ["--sim", "--quick", "--only", "devices", "--out"];
+    let ran = command().args(only).arg(out.path()).output().unwrap();
+    assert!(ran.status.success());
+    let table = String::from_utf8_lossy(&ran.stdout);
+    let skipped = "- skipped: cuda-um (needs two GPUs, and this machine has one)";
+    assert!(table.contains(skipped), "{table}");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use clap::{Args, Parser, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use um_conformance::compare::{compare, table};
-use um_conformance::{Choice, GPUS, Machine, Outcome, Record, Run, VERSIONS, cases, file, run};
+use um_conformance::compare::{compare, report};
+use um_conformance::{Choice, GPUS, Machine, Outcome, Run, VERSIONS, cases, run};
 
 /// CUDA's rules as cases that run unchanged on the simulator and on a GPU
 #[derive(Parser)]
@@ -32,7 +32,7 @@ enum Command {
         gpu: PathBuf,
         /// The output of a run on the simulator
         sim: PathBuf,
-        /// Write the table to this file
+        /// Write the report to this file
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
@@ -109,8 +109,7 @@ fn list() -> Result<ExitCode> {
     for case in cases::all() {
         println!("{}\n    {}", case.name, case.rule);
         if !case.needs.is_empty() {
-            let needs: Vec<String> = case.needs.iter().map(ToString::to_string).collect();
-            println!("    needs {}", needs.join(", "));
+            println!("    needs {:?}", case.needs);
         }
         println!("    {}", case.source);
     }
@@ -135,8 +134,7 @@ fn run_all(choice: Choice, json: Option<&Path>, only: &str) -> Result<ExitCode> 
         },
     )?;
     if let Some(path) = json {
-        fs::write(path, serde_json::to_string_pretty(&run)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        run.write(path)?;
     }
     let failed = run.count("failed");
     println!(
@@ -152,15 +150,15 @@ fn run_all(choice: Choice, json: Option<&Path>, only: &str) -> Result<ExitCode> 
 fn run_one(name: &str, choice: Choice) -> Result<ExitCode> {
     let case = cases::all().find(|case| case.name == name);
     let case = case.with_context(|| format!("no case {name}"))?;
-    let record: Record = run::run_here(&Machine::open(choice)?, case);
-    println!("{}", serde_json::to_string(&record)?);
+    let record = run::run_here(&Machine::open(choice)?, case);
+    println!("{}", record.to_line()?);
     Ok(ExitCode::SUCCESS)
 }
 
 fn compare_runs(gpu: &Path, sim: &Path, out: &Path) -> Result<ExitCode> {
-    let (gpu, sim) = (read(gpu)?, read(sim)?);
+    let (gpu, sim) = (Run::read(gpu)?, Run::read(sim)?);
     let comparison = compare(&gpu, &sim);
-    fs::write(out, table(&gpu, &sim, &comparison))
+    fs::write(out, report(&gpu, &sim, &comparison))
         .with_context(|| format!("cannot write {}", out.display()))?;
     for fault in &comparison.faults {
         // Texts from other machines may contain any character.
@@ -175,16 +173,6 @@ fn compare_runs(gpu: &Path, sim: &Path, out: &Path) -> Result<ExitCode> {
     Ok(status(comparison.faults.is_empty()))
 }
 
-fn read(path: &Path) -> Result<Run> {
-    let text = file::read(path)?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("{} is not the output of a run", path.display()))
-}
-
 fn status(good: bool) -> ExitCode {
-    if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(u8::from(!good))
 }

@@ -1,23 +1,11 @@
-//! Allocation, free, registration and queries of memory.
+//! Memory and pools.
 
-use super::{Code, Cuda, Stream};
-use crate::Failure;
+use super::{At, Called, Calls, Cuda, Place, Pool, Stream, call, ok};
 use cuda_um_sys as sys;
-use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-/// The function that frees the memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Freed {
-    Free,
-    FreeHost,
-    Async(usize),
-    /// `munmap`, of a mapping that begins here.
-    Unmap(usize),
-}
 
 /// System memory begins at multiples of this, the blocks of the driver, and is mapped with as much in addition.
 const BLOCK: usize = 2 << 20;
@@ -27,210 +15,284 @@ pub(crate) struct Memory<'c> {
     cuda: &'c Cuda<'c>,
     address: usize,
     bytes: usize,
-    freed: Freed,
-    on_host: bool,
+    free: Option<Box<dyn FnOnce() -> Called + 'c>>,
+    pub(super) on_host: bool,
+    /// The simulator does not see the host's accesses.
+    is_system: bool,
 }
 
-/// The result of `cudaPointerGetAttributes`.
+/// A range of addresses.
+pub(crate) trait Span {
+    fn span(self) -> Range<usize>;
+}
+
+macro_rules! spans {
+    ($($kind:ty: |$it:ident| $start:expr, $bytes:expr;)*) => { $(
+        impl Span for $kind {
+            fn span(self) -> Range<usize> {
+                let $it = self;
+                let bytes = $bytes;
+                $start..$start + bytes
+            }
+        }
+    )* };
+}
+
+spans! {
+    Range<usize>: |it| it.start, it.len();
+    &Memory<'_>: |it| it.address, it.bytes;
+    &[u32]: |it| it.as_ptr() as usize, size_of_val(it);
+    &Vec<u32>: |it| it.as_ptr() as usize, 4 * it.len();
+    &mut Vec<u32>: |it| it.as_mut_ptr() as usize, 4 * it.len();
+}
+
+impl At for &Memory<'_> {
+    fn at(self) -> usize {
+        self.address
+    }
+}
+
+/// `cudaMemRangeAttribute`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pointer {
-    /// `cudaMemoryType`: 0 unregistered, 1 host, 2 device, 3 managed.
-    pub(crate) kind: u32,
-    pub(crate) device: i32,
-    pub(crate) device_pointer: usize,
-    pub(crate) host_pointer: usize,
+pub(crate) enum Attribute {
+    ReadMostly = 1,
+    Preferred = 2,
+    AccessedBy = 3,
+    LastPrefetch = 4,
+    PreferredType = 5,
+    PreferredId = 6,
+    LastPrefetchType = 7,
+    LastPrefetchId = 8,
 }
 
 impl<'c> Cuda<'c> {
-    /// `cudaMallocManaged`: code and address.
-    pub(crate) fn try_managed(&self, bytes: usize, flags: u32) -> (Code, usize) {
-        let mut pointer: *mut c_void = null_mut();
-        let code = call!(self.table(), cudaMallocManaged(&mut pointer, bytes, flags));
-        (code, pointer as usize)
-    }
-
-    /// `cudaMalloc`: code and address.
-    pub(crate) fn try_device(&self, bytes: usize) -> (Code, usize) {
-        let mut pointer: *mut c_void = null_mut();
-        let code = call!(self.table(), cudaMalloc(&mut pointer, bytes));
-        (code, pointer as usize)
-    }
-
-    /// `cudaHostAlloc`: code and address.
-    pub(crate) fn try_pinned(&self, bytes: usize, flags: u32) -> (Code, usize) {
-        let mut pointer: *mut c_void = null_mut();
-        let code = call!(self.table(), cudaHostAlloc(&mut pointer, bytes, flags));
-        (code, pointer as usize)
-    }
-
-    fn owned(
+    fn memory(
         &'c self,
-        what: &str,
-        (code, address): (Code, usize),
-        bytes: usize,
-        freed: Freed,
+        (address, bytes): (usize, usize),
         on_host: bool,
-    ) -> Result<Memory<'c>, Failure> {
-        self.ok(what, code)?;
-        Ok(Memory {
+        free: impl FnOnce() -> Called + 'c,
+    ) -> Memory<'c> {
+        Memory {
             cuda: self,
             address,
             bytes,
-            freed,
+            free: Some(Box::new(free)),
             on_host,
-        })
+            is_system: false,
+        }
     }
 
     /// Managed memory, attached globally.
-    pub(crate) fn managed(&'c self, bytes: usize) -> Result<Memory<'c>, Failure> {
+    pub(crate) fn managed(&'c self, bytes: usize) -> Memory<'c> {
         self.managed_with(bytes, sys::cudaMemAttachGlobal)
     }
 
     /// Managed memory.
-    pub(crate) fn managed_with(&'c self, bytes: usize, flags: u32) -> Result<Memory<'c>, Failure> {
-        let got = self.try_managed(bytes, flags);
-        self.owned("cudaMallocManaged", got, bytes, Freed::Free, true)
+    pub(crate) fn managed_with(&'c self, bytes: usize, flags: u32) -> Memory<'c> {
+        let at = ok(self.malloc_managed(bytes, flags));
+        self.memory((at, bytes), true, move || self.free(at))
+    }
+
+    /// Device memory; or the refusal.
+    pub(crate) fn try_device(&'c self, bytes: usize) -> Called<Memory<'c>> {
+        let at = self.malloc(bytes)?;
+        Ok(self.memory((at, bytes), false, move || self.free(at)))
     }
 
     /// Device memory.
-    pub(crate) fn device_memory(&'c self, bytes: usize) -> Result<Memory<'c>, Failure> {
-        self.owned(
-            "cudaMalloc",
-            self.try_device(bytes),
-            bytes,
-            Freed::Free,
-            false,
-        )
+    pub(crate) fn device(&'c self, bytes: usize) -> Memory<'c> {
+        ok(self.try_device(bytes))
     }
 
     /// Pinned memory.
-    pub(crate) fn pinned(&'c self, bytes: usize, flags: u32) -> Result<Memory<'c>, Failure> {
-        let got = self.try_pinned(bytes, flags);
-        self.owned("cudaHostAlloc", got, bytes, Freed::FreeHost, true)
+    pub(crate) fn pinned(&'c self, bytes: usize, flags: u32) -> Memory<'c> {
+        let at = ok(self.host_alloc(bytes, flags));
+        self.memory((at, bytes), true, move || self.free_host(at))
     }
 
     /// Memory that is not allocated with CUDA: pages of the process that were never touched.
-    pub(crate) fn system(&'c self, bytes: usize) -> Result<Memory<'c>, Failure> {
-        let (protection, kind) = (
+    pub(crate) fn system(&'c self, bytes: usize) -> Memory<'c> {
+        let (access, kind) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
         // SAFETY: a fresh mapping disturbs no other memory.
-        let start = unsafe { libc::mmap(null_mut(), bytes + BLOCK, protection, kind, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return super::fail(std::io::Error::last_os_error().to_string());
-        }
-        let start = start as usize;
-        let got = (Code::SUCCESS, start.next_multiple_of(BLOCK));
-        self.owned("mmap", got, bytes, Freed::Unmap(start), true)
+        let start = unsafe { libc::mmap(null_mut(), bytes + BLOCK, access, kind, -1, 0) };
+        assert!(
+            start != libc::MAP_FAILED,
+            "{}",
+            std::io::Error::last_os_error()
+        );
+        let at = (start as usize).next_multiple_of(BLOCK);
+        let free = move || {
+            // SAFETY: the mapping of above, which nothing uses: the cases wait for their work.
+            unsafe { libc::munmap(start, bytes + BLOCK) };
+            Ok(())
+        };
+        let mut memory = self.memory((at, bytes), true, free);
+        memory.is_system = true;
+        memory
     }
 
-    /// Memory of a pool, freed in the order of a stream.
-    pub(super) fn pooled(
+    /// Memory of the device's pool.
+    pub(crate) fn malloc_async(&'c self, bytes: usize, stream: &Stream<'_>) -> Memory<'c> {
+        let (at, stream) = (ok(self.malloc_in_order(bytes, stream)), stream.at());
+        self.memory((at, bytes), false, move || self.free_async(at, stream))
+    }
+
+    /// Memory of a pool; `on_host` is true for a pool of managed memory.
+    pub(crate) fn malloc_from(
         &'c self,
-        what: &str,
-        got: (Code, usize),
+        pool: &Pool<'_>,
         bytes: usize,
         stream: &Stream<'_>,
         on_host: bool,
-    ) -> Result<Memory<'c>, Failure> {
-        self.owned(what, got, bytes, Freed::Async(stream.raw()), on_host)
+    ) -> Memory<'c> {
+        let (at, stream) = (ok(self.malloc_of_pool(bytes, pool, stream)), stream.at());
+        self.memory((at, bytes), on_host, move || self.free_async(at, stream))
     }
 
-    /// `cudaFree` of an address. A live address must be freed only through [`Memory::free`].
-    pub(crate) fn free_address(&self, address: usize) -> Code {
-        call!(self.table(), cudaFree(address as *mut c_void))
+    /// `cudaMemPoolCreate` of a kind of memory (`cudaMemAllocationType`: 1 device memory, 2 managed), on a device that may not exist.
+    pub(crate) fn try_pool(&'c self, kind: u32, device: i32) -> Called<Pool<'c>> {
+        let properties = sys::cudaMemPoolProps {
+            allocType: sys::cudaMemAllocationType(kind),
+            location: Place::device(device).to_sys(),
+            ..Default::default()
+        };
+        Ok(Pool::owned(self, self.pool_create(&properties)?))
     }
 
-    /// `cudaFreeHost` of an address. A live address must be freed only through [`Memory::free`].
-    pub(crate) fn free_host_address(&self, address: usize) -> Code {
-        call!(self.table(), cudaFreeHost(address as *mut c_void))
-    }
-
-    /// `cudaHostRegister`
-    pub(crate) fn register(&self, host: &mut [u32], flags: u32) -> Code {
-        let bytes = size_of_val(host);
-        // The memory is borrowed exclusively; the cases unregister it before it is freed.
-        call!(
-            self.table(),
-            cudaHostRegister(host.as_mut_ptr().cast(), bytes, flags)
-        )
-    }
-
-    /// `cudaHostRegister` of memory that is already pinned.
-    pub(crate) fn register_again(&self, memory: &Memory<'_>) -> Code {
-        call!(
-            self.table(),
-            cudaHostRegister(memory.address as *mut c_void, memory.bytes, 0)
-        )
-    }
-
-    /// `cudaHostUnregister`
-    pub(crate) fn unregister(&self, address: usize) -> Code {
-        call!(self.table(), cudaHostUnregister(address as *mut c_void))
-    }
-
-    /// `cudaHostGetDevicePointer`: code and address.
-    pub(crate) fn host_device_pointer(&self, address: usize, flags: u32) -> (Code, usize) {
-        let mut pointer: *mut c_void = null_mut();
-        let code = call!(
-            self.table(),
-            cudaHostGetDevicePointer(&mut pointer, address as *mut c_void, flags)
-        );
-        (code, pointer as usize)
-    }
-
-    /// `cudaPointerGetAttributes`
-    pub(crate) fn pointer(&self, address: usize) -> Result<Pointer, Failure> {
-        let mut attributes = sys::PointerAttributes::default();
-        // The place is large enough for every version; the address is not dereferenced.
-        let code = call!(
-            self.table(),
-            cudaPointerGetAttributes(&mut attributes.fields, address as *const c_void)
-        );
-        self.ok("cudaPointerGetAttributes", code)?;
-        let fields = attributes.fields;
-        Ok(Pointer {
-            kind: fields.type_.0,
-            device: fields.device,
-            device_pointer: fields.devicePointer as usize,
-            host_pointer: fields.hostPointer as usize,
-        })
+    /// A pool of the memory of device 0.
+    pub(crate) fn pool(&'c self) -> Pool<'c> {
+        ok(self.try_pool(1, 0))
     }
 
     /// `cuPointerGetAttribute`: the addresses of the allocation that contains an address.
-    pub(crate) fn pointer_range(&self, address: usize) -> Result<(Code, Range<usize>), Failure> {
-        use sys::CUpointer_attribute_enum as Attribute;
-        let get = self.driver()?.cuPointerGetAttribute;
-        let (mut start, mut bytes) = (0usize, 0usize);
-        let asked = [
-            (Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &mut start),
-            (Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, &mut bytes),
-        ];
-        for (attribute, value) in asked {
-            // Both attributes have the size of the place; the address is not dereferenced.
-            let code = call!(get((&raw mut *value).cast(), attribute, address as u64));
-            if code.0 != 0 {
-                return Ok((code, 0..0));
-            }
-        }
-        Ok((Code::SUCCESS, start..start + bytes))
+    pub(crate) fn pointer_range(&self, address: usize) -> Called<Range<usize>> {
+        use sys::CUpointer_attribute_enum as Which;
+        let start =
+            self.pointer_attribute(Which::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address)?;
+        let bytes = self.pointer_attribute(Which::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)?;
+        Ok(start..start + bytes)
     }
 
-    /// `cudaStreamAttachMemAsync`
-    pub(crate) fn attach(&self, stream: &Stream<'_>, memory: &Memory<'_>, flags: u32) -> Code {
-        call!(
-            self.table(),
-            cudaStreamAttachMemAsync(stream.raw() as _, memory.address as *mut c_void, 0, flags)
-        )
+    /// `cudaMemcpy`, of as many bytes as the shorter range has.
+    pub(crate) fn copy(&self, to: impl Span, from: impl Span, kind: u32) -> Called {
+        let (to, from) = (to.span(), from.span());
+        self.memcpy(to.start, from.start, to.len().min(from.len()), kind)
+    }
+
+    /// `cudaMemcpyAsync`, of as many bytes as the shorter range has. The caller waits for it.
+    pub(crate) fn copy_async(
+        &self,
+        to: impl Span,
+        from: impl Span,
+        kind: u32,
+        stream: &Stream<'_>,
+    ) -> Called {
+        let (to, from) = (to.span(), from.span());
+        let bytes = to.len().min(from.len());
+        self.memcpy_async(to.start, from.start, bytes, kind, stream)
+    }
+
+    /// The contents of device memory (or any other), copied to the host.
+    pub(crate) fn contents(&self, memory: &Memory<'_>) -> Vec<u32> {
+        let mut out = vec![0; memory.len()];
+        ok(self.copy(&mut out, memory, 4));
+        out
+    }
+
+    /// The value of all elements of device memory.
+    pub(crate) fn device_value(&self, memory: &Memory<'_>) -> u32 {
+        let contents = self.contents(memory);
+        let other = contents.iter().find(|value| **value != contents[0]);
+        assert!(
+            other.is_none(),
+            "elements are {} and {other:?}",
+            contents[0]
+        );
+        contents[0]
+    }
+
+    /// `cudaMemPrefetchAsync`
+    pub(crate) fn prefetch(&self, range: impl Span, to: Place, stream: &Stream<'_>) -> Called {
+        self.prefetch_range(range.span(), to, stream)
+    }
+
+    /// `cudaMemAdvise`
+    pub(crate) fn advise(&self, range: impl Span, advice: u32, place: Place) -> Called {
+        self.advise_range(range.span(), advice, place)
+    }
+
+    /// `cudaMemRangeGetAttribute` into `values`.
+    pub(crate) fn range_attribute(
+        &self,
+        range: impl Span,
+        which: Attribute,
+        values: &mut [i32],
+    ) -> Called {
+        let (to, bytes) = (values.as_mut_ptr().cast(), size_of_val(values));
+        self.range_attribute_at(to, bytes, which as u32, range.span())
+    }
+
+    /// One number for a range.
+    pub(crate) fn told(&self, range: impl Span, which: Attribute) -> i32 {
+        let mut value = [i32::MIN];
+        ok(self.range_attribute(range, which, &mut value));
+        value[0]
+    }
+
+    /// The processors that are set as accessed-by, in order, without the filling.
+    pub(crate) fn accessed_by(&self, range: impl Span) -> Vec<i32> {
+        let mut values = vec![i32::MIN; 4];
+        ok(self.range_attribute(range, Attribute::AccessedBy, &mut values));
+        values.retain(|value| *value != sys::cudaInvalidDeviceId);
+        values.sort_unstable();
+        values
+    }
+
+    /// `cudaMemRangeGetAttributes`: one number for each attribute.
+    pub(crate) fn range_attributes(
+        &self,
+        memory: &Memory<'_>,
+        which: &[Attribute],
+    ) -> Called<Vec<i32>> {
+        let count = which.len();
+        let (mut values, mut sizes) = (vec![i32::MIN; count], vec![4usize; count]);
+        let mut places: Vec<_> = values
+            .iter_mut()
+            .map(|value| (&raw mut *value).cast())
+            .collect();
+        let which = which
+            .iter()
+            .map(|it| sys::cudaMemRangeAttribute(*it as u32));
+        let mut which: Vec<_> = which.collect();
+        self.range_attributes_at(&mut places, &mut sizes, &mut which, memory.span())?;
+        Ok(values)
+    }
+}
+
+impl Pool<'_> {
+    /// `cudaMemPoolSetAccess` for one device: read-write access, or none.
+    pub(crate) fn set_access(&self, device: i32, read_write: bool) -> Called {
+        let access = sys::cudaMemAccessDesc {
+            location: Place::device(device).to_sys(),
+            flags: sys::cudaMemAccessFlags(if read_write { 3 } else { 0 }),
+        };
+        self.cuda.pool_set_access(self, &access)
+    }
+
+    /// `cudaMemPoolGetAttribute`
+    pub(crate) fn get(&self, which: sys::cudaMemPoolAttr) -> u64 {
+        ok(self.cuda.pool_get(self, which))
+    }
+
+    super::forms! {
+        set(which: sys::cudaMemPoolAttr, value: u64): pool_set;
     }
 }
 
 impl Memory<'_> {
-    pub(crate) fn address(&self) -> usize {
-        self.address
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -252,9 +314,9 @@ impl Memory<'_> {
     /// Tells the simulator of a host access that it cannot see. A GPU sees each.
     fn declare(&self, range: &Range<usize>, write: bool) {
         let declare = self.cuda.table().declared_host_access();
-        if let (Freed::Unmap(_), Some(declare)) = (self.freed, declare) {
+        if let (true, Some(declare)) = (self.is_system, declare) {
             let start = self.address + range.start * 4;
-            cuda_um_testkit::call!(declare(start as *const c_void, range.len() * 4, write));
+            call!(declare(start as *const _, range.len() * 4, write));
         }
     }
 
@@ -273,37 +335,48 @@ impl Memory<'_> {
         self.fill(0..self.len(), value);
     }
 
-    /// The common value of these elements, read by the host; an error names the first element that differs.
-    pub(crate) fn value(&self, range: Range<usize>) -> Result<u32, Failure> {
+    /// The memory, filled from the host.
+    pub(crate) fn filled(self, value: u32) -> Self {
+        self.fill_all(value);
+        self
+    }
+
+    /// The memory, set to 0 by the device.
+    pub(crate) fn zeroed(self) -> Self {
+        ok(self.cuda.memset(&self, 0, self.bytes));
+        ok(self.cuda.synchronize());
+        self
+    }
+
+    /// The common value of these elements, read by the host; a failure names the first element that differs.
+    pub(crate) fn value(&self, range: Range<usize>) -> u32 {
         let start = self.checked(&range);
         self.declare(&range, false);
         // SAFETY: within live host memory without references to it.
         let at = |index: usize| unsafe { start.add(index).read_volatile() };
         let first = at(0);
-        match (1..range.len()).find(|index| at(*index) != first) {
-            None => Ok(first),
-            Some(index) => super::fail(format!(
-                "element {} is {} and element {} is {first}",
-                range.start + index,
-                at(index),
-                range.start
-            )),
+        if let Some(index) = (1..range.len()).find(|index| at(*index) != first) {
+            let (here, start) = (range.start + index, range.start);
+            panic!(
+                "element {here} is {} and element {start} is {first}",
+                at(index)
+            );
         }
+        first
     }
 
     /// The value of all elements.
-    pub(crate) fn value_all(&self) -> Result<u32, Failure> {
+    pub(crate) fn value_all(&self) -> u32 {
         self.value(0..self.len())
     }
 
     /// Reads one word in every page of 4 KiB.
-    pub(crate) fn read_pages(&self) -> u32 {
-        let pages = (0..self.len()).step_by(1024);
+    pub(crate) fn read_pages(&self) {
         self.declare(&(0..self.len()), false);
-        // SAFETY: within live host memory without references to it.
-        pages
-            .map(|index| unsafe { self.checked(&(index..index + 1)).read_volatile() })
-            .fold(0, u32::wrapping_add)
+        for index in (0..self.len()).step_by(1024) {
+            // SAFETY: within live host memory without references to it.
+            unsafe { self.checked(&(index..index + 1)).read_volatile() };
+        }
     }
 
     /// One word, for atomic accesses while other sides use it.
@@ -324,53 +397,32 @@ impl Memory<'_> {
         true
     }
 
-    /// An atomic write while a kernel may read.
-    pub(super) fn store(&self, index: usize, value: u32) {
-        // SAFETY: within bounds; the kernel that reads it reads single words.
-        unsafe { super::flag::store(self.checked(&(index..index + 1)), value) };
-    }
-
     /// Frees it now.
-    pub(crate) fn free(self) -> Code {
-        let code = self.give_back();
-        std::mem::forget(self);
-        code
+    pub(crate) fn free(mut self) -> Called {
+        self.give_back()
     }
 
     /// `cudaFree`, also for memory of a pool.
-    pub(crate) fn free_now(self) -> Code {
-        let code = self.cuda.free_address(self.address);
-        std::mem::forget(self);
-        code
+    pub(crate) fn free_now(mut self) -> Called {
+        self.free = None;
+        self.cuda.free(self.address)
     }
 
     /// `cudaFreeAsync` in the order of a stream other than that of the allocation.
-    pub(crate) fn free_on(self, stream: &Stream<'_>) -> Code {
-        let code = self.cuda.free_async_address(self.address, stream.raw());
-        std::mem::forget(self);
-        code
+    pub(crate) fn free_on(mut self, stream: &Stream<'_>) -> Called {
+        self.free = None;
+        self.cuda.free_async(self.address, stream)
     }
 
-    fn give_back(&self) -> Code {
-        match self.freed {
-            Freed::Free => self.cuda.free_address(self.address),
-            Freed::FreeHost => self.cuda.free_host_address(self.address),
-            Freed::Async(stream) => self.cuda.free_async_address(self.address, stream),
-            Freed::Unmap(start) => {
-                // SAFETY: the mapping of `system`, which nothing uses: the cases wait for their work.
-                unsafe { libc::munmap(start as *mut c_void, self.bytes + BLOCK) };
-                Code::SUCCESS
-            }
-        }
+    fn give_back(&mut self) -> Called {
+        self.free.take().map_or(Ok(()), |free| free())
     }
 }
 
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
-        let code = self.give_back();
-        if code != Code::SUCCESS {
-            self.cuda
-                .complain(format!("memory is not freed: {}", self.cuda.text(code)));
+        if let Err(code) = self.give_back() {
+            self.cuda.late.borrow_mut().push(code.to_string());
         }
     }
 }

@@ -41,9 +41,8 @@ impl CostModel {
         }
     }
 
-    /// One H200 over PCIe 5 x16. The values were measured on one (docs/results/h200-cuda-13.0), and fitted to the medians in
-    /// the test of the simulator's clock (`crates/cuda-um-sim/tests/runtime/clock/h200_times.csv`). The comments name the rows
-    /// of this file.
+    /// One H200 over PCIe 5 x16. The values were measured on one (docs/results/h200-cuda-13.0). The comments name the work that they were
+    /// taken from.
     pub fn h200() -> Self {
         Self {
             source: "built in: an H200 over PCIe 5 x16, measured".to_owned(),
@@ -109,7 +108,7 @@ impl CostModel {
             query: ns(1_300),
             stream_wait: ns(160),
             enqueue: ns(500),
-            // "CUDA graphs": 1 to 1000 kernels of 1024 elements (`graph_times.csv`).
+            // "CUDA graphs": 1 to 1000 kernels of 1024 elements.
             graph_capture: ns(7_000),
             graph_capture_node: ns(750),
             graph_instantiate: ns(20_000),
@@ -129,7 +128,7 @@ impl CostModel {
         }
     }
 
-    /// One H100 over PCIe 5 x16. The values are the medians of five runs of `cargo xtask calibrate`
+    /// One H100 over PCIe 5 x16. The values are the medians of five calibrations
     /// (docs/results/h100-cuda-13.0/calibration.txt); those that it does not measure are of the H200. That of `copy_managed` is the median of
     /// the last three, which copy from pinned memory.
     pub fn h100() -> Self {

@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use cuda_um_locks::RwLock;
+use cuda_um_sys::locks::RwLock;
 
 use crate::engine::address_space::{PAGE, may_be_simulated};
 use crate::engine::{Core, Machine};

@@ -7,7 +7,7 @@
 //!   makes a call fail; [`Sim::pause`] holds the streams.
 //!
 //! # Contract
-//! - Up to 32 simulators can exist in a process at the same time; they share only the references of [`register_kernel`].
+//! - Up to 16 simulators can exist in a process at the same time; they share only the references of [`register_kernel`].
 //! - Host code touches managed memory through the one pointer, as on a machine with a GPU. A handler of `SIGSEGV` sees the touch, and
 //!   passes faults at other addresses to the handler that was installed before. A handler that is installed later must pass on the faults
 //!   that are not its own, too.

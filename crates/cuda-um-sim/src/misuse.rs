@@ -53,11 +53,6 @@ pub enum Misuse {
         /// Launches that were enqueued and had not ended.
         launches: usize,
     },
-    /// Ranks of a communicator made different calls, joined with different sizes or on one device, or wait for each other.
-    Collective {
-        /// The calls.
-        text: String,
-    },
     /// A host function on a stream, or the CPU reference of a kernel, called CUDA.
     CallInHostFunction {
         /// The call.
@@ -86,8 +81,6 @@ pub enum Leak {
     Pool,
     /// A module.
     Module,
-    /// A communicator of NCCL.
-    Communicator,
     /// A graph.
     Graph,
     /// An executable graph.

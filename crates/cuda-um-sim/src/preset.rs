@@ -124,10 +124,8 @@ impl Gpu {
 pub enum Topology {
     /// By PCIe: bytes between two devices take the links of both to the host.
     Pcie,
-    /// By NVLink: each pair of devices has a link of its own, as two H200s have.
+    /// By NVLink, which the clock does not let get busy.
     NvLink,
-    /// By NVSwitch: each device has one port, which all bytes from and to other devices share, as eight H200s of one host have.
-    NvSwitch,
 }
 
 impl Topology {
@@ -135,7 +133,7 @@ impl Topology {
     pub(crate) fn link(self) -> PeerLink {
         match self {
             Topology::Pcie => PeerLink::Pcie,
-            Topology::NvLink | Topology::NvSwitch => PeerLink::NvLink,
+            Topology::NvLink => PeerLink::NvLink,
         }
     }
 }

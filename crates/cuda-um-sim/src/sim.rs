@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 use cuda_um_sys::{Table, cudaError};
 
 use crate::call_log::CallRecord;
@@ -116,16 +116,13 @@ impl Sim {
         table
     }
 
-    /// The address of a symbol of the simulated runtime library, of its driver, of its CUPTI or of its NCCL, as from `dlsym`; null if the simulated
-    /// version does not have it.
+    /// The address of a symbol of the simulated runtime library, of its driver or of its CUPTI, as from `dlsym`; null if the simulated version
+    /// does not have it.
     #[doc(hidden)]
     pub fn symbol(&self, name: &str) -> *const std::ffi::c_void {
         let (slot, machine) = (self.inner.slot, &self.inner.core.machine);
         if name.starts_with("cupti") {
             return entry::cupti_symbol(slot, machine.cupti, name);
-        }
-        if name.starts_with("nccl") {
-            return entry::nccl_symbol(slot, name);
         }
         if !name.starts_with("cuda") {
             return entry::driver_symbol(slot, machine, name);
@@ -252,7 +249,6 @@ impl Sim {
             .chain((0..state.events.len()).map(|_| Leak::Event))
             .chain((0..state.pools.created()).map(|_| Leak::Pool))
             .chain((0..state.modules.len()).map(|_| Leak::Module))
-            .chain((0..state.collectives.len()).map(|_| Leak::Communicator))
             .chain((0..graphs).map(|_| Leak::Graph))
             .chain((0..execs).map(|_| Leak::GraphExec))
             .collect()

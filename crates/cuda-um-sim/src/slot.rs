@@ -1,27 +1,27 @@
 //! Slots: they relate function pointers to simulators.
 //!
-//! A function of the CUDA API has no argument for the simulator. Therefore every entry point is compiled once for each slot, and each
-//! simulator has a slot of its own.
+//! A function of the CUDA API has no argument for the simulator. Therefore every entry point has a stub for each slot, which passes its
+//! number on, and each simulator has a slot of its own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cuda_um_locks::{Condvar, Mutex, RwLock};
+use cuda_um_sys::locks::{Condvar, Mutex, RwLock};
 
 use crate::engine::Core;
 
 /// Simulators that can exist in a process at the same time.
-pub(crate) const SLOTS: usize = 32;
+pub(crate) const SLOTS: usize = 16;
 
 static CORES: [RwLock<Option<Arc<Core>>>; SLOTS] = [const { RwLock::new(None) }; SLOTS];
-static TAKEN: Mutex<u32> = Mutex::new(0);
+static TAKEN: Mutex<u16> = Mutex::new(0);
 static GIVEN: Condvar = Condvar::new();
 
 /// Takes a free slot; waits up to `patience` for one.
 pub(crate) fn take(core: &Arc<Core>, patience: Duration) -> Option<usize> {
     let deadline = Instant::now() + patience;
     let mut taken = TAKEN.lock();
-    while *taken == u32::MAX {
+    while *taken == u16::MAX {
         let rest = deadline.saturating_duration_since(Instant::now());
         if GIVEN.wait_for(&mut taken, rest).timed_out() {
             return None;

@@ -12,6 +12,15 @@ pub struct Attempt {
     pub reason: String,
 }
 
+/// The text of a list of attempts, after what was looked for.
+pub(crate) fn write_attempts(f: &mut fmt::Formatter<'_>, attempts: &[Attempt]) -> fmt::Result {
+    for (index, attempt) in attempts.iter().enumerate() {
+        let separator = if index == 0 { "" } else { ";" };
+        write!(f, "{separator} {}: {}", attempt.library, attempt.reason)?;
+    }
+    Ok(())
+}
+
 /// The reason why there is no function table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,20 +57,10 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { attempts } => {
-                write!(
-                    f,
-                    "no CUDA runtime library found (set CUDA_UM_CUDART to its path); tried"
+                f.write_str(
+                    "no CUDA runtime library found (set CUDA_UM_CUDART to its path); tried",
                 )?;
-                for (index, attempt) in attempts.iter().enumerate() {
-                    write!(
-                        f,
-                        "{} {}: {}",
-                        if index == 0 { "" } else { ";" },
-                        attempt.library,
-                        attempt.reason
-                    )?;
-                }
-                Ok(())
+                write_attempts(f, attempts)
             }
             Self::MissingSymbol { symbol, version } => {
                 write!(

@@ -6,7 +6,6 @@ use crate::bindings::common::{
 use crate::cupti::{self, Cupti, CuptiError, open_cupti};
 use crate::declared::{self, DeclareHostAccess};
 use crate::error::LoadError;
-use crate::nccl::{self, Nccl, NcclError, open_nccl};
 use crate::symbols::{DriverSymbols, Resolve, Symbols};
 use crate::table::{DriverTable, Functions, LATE};
 use crate::version::RuntimeVersion;
@@ -35,9 +34,6 @@ pub struct Table {
     declared_host_access: Option<DeclareHostAccess>,
     /// CUPTI's symbols, if they come from the same place as the others; `None` if they are in a separate library.
     cupti: Option<cupti::Found>,
-    /// NCCL's symbols, in the same way.
-    nccl: Option<nccl::Found>,
-    opened_nccl: OnceLock<Arc<Nccl>>,
     owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -52,9 +48,9 @@ impl Table {
     /// before 11.8 and from 14 on, [`LoadError::UnknownVersion`] if the version cannot be found.
     ///
     /// # Safety
-    /// - Every pointer that `resolve` returns is a function with the signature and the behaviour that CUDA (for names that
-    ///   begin with `cupti` or `nccl`, that library) documents for its name. The version is the one that `cudaRuntimeGetVersion` reports, or
-    ///   otherwise `soname_major`.
+    /// - Every pointer that `resolve` returns is a function with the signature and the behaviour that CUDA (CUPTI, for names that
+    ///   begin with `cupti`) documents for its name. The version is the one that `cudaRuntimeGetVersion` reports, or otherwise
+    ///   `soname_major`.
     /// - The functions may be called from any thread for as long as `owner` lives.
     #[doc(alias = "cudaRuntimeGetVersion")]
     pub unsafe fn from_symbols(
@@ -101,9 +97,6 @@ impl Table {
             declared_host_access: declared::host_access(resolve),
             // SAFETY: required of the caller.
             cupti: Some(unsafe { cupti::Found::ask(resolve) }),
-            // SAFETY: required of the caller.
-            nccl: Some(unsafe { nccl::Found::ask(resolve) }),
-            opened_nccl: OnceLock::new(),
             owner,
         })
     }
@@ -155,11 +148,10 @@ impl Table {
         self.declared_host_access
     }
 
-    /// The table of a real runtime library, which has CUPTI and NCCL in separate libraries.
-    pub(crate) fn with_libraries_of_their_own(self) -> Self {
+    /// The table of a real runtime library, which has CUPTI in a separate library.
+    pub(crate) fn with_library_for_cupti(self) -> Self {
         Self {
             cupti: None,
-            nccl: None,
             ..self
         }
     }
@@ -181,28 +173,6 @@ impl Table {
             None => open_cupti(self.version.major),
         }
         .map(Arc::new)
-    }
-
-    /// The NCCL of this runtime, for collective operations.
-    ///
-    /// A table from [`Table::from_symbols`] has NCCL's functions from the same place. For a loaded runtime, `libnccl.so.2` is opened. If
-    /// `CUDA_UM_NCCL` (a trusted path) is set, only this path is tried. Otherwise it is searched by the name for the system's loader, and in
-    /// `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. It is opened once, and
-    /// never unloaded.
-    ///
-    /// # Errors
-    /// [`NcclError::NotFound`], [`NcclError::MissingSymbol`], and [`NcclError::UnsupportedVersion`] before 2.17.
-    #[doc(alias = "libnccl")]
-    pub fn nccl(&self) -> Result<Arc<Nccl>, NcclError> {
-        if let Some(nccl) = self.opened_nccl.get() {
-            return Ok(Arc::clone(nccl));
-        }
-        let nccl = match &self.nccl {
-            // SAFETY: the creator of the table guaranteed every symbol for as long as the owner lives.
-            Some(found) => unsafe { Nccl::new(found, Some(Arc::clone(&self.owner))) },
-            None => open_nccl(),
-        }?;
-        Ok(Arc::clone(self.opened_nccl.get_or_init(|| Arc::new(nccl))))
     }
 
     /// The first version that has an optional function: `cudaMemPrefetchBatchAsync` was added in 13.0.

@@ -79,9 +79,7 @@ mod error;
 mod graph;
 mod handle;
 mod loader;
-#[allow(non_snake_case, reason = "C names")]
-mod nccl;
-mod optional;
+pub mod locks;
 mod pointer_attributes;
 pub mod ptx;
 mod symbols;
@@ -99,7 +97,6 @@ pub use declared::{DeclareHostAccess, DeclaredArgument};
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};
-pub use nccl::*;
 pub use pointer_attributes::PointerAttributes;
 pub use table::{DriverTable, Functions};
 pub use variable::variable;

@@ -113,7 +113,7 @@ pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError>
     let table = unsafe {
         Table::from_symbols(Arc::clone(&library) as _, soname_major(path), &mut resolve)
     }?
-    .with_libraries_of_their_own();
+    .with_library_for_cupti();
     // The library is never unloaded: CUDA starts threads and registers exit handlers, and these need its code.
     std::mem::forget(library);
     Ok(Arc::new(table))

@@ -7,12 +7,10 @@
 //! This crate does not call CUDA and does not record anything.
 
 mod attribution;
-mod maxima;
 mod pattern;
 mod picture;
 mod report;
 mod residency;
-mod runs;
 mod trace;
 mod units;
 

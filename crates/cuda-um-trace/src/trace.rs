@@ -214,8 +214,6 @@ pub enum OperationKind {
     Copy,
     /// A fill on a stream.
     Fill,
-    /// The contents were discarded.
-    Discard,
     /// Any other operation for the timeline.
     Other {
         /// Its name.

@@ -26,7 +26,6 @@ pub(crate) mod pinned;
 pub(crate) mod placement;
 mod read_at;
 pub(crate) mod registered;
-pub(crate) mod relay;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;

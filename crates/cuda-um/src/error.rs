@@ -285,22 +285,6 @@ pub enum Error {
         /// The error of the reader or the writer.
         source: std::io::Error,
     },
-    /// NCCL failed, here or on another rank, or a rank did not come.
-    #[error("{call}: rank {rank} of {ranks}: {name} ({code}): {message}")]
-    Collective {
-        /// The function that failed.
-        call: &'static str,
-        /// The rank whose call failed.
-        rank: usize,
-        /// The number of ranks; 0 if there is no communicator yet.
-        ranks: usize,
-        /// NCCL's number of the result.
-        code: u32,
-        /// NCCL's name of the result.
-        name: &'static str,
-        /// NCCL's text, or the reason.
-        message: String,
-    },
     /// An error of another crate or module, which a downcast finds: of the profiler, a kernel's launcher, the simulator, or a function that a
     /// guard calls ([`HostMut::of_copy`](crate::HostMut::of_copy)).
     #[error(transparent)]
@@ -341,8 +325,6 @@ pub enum ErrorKind {
     Sticky,
     /// This process is a child made by `fork`.
     Forked,
-    /// A collective operation failed, here or on another rank.
-    Collective,
     /// An error of code outside of this crate.
     Other,
     /// Any other failure of a CUDA function.
@@ -383,14 +365,12 @@ impl Error {
             Self::Capture { .. } => ErrorKind::Capture,
             Self::Sticky { .. } => ErrorKind::Sticky,
             Self::Forked { .. } => ErrorKind::Forked,
-            Self::Collective { .. } => ErrorKind::Collective,
             Self::Io { .. } | Self::Other(_) => ErrorKind::Other,
             Self::Call { .. } => ErrorKind::Call,
         }
     }
 
-    /// The error of a launcher's argument, with the name of its parameter. Not part of the public interface: crates of this workspace use it.
-    #[doc(hidden)]
+    /// The error of a launcher's argument, with the name of its parameter.
     #[must_use]
     pub fn of_argument(self, launcher: &str, parameter: &str) -> Self {
         match self {

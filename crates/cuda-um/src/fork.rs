@@ -38,8 +38,10 @@ static USED: AtomicBool = AtomicBool::new(false);
 // Relaxed: it changes only in a child that has one thread; its later threads begin after that.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Must be called before each call of CUDA, and before the locks that are held during one. If the process ends, only the thread that
-/// runs the exit handlers returns with success: other threads stop here. Not part of the public interface: crates above use it.
+/// Refuses a child made by `fork`. A crate above calls it before it takes a lock of its own that a thread may hold at a fork: in the child
+/// that lock is never released. `call` is named in the error. Each call of CUDA in this crate does the same.
+///
+/// If the process ends, only the thread that runs the exit handlers returns with success: other threads stop here.
 ///
 /// # Errors
 ///
@@ -67,14 +69,15 @@ pub(crate) fn may_call() -> bool {
     state() == 0
 }
 
-/// Returns true if this process is a child made by `fork` of a process that used CUDA. Not part of the public interface.
+/// Returns true if this process is a child made by `fork` of a process that used CUDA.
 #[must_use]
 pub fn is_inherited() -> bool {
     state() & INHERITED != 0
 }
 
 /// Returns true if a drop must not call CUDA: in a child, and on threads that stop because the process ends.
-pub(crate) fn is_over() -> bool {
+#[must_use]
+pub fn is_over() -> bool {
     !may_call() && (is_inherited() || !process_end::may_call())
 }
 
@@ -103,7 +106,7 @@ fn state() -> u32 {
     state
 }
 
-/// The process in which an object was made that needs no CUDA. Not part of the public interface: crates above use it for their own state.
+/// The process in which an object was made that needs no CUDA.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin(u32);
 

@@ -6,13 +6,13 @@
 //!
 //! ```
 //! # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-//! use cuda_um::UnifiedBuffer;
+//! use cuda_um::{UnifiedBuffer, constant};
 //!
 //! let stream = device.create_stream()?;
 //! let source = UnifiedBuffer::from_slice(&device, &[1.0f32; 1000])?;
 //! let mut target = UnifiedBuffer::<f32>::zeroed(&device, 1000)?;
 //! let graph = stream.capture(|_| {
-//!     target.fill_on(0.5, &stream)?; // recorded: nothing runs
+//!     target.fill_on(constant(0.5), &stream)?; // recorded: nothing runs
 //!     stream.copy_range(&source, ..500, &mut target, 0)
 //! })?;
 //! let mut exec = graph.instantiate()?;
@@ -20,32 +20,22 @@
 //!     exec.launch(&stream, (&source, &mut target))?; // one call of CUDA for both
 //! }
 //! assert_eq!(target.host()?[499..501], [1.0, 0.5]);
-//!
-//! let other = stream.capture(|_| {
-//!     target.fill_on(0.25, &stream)?;
-//!     stream.copy_range(&source, ..500, &mut target, 0)
-//! })?;
-//! exec.update(&other)?; // the same work with other values
 //! # Ok::<(), cuda_um::Error>(())
 //! ```
 
-mod condition;
 mod contents;
-mod dot;
 mod exec;
-mod parameter;
 
 pub use exec::GraphExec;
-pub use parameter::GraphParameter;
 
-use crate::buffer::any::Memory;
-use crate::context::capture::{self, Capture};
+use crate::context::capture::{self, Capture, NamedScalar};
 use crate::context::device::Device;
 use crate::context::stream::Stream;
-use crate::context::tracker::Access;
 use crate::error::Result;
+use crate::scalar::Scalar;
 use bytemuck::NoUninit;
 use contents::Contents;
+use std::any::{TypeId, type_name};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -72,8 +62,10 @@ impl Stream {
     ///
     /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. But a wait for the whole device
     /// ([`Device::synchronize`], and host guards of managed memory without concurrent access) waits until the capture has ended, because CUDA
-    /// refuses it: the closure must not wait for a thread that does it. What the host does at once (an allocation,
-    /// zeros of a [`PinnedBuffer`](crate::PinnedBuffer)) is done once, and not in each launch. The zeros of a new buffer of device or managed
+    /// refuses it: the closure must not wait for a thread that does it. What this thread does at once is done once, and not in each launch, so
+    /// recorded work must not use the same memory: neither before an access of the host (a guard, a copy, a fill, the zeros of a new
+    /// [`PinnedBuffer`](crate::PinnedBuffer)) or work on another stream, nor after it. Each value that a kernel or a fill takes is a
+    /// [`constant`](crate::constant), or has a name ([`Recording::scalar`]). The zeros of a new buffer of device or managed
     /// memory are written once and in each launch. A buffer that the closure makes and drops belongs to the graph from then on, with its address; but an
     /// import (`from_foreign`) or registered memory of the caller ends with its drop, and no launch of the graph is possible. What a `tracing`
     /// subscriber does is not recorded.
@@ -84,10 +76,11 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already; and, in the
-    /// closure, for calls that cannot be captured: accesses of the host to memory that recorded work uses (guards, copies from and to slices),
-    /// waits for a recorded stream or its device, events of other streams. The capture goes on after such an error. After an error of CUDA in
-    /// recorded work there is no graph, because CUDA may have recorded a part of that work.
+    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already, and in a
+    /// `tracing` subscriber; and, in the closure, for calls that cannot be captured: accesses of the host to memory that recorded work uses (guards, copies from and to slices),
+    /// waits for a recorded stream or its device, events of other streams, plain values. The capture goes on after such an error. There is no graph,
+    /// whatever the closure returns, after recorded work with memory that the host, or work on another stream, has used in the closure; and
+    /// after an error of CUDA in recorded work, because CUDA may have recorded a part of that work.
     /// [`Error::NotSupported`](crate::Error::NotSupported) if the runtime has no graphs, and the errors of `cudaStreamBeginCapture` and
     /// `cudaStreamEndCapture`.
     #[doc(alias = "cudaStreamBeginCapture")]
@@ -100,7 +93,7 @@ impl Stream {
         let recorded = record(&recording);
         let ended = recording.capture.end();
         recorded?;
-        let contents = Contents::of(self.device(), recording.capture.id(), ended?);
+        let contents = Contents::of(self.device(), ended?);
         Ok(Graph {
             contents: Arc::new(contents),
         })
@@ -125,12 +118,14 @@ impl Recording<'_> {
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::{DeviceBuffer, constant};
+    ///
     /// let (first, second) = (device.create_stream()?, device.create_stream()?);
-    /// let mut parts = [0, 1].map(|_| cuda_um::DeviceBuffer::<f32>::zeroed(&device, 1000).unwrap());
+    /// let mut parts = [0, 1].map(|_| DeviceBuffer::<f32>::zeroed(&device, 1000).unwrap());
     /// let graph = first.capture(|recording| {
     ///     recording.fork(&second)?;
-    ///     parts[0].fill_on(1.0, &first)?;
-    ///     parts[1].fill_on(2.0, &second)
+    ///     parts[0].fill_on(constant(1.0), &first)?;
+    ///     parts[1].fill_on(constant(2.0), &second)
     /// })?;
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
@@ -146,18 +141,36 @@ impl Recording<'_> {
         self.capture.fork(stream.inner())
     }
 
-    /// Makes a parameter: an argument of recorded launches, with this value, that [`GraphExec::set`] replaces.
-    pub fn parameter<T: NoUninit>(&self, value: T) -> GraphParameter<T> {
-        let bytes = bytemuck::bytes_of(&value);
-        GraphParameter::new(self.capture.id(), self.capture.parameter(bytes), 0..0)
-    }
-
-    /// Makes a parameter of a buffer or view, which [`GraphExec::set_buffer`] replaces by another one in all recorded launches.
-    pub fn buffer<T>(&self, buffer: &impl Memory<T>) -> GraphParameter<[T]> {
-        let view = buffer.to_view();
-        let part = view.raw.part_of(view.bytes(), Access::Read);
-        let slot = self.capture.slot_of(&part).0;
-        GraphParameter::new(self.capture.id(), slot as u32, view.bytes())
+    /// Gives a value a name: [`GraphExec::set`] changes it in all recorded launches that take it.
+    ///
+    /// The same name with another type or another value is an error of the launch that takes it.
+    ///
+    /// ```no_run
+    /// # let device = cuda_um::Runtime::open()?.device(0)?;
+    /// # let kernel = cuda_um::Module::load(&device, "")?.kernel("add")?;
+    /// use cuda_um::{LaunchConfig, UnifiedBuffer, constant};
+    ///
+    /// let stream = device.create_stream()?;
+    /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000)?;
+    /// let graph = stream.capture(|step| {
+    ///     let arguments = (&mut data, constant(1000u32), step.scalar("number", 1u32));
+    ///     // SAFETY: the kernel takes an address, a count and a number, and touches `count` elements, one a thread.
+    ///     unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), arguments) }
+    /// })?;
+    /// let mut exec = graph.instantiate()?;
+    /// exec.set("number", 5u32)?; // for all launches from now on
+    /// exec.launch(&stream, (&mut data,))?;
+    /// assert_eq!(data.host()?[999], 5);
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    pub fn scalar<T: NoUninit>(&self, name: &str, value: T) -> Scalar<T> {
+        let index = self.capture.scalar(NamedScalar {
+            name: name.to_owned(),
+            of: TypeId::of::<T>(),
+            type_name: type_name::<T>(),
+            value: bytemuck::bytes_of(&value).to_vec(),
+        });
+        Scalar::named(value, self.capture.id(), index)
     }
 }
 
@@ -202,26 +215,9 @@ impl Graph {
         &self.contents.device
     }
 
-    /// The number of CUDA's nodes. A fill, or work of another library, may have several.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `cudaGraphGetNodes`.
-    #[doc(alias = "cudaGraphGetNodes")]
-    pub fn node_count(&self) -> Result<usize> {
-        self.contents.node_count()
-    }
-
-    /// The names of the kernels, in the order of their launches in the capture, with those in bodies of conditions.
+    /// The names of the kernels, in the order of their launches in the capture.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
-        let kernels = capture::kernels(&self.contents.nodes).into_iter();
-        kernels.map(|kernel| &*kernel.name)
-    }
-
-    /// The graph as a picture in the language of Graphviz: recorded work with the buffers that it uses, and what runs after what.
-    #[doc(alias = "cudaGraphDebugDotPrint")]
-    pub fn to_dot(&self) -> String {
-        dot::draw(&self.contents)
+        self.contents.kernels.iter().map(|kernel| &*kernel.name)
     }
 }
 
@@ -229,7 +225,7 @@ impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Graph")
             .field("device", &self.device().ordinal())
-            .field("work", &self.contents.nodes.len())
+            .field("kernels", &self.contents.kernels.len())
             .field("buffers", &self.contents.slots.len())
             .finish_non_exhaustive()
     }

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// The properties of a buffer that are fixed when it is made.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     /// The type of the buffer: `"UnifiedBuffer"`.
     pub(crate) what: &'static str,

@@ -30,7 +30,7 @@
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
 //! The modules have what fewer programs name: [`resource`] (sources of memory, limits, statistics), [`kernel`] (kinds of arguments, work of other
-//! libraries), [`buffer`] (results of methods of buffers), [`managed`] (where pages are), `auto` (automatic prefetch, a feature).
+//! libraries), [`buffer`] (results of methods of buffers), [`managed`] (where pages are), [`observe`] (code that is told of each operation).
 //!
 //! # Ordering
 //!
@@ -47,7 +47,7 @@
 //!
 //! All types are `Send` and `Sync`, except host guards, which stay on their thread. Allocations, frees, prefetches, advice, launches and host
 //! guards emit [`tracing`] events with the target `cuda_um` at the level DEBUG, within spans of the operations: `docs/observing.md` lists
-//! their fields. The feature `profile` adds the profiler.
+//! their fields. The crate `um-profile` has a profiler, and `um-auto` automatic prefetch, both over [`observe`].
 //!
 //! A child made by `fork` cannot use CUDA, and has no managed memory. There, the parent's objects refuse every CUDA call
 //! ([`Error::Forked`]), and dropping them does nothing. The child must not read through an inherited guard. A process may end with live
@@ -59,14 +59,12 @@
 mod cases;
 mod element;
 mod error;
-#[doc(hidden)]
 pub mod fork;
 mod label;
-#[doc(hidden)]
 pub mod process_end;
 #[doc(hidden)]
 pub mod range;
-mod settings;
+mod scalar;
 mod sync;
 mod telemetry;
 mod unblock;
@@ -74,10 +72,7 @@ mod unblock;
 mod windows;
 
 // Floor 1 and above.
-#[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
-pub mod auto;
 pub mod buffer;
-pub mod collective;
 mod context;
 mod driver;
 pub mod graph;
@@ -86,16 +81,11 @@ pub mod managed;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../tests/loom/mod.rs"]
 mod models;
-#[cfg(feature = "profile")]
-pub mod profile;
+pub mod observe;
 pub mod resource;
 
 #[doc(hidden)]
 pub use buffer::host_vec;
-#[doc(hidden)]
-pub use context::together::together;
-#[doc(hidden)]
-pub use sync::EventsLater;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 
@@ -112,14 +102,15 @@ pub use context::device::Device;
 pub use context::devices::Devices;
 pub use context::event::Event;
 pub use context::non_concurrent::NonConcurrentAccess;
-pub use context::peer_access::PeerAccess;
 pub use context::runtime::Runtime;
 pub use context::stream::Stream;
+pub use context::together::together;
 pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::DeviceCopy;
 pub use error::{Error, ErrorKind, Result};
-pub use graph::{Graph, GraphExec, GraphParameter, Recording};
+pub use fork::check as check_fork;
+pub use graph::{Graph, GraphExec, Recording};
 pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, Module};
@@ -128,6 +119,7 @@ pub use managed::hint::HintOutcome;
 pub use resource::kind::{MemoryKind, Oversubscription};
 pub use resource::placement::{AccessPattern, Placement};
 pub use resource::pool::{Pool, PoolOptions};
+pub use scalar::{Scalar, constant};
 
 /// The cost model: prices of copies, migrations and page faults.
 pub use cuda_um_cost as cost;

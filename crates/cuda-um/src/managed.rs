@@ -4,7 +4,6 @@ pub(crate) mod advice;
 pub(crate) mod batch;
 mod by_ordinal;
 pub(crate) mod hint;
-mod migrate;
 pub(crate) mod prefetch;
 pub(crate) mod residency;
 

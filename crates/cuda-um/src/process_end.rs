@@ -75,7 +75,7 @@ pub(crate) fn stop() -> ! {
     }
 }
 
-/// Returns true if the process ends, so that nothing may wait for other threads. Not part of the public interface.
+/// Returns true if the process ends, so that nothing may wait for other threads.
 #[must_use]
 pub fn is_ending() -> bool {
     fork::is_ending()
@@ -94,7 +94,7 @@ pub enum Used {
     Records,
 }
 
-/// Registers the exit handler, once for each argument.
+/// Registers the exit handler, once for each argument. Must be called after the library used what the argument says.
 #[cfg(not(miri))]
 pub fn watch(used: Used) {
     static WATCHED: [AtomicBool; 4] = [const { AtomicBool::new(false) }; 4];

@@ -182,7 +182,6 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                         .set_cost_model((*device.cost_model()).clone())
                         .unwrap();
                     let _ = (unified.stats(), pinned.stats(), on_device.stats());
-                    kept.forget_residency();
                     let _ = (stream.device(), device.pool_stats(MemoryKind::Device));
                     // Otherwise work accumulates.
                     device.synchronize().unwrap();
@@ -203,7 +202,6 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                 let stats = [unified.stats(), pinned.stats(), on_device.stats()];
                 assert_eq!(stats.map(|stats| stats.live_buffers), [0; 3]);
                 assert!(!device.cost_model().source.is_empty());
-                kept.forget_residency();
                 let stats = stream.device().pool_stats(MemoryKind::Device);
                 assert_eq!(stats.map_or(0, |stats| stats.live_buffers), 0);
                 first_not_refused(&[

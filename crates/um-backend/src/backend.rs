@@ -73,7 +73,7 @@ pub struct CudaBackend {
     config: Arc<CudaBackendConfig>,
     pools: Pools,
     #[cfg(feature = "profile")]
-    counter: Arc<cuda_um_locks::Mutex<Option<Arc<cuda_um::profile::MigrationCounter>>>>,
+    counter: Arc<cuda_um_sys::locks::Mutex<Option<Arc<um_profile::MigrationCounter>>>>,
 }
 
 /// The kinds of buffers, for [`CudaBackend::create`].

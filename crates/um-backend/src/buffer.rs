@@ -6,7 +6,9 @@ use std::io::{Read, Write};
 use std::ops::Range;
 
 use cuda_um::range::same_length;
-use cuda_um::{Advice, Device, HintOutcome, HostMut, HostRef, Location, Stream, host_vec};
+use cuda_um::{
+    Advice, Device, HintOutcome, HostMut, HostRef, Location, Stream, constant, host_vec,
+};
 
 use crate::dtype::{DType, Element, dtype_of};
 use crate::error::Result;
@@ -166,7 +168,8 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// May be only enqueued when this returns. Later calls and launches are ordered after it.
     ///
     /// # Errors
-    /// Errors of CUDA.
+    /// Errors of CUDA. [`CudaError::Capture`](crate::CudaError::Capture) in a capture, whose launches would all fill with this value:
+    /// [`ViewMut::fill`](cuda_um::ViewMut::fill) takes a [`constant`], and a kernel that fills takes a named scalar.
     #[doc(alias = "cudaMemset")]
     fn fill(&mut self, value: T) -> Result<()> {
         self.memory_mut().fill(value)
@@ -181,7 +184,14 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// Errors of CUDA.
     #[doc(alias = "cudaMemset")]
     fn set_zero(&mut self) -> Result<()> {
-        self.fill(bytemuck::Zeroable::zeroed())
+        let zero = bytemuck::Zeroable::zeroed();
+        match self.memory_mut() {
+            // A capture refuses a fill with a plain value.
+            BufferMemoryMut::Cuda(mut view) if cuda_um::graph::is_capturing() => {
+                view.fill(constant(zero))
+            }
+            _ => self.fill(zero),
+        }
     }
 
     /// Copies all elements of another buffer, of any implementation and on any device.

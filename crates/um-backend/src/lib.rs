@@ -22,6 +22,7 @@ pub mod memory;
 mod promised;
 mod range_ops;
 mod runtime;
+mod settings;
 mod sharded;
 pub mod shared;
 mod transfer;
@@ -29,7 +30,7 @@ mod typed;
 
 pub use backend::{BufferKind, CudaBackend};
 pub use buffer::Buffer;
-pub use captured::{CapturedStep, StepGraph};
+pub use captured::CapturedStep;
 pub use config::CudaBackendConfig;
 pub use device::CudaDevice;
 pub use dtype::{DType, Element};
@@ -60,19 +61,23 @@ struct Variance;
 
 /// The safe layer below, for kernels, streams and memory resources.
 pub use cuda_um;
-/// Traces of migrations, page faults, kernels and operations.
-#[cfg(feature = "profile")]
-pub use cuda_um::profile;
-/// The buffers, guards and hints of the safe layer below.
+/// The buffers, guards, hints and captures of the safe layer below.
 pub use cuda_um::{
     Advice, Device, DeviceBuffer as CudaBuffer, HintOutcome, HostMut, HostRef, Location,
-    PinnedBuffer, PrefetchBatch, Stream, UnifiedBuffer, managed::MemoryAdvice,
+    PinnedBuffer, PrefetchBatch, Recording, Scalar, Stream, UnifiedBuffer, constant,
+    managed::MemoryAdvice,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]
 pub use cuda_um_sim as sim;
 /// Elements: `f16` and `bf16`.
 pub use half;
+/// Automatic prefetch of loops.
+#[cfg(feature = "auto-prefetch")]
+pub use um_auto as auto;
 /// The kernels of um-kernels: `?` converts their error to a [`CudaError`].
 #[cfg(feature = "kernels")]
 pub use um_kernels as kernels;
+/// Traces of migrations, page faults, kernels and operations.
+#[cfg(feature = "profile")]
+pub use um_profile as profile;

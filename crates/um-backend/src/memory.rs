@@ -8,6 +8,7 @@ use cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, UnifiedBuffer, View, V
 use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
 use crate::error::{CudaError, Result};
+use crate::host_access::check_capture;
 
 /// The memory of a [`Buffer`], to be read.
 ///
@@ -136,6 +137,7 @@ impl<'a, T: Element> BufferMemory<'a, T> {
         match self {
             Self::Host(elements) => {
                 let range = range::check_at(offset, target.len(), elements.len())?;
+                check_capture()?;
                 target.copy_from_slice(&elements[range]);
                 Ok(())
             }
@@ -190,6 +192,7 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
         match self {
             Self::Host(elements) => {
                 let range = range::check_at(offset, source.len(), elements.len())?;
+                check_capture()?;
                 elements[range].copy_from_slice(source);
                 Ok(())
             }
@@ -217,6 +220,7 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
         match self {
             Self::Host(elements) => {
                 let range = range::check(range, elements.len())?;
+                check_capture()?;
                 elements[range].fill(value);
             }
             Self::Cuda(view) => {
@@ -237,6 +241,7 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
             Self::Host(elements) => {
                 let range = range::check(range, elements.len())?;
                 range::check_at(to, range.len(), elements.len())?;
+                check_capture()?;
                 elements.copy_within(range, to);
             }
             Self::Cuda(mut view) => {

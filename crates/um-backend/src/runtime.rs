@@ -5,15 +5,16 @@ mod simulated;
 
 use cuda_um::Runtime;
 use cuda_um::fork::{self, PerProcess};
-use cuda_um_locks::Mutex;
 #[cfg(feature = "sim")]
 use cuda_um_sim::Sim;
+use cuda_um_sys::locks::Mutex;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
 
 #[cfg(feature = "sim")]
 use crate::error::of_simulator;
 use crate::error::{CudaError, Result, one_line};
+use crate::settings;
 #[cfg(feature = "sim")]
 use simulated::Simulated;
 
@@ -108,6 +109,7 @@ impl Opened {
 /// Opens a runtime.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
     fork::check("opening a runtime")?;
+    settings::check()?;
     open_here(choice)
 }
 

@@ -360,8 +360,10 @@ impl SharedBuffer {
     /// Waits for the lock as [`read`](Self::read) does. The copy may be only enqueued when this returns.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`].
+    /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`]. [`CudaError::Capture`](crate::CudaError::Capture) in a captured step if it would
+    /// copy. If it copies nothing there, each launch of the step needs storage without other handles.
     pub fn make_unique(&mut self) -> Result<()> {
+        of_graph::made_unique(&self.storage)?;
         if !self.is_unique() {
             let copy = self.reading("SharedBuffer::make_unique", true)?.try_clone();
             *self = Self::new(copy?);
@@ -382,12 +384,6 @@ impl SharedBuffer {
     fn part(&self, held: Held) -> ErasedBuffer {
         of_graph::used(&self.storage);
         Part::erased(held, self.bytes.clone(), self.dtype)
-    }
-
-    /// The address of the storage, the range, and the dtype.
-    pub(crate) fn key(&self) -> (usize, Range<usize>, DType) {
-        let address = Arc::as_ptr(&self.storage).addr();
-        (address, self.bytes.clone(), self.dtype)
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {

@@ -7,6 +7,7 @@ use cuda_um::{MemoryKind, Stream, View, ViewMut, host_vec, range, resource::Unif
 use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
+use crate::host_access::check_capture;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::range_ops::piece_of;
 
@@ -69,10 +70,12 @@ pub(crate) fn direct<T: Element>(
             return by_cuda(source, target, stream);
         }
         (source, BufferMemoryMut::Host(target)) => {
+            check_capture()?;
             let to = range::check(to, target.len())?;
             source.copy_to_host_at(from.start, &mut target[to])?;
         }
         (BufferMemory::Host(source), target) => {
+            check_capture()?;
             let from = range::check(from, source.len())?;
             target.copy_from_host_at(to.start, &source[from])?;
         }

@@ -4,7 +4,6 @@
 //! leaves out the products: so it runs on the simulator, too.
 #![allow(unsafe_code, reason = "calls cuBLAS and launches a kernel")]
 
-use cuda_um::profile::MigrationCounter;
 use cuda_um::{Location, MemoryKind, PoolOptions, Runtime, UnifiedBuffer, resource::DriverPool};
 use cudarc::cublas::sys::cublasOperation_t::CUBLAS_OP_N;
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig};
@@ -18,6 +17,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use um_cudarc::{SharedDevice, SharedStream};
+use um_profile::MigrationCounter;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 

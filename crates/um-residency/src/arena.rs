@@ -2,9 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use cuda_um_locks::Condvar;
+use cuda_um_sys::locks::Condvar;
 use um_backend::cuda_um::{Device, Runtime, fork, resource::DeviceArena};
 
 use crate::budget::Budget;
@@ -41,10 +40,8 @@ impl Arena {
             slots,
             inbound: Lane::new(device)?,
             outbound: Lane::new(device)?,
-            zeros: Lane::new(device)?,
             state: Lock::default(),
             released: Condvar::new(),
-            has_pass: AtomicBool::new(false),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -71,19 +68,12 @@ impl Arena {
         self.shared.budget_bytes()
     }
 
-    /// The budget, for [`Program::solve`](cuda_um_plan::Program::solve).
-    #[must_use]
-    pub fn plan_budget(&self) -> cuda_um_plan::PlanBudget {
-        let bytes = self.budget_bytes();
-        cuda_um_plan::PlanBudget::new(bytes)
-    }
-
     /// What the arena did so far. In a child made by `fork`, all zeros.
     #[must_use]
     pub fn stats(&self) -> Stats {
         match fork::is_inherited() {
             true => Stats::default(),
-            false => self.shared.state.lock().counters.stats,
+            false => self.shared.state.lock().stats,
         }
     }
 }

@@ -56,12 +56,4 @@ impl Entries {
         let (life, place) = self.list.get_mut(id.index as usize)?;
         place.as_mut().filter(|_| *life == id.life)
     }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &Entry)> {
-        let list = self.list.iter().enumerate();
-        list.filter_map(|(index, (life, place))| {
-            let (index, life) = (index as u32, *life);
-            Some((Id { index, life }, place.as_ref()?))
-        })
-    }
 }

@@ -1,4 +1,4 @@
-//! A buffer as its arena knows it: where its memory is ([`Residence`]), and which contents are the newest ([`Contents`]).
+//! A buffer as its arena knows it: where its memory is ([`Residence`]), and whether it has newer contents than the home.
 //!
 //! ```text
 //!           a step that reads                  a guard writes, or a file is read
@@ -7,26 +7,19 @@
 //!       ▲│                          │ zeros                      Taken
 //!       │└── a step that writes ─▶ Blank ───── a guard writes ─────▲
 //!       └─────── evicted ───────────┘
-//!
-//!               a guard wrote, or zeros                 a plan drops them
-//!      Clean ───────────────────────────▶ Dirty ─────────────────────────▶ Dropped
-//!        ▲ ◀──── written back, flushed ────┘ ▲ ◀──────── a guard wrote ────────┘ │
-//!        └──────────────────── the host wrote, or a scratch buffer begins ───────┘
 //! ```
 //!
-//! Only a buffer that is `Here` or `Taken` is `Dirty`.
+//! Contents are dirty from the write of a guard until they are written back; only those of a buffer that is `Here` or `Taken` are.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use um_backend::cuda_um::{DeviceBuffer, resource::DeviceArena};
 
+use crate::access::{Access, Role};
 use crate::home::SharedHome;
-use crate::host_memory::HostMemory;
 use crate::place::Urgency;
-use cuda_um_plan::{Access, BufferSpec, Role};
 
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
@@ -38,7 +31,8 @@ pub(crate) struct Entry {
     pub(crate) memory: Residence,
     /// The first slot, unless the buffer is away.
     pub(crate) first: usize,
-    pub(crate) contents: Contents,
+    /// The arena has newer contents than the home.
+    pub(crate) is_dirty: bool,
     /// The guards that read, and a write back without the lock.
     pub(crate) readers: usize,
     /// The transfers and the accesses of the host that use the home without the lock. They end without waiting for guards.
@@ -47,10 +41,8 @@ pub(crate) struct Entry {
     pub(crate) is_dropped: bool,
     /// The number of the last use.
     pub(crate) used: u64,
-    /// The numbers of the announced uses.
-    pub(crate) next: VecDeque<u64>,
-    /// Plans may have steps read the home in place.
-    pub(crate) read_once: bool,
+    /// The next use in the order that the arena follows.
+    pub(crate) due: Option<Due>,
 }
 
 /// Where the device memory of a buffer is.
@@ -65,24 +57,16 @@ pub(crate) enum Residence {
     Taken,
 }
 
-/// Which contents of a buffer are the newest.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Contents {
-    /// Those of the home.
-    Clean,
-    /// Those of the arena.
-    Dirty,
-    /// None: a plan dropped them, since no later step needs them.
-    Dropped { after_step: usize },
-}
+/// The memory that kernels use. A guard that writes has the only handle.
+pub(crate) type Memory = Arc<DeviceBuffer<u8>>;
 
-/// The memory that kernels use.
-#[derive(Clone)]
-pub(crate) enum Memory {
-    /// Slots of the arena. A guard that writes has the only handle.
-    Slots(Arc<DeviceBuffer<u8>>),
-    /// The home itself.
-    Home(Arc<dyn HostMemory>),
+/// A use that comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The number of the set.
+    pub(crate) at: u64,
+    /// The buffer stays in the arena until then.
+    pub(crate) stays: bool,
 }
 
 impl Entry {
@@ -92,12 +76,6 @@ impl Entry {
 
     pub(crate) fn slots(&self) -> Range<usize> {
         self.first..self.first + self.slot_count()
-    }
-
-    /// Whether this is the buffer of a program.
-    pub(crate) fn fits(&self, spec: &BufferSpec) -> bool {
-        let fits = *self.name == *spec.name && self.bytes as u64 == spec.bytes;
-        fits && self.role == spec.role && !self.is_dropped
     }
 
     pub(crate) fn is_away(&self) -> bool {
@@ -116,30 +94,12 @@ impl Entry {
 
     /// Whether a thread must write the file before the buffer can leave.
     pub(crate) fn needs_flush(&self) -> bool {
-        self.in_file
-            && self.is_dirty()
-            && matches!(self.memory, Residence::Here(_))
-            && !self.stays()
+        self.in_file && self.is_dirty && matches!(self.memory, Residence::Here(_)) && !self.stays()
     }
 
     /// Whether the arena has slots of the buffer, and not the contents that this access needs.
     fn lacks(&self, access: Access) -> bool {
         access != Access::Write && matches!(self.memory, Residence::Blank(_))
-    }
-
-    /// Whether the arena has newer contents than the home.
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.contents == Contents::Dirty
-    }
-
-    /// The step after which a plan dropped the contents, unless a guard that writes has the buffer.
-    pub(crate) fn dropped_after(&self) -> Option<usize> {
-        match self.contents {
-            Contents::Dropped { after_step } if !matches!(self.memory, Residence::Taken) => {
-                Some(after_step)
-            }
-            _ => None,
-        }
     }
 
     /// Whether the buffer must leave, and come back with its contents, for this access.
@@ -161,8 +121,9 @@ impl Entry {
         if self.stays() {
             return None;
         }
-        Some(match self.next.front() {
-            Some(&next) => Urgency::Next(Reverse(next)),
+        Some(match self.due {
+            Some(Due { at, stays: true }) => Urgency::Stays(Reverse(at)),
+            Some(Due { at, stays: false }) => Urgency::Leaves(Reverse(at)),
             None => Urgency::Used(self.used),
         })
     }

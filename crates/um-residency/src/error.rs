@@ -1,6 +1,5 @@
-//! Errors of working sets and plans.
+//! Errors of working sets.
 
-use cuda_um_plan::PlanError;
 use um_backend::CudaError;
 
 /// The result of nearly every call of this crate.
@@ -61,59 +60,7 @@ pub enum Error {
         /// What was found.
         found: &'static str,
     },
-    /// Contents that a plan dropped, because the recorded pass does not read them again.
-    #[error(
-        "the contents of buffer {buffer} are gone: the plan has no use of them after step {last_step}; write the buffer first, or record the pass again"
-    )]
-    ContentsGone {
-        /// The buffer.
-        buffer: String,
-        /// The last step that uses the buffer in the plan.
-        last_step: usize,
-    },
-    /// A buffer that kernels cannot read in its home.
-    #[error("buffer {buffer} cannot be read in place, because {reason}: {advice}")]
-    NotInPlace {
-        /// The buffer.
-        buffer: String,
-        /// The role or the home that prevents it.
-        reason: &'static str,
-        /// What to do.
-        advice: &'static str,
-    },
-    /// A pass is already recorded or run on this arena.
-    #[error("{call}: a pass of this arena is being recorded or run: end it first")]
-    PassActive {
-        /// The function of this crate.
-        call: &'static str,
-    },
-    /// A buffer of a program is not in the arena, or several are.
-    #[error(
-        "the program has buffer {name} ({bytes} bytes), and the arena has {found} buffers with that name, size and role: \
-         give each buffer a name of its own with `set_name`"
-    )]
-    UnknownBuffer {
-        /// The name in the program.
-        name: String,
-        /// The size in the program.
-        bytes: u64,
-        /// The number of fitting buffers.
-        found: usize,
-    },
-    /// A plan or a program is not valid, or needs a larger budget.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
     /// An error of the layers below.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-}
-
-impl Error {
-    pub(crate) fn not_in_place(buffer: String, [reason, advice]: [&'static str; 2]) -> Self {
-        Self::NotInPlace {
-            buffer,
-            reason,
-            advice,
-        }
-    }
 }

@@ -12,7 +12,7 @@ use um_backend::{CudaError, Element};
 use crate::held::Held;
 use crate::homed::Homed;
 
-/// A buffer in the arena, or in its home if its plan has it read in place, to be read: `&guard` is an argument of kernels. Slots are held until
+/// A buffer in the arena, to be read: `&guard` is an argument of kernels. Slots are held until
 /// the guard is dropped.
 ///
 /// A guard is needed only until the work is enqueued: later buffers in the same slots are ordered after that work. It stays on its thread.
@@ -41,7 +41,7 @@ impl<T: Element> WriteGuard<'_, T> {
     }
 
     fn elements_mut(&mut self) -> cuda_um::Result<ViewMut<'_, T>> {
-        self.held.view_mut()?.cast()
+        self.held.view_mut().cast()
     }
 }
 
@@ -86,9 +86,9 @@ macro_rules! guards {
             /// The elements, for kernels and copies.
             ///
             /// # Panics
-            /// Never: slots and homes are aligned for the elements, and the buffer has whole elements.
+            /// Never: slots are aligned for every element, and the buffer has whole elements.
             pub fn view(&self) -> View<'_, T> {
-                self.elements().expect("slots and homes are aligned")
+                self.elements().expect("slots are aligned for every element")
             }
 
             /// Copies the elements to the host.
@@ -103,7 +103,7 @@ macro_rules! guards {
             }
 
             fn elements(&self) -> cuda_um::Result<View<'_, T>> {
-                self.held.view()?.cast()
+                self.held.view().cast()
             }
         }
 

@@ -1,19 +1,18 @@
-//! What a guard holds: the slots of a buffer, or its home.
+//! What a guard holds: the slots of a buffer.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cuda_um_plan::Access;
-use um_backend::cuda_um::{self, View, ViewMut, fork};
+use um_backend::cuda_um::{View, ViewMut, fork};
 
+use crate::access::Access;
 use crate::entries::Id;
-use crate::entry::{Contents, Memory, Residence};
-use crate::host_memory::HostMemory;
+use crate::entry::{Memory, Residence};
 use crate::state::{Shared, State};
 use crate::thread::{one_guard_less, one_guard_more};
 
-/// A buffer in the arena, which stays in its slots until this is dropped, or one that is read in its home.
+/// A buffer in the arena, which stays in its slots until this is dropped.
 pub struct Held {
     shared: Arc<Shared>,
     id: Id,
@@ -27,8 +26,6 @@ pub struct Held {
 /// What a guard does with the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// Reads the home beside the arena: nothing waits for the guard, and the state does not know it.
-    InPlace,
     Read,
     Write,
     /// Writes slots that do not have the contents.
@@ -73,17 +70,6 @@ impl Held {
         })
     }
 
-    /// A buffer that is read in its home.
-    pub(crate) fn at_home(shared: &Arc<Shared>, id: Id, home: Arc<dyn HostMemory>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            id,
-            hold: Hold::InPlace,
-            memory: Some(Memory::Home(home)),
-            _stays: PhantomData,
-        }
-    }
-
     /// Drops the guards of a set that failed: nothing was written, and the contents are as before.
     pub(crate) fn cancel(held: impl IntoIterator<Item = Self>) {
         for mut held in held {
@@ -100,23 +86,14 @@ impl Held {
         self.memory.as_ref().expect("until the drop")
     }
 
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.hold == Hold::InPlace
+    pub(crate) fn view(&self) -> View<'_, u8> {
+        self.memory().as_view()
     }
 
-    pub(crate) fn view(&self) -> cuda_um::Result<View<'_, u8>> {
-        match self.memory() {
-            Memory::Slots(memory) => Ok(memory.as_view()),
-            Memory::Home(home) => home.view(),
-        }
-    }
-
-    pub(crate) fn view_mut(&mut self) -> cuda_um::Result<ViewMut<'_, u8>> {
-        const ONLY: &str = "a guard that writes has the only handle";
-        match self.memory.as_mut().expect("until the drop") {
-            Memory::Slots(memory) => Ok(Arc::get_mut(memory).expect(ONLY).as_view_mut()),
-            Memory::Home(home) => Arc::get_mut(home).expect(ONLY).view_mut(),
-        }
+    pub(crate) fn view_mut(&mut self) -> ViewMut<'_, u8> {
+        let memory = self.memory.as_mut().expect("until the drop");
+        let memory = Arc::get_mut(memory).expect("a guard that writes has the only handle");
+        memory.as_view_mut()
     }
 }
 
@@ -128,18 +105,15 @@ impl Drop for Held {
         if fork::is_inherited() {
             return std::mem::forget(memory);
         }
-        if self.is_in_place() {
-            return;
-        }
         let mut state = self.shared.state.lock();
         let entry = state.entry(self.id);
         match self.hold {
-            Hold::InPlace | Hold::Read => {
+            Hold::Read => {
                 drop(memory);
                 entry.readers -= 1;
             }
             Hold::Write | Hold::WriteBlank => {
-                (entry.memory, entry.contents) = (Residence::Here(memory), Contents::Dirty);
+                (entry.memory, entry.is_dirty) = (Residence::Here(memory), true);
             }
             Hold::Cancelled => entry.memory = Residence::Here(memory),
             Hold::CancelledBlank => {
@@ -158,8 +132,7 @@ impl Drop for Held {
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.memory {
-            Some(Memory::Slots(memory)) => memory.fmt(f),
-            Some(Memory::Home(home)) => home.view().fmt(f),
+            Some(memory) => memory.fmt(f),
             None => f.write_str("dropped"),
         }
     }

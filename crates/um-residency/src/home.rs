@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use cuda_um_locks::{Mutex, RwLock};
-use cuda_um_plan::Role;
+use cuda_um_sys::locks::{Mutex, RwLock};
 use um_backend::CudaError;
 use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, View, ViewMut};
 
-use crate::host_memory::{HostMemory, exclusive};
+use crate::access::Role;
+use crate::host_memory::HostMemory;
 
 type Result<T, E = CudaError> = um_backend::Result<T, E>;
 
@@ -17,8 +17,7 @@ type Result<T, E = CudaError> = um_backend::Result<T, E>;
 pub(crate) enum Home {
     /// None yet: the contents are zeros, or in the arena.
     Nowhere,
-    /// Guards of buffers that are read in place share it.
-    Memory(Arc<dyn HostMemory>),
+    Memory(Box<dyn HostMemory>),
     /// A file, from this byte on.
     File(Arc<File>, u64),
 }
@@ -54,7 +53,7 @@ impl Home {
         self.exists(&stream.device(), from.len())?;
         match self {
             Self::Nowhere => Ok(()),
-            Self::Memory(memory) => Ok(stream.copy(from, &mut exclusive(memory)?.view_mut()?)?),
+            Self::Memory(memory) => Ok(stream.copy(from, &mut memory.view_mut()?)?),
             Self::File(..) => self.write_file(from.as_view()),
         }
     }
@@ -101,30 +100,9 @@ impl Home {
     fn exists(&mut self, device: &Device, bytes: usize) -> Result<()> {
         if matches!(self, Self::Nowhere) {
             let zeros = PinnedBuffer::<u8>::zeroed(device, bytes)?;
-            *self = Self::Memory(Arc::new(zeros));
+            *self = Self::Memory(Box::new(zeros));
         }
         Ok(())
-    }
-
-    /// The memory that kernels can read in place; otherwise the reason, and what to do.
-    pub(crate) fn to_read_in_place(&self) -> Result<Arc<dyn HostMemory>, [&'static str; 2]> {
-        match self {
-            Self::Memory(memory) if memory.is_mapped() => Ok(Arc::clone(memory)),
-            Self::Memory(_) => Err([
-                "its home is not pinned memory that the device maps",
-                "leave `set_read_once` off: the contents are transferred",
-            ]),
-            Self::File(..) => Err([
-                "its home is a file",
-                "read the file into pinned memory, and use `Homed::from_pinned`",
-            ]),
-            Self::Nowhere => Err(["it has no home", "use `Homed::from_slice`"]),
-        }
-    }
-
-    /// Whether a guard reads the home in place.
-    pub(crate) fn is_read_in_place(&self) -> bool {
-        matches!(self, Self::Memory(memory) if Arc::strong_count(memory) > 1)
     }
 
     /// Copies bytes of the home to the host.
@@ -164,9 +142,7 @@ impl Home {
         self.exists(device, bytes)?;
         match self {
             Self::Nowhere => {}
-            Self::Memory(memory) => exclusive(memory)?
-                .view_mut()?
-                .copy_from_host_at(offset, source)?,
+            Self::Memory(memory) => memory.view_mut()?.copy_from_host_at(offset, source)?,
             Self::File(file, start) => has_all(file, *start + bytes as u64)
                 .and_then(|()| write_at(file, source, *start + offset as u64))
                 .map_err(|error| failed("writing a home", source.len(), error))?,

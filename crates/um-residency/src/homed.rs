@@ -5,24 +5,20 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cuda_um_locks::RwLock;
+use cuda_um_sys::locks::RwLock;
 #[cfg(doc)]
 use um_backend::cuda_um;
 use um_backend::cuda_um::{PinnedBuffer, RegisteredBuffer, UnifiedBuffer};
-use um_backend::cuda_um::{fork, range};
+use um_backend::cuda_um::{fork, range, resource::DeviceArena};
 use um_backend::{CudaError, Element};
 
+use crate::access::Role;
 use crate::arena::Arena;
 use crate::entries::Id;
-use crate::entry::{Contents, Entry, Residence};
-use crate::error::{Error, Result};
+use crate::entry::{Entry, Residence};
 use crate::home::{Home, check_file};
 use crate::host_memory::settle_on_host;
 use crate::state::{Handle, Shared};
-use cuda_um_plan::Role;
-
-/// What to do about a role that is not read in place.
-const READ_ONLY: &str = "make it with `Role::ReadOnly`";
 
 /// A buffer whose contents have a home outside of the device: pinned or registered host memory, a unified buffer, or a file. A
 /// [`working_set`](crate::working_set) brings it into the [`Arena`], and its guard is an argument of kernels.
@@ -70,7 +66,7 @@ impl<T: Element> Homed<T> {
     pub fn from_vec(arena: &Arena, elements: Vec<T>, role: Role) -> um_backend::Result<Self> {
         let home = RegisteredBuffer::from_vec(arena.device(), elements)?;
         let len = home.len();
-        Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
+        Ok(Self::at(arena, len, role, Home::Memory(Box::new(home))))
     }
 
     /// Makes a buffer whose home is this pinned memory. In a child made by `fork`, all uses of the buffer are refused.
@@ -84,7 +80,7 @@ impl<T: Element> Homed<T> {
     ) -> um_backend::Result<Self> {
         arena.check_runtime(home.device().runtime(), "the pinned memory")?;
         let len = home.len();
-        Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
+        Ok(Self::at(arena, len, role, Home::Memory(Box::new(home))))
     }
 
     /// Makes a buffer whose home is this unified buffer, which may be larger than the arena. Its pages move to the host and stay there: they get
@@ -127,7 +123,7 @@ impl<T: Element> Homed<T> {
         arena.check_runtime(home.device().runtime(), "the unified buffer")?;
         settle_on_host(&mut home, arena.shared.outbound.stream())?;
         let len = home.len();
-        Ok(Self::at(arena, len, role, Home::Memory(Arc::new(home))))
+        Ok(Self::at(arena, len, role, Home::Memory(Box::new(home))))
     }
 
     /// Makes a buffer of `len` elements whose home is a part of a regular file, from byte `start` on, in the byte order of this machine. The
@@ -136,7 +132,6 @@ impl<T: Element> Homed<T> {
     ///
     /// # Ordering
     /// The file is read by the working set, on several threads and through pinned memory of the library. A write back waits for the file.
-    /// Plans know the time that [`Arena::measure_link`] measures for files.
     ///
     /// # Errors
     /// [`CudaError::Io`] with [`InvalidInput`](std::io::ErrorKind::InvalidInput) for another kind of file, and for one that is opened in
@@ -171,11 +166,6 @@ impl<T: Element> Homed<T> {
     }
 
     fn at(arena: &Arena, len: usize, role: Role, home: Home) -> Self {
-        Self::named(arena, None, len, role, home)
-    }
-
-    /// Makes a buffer with this name, or with the next number as its name.
-    fn named(arena: &Arena, name: Option<&str>, len: usize, role: Role, home: Home) -> Self {
         let shared = Arc::clone(&arena.shared);
         let mut made = Self {
             shared: Arc::clone(&shared),
@@ -189,36 +179,27 @@ impl<T: Element> Homed<T> {
             return made;
         }
         let mut state = shared.state.lock();
-        let name = name.map_or_else(
-            || {
-                state.made += 1;
-                format!("buffer {}", state.made).into()
-            },
-            Arc::from,
-        );
+        let bytes = len * size_of::<T>();
+        state.largest = state.largest.max(bytes.div_ceil(DeviceArena::SLOT_BYTES));
+        state.made += 1;
+        let name = format!("buffer {}", state.made);
         made.id = state.entries.add(Entry {
-            name,
-            bytes: len * size_of::<T>(),
+            name: name.into(),
+            bytes,
             role,
             in_file: home.is_file(),
             home: Arc::new(RwLock::new(home)),
             memory: Residence::Away,
             first: 0,
-            contents: Contents::Clean,
+            is_dirty: false,
             readers: 0,
             pins: 0,
             is_dropped: false,
             used: 0,
-            next: Default::default(),
-            read_once: false,
+            due: None,
         });
         drop(state);
         made
-    }
-
-    /// Makes a buffer of the library itself, which has no number, for its slots.
-    pub(crate) fn unnumbered(arena: &Arena, len: usize, home: Home) -> Self {
-        Self::named(arena, Some("measured link"), len, Role::Scratch, home)
     }
 
     pub(crate) fn handle(&self) -> Handle<'_> {
@@ -240,31 +221,6 @@ impl<T> Homed<T> {
         Arena {
             shared: Arc::clone(&self.shared),
         }
-    }
-
-    /// Allows plans to have a step read the buffer in its home, over the link, without slots of the arena. The caller promises that a kernel
-    /// reads each element about once in a step: each read is one over the link. [`Arena::record`] notes it in the program
-    /// ([`BufferSpec::in_place`](cuda_um_plan::BufferSpec::in_place)), and the plan decides for each step. Other working sets transfer the
-    /// buffer, also those of a pass that left its plan.
-    ///
-    /// # Errors
-    /// [`Error::NotInPlace`] unless the role is [`Role::ReadOnly`] and the home is pinned or registered memory that the device maps.
-    #[doc(alias = "cudaHostGetDevicePointer")]
-    pub fn set_read_once(&mut self, is_read_once: bool) -> Result<()> {
-        self.shared.check_process("set_read_once")?;
-        let mut state = self.shared.state.lock();
-        let entry = state.entry(self.id);
-        if is_read_once {
-            let home = match entry.role {
-                Role::ReadOnly => entry.home.read().to_read_in_place().map(drop),
-                Role::ReadWrite => Err(["its role is `ReadWrite`", READ_ONLY]),
-                Role::Scratch => Err(["its role is `Scratch`", READ_ONLY]),
-            };
-            let buffer = || entry.name.to_string();
-            home.map_err(|why| Error::not_in_place(buffer(), why))?;
-        }
-        entry.read_once = is_read_once;
-        Ok(())
     }
 
     /// Whether the buffer is in the arena now. It may leave at any time, unless a guard holds it.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cuda_um_locks::RwLock;
+use cuda_um_sys::locks::RwLock;
 use um_backend::CudaError;
 
 use crate::entries::Id;
-use crate::entry::{Contents, Residence};
+use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::state::{Guarded, Shared, State};
@@ -51,14 +51,10 @@ fn clean(shared: &Shared, state: &mut Guarded<'_>, id: Id, call: &'static str) -
     let mut wait = Wait::new(call);
     loop {
         let entry = state.entry(id);
-        if let Some(last_step) = entry.dropped_after() {
-            let buffer = entry.name.to_string();
-            return Err(Error::ContentsGone { buffer, last_step });
-        }
         let is_taken = matches!(entry.memory, Residence::Taken);
-        if is_taken || (entry.is_dirty() && entry.pins > 0) {
+        if is_taken || (entry.is_dirty && entry.pins > 0) {
             wait.wait(shared, state)?;
-        } else if entry.is_dirty() && entry.in_file {
+        } else if entry.is_dirty && entry.in_file {
             // A guard that reads does not prevent it.
             flush(shared, state, id)?;
         } else {
@@ -81,12 +77,12 @@ pub(crate) fn put_home(
     let mut state = shared.state.lock();
     let mut wait = Wait::new(call);
     loop {
-        // A transfer of another thread, which makes room or follows a plan.
+        // A transfer of another thread, which makes room or reads a file.
         while state.entry(id).pins > 0 {
             wait.wait(shared, &mut state).map_err(refused)?;
         }
         let entry = state.entry(id);
-        if entry.is_held() || entry.home.read().is_read_in_place() {
+        if entry.is_held() {
             return Err(CudaError::Busy {
                 what: format!("{call}: the buffer"),
                 by: "a guard of it was forgotten".to_owned(),
@@ -103,13 +99,13 @@ pub(crate) fn put_home(
         let entry = state.entry(id);
         match is_put {
             true => {
-                entry.contents = Contents::Clean;
+                entry.is_dirty = false;
                 if !entry.is_away() {
                     drop(state.left(id));
                 }
             }
             // The home may have a part of the new contents.
-            false if matches!(entry.memory, Residence::Here(_)) => entry.contents = Contents::Dirty,
+            false if matches!(entry.memory, Residence::Here(_)) => entry.is_dirty = true,
             false => {}
         }
     };

@@ -1,23 +1,19 @@
 //! Memory of homes, as bytes.
 
-use std::sync::Arc;
-
+use um_backend::Element;
 use um_backend::cuda_um::{
     Advice, Error, Location, PinnedBuffer, RegisteredBuffer, Result, Stream, UnifiedBuffer, View,
     ViewMut,
 };
-use um_backend::{CudaError, Element};
 
 /// Memory that copy engines reach: on the host, or managed.
 pub(crate) trait HostMemory: Send + Sync {
     fn view(&self) -> Result<View<'_, u8>>;
     fn view_mut(&mut self) -> Result<ViewMut<'_, u8>>;
-    /// Whether kernels can use it, over the link.
-    fn is_mapped(&self) -> bool;
 }
 
 macro_rules! host_memory {
-    ($memory:ty, |$buffer:ident| $is_mapped:expr) => {
+    ($memory:ty) => {
         impl<T: Element> HostMemory for $memory {
             fn view(&self) -> Result<View<'_, u8>> {
                 self.as_view().cast()
@@ -26,29 +22,12 @@ macro_rules! host_memory {
             fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
                 self.as_view_mut().cast()
             }
-
-            fn is_mapped(&self) -> bool {
-                let $buffer = self;
-                $is_mapped
-            }
         }
     };
 }
-host_memory!(PinnedBuffer<T>, |buffer| buffer.is_empty()
-    || buffer.device_ptr().is_some());
-host_memory!(RegisteredBuffer<'static, T>, |buffer| buffer.is_empty()
-    || buffer.device_ptr().is_some());
-host_memory!(UnifiedBuffer<T>, |_buffer| false);
-
-/// Memory that no guard has. No guard reads it in place: only read-only buffers have such guards, and the host writes when there is none.
-pub(crate) fn exclusive(
-    memory: &mut Arc<dyn HostMemory>,
-) -> um_backend::Result<&mut (dyn HostMemory + 'static)> {
-    Arc::get_mut(memory).ok_or_else(|| CudaError::Busy {
-        what: "a home".to_owned(),
-        by: "a guard reads it".to_owned(),
-    })
-}
+host_memory!(PinnedBuffer<T>);
+host_memory!(RegisteredBuffer<'static, T>);
+host_memory!(UnifiedBuffer<T>);
 
 /// Moves the pages of managed memory to the host, where they stay, and waits for all work on it. Without concurrent managed access they would
 /// not stay: every launch moves them to the device.

@@ -1,8 +1,9 @@
 #![doc = include_str!("../README.md")]
 
-mod announce;
+mod access;
 mod arena;
 mod budget;
+mod cycle;
 mod entries;
 mod entry;
 mod error;
@@ -14,32 +15,24 @@ mod homed_buffer;
 mod host;
 mod host_memory;
 mod lane;
-mod link;
 mod lock;
-mod pass;
+mod order;
 mod place;
-mod planned;
-mod record;
-mod report;
 mod request;
 mod set;
 mod state;
 mod stats;
-mod steer;
 mod thread;
 mod transfer;
 mod wait;
 mod working_set;
 
+pub use access::Role;
 pub use arena::Arena;
 pub use budget::Budget;
-pub use cuda_um_plan::{self, Access, Link, Plan, Program, Role};
 pub use error::{Error, Result};
 pub use guard::{ReadGuard, WriteGuard};
 pub use homed::Homed;
-pub use pass::Divergence;
-pub use planned::Planned;
-pub use report::{PassReport, Report};
 pub use request::{InOut, Input, Output, WorkingSet};
-pub use stats::{Change, LoggedChange, Stats};
+pub use stats::Stats;
 pub use working_set::working_set;

@@ -3,8 +3,8 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use cuda_um_locks::{Condvar, Mutex, MutexGuard};
-use um_backend::cuda_um::EventsLater;
+use cuda_um_sys::locks::{Condvar, Mutex, MutexGuard};
+use um_backend::cuda_um::observe::{Later, later};
 
 #[derive(Default)]
 pub(crate) struct Lock<T>(Mutex<T>);
@@ -12,12 +12,12 @@ pub(crate) struct Lock<T>(Mutex<T>);
 /// The fields are dropped in this order: the events come after the lock.
 pub(crate) struct Locked<'a, T> {
     guard: MutexGuard<'a, T>,
-    _later: EventsLater,
+    _later: Later,
 }
 
 impl<T> Lock<T> {
     pub(crate) fn lock(&self) -> Locked<'_, T> {
-        let _later = EventsLater::begin();
+        let _later = later();
         let guard = self.0.lock();
         Locked { guard, _later }
     }

@@ -2,12 +2,12 @@
 
 use um_backend::Element;
 
+use crate::access::Access;
 use crate::error::Result;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::held::Held;
 use crate::homed::Homed;
 use crate::set::Requests;
-use cuda_um_plan::Access;
 
 /// A buffer that a step reads.
 #[derive(Debug)]

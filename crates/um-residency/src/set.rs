@@ -1,21 +1,20 @@
 //! Acquires a working set: all of its buffers, or none.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use um_backend::cuda_um::{EventsLater, resource::DeviceArena};
+use um_backend::cuda_um::{observe::later, resource::DeviceArena};
 
+use crate::access::{Access, Role};
 use crate::entries::Id;
-use crate::entry::{Memory, Residence};
+use crate::entry::Residence;
 use crate::error::{Error, Result};
 use crate::held::Held;
-use crate::host_memory::HostMemory;
+use crate::order::read_ahead;
 use crate::place::{Region, choose};
 use crate::state::{Guarded, Handle, Shared, State};
-use crate::transfer::{Load, bring_in, evict, flush, flush_one, look_ahead, make_room};
+use crate::transfer::{Load, bring_in, evict, flush, flush_one, make_room};
 use crate::wait::Wait;
-use cuda_um_plan::{Access, Role};
 
 /// The buffers of a set and the access to each.
 #[derive(Default)]
@@ -25,9 +24,6 @@ pub struct Requests<'a> {
 }
 
 pub(crate) type List = SmallVec<[(Id, Access); 4]>;
-
-/// Buffers of a set that are read in place, and their homes.
-pub(crate) type InPlace = SmallVec<[(Id, Arc<dyn HostMemory>); 2]>;
 
 /// Guards of a set whose other buffers are still read from files.
 type Parts = SmallVec<[Option<Held>; 4]>;
@@ -54,7 +50,7 @@ impl<'a> Requests<'a> {
 }
 
 /// Refuses sets that can never be granted.
-pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
+fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
     let (mut slots, mut needs) = (0, SmallVec::<[usize; 4]>::new());
     for (at, &(id, access)) in list.iter().enumerate() {
         let Some(entry) = state.entries.get(id) else {
@@ -63,12 +59,6 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
         let buffer = || entry.name.to_string();
         if entry.role == Role::ReadOnly && access != Access::Read {
             return Err(Error::ReadOnly { buffer: buffer() });
-        }
-        if let Some(step) = entry.dropped_after()
-            && access != Access::Write
-        {
-            let (buffer, last_step) = (buffer(), step);
-            return Err(Error::ContentsGone { buffer, last_step });
         }
         match list[..at].iter().find(|(other, _)| *other == id) {
             None => {
@@ -87,7 +77,7 @@ pub(crate) fn check(shared: &Shared, state: &State, list: &List) -> Result<()> {
         return Ok(());
     }
     // No wait gives the slots of forgotten guards back.
-    let fits = choose(shared.slots, &lost, &needs).is_some();
+    let fits = choose(state.slots(shared), &lost, &needs).is_some();
     fits.then_some(())
         .ok_or_else(|| over_budget(shared, &lost, slots))
 }
@@ -100,42 +90,24 @@ fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
     }
 }
 
-/// Waits until the whole set can be had, brings in what is missing, and takes it. What is read in place needs no slots.
-pub(crate) fn acquire(
-    shared: &Arc<Shared>,
-    list: &List,
-    in_place: &InPlace,
-    call: &'static str,
-) -> Result<Guards> {
+/// Waits until the whole set can be had, brings in what is missing, and takes it.
+pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> Result<Guards> {
     shared.check_process(call)?;
     // Dropped after the lock, which the drop of a guard takes.
     let mut held: Parts = SmallVec::new();
     let mut loads = Loads::new();
     let mut state = shared.state.lock();
-    let home = |id: Id| in_place.iter().find(|&&(other, _)| other == id);
-    let in_slots = match in_place.is_empty() {
-        true => Cow::Borrowed(list),
-        false => {
-            let needs_slots = |&&(id, _): &&(Id, Access)| home(id).is_none();
-            Cow::Owned(list.iter().filter(needs_slots).copied().collect())
-        }
-    };
-    let places = free_places(shared, &mut state, &in_slots, call)?;
-    arrive(shared, &mut state, &in_slots, &places, &mut loads)?;
+    let places = free_places(shared, &mut state, list, call)?;
+    arrive(shared, &mut state, list, &places, &mut loads)?;
     state.clock += 1;
-    state.counters.stats.sets += 1;
+    state.stats.sets += 1;
     for &(id, access) in list {
-        let clock = state.clock;
-        let entry = state.entry(id);
-        entry.used = clock;
-        entry.next.pop_front();
-        held.push(match home(id) {
-            Some((_, home)) => Some(Held::at_home(shared, id, Arc::clone(home))),
-            None => Held::take(shared, &mut state, id, access),
-        });
+        state.entry(id).used = state.clock;
+        held.push(Held::take(shared, &mut state, id, access));
     }
+    state.follow(list, shared.slots);
     // Its failures are those of buffers that other sets need: a later set meets them.
-    let _ = look_ahead(shared, &mut state);
+    let _ = read_ahead(shared, &mut state);
     drop(state);
     let loaded = read_files(shared, list, loads, &mut held);
     let held = held.into_iter().flatten();
@@ -216,7 +188,7 @@ fn places(shared: &Shared, state: &State, list: &List, all: bool) -> Option<Plac
     let of_set = |id: Id| list.iter().any(|&(other, _)| other == id);
     let regions = state.regions(|id, _| !all && of_set(id));
     let needs: SmallVec<[usize; 4]> = away.iter().map(|(_, slots)| *slots).collect();
-    let starts = choose(shared.slots, &regions, &needs)?;
+    let starts = choose(state.slots(shared), &regions, &needs)?;
     let ids = away.iter().map(|(id, _)| *id);
     Some(ids.zip(starts).collect())
 }
@@ -261,8 +233,8 @@ fn arrive(
         }
         Ok(())
     })();
-    state.counters.stats.misses += places.len() as u64;
-    state.counters.stats.hits += (list.len() - places.len()) as u64;
+    state.stats.misses += places.len() as u64;
+    state.stats.hits += (list.len() - places.len()) as u64;
     if arrived.is_err() {
         for Load { id, memory, .. } in loads.drain(..) {
             drop(memory);
@@ -279,32 +251,17 @@ fn arrive(
     arrived
 }
 
-/// Reads files into the buffers that wait for it, without the lock, and takes them.
-fn read_files(shared: &Arc<Shared>, list: &List, loads: Loads, held: &mut Parts) -> Result<()> {
-    load_all(shared, Ok(()), loads, |state, id| {
-        for (at, &(other, access)) in list.iter().enumerate() {
-            if other == id {
-                held[at] = Held::take(shared, state, id, access);
-            }
-        }
-    })
-}
-
 /// Buffers that are read from files without the lock.
-pub(crate) type Loads = Vec<Load>;
+type Loads = Vec<Load>;
 
-/// Reads files into the buffers that were placed for them, without the lock, and calls `then` for each; after an error, frees their slots.
-pub(crate) fn load_all(
-    shared: &Shared,
-    mut outcome: Result<()>,
-    loads: Loads,
-    mut then: impl FnMut(&mut State, Id),
-) -> Result<()> {
+/// Reads files into the buffers that were placed for them, without the lock, and takes them; after an error, frees their slots.
+fn read_files(shared: &Arc<Shared>, list: &List, loads: Loads, held: &mut Parts) -> Result<()> {
     if loads.is_empty() {
-        return outcome;
+        return Ok(());
     }
     // A subscriber would wait for the buffer that its own thread reads.
-    let _later = EventsLater::begin();
+    let _later = later();
+    let mut outcome = Ok(());
     for Load {
         id,
         mut memory,
@@ -317,15 +274,20 @@ pub(crate) fn load_all(
         }
         let mut state = shared.state.lock();
         match outcome {
-            Ok(()) => state.entry(id).memory = Residence::Here(Memory::Slots(Arc::new(memory))),
+            Ok(()) => state.entry(id).memory = Residence::Here(Arc::new(memory)),
             Err(_) => {
                 drop(memory);
                 state.left(id);
             }
         }
-        let dropped = state.unpin(id);
-        if outcome.is_ok() && dropped.is_none() {
-            then(&mut state, id);
+        // The set has a reference to the buffer: it is not dropped meanwhile.
+        state.unpin(id);
+        if outcome.is_ok() {
+            for (at, &(other, access)) in list.iter().enumerate() {
+                if other == id {
+                    held[at] = Held::take(shared, &mut state, id, access);
+                }
+            }
         }
         drop(state);
         shared.released.notify_all();

@@ -1,20 +1,18 @@
 //! The state of an arena: its buffers, their places, and the number of guards.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use cuda_um_locks::Condvar;
+use cuda_um_sys::locks::Condvar;
 use um_backend::cuda_um::{Device, Stream, fork, resource::DeviceArena};
 
 use crate::entries::{Entries, Id};
 use crate::entry::{Entry, Residence};
 use crate::lane::Lane;
 use crate::lock::{Lock, Locked};
-use crate::pass::Pass;
-use crate::place::Region;
-use crate::stats::{Change, Counters};
-use cuda_um_plan::Access;
+use crate::order::Order;
+use crate::place::{Region, Slots};
+use crate::stats::{Change, Stats};
 
 /// An arena as its buffers and guards share it.
 pub(crate) struct Shared {
@@ -24,13 +22,9 @@ pub(crate) struct Shared {
     /// Transfers to the arena, and from it.
     pub(crate) inbound: Lane,
     pub(crate) outbound: Lane,
-    /// Zeros for scratch buffers, which do not need the link.
-    pub(crate) zeros: Lane,
     pub(crate) state: Lock<State>,
     /// A guard was dropped, or a pin ended.
     pub(crate) released: Condvar,
-    /// A pass is being recorded or run.
-    pub(crate) has_pass: AtomicBool,
 }
 
 impl Shared {
@@ -77,13 +71,12 @@ pub(crate) struct State {
     pub(crate) unpinned: u64,
     /// Counts uses.
     pub(crate) clock: u64,
-    /// The announced uses, in order: number, buffer and access.
-    pub(crate) upcoming: VecDeque<(u64, Id, Access)>,
-    pub(crate) announced: u64,
+    /// The slots of the largest buffer so far.
+    pub(crate) largest: usize,
     /// Counts buffers, for their names.
     pub(crate) made: u64,
-    pub(crate) counters: Counters,
-    pub(crate) pass: Option<Box<Pass>>,
+    pub(crate) stats: Stats,
+    pub(crate) order: Order,
 }
 
 impl State {
@@ -94,9 +87,12 @@ impl State {
 
     /// Notes that a buffer is dropped, and removes it, unless it is pinned. Its memory is not written back.
     pub(crate) fn remove(&mut self, id: Id) -> Option<Entry> {
-        self.upcoming.retain(|(_, of, _)| *of != id);
         let entry = self.entries.get_mut(id)?;
         entry.is_dropped = true;
+        if entry.due.is_some() {
+            self.stop_following();
+        }
+        let entry = self.entry(id);
         if entry.pins > 0 {
             return None;
         }
@@ -105,7 +101,7 @@ impl State {
             if entry.bytes > 0 {
                 self.regions.remove(&entry.first);
             }
-            self.counters.note(Change::Drop, &entry);
+            self.stats.note(Change::Drop, &entry);
         }
         if entry.is_held() {
             // Only a forgotten guard outlives its buffer.
@@ -140,7 +136,7 @@ impl State {
     pub(crate) fn arrived(&mut self, id: Id, first: usize, memory: Residence, change: Change) {
         let entry = self.entries.get_mut(id).expect("the buffer is live");
         (entry.first, entry.memory) = (first, memory);
-        self.counters.note(change, entry);
+        self.stats.note(change, entry);
         if entry.bytes > 0 {
             self.regions.insert(first, id);
         }
@@ -152,7 +148,10 @@ impl State {
         if entry.bytes > 0 {
             self.regions.remove(&entry.first);
         }
-        self.counters.note(Change::Drop, entry);
+        self.stats.note(Change::Drop, entry);
+        if let Some(due) = entry.due {
+            self.order.misses(due.at);
+        }
         std::mem::replace(&mut entry.memory, Residence::Away)
     }
 
@@ -188,26 +187,9 @@ impl State {
         self.held + self.pins
     }
 
-    /// Adds a later use of each buffer.
-    pub(crate) fn announce(&mut self, list: &[(Id, Access)]) {
-        self.announced += 1;
-        let at = self.announced;
-        for &(id, access) in list {
-            self.entry(id).next.push_back(at);
-            self.upcoming.push_back((at, id, access));
-        }
-    }
-
-    pub(crate) fn forget_announced(&mut self) {
-        for (_, id, _) in std::mem::take(&mut self.upcoming) {
-            self.entry(id).next.clear();
-        }
-    }
-
-    /// Whether a forgotten guard has one of these slots.
-    pub(crate) fn is_lost(&self, slots: &std::ops::Range<usize>) -> bool {
-        let overlaps = |lost: &Region| lost.slots.start < slots.end && slots.start < lost.slots.end;
-        self.lost.iter().any(overlaps)
+    pub(crate) fn slots(&self, shared: &Shared) -> Slots {
+        let (total, largest) = (shared.slots, self.largest);
+        Slots { total, largest }
     }
 
     /// The slots of forgotten guards, in order.

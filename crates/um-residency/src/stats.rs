@@ -1,4 +1,4 @@
-//! Counters of an arena, and the log of a pass.
+//! Counters of an arena.
 
 use crate::entry::Entry;
 
@@ -16,20 +16,18 @@ pub struct Stats {
     pub in_bytes: u64,
     /// Bytes that were written back.
     pub out_bytes: u64,
-    /// Bytes of homes that steps read in place, over the link.
-    pub in_place_bytes: u64,
     /// Bytes in the arena now, in whole slots.
     pub resident_bytes: u64,
     /// The maximum of `resident_bytes` so far.
     pub peak_bytes: u64,
     /// Sets that waited for guards of other threads.
     pub waits: u64,
+    /// The sets in the repeated order that the arena follows; 0 if it follows none.
+    pub followed: u64,
 }
 
 /// A change of the contents of the arena.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Change {
+pub(crate) enum Change {
     /// A transfer from the home.
     In,
     /// Slots were taken without a transfer.
@@ -38,58 +36,21 @@ pub enum Change {
     Out,
     /// The slots became free.
     Drop,
-    /// The step reads the home in place. There are no slots.
-    InPlace,
 }
 
-/// A line of the log: [`Report::changes`](crate::Report::changes).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LoggedChange {
-    /// The step of the pass before which, or in which, it happened.
-    pub step: usize,
-    /// What happened.
-    pub change: Change,
-    /// The buffer's name.
-    pub buffer: std::sync::Arc<str>,
-    /// The buffer's slots.
-    pub slots: std::ops::Range<usize>,
-}
-
-/// The counters, and the log while a pass is recorded or run.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) stats: Stats,
-    pub(crate) log: Option<Vec<LoggedChange>>,
-    pub(crate) step: usize,
-}
-
-impl Counters {
+impl Stats {
     pub(crate) fn note(&mut self, change: Change, entry: &Entry) {
-        let (bytes, mut slots) = (entry.bytes as u64, entry.slots());
-        let whole = (slots.len() * um_backend::cuda_um::resource::DeviceArena::SLOT_BYTES) as u64;
-        let stats = &mut self.stats;
+        let (bytes, slots) = (entry.bytes as u64, entry.slot_count());
+        let whole = (slots * um_backend::cuda_um::resource::DeviceArena::SLOT_BYTES) as u64;
         match change {
-            Change::In => stats.in_bytes += bytes,
-            Change::Out => stats.out_bytes += bytes,
+            Change::In => self.in_bytes += bytes,
+            Change::Out => self.out_bytes += bytes,
             Change::Claim => {}
-            Change::Drop => stats.resident_bytes -= whole,
-            Change::InPlace => {
-                stats.in_place_bytes += bytes;
-                slots = 0..0;
-            }
+            Change::Drop => self.resident_bytes -= whole,
         }
         if matches!(change, Change::In | Change::Claim) {
-            stats.resident_bytes += whole;
-            stats.peak_bytes = stats.peak_bytes.max(stats.resident_bytes);
-        }
-        if let Some(log) = &mut self.log {
-            log.push(LoggedChange {
-                step: self.step,
-                change,
-                buffer: std::sync::Arc::clone(&entry.name),
-                slots,
-            });
+            self.resident_bytes += whole;
+            self.peak_bytes = self.peak_bytes.max(self.resident_bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What each thread has: its guards, and a number.
+//! The guards of each thread.
 
 use std::cell::Cell;
 
@@ -10,16 +10,6 @@ thread_local! {
 /// The number of guards that this thread has, in all arenas.
 pub(crate) fn guards_of_this_thread() -> usize {
     GUARDS.try_with(Cell::get).unwrap_or_default()
-}
-
-/// Tells the threads that live now apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ThreadNumber(usize);
-
-/// This thread, faster than with `std::thread::current`. The number of a thread that lives is its own.
-pub(crate) fn this_thread() -> ThreadNumber {
-    let address = GUARDS.try_with(|count| std::ptr::from_ref(count).addr());
-    ThreadNumber(address.unwrap_or_default())
 }
 
 pub(crate) fn one_guard_more() {

@@ -5,29 +5,26 @@ use std::sync::Arc;
 
 use um_backend::cuda_um::DeviceBuffer;
 
+use crate::access::Access;
 use crate::entries::Id;
-use crate::entry::{Contents, Entry, Memory, Residence};
+use crate::entry::{Entry, Residence};
 use crate::error::Result;
 use crate::home::SharedHome;
-use crate::place::{Urgency, choose};
 use crate::state::{Guarded, Shared, State};
 use crate::stats::Change;
-use cuda_um_plan::Access;
 
 /// Makes the home as new as the arena: enqueues a copy. A file is [flushed](flush) before, unless the buffer is in use: then it stays dirty.
 pub(crate) fn write_back(shared: &Shared, state: &mut State, id: Id) -> Result<()> {
-    let State {
-        entries, counters, ..
-    } = state;
-    let goes = |entry: &&mut Entry| entry.is_dirty() && !entry.in_file && entry.pins == 0;
+    let State { entries, stats, .. } = state;
+    let goes = |entry: &&mut Entry| entry.is_dirty && !entry.in_file && entry.pins == 0;
     let Some(entry) = entries.get_mut(id).filter(goes) else {
         return Ok(());
     };
-    if let Residence::Here(Memory::Slots(memory)) = &entry.memory {
+    if let Residence::Here(memory) = &entry.memory {
         let write = |stream: &_| entry.home.write().write_back(memory, stream);
         shared.outbound.enqueue(write)?;
-        entry.contents = Contents::Clean;
-        counters.note(Change::Out, entry);
+        entry.is_dirty = false;
+        stats.note(Change::Out, entry);
     }
     Ok(())
 }
@@ -35,7 +32,7 @@ pub(crate) fn write_back(shared: &Shared, state: &mut State, id: Id) -> Result<(
 /// Writes contents that only the arena has to the file that is their home, without the lock: the state may be another one afterwards.
 pub(crate) fn flush(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<()> {
     let entry = state.entry(id);
-    let Residence::Here(Memory::Slots(memory)) = &entry.memory else {
+    let Residence::Here(memory) = &entry.memory else {
         return Ok(());
     };
     let (memory, home) = (Arc::clone(memory), Arc::clone(&entry.home));
@@ -45,14 +42,12 @@ pub(crate) fn flush(shared: &Shared, state: &mut Guarded<'_>, id: Id) -> Result<
     let stream = shared.outbound.stream();
     let written = state.unlocked(|| home.write().write_back(&memory, stream));
     drop(memory);
-    let State {
-        entries, counters, ..
-    } = &mut **state;
+    let State { entries, stats, .. } = &mut **state;
     if let Some(entry) = entries.get_mut(id) {
         entry.readers -= 1;
         if written.is_ok() {
-            entry.contents = Contents::Clean;
-            counters.note(Change::Out, entry);
+            entry.is_dirty = false;
+            stats.note(Change::Out, entry);
         }
     }
     let dropped = state.unpin(id);
@@ -78,7 +73,7 @@ pub(crate) fn flush_one(
 /// Takes a buffer out of the arena, which no guard has and which needs no flush. The next buffer in its slots comes after its work.
 pub(crate) fn evict(shared: &Shared, state: &mut State, id: Id) -> Result<()> {
     write_back(shared, state, id)?;
-    debug_assert!(!state.entry(id).is_dirty(), "contents are lost");
+    debug_assert!(!state.entry(id).is_dirty, "contents are lost");
     drop(state.left(id));
     Ok(())
 }
@@ -118,7 +113,7 @@ pub(crate) fn bring_in(
         return Ok(Some(Load { id, memory, home }));
     }
     if !needs_contents {
-        let memory = Residence::Blank(Memory::Slots(Arc::new(memory)));
+        let memory = Residence::Blank(Arc::new(memory));
         state.arrived(id, first, memory, Change::Claim);
         return Ok(None);
     }
@@ -130,42 +125,7 @@ pub(crate) fn bring_in(
         false => Change::In,
     };
     drop(home);
-    let memory = Residence::Here(Memory::Slots(Arc::new(memory)));
+    let memory = Residence::Here(Arc::new(memory));
     state.arrived(id, first, memory, change);
     Ok(None)
-}
-
-/// Brings announced buffers in, as long as there is room that buffers with an earlier use do not need. Files are read when their working set
-/// asks for them.
-pub(crate) fn look_ahead(shared: &Shared, state: &mut State) -> Result<()> {
-    // The use of each buffer that comes next.
-    let is_next = |state: &State, at: u64, id: Id| {
-        let entry = state.entries.get(id);
-        entry.and_then(|entry| entry.next.front()) == Some(&at)
-    };
-    let is_over = |state: &State, at: u64, id: Id| {
-        let entry = state.entries.get(id);
-        entry.is_none_or(|entry| entry.next.front().is_none_or(|&next| next > at))
-    };
-    let mut upcoming = std::mem::take(&mut state.upcoming);
-    upcoming.retain(|&(at, id, _)| !is_over(state, at, id));
-    state.upcoming = upcoming;
-    for index in 0..state.upcoming.len() {
-        let (at, id, access) = state.upcoming[index];
-        let is_next = is_next(state, at, id);
-        let entry = state.entry(id);
-        let comes = is_next && entry.is_away() && !entry.in_file && entry.pins == 0;
-        if !comes || access == Access::Write {
-            continue;
-        }
-        let (count, earlier) = (entry.slot_count(), Urgency::Next(std::cmp::Reverse(at)));
-        let stays = |_: Id, entry: &Entry| entry.urgency() >= Some(earlier) || entry.needs_flush();
-        let regions = state.regions(stays);
-        let Some(places) = choose(shared.slots, &regions, &[count]) else {
-            break;
-        };
-        make_room(shared, state, &(places[0]..places[0] + count))?;
-        bring_in(shared, state, id, places[0], access)?;
-    }
-    Ok(())
 }

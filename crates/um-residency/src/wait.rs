@@ -43,7 +43,7 @@ impl Wait {
             }
         }
         if !std::mem::replace(&mut self.has_waited, true) {
-            state.counters.stats.waits += 1;
+            state.stats.waits += 1;
         }
         // A thread that the end of the process has stopped never drops its guards.
         if process_end::is_ending() && std::mem::replace(&mut self.has_looked_again, true) {

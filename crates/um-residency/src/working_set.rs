@@ -1,20 +1,17 @@
 //! The function that users call.
 
-use std::sync::atomic::Ordering;
-
 use um_backend::cuda_um::Stream;
 
 use crate::error::Result;
-use crate::held::Held;
 use crate::request::WorkingSet;
-use crate::set::{InPlace, Requests, acquire};
-use crate::steer;
+use crate::set::{Requests, acquire};
 
 /// Brings all buffers of a set into the arena, and returns their guards in the same shape: the arguments of the step's kernels.
 ///
-/// Buffers that are there already cost no transfer. Others take free slots, or those of buffers without an announced use that were not used
-/// for the longest time, or those whose announced use is last ([`Arena::announce`](crate::Arena::announce)). Changed buffers are written
-/// back before they leave; the contents of unchanged ones are dropped.
+/// Buffers that are there already cost no transfer. Others take free slots, or those of the buffers that were not used for the longest time.
+/// When the last sets repeat the sets before them, the arena expects the same order again: then buffers leave whose next use is far away,
+/// and others are transferred before their set. A set that differs ends this. Changed buffers are written back before they leave; the
+/// contents of unchanged ones are dropped.
 ///
 /// # Ordering
 /// Transfers are enqueued on streams of the arena, after the earlier work on the slots and the buffers. The call does not wait for them:
@@ -24,22 +21,14 @@ use crate::steer;
 /// # Errors
 /// Before any transfer: [`Error::OverBudget`](crate::Error::OverBudget) with both numbers if the set needs more than the budget;
 /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Twice`](crate::Error::Twice), [`Error::Arenas`](crate::Error::Arenas);
-/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) if this thread holds guards and would wait; within a pass,
-/// [`RuntimeMismatch`](um_backend::cuda_um::Error::RuntimeMismatch) for a stream of another runtime. Errors of CUDA and of files: no guard is held then, and the contents of all buffers are as before.
+/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) if this thread holds guards and would wait;
+/// [`RuntimeMismatch`](um_backend::cuda_um::Error::RuntimeMismatch) for a stream of another runtime. Errors of CUDA and of files: no guard is
+/// held then, and the contents of all buffers are as before.
 pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::Guards> {
     let mut requests = Requests::default();
     set.request(&mut requests)?;
     let (shared, list) = (requests.shared()?, &requests.list);
     shared.check_stream(stream)?;
-    let has_pass = shared.has_pass.load(Ordering::Relaxed);
-    let in_place = match has_pass {
-        true => steer::begin(shared, stream, list)?,
-        false => InPlace::new(),
-    };
-    let mut held = acquire(shared, list, &in_place, "working_set")?;
-    if has_pass && let Err(error) = steer::granted(shared, stream, list, &mut held) {
-        Held::cancel(held);
-        return Err(error);
-    }
+    let held = acquire(shared, list, "working_set")?;
     Ok(set.guards(&mut held.into_iter()))
 }

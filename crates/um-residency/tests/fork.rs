@@ -11,17 +11,12 @@ use support::{Machine, SLOT};
 use um_backend::cuda_um::{PinnedBuffer, UnifiedBuffer};
 use um_backend::sim::Gpu;
 use um_backend::{Buffer, CudaError};
-use um_residency::{
-    Arena, Budget, Error, Homed, InOut, Input, Link, Plan, Planned, Program, Role, Stats,
-    working_set,
-};
+use um_residency::{Arena, Budget, Error, Homed, InOut, Input, Role, Stats, working_set};
 
 /// What the parent made.
 struct Inherited {
     arena: Arena,
     buffer: Homed<u32>,
-    planned: Planned,
-    plan: (Program, Plan),
     pinned: Option<PinnedBuffer<u32>>,
     unified: Option<UnifiedBuffer<u32>>,
     /// Dropped last, because it checks for leaks.
@@ -33,21 +28,16 @@ impl Inherited {
         let machine = Machine::new(Gpu::H200);
         let (arena, stream) = (machine.arena(2), &machine.stream);
         let buffer = Homed::from_slice(&arena, &vec![1; SLOT], Role::ReadWrite).unwrap();
-        let pass = || working_set(stream, InOut(&buffer)).map(drop);
-        let (done, program) = arena.record(stream, pass).unwrap();
-        done.unwrap();
-        let plan = program.solve(arena.plan_budget(), Link::pcie5()).unwrap();
-        let planned = Planned::new(&arena, program.clone(), plan.clone()).unwrap();
+        for _ in 0..3 {
+            drop(working_set(stream, InOut(&buffer)).unwrap());
+        }
         let below = &machine.device;
         let pinned = Some(PinnedBuffer::zeroed(below, 4).unwrap());
         let unified = Some(UnifiedBuffer::zeroed(below, 4).unwrap());
-        let plan = (program, plan);
         Self {
             machine,
             arena,
             buffer,
-            planned,
-            plan,
             pinned,
             unified,
         }
@@ -58,7 +48,6 @@ impl Inherited {
         let (arena, stream) = (&self.arena, &self.machine.stream);
         let of = |result: Result<(), CudaError>| result.map_err(Error::from);
         let file = || tempfile::tempfile().unwrap();
-        let (program, plan) = self.plan.clone();
         let pinned = self.pinned.take().unwrap();
         let unified = self.unified.take().unwrap();
         let mut pinned = Homed::from_pinned(arena, pinned, Role::ReadWrite).unwrap();
@@ -71,16 +60,10 @@ impl Inherited {
             of(Homed::from_vec(arena, vec![1], Role::ReadOnly).map(drop)),
             of(Homed::<u32>::from_file(arena, file(), (0, 0), Role::ReadOnly).map(drop)),
             working_set(stream, Input(&self.buffer)).map(drop),
-            arena.announce(&Input(&self.buffer)),
-            arena.record(stream, || ()).map(drop),
-            arena.measure_link().map(drop),
-            Planned::new(arena, program, plan).map(drop),
-            self.planned.run(stream, || ()),
             of(self.buffer.write_back()),
             of(self.buffer.to_vec().map(drop)),
             of(self.buffer.copy_from_host_at(0, &[1])),
             of(self.buffer.fill(1)),
-            self.buffer.set_read_once(true),
             of(Homed::from_unified(arena, unified, Role::ReadOnly).map(drop)),
             of(pinned.to_vec().map(drop)),
             working_set(stream, InOut(&pinned)).map(drop),
@@ -90,7 +73,6 @@ impl Inherited {
             Ok(()) => false,
         };
         self.buffer.set_name("child's");
-        arena.forget_announced();
         assert!(!self.buffer.is_resident());
         assert_eq!(arena.stats(), Stats::default());
         let found = results.iter().position(|result| !is_refusal(result));
@@ -106,7 +88,7 @@ fn a_child_is_refused_every_call() {
     assert_eq!(inherited.buffer.to_vec().unwrap(), vec![1; SLOT]);
 }
 
-/// Drops of everything, also of guards and within a pass, take no lock.
+/// Drops of everything, also of guards, take no lock.
 #[test]
 fn a_child_drops_what_it_inherits() {
     let inherited = Inherited::new();
@@ -123,7 +105,6 @@ fn a_child_drops_what_it_inherits() {
         let Some(Inherited {
             arena,
             buffer,
-            planned,
             pinned,
             machine,
             ..
@@ -131,7 +112,7 @@ fn a_child_drops_what_it_inherits() {
         else {
             return 1;
         };
-        drop((planned, buffer, arena, pinned));
+        drop((buffer, arena, pinned));
         // It checks for leaks, and the child has the parent's memory.
         std::mem::forget(machine);
         0

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
-use cuda_um_locks::{Condvar, Mutex};
+use cuda_um_sys::locks::{Condvar, Mutex};
 use um_backend::cuda_um::fork;
 
 use crate::error::{Error, Result};

@@ -1,10 +1,6 @@
-//! The header of a GGUF file, as ggml has it: versions 2 and 3 are read, and 3 is written, little-endian.
+//! The header of a GGUF file, as ggml has it: versions 2 and 3, little-endian.
 
-use std::collections::BTreeMap;
-
-use safetensors::tensor::TensorInfo as Declared;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::info::{self, TensorInfo};
 use crate::kinds;
 use crate::shard::{Content, Shard};
@@ -21,60 +17,8 @@ const MOST_STRING: u64 = 16 << 20;
 
 /// The entry of the metadata that tells the alignment, if it is not [`ALIGN`].
 const ALIGNMENT: &str = "general.alignment";
-/// Of a name of a tensor that is written: ggml's `GGML_MAX_NAME`, less the end of a text in C.
-const MOST_NAME: usize = 63;
-/// Where the data of tensors begin that are written, in the file and among each other.
-pub(crate) const ALIGN: usize = 32;
-
-/// The header of a file with texts as metadata and these tensors.
-pub(crate) fn header<'a>(
-    metadata: &BTreeMap<String, String>,
-    tensors: impl ExactSizeIterator<Item = (&'a str, &'a Declared)>,
-) -> Result<Vec<u8>> {
-    fn text(to: &mut Vec<u8>, text: &str) {
-        to.extend((text.len() as u64).to_le_bytes());
-        to.extend(text.as_bytes());
-    }
-    const STRING: u32 = 8;
-    let mut bytes = [&MAGIC[..], &3u32.to_le_bytes()].concat();
-    bytes.extend((tensors.len() as u64).to_le_bytes());
-    // The alignment is that of this file.
-    let entries = || metadata.iter().filter(|(key, _)| *key != ALIGNMENT);
-    bytes.extend((entries().count() as u64).to_le_bytes());
-    for (key, value) in entries() {
-        text(&mut bytes, key);
-        bytes.extend(STRING.to_le_bytes());
-        text(&mut bytes, value);
-    }
-    for (
-        name,
-        Declared {
-            dtype,
-            shape,
-            data_offsets,
-        },
-    ) in tensors
-    {
-        let refused = |reason: String| Error::refused(name, reason);
-        let number = kinds::to_gguf(&dtype.to_string())
-            .ok_or_else(|| refused(format!("GGUF files have no type {dtype}")))?;
-        if shape.len() > MOST_DIMENSIONS as usize || name.len() > MOST_NAME {
-            return Err(refused(format!(
-                "a tensor of a GGUF file has at most {MOST_DIMENSIONS} dimensions and {MOST_NAME} bytes of name"
-            )));
-        }
-        text(&mut bytes, name);
-        bytes.extend((shape.len() as u32).to_le_bytes());
-        // The first one is that of neighbours in memory.
-        for len in shape.iter().rev() {
-            bytes.extend((*len as u64).to_le_bytes());
-        }
-        bytes.extend(number.to_le_bytes());
-        bytes.extend((data_offsets.0 as u64).to_le_bytes());
-    }
-    bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
-    Ok(bytes)
-}
+/// Where the data of tensors begin, in the file and among each other, unless the metadata have another number.
+const ALIGN: u64 = 32;
 
 /// Reads the header from its beginning. Memory grows with the bytes that were read, not with the numbers in them.
 struct Reader<'a> {
@@ -235,7 +179,7 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
         format: "GGUF",
         ..Content::default()
     };
-    let mut alignment = ALIGN as u64;
+    let mut alignment = ALIGN;
     for _ in 0..entries {
         let at = header.at;
         let key = header.string("a key of the metadata")?;

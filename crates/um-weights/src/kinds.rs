@@ -40,11 +40,6 @@ pub(crate) fn to_safetensors(name: &str) -> Option<Dtype> {
     serde_json::from_value(serde_json::Value::from(name)).ok()
 }
 
-/// The number of the type of a GGUF file with this name.
-pub(crate) fn to_gguf(name: &str) -> Option<u32> {
-    (0..64).find(|&number| of_gguf(number).is_some_and(|kind| kind.name == name))
-}
-
 /// The type of a GGUF file with this number: `ggml_type` of ggml, and its block sizes.
 pub(crate) fn of_gguf(number: u32) -> Option<Kind> {
     let (name, block, bytes) = match number {

@@ -8,19 +8,15 @@ use safetensors::tensor::{Metadata, TensorInfo as Declared};
 use um_backend::{CudaError, ErasedBuffer};
 
 use crate::error::{Error, Result};
-use crate::gguf;
 use crate::header::MOST_HEADER;
-use crate::info::{self, TensorInfo};
+use crate::info;
 use crate::kinds;
 use crate::tensor::Tensor;
-use crate::weights::Weights;
 
 /// The bytes of the file begin at a multiple of this, so that a mapped tensor is aligned for any type.
 const ALIGN: usize = 256;
-/// The bytes of a file that are copied at a time.
-const PIECE: usize = 4 << 20;
 
-/// A safetensors or GGUF file to write, from buffers of any kind, tensors that were loaded, and tensors of other files.
+/// A safetensors file to write, from buffers of any kind and tensors that were loaded.
 ///
 /// ```
 /// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType};
@@ -36,9 +32,6 @@ const PIECE: usize = 4 << 20;
 /// save.write(&path)?;
 /// let weights = Weights::open([&path])?;
 /// assert_eq!(weights.tensor("bias").unwrap().shape(), [2, 2]);
-///
-/// let mut copy = Save::new();
-/// copy.stored(&weights, &weights.tensors()[0])?; // from file to file
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
@@ -59,7 +52,6 @@ struct Item<'a> {
 enum Contents<'a> {
     Buffer(&'a ErasedBuffer),
     Tensor(&'a Tensor),
-    Stored(&'a Weights, &'a TensorInfo),
 }
 
 impl<'a> Save<'a> {
@@ -69,7 +61,7 @@ impl<'a> Save<'a> {
         Self::default()
     }
 
-    /// Adds an entry to the metadata: a text, in files of both formats.
+    /// Adds an entry to the metadata.
     pub fn metadata(&mut self, key: &str, value: &str) -> &mut Self {
         self.metadata.insert(key.to_owned(), value.to_owned());
         self
@@ -98,17 +90,6 @@ impl<'a> Save<'a> {
         let bytes = tensor.buffer().size_bytes();
         let from = Contents::Tensor(tensor);
         self.add(info.name(), info.dtype_name(), tensor.shape(), bytes, from)
-    }
-
-    /// Adds a tensor of files that are open, with its name. Its bytes go from file to file.
-    ///
-    /// # Errors
-    ///
-    /// As for [`buffer`](Self::buffer).
-    pub fn stored(&mut self, weights: &'a Weights, info: &'a TensorInfo) -> Result<()> {
-        let (shape, bytes) = (info.shape(), info.size_bytes());
-        let from = Contents::Stored(weights, info);
-        self.add(info.name(), info.dtype_name(), shape, bytes, from)
     }
 
     fn add(
@@ -146,8 +127,7 @@ impl<'a> Save<'a> {
     }
 
     /// Writes the file: beside its place first, to the end and to the disk, and then under its name. After a failure the old file is as it was.
-    /// A name that ends in `.gguf` is that of a GGUF file; all others are safetensors files. Types with larger elements come first, as the crate
-    /// `safetensors` writes them.
+    /// Types with larger elements come first, as the crate `safetensors` writes them.
     ///
     /// # Ordering
     ///
@@ -155,20 +135,14 @@ impl<'a> Save<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for a type that GGUF does not have, more than 4 dimensions there, or a name of more than 63 bytes; [`Error::File`], also for
-    /// a full disk; [`Error::Cuda`] if a buffer cannot be read; [`Error::Read`] and [`Error::Shrunk`] for stored tensors.
+    /// [`Error::File`], also for a full disk; [`Error::Cuda`] if a buffer cannot be read.
     pub fn write(mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let failed = |call| Error::of_file(path, call);
-        let is_gguf = (path.extension()).is_some_and(|extension| extension == "gguf");
-        let align = if is_gguf { gguf::ALIGN } else { 1 };
-        self.arrange(align);
+        self.arrange();
         let tensors = self.tensors.iter();
         let tensors = tensors.map(|item| (&*item.name, &item.declared));
-        let header = match is_gguf {
-            true => gguf::header(&self.metadata, tensors)?,
-            false => header(self.metadata, tensors, path)?,
-        };
+        let header = header(self.metadata, tensors, path)?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -182,10 +156,6 @@ impl<'a> Save<'a> {
         to.write_all(&header).map_err(failed("write"))?;
         for item in &self.tensors {
             item.write(&mut to, path)?;
-            let end = item.declared.data_offsets.1;
-            let gap = end.next_multiple_of(align) - end;
-            to.write_all(&[0; gguf::ALIGN][..gap])
-                .map_err(failed("write"))?;
         }
         to.flush().map_err(failed("write"))?;
         drop(to);
@@ -199,8 +169,8 @@ impl<'a> Save<'a> {
         Ok(())
     }
 
-    /// Sorts the tensors, and gives each its place: a multiple of `align`.
-    fn arrange(&mut self, align: usize) {
+    /// Sorts the tensors, and gives each its place.
+    fn arrange(&mut self) {
         self.tensors.sort_by(|a, b| {
             let by_type = b.declared.dtype.cmp(&a.declared.dtype);
             by_type.then_with(|| a.name.cmp(&b.name))
@@ -210,7 +180,7 @@ impl<'a> Save<'a> {
             // Before, they are those of a file with this tensor only.
             let end = at + item.declared.data_offsets.1;
             item.declared.data_offsets = (at, end);
-            at = end.next_multiple_of(align);
+            at = end;
         }
     }
 }
@@ -251,24 +221,10 @@ impl Item<'_> {
                 let part = tensor.buffer().read();
                 part.and_then(|part| part.write_to(to, 0..part.len()))
             }
-            Contents::Stored(weights, info) => return stored(weights, info, to, path),
         };
         written.map_err(|error| match error {
             CudaError::Io { source, .. } => Error::of_file(path, "write")(source),
             error => Error::of_cuda(&self.name)(error),
         })
     }
-}
-
-fn stored(weights: &Weights, info: &TensorInfo, to: &mut impl Write, path: &Path) -> Result<()> {
-    let mut piece = vec![0; PIECE.min(info.bytes)];
-    let shard = &weights.opened.shards[info.shard];
-    for start in (0..info.bytes).step_by(PIECE) {
-        let piece = &mut piece[..PIECE.min(info.bytes - start)];
-        let at = info.offset + start as u64;
-        let read = shard.read_data(at, piece);
-        read.map_err(|(done, source)| shard.failed(&info.name, at + done as u64, source))?;
-        to.write_all(piece).map_err(Error::of_file(path, "write"))?;
-    }
-    Ok(())
 }

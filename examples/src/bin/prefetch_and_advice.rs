@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use um_examples::Failure;
 use um_examples::machine::{Machine, example, median, us};
-use um_kernels::Scale;
-use um_search::{CosineTopK, TopKShape, cosine_top_k_cpu};
+use um_kernels::{CosineTopK, Scale, TopKShape, cosine_top_k_cpu};
 
 const ROUNDS: usize = 9;
 const SHAPE: TopKShape = TopKShape {

@@ -4,11 +4,14 @@
 //! A round: the host writes `activations`, a kernel adds `weights` to them, and the host reads both. The weights are written once.
 
 use clap::Parser;
-use cuda_um::profile::trace::{MigrationReport, html};
 use cuda_um::{AccessPattern, Advice, Location, Stream, UnifiedBuffer, UnifiedOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use um_backend::profile::{
+    profile,
+    trace::{MigrationReport, html},
+};
 use um_examples::machine::{Machine, MachineArgs, median, run_on, us};
 use um_examples::{Failure, say};
 use um_kernels::{Saxpy, saxpy_cpu};
@@ -71,9 +74,8 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
     // CUPTI does not report managed memory that was allocated before its first start, and the first rounds include one-time
     // costs.
     let runtime = machine.device().runtime();
-    runtime
-        .profile(|| Work::new(args, machine, Hint::None)?.rounds(args.rounds, &saxpy, &stream))?
-        .0?;
+    let warm_up = || Work::new(args, machine, Hint::None)?.rounds(args.rounds, &saxpy, &stream);
+    profile(runtime, warm_up)?.0?;
     say!(
         "{:<30}{:>12}{:>14}{:>14}{:>12}{:>12}{:>14}",
         "",
@@ -88,7 +90,7 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
         // Recording costs time, so the timed rounds and the recorded rounds are different.
         let mut work = Work::new(args, machine, hint)?;
         let time = machine.time(|| work.rounds(args.rounds, &saxpy, &stream))?;
-        let (done, trace) = runtime.profile(|| -> Result<(), Failure> {
+        let (done, trace) = profile(runtime, || -> Result<(), Failure> {
             Work::new(args, machine, hint)?.rounds(args.rounds, &saxpy, &stream)
         })?;
         done?;

@@ -14,11 +14,7 @@ use um_backend::kernels::Reduce;
 use um_backend::sim::{CpuReference, LaunchContext, ReferenceError, register_module};
 use um_backend::{
     Buffer, BufferKind, CudaDevice, Result, SharedRead, SharedWrite, Stream,
-    cuda_um::{
-        Kernel, LaunchConfig, Module,
-        buffer::InPlace,
-        kernel::{ByValue, KernelArgs},
-    },
+    cuda_um::{Kernel, LaunchConfig, Module, buffer::InPlace, constant, kernel::KernelArgs},
     dtype::Bool,
 };
 
@@ -61,7 +57,15 @@ impl Kernels {
         let (dtype, count) = (out.dtype(), out.len());
         fits(is_like(a, out) && is_like(b, out))?;
         // SAFETY: the kernel uses `count` elements of each buffer.
-        unsafe { self.launch(op.name(), dtype, stream, count, (a, b, out, count as u64)) }
+        unsafe {
+            self.launch(
+                op.name(),
+                dtype,
+                stream,
+                count,
+                (a, b, out, constant(count as u64)),
+            )
+        }
     }
 
     /// `out = op(out, b)`: one buffer as input and output.
@@ -95,7 +99,7 @@ impl Kernels {
         factor: f64,
     ) -> Result<()> {
         let count = out.typed::<T>()?.len();
-        let (both, factor) = (both(out)?, ByValue(T::of(factor)));
+        let (both, factor) = (both(out)?, constant(T::of(factor)));
         // SAFETY: as above.
         unsafe {
             self.launch(
@@ -103,7 +107,7 @@ impl Kernels {
                 T::DTYPE,
                 stream,
                 count,
-                (both, factor, both, count as u64),
+                (both, factor, both, constant(count as u64)),
             )
         }
     }
@@ -129,7 +133,7 @@ impl Kernels {
                 bits,
                 stream,
                 count,
-                (input, ByValue(layout), out, count as u64),
+                (input, constant(layout), out, constant(count as u64)),
             )
         }
     }
@@ -149,7 +153,8 @@ impl Kernels {
                 && b.dtype() == dtype
                 && [a.len(), b.len(), count] == [m * k, k * n, m * n],
         )?;
-        let arguments = (a, b, out, count as u64, k as u64, n as u64);
+        let [len, k, n] = [count, k, n].map(|number| constant(number as u64));
+        let arguments = (a, b, out, len, k, n);
         // SAFETY: the kernel uses all elements of the buffers, and no others.
         unsafe { self.launch("matmul", dtype, stream, count, arguments) }
     }

@@ -62,7 +62,7 @@ impl Tensor {
         })
     }
 
-    /// `self = self * factor`, in place; storage that another tensor has is copied first.
+    /// `self = self * factor`, in place; storage that another tensor has is copied first. In a captured step the factor is a constant.
     ///
     /// # Errors
     /// As for [`add`](Self::add).

@@ -3,7 +3,7 @@
 use super::tensor::{Place, Tensor};
 use std::sync::Mutex;
 use um_backend::profile::trace::MigrationReport;
-use um_backend::{Buffer, Element, Location, Result, StepGraph, Stream};
+use um_backend::{Buffer, Element, Location, Result, Stream};
 
 impl Place {
     /// The same place with a stream of its own: its operations overlap those of other streams.
@@ -23,11 +23,6 @@ impl Place {
     /// There is no such device, or it refuses the kernels.
     pub fn sibling(&self, ordinal: usize) -> Result<Self> {
         Self::new(&self.backend.sibling(ordinal)?, self.kind)
-    }
-
-    /// Runs steps as a graph, on the stream of the backend.
-    pub fn graph(&self) -> StepGraph {
-        StepGraph::new(&self.backend)
     }
 
     /// The stream.

@@ -1,7 +1,6 @@
 //! Runs the small examples: they verify their results, and print their tables.
 
 use crate::{output_of, program, runtime};
-use std::process::Command;
 
 fn printed(name: &str, built: &str) -> String {
     printed_with(name, built, &[])
@@ -93,66 +92,6 @@ fn readme_has_the_figures(table: &str) {
         );
     }
     assert_eq!(said.len(), 3);
-}
-
-/// Numbers without an end or a meaning are refused before any measurement.
-#[test]
-fn larger_than_memory_refuses_numbers_that_it_cannot_measure() {
-    for (option, allowed) in [("--compute", "0 to 16"), ("--ratio", "0.1 to 64")] {
-        for number in ["inf", "NaN", "-1", "1e300", "1e6", ""] {
-            let given = format!("{option}={number}");
-            let output = Command::new(env!("CARGO_BIN_EXE_larger_than_memory"))
-                .args(["--runtime", "sim", &given])
-                .output()
-                .unwrap();
-            let error = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(2), "{given}: {error}");
-            assert!(error.contains(&format!("expected {allowed}")), "{error}");
-        }
-    }
-}
-
-#[test]
-fn larger_than_memory() {
-    for homes in ["pinned", "unified"] {
-        larger_than_memory_with(homes);
-    }
-}
-
-fn larger_than_memory_with(homes: &str) {
-    let (name, built) = (
-        "larger_than_memory",
-        env!("CARGO_BIN_EXE_larger_than_memory"),
-    );
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let json = file.path().to_str().unwrap();
-    let options = [
-        "--homes",
-        homes,
-        "--compute",
-        "0.25",
-        "--passes",
-        "4",
-        "--report",
-        "--json",
-        json,
-    ];
-    let table = printed_with(name, built, &options);
-    assert!(table.contains("planned "), "{table}");
-    let rows: serde_json::Value = serde_json::from_reader(file.reopen().unwrap()).unwrap();
-    let row = |key: &str| rows[0][key].as_f64().unwrap();
-    assert_eq!(row("in_bytes"), row("predicted_in_bytes"), "{table}");
-    assert!(row("peak_bytes") <= row("budget_bytes"), "{table}");
-    if runtime() == "sim" {
-        assert!(
-            (row("planned_ms") / row("predicted_ms") - 1.0).abs() < 0.1,
-            "{table}"
-        );
-        assert!(
-            row("over_double_buffer") > 1.75 && row("over_best") > 1.0,
-            "{table}"
-        );
-    }
 }
 
 #[test]

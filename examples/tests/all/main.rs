@@ -1,6 +1,5 @@
 //! The tests of the programs and of the guides.
 
-mod cli;
 mod examples;
 mod guide;
 mod mini_framework;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use um_fuzz::TARGETS;
 
-/// Executions of each target: 1,000, or `PROPTEST_CASES`; `cargo xtask fuzz` makes millions.
+/// Executions of each target: 1,000, or `PROPTEST_CASES`; `cargo fuzz` makes millions.
 fn executions() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.map_or(1_000, |number| number.parse().unwrap())

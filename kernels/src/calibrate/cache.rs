@@ -4,7 +4,6 @@ use super::clock::Clock;
 use super::error::{CalibrateError, Result};
 use super::machine;
 use super::measure::measure;
-use super::plan::Plan;
 use cuda_um::Device;
 use cuda_um::cost::CostModel;
 use etcetera::BaseStrategy;
@@ -86,7 +85,7 @@ impl Cache {
         if let Some(model) = self.load(device)? {
             return Ok(model);
         }
-        let model = measure(device, Plan::MACHINE, clock, &mut |_| {})?.model;
+        let model = measure(device, clock)?;
         if let Err(error) = self.store(device, &model) {
             tracing::warn!("the cost model is not kept: {error}");
         }
@@ -100,7 +99,7 @@ impl Cache {
     /// [`CalibrateError::Device`], [`CalibrateError::Step`] and [`CalibrateError::File`]
     pub fn measure(&self, device: &Device, clock: &Clock) -> Result<CostModel> {
         let _lock = self.lock();
-        let model = measure(device, Plan::MACHINE, clock, &mut |_| {})?.model;
+        let model = measure(device, clock)?;
         self.store(device, &model)?;
         Ok(model)
     }

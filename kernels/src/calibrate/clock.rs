@@ -20,7 +20,6 @@ impl Clock {
     }
 
     /// A clock that counts all time, as the wall clock does.
-    #[doc(hidden)]
     #[must_use]
     pub fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self {
@@ -60,24 +59,14 @@ impl Clock {
     }
 
     /// The time of `work`.
-    ///
-    /// # Errors
-    ///
-    /// The error of `work`.
-    #[doc(hidden)]
-    pub fn time<E>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
+    pub(super) fn time<E>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
         let start = self.now();
         work()?;
         Ok(self.now().saturating_sub(start))
     }
 
     /// The average time of `work` over `repeats` runs in a row.
-    ///
-    /// # Errors
-    ///
-    /// The first error of `work`.
-    #[doc(hidden)]
-    pub fn time_each<E>(
+    pub(super) fn time_each<E>(
         &self,
         repeats: usize,
         mut work: impl FnMut() -> Result<(), E>,

@@ -1,6 +1,6 @@
 //! Copies.
 
-use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
+use super::session::{LARGE, Outcome, SMALL, Session, fresh, slope, verify};
 use cuda_um::{
     DeviceBuffer, Location, Memory, MemoryMut, PinnedBuffer, UnifiedBuffer,
     resource::{DeviceMemory, ManagedMemory, PinnedMemory},
@@ -48,7 +48,7 @@ pub(super) fn pinned(session: &mut Session) -> Outcome<()> {
         )?;
         there_and_back(session, bytes, &mut there)
     };
-    let large = session.plan.large;
+    let large = LARGE;
     let (small, whole) = (seconds(SMALL)?, seconds(large)?);
     let rate = slope((SMALL, small), (large, whole));
     session.rate("pinned_bytes_per_s", rate);
@@ -126,8 +126,8 @@ pub(super) fn staged(session: &mut Session) -> Outcome<()> {
         return Ok(());
     }
     // Two sizes that use the same number of threads.
-    let small = ALL_THREADS.max(session.plan.large / 4);
-    let large = session.plan.large.max(3 * small);
+    let small = ALL_THREADS.max(LARGE / 4);
+    let large = LARGE.max(3 * small);
     let (part, whole) = (
         through_threads(session, small)?,
         through_threads(session, large)?,

@@ -1,6 +1,6 @@
 //! The host's own work.
 
-use super::session::{Outcome, SMALL, Session, fresh, verify};
+use super::session::{LARGE, Outcome, SMALL, Session, fresh, verify};
 use std::hint::black_box;
 use std::sync::mpsc;
 use std::thread;
@@ -12,8 +12,8 @@ pub(super) fn threads(session: &mut Session) -> Outcome<()> {
         return Ok(());
     }
     // Larger copies have several threads.
-    let piece = session.plan.large.min(1 << 20);
-    let source = fresh(session.plan.large, 1);
+    let piece = LARGE.min(1 << 20);
+    let source = fresh(LARGE, 1);
     let mut pieces = source.chunks_exact(piece / size_of::<f32>()).cycle();
     let mut target = vec![0.0; piece / size_of::<f32>()];
     let seconds = session.median(piece, |_| {

@@ -1,6 +1,6 @@
 //! Calls and kernels.
 
-use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
+use super::session::{LARGE, Outcome, SMALL, Session, fresh, slope, verify};
 use crate::Scale;
 use cuda_um::{
     DeviceBuffer, Memory, MemoryMut, Placement, UnifiedBuffer, UnifiedOptions,
@@ -68,7 +68,7 @@ pub(super) fn kernels(session: &mut Session) -> Outcome<()> {
         verify(&output.to_vec()?, &source, 2.0)?;
         Outcome::Ok(seconds)
     };
-    let large = session.plan.large;
+    let large = LARGE;
     let (small, whole) = (local(SMALL)?, local(large)?);
     // It reads and writes the same number of bytes.
     let rate = slope((2 * SMALL, small), (2 * large, whole));
@@ -104,7 +104,7 @@ pub(super) fn mapped(session: &mut Session) -> Outcome<()> {
         let local = session.launch + model.kernel.as_secs_f64() + bytes as f64 / model.kernel_rate;
         Outcome::Ok((read + written) / 2.0 - local)
     };
-    let large = session.plan.large;
+    let large = LARGE;
     let (small, whole) = (longer(SMALL)?, longer(large)?);
     let rate = slope((SMALL, small), (large, whole));
     session.rate("remote_bytes_per_s", rate);

@@ -2,7 +2,6 @@
 
 use super::clock::Clock;
 use super::error::{CalibrateError, Result};
-use super::plan::Plan;
 use crate::Scale;
 use cuda_um::cost::CostModel;
 use cuda_um::{Device, Stream};
@@ -15,26 +14,26 @@ pub(super) type Outcome<T> = std::result::Result<T, Box<dyn std::error::Error + 
 
 /// The size of a piece of work that shows fixed costs, in bytes.
 pub const SMALL: usize = 4 << 10;
+/// The size of a piece of work that shows rates, in bytes. At most two pieces exist at a time: less than 64 MiB of each kind of memory.
+pub const LARGE: usize = 16 << 20;
+/// The samples of large and of small work: less than a second.
+const ROUNDS: usize = 5;
+const SMALL_ROUNDS: usize = 11;
 
 /// The first compute capability that the kernel runs on.
 const FIRST_WITH_KERNEL: (u32, u32) = (6, 0);
 
 /// A calibration: the device under test, and the values so far.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Session {
     /// The device.
     pub device: Device,
     /// The clock.
     pub clock: Clock,
-    /// The plan.
-    pub plan: Plan,
     /// The values so far.
     pub model: CostModel,
     /// The keys of the measured values.
     pub measured: BTreeSet<&'static str>,
-    /// The reasons for values that could not be measured.
-    pub notes: Vec<String>,
     pub(super) stream: Stream,
     /// The kernel `output = factor × input`; `None` on a device that is older than the kernel.
     pub(super) scale: Option<Scale>,
@@ -49,7 +48,7 @@ impl Session {
     /// # Errors
     ///
     /// [`CalibrateError::Step`] if the device has no stream, or refuses the kernel.
-    pub fn new(device: &Device, plan: Plan, clock: &Clock) -> Result<Self> {
+    pub fn new(device: &Device, clock: &Clock) -> Result<Self> {
         let failed = |source| CalibrateError::Step {
             step: "the setup",
             source,
@@ -69,10 +68,8 @@ impl Session {
             scale: scale.map_err(|error| failed(error.into()))?,
             device: device.clone(),
             clock: clock.clone(),
-            plan,
             model,
             measured: BTreeSet::new(),
-            notes: Vec::new(),
             launch: 0.0,
             enqueue: 0.0,
         })
@@ -88,25 +85,20 @@ impl Session {
         bytes: usize,
         mut sample: impl FnMut(u64) -> std::result::Result<Duration, E>,
     ) -> std::result::Result<f64, E> {
-        let rounds = match bytes < self.plan.large {
-            true => self.plan.small_rounds,
-            false => self.plan.rounds,
-        };
+        let rounds = if bytes < LARGE { SMALL_ROUNDS } else { ROUNDS };
         sample(0)?;
-        let times = (1..=rounds.max(1) as u64).map(sample);
+        let times = (1..=rounds as u64).map(sample);
         let mut times = times.collect::<std::result::Result<Vec<_>, E>>()?;
         times.sort_unstable();
-        let half = times.len() / 2;
-        let below = times[half - usize::from(times.len() % 2 == 0)];
-        Ok((below + times[half]).as_secs_f64() / 2.0)
+        Ok(times[rounds / 2].as_secs_f64())
     }
 
-    /// Stores a measured time, or a note if it is invalid.
+    /// Stores a measured time, unless it is invalid.
     pub fn time(&mut self, key: &'static str, seconds: f64) {
         self.rate(key, seconds * 1e6);
     }
 
-    /// Stores a measured rate in bytes a second, or a note if it is invalid.
+    /// Stores a measured rate in bytes a second, unless it is invalid.
     pub fn rate(&mut self, key: &'static str, bytes_per_second: f64) {
         match self.model.set(key, bytes_per_second) {
             Ok(()) => drop(self.measured.insert(key)),
@@ -114,9 +106,9 @@ impl Session {
         }
     }
 
-    /// Notes the reason why a value was not measured.
-    pub fn note(&mut self, key: &str, why: &str) {
-        self.notes.push(format!("{key} was not measured: {why}"));
+    /// Logs the reason why a value was not measured.
+    pub fn note(&self, key: &str, why: &str) {
+        tracing::debug!("{key} was not measured: {why}");
     }
 }
 

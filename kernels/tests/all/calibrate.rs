@@ -1,5 +1,6 @@
 //! Measurements on the simulator: its virtual clock returns the model of the simulator.
 
+use cuda_um::Device;
 use cuda_um::buffer::TransferOptions;
 use cuda_um::cost::CostModel;
 use cuda_um_sim::{Gpu, Leak, Sim};
@@ -7,7 +8,7 @@ use cuda_um_testkit::{Checked, machine, on_gpu, simulated, simulated_with};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use um_kernels::calibrate::{Calibration, Clock, NOT_ON_A_VIRTUAL_CLOCK, Plan, measure};
+use um_kernels::calibrate::{Cache, Clock};
 
 /// Allowed relative error of a measured value: the clock counts whole nanoseconds, and some values are differences.
 const TOLERANCE: f64 = 0.02;
@@ -28,15 +29,24 @@ fn virtual_time(sim: &Checked) -> Clock {
     Clock::virtual_time(move || sim.now())
 }
 
-fn assert_gives_back(truth: &CostModel, found: &Calibration) {
-    assert_eq!(found.notes, Vec::<String>::new());
-    assert_eq!(found.measured, SHOWN);
-    for ((key, truth), (_, found)) in truth.values().into_iter().zip(found.model.values()) {
-        assert!(
-            !SHOWN.contains(&key) || (found / truth - 1.0).abs() <= TOLERANCE,
-            "{key}: {found} measured, {truth} is true"
-        );
-    }
+/// The values that a virtual clock does not show: the host's own work.
+const HOST: [&str; 5] = [
+    "thread_wake_us",
+    "staged_us",
+    "host_copy_bytes_per_s",
+    "staged_to_device_bytes_per_s",
+    "staged_to_host_bytes_per_s",
+];
+
+fn measure(device: &Device, clock: &Clock) -> CostModel {
+    let folder = tempfile::tempdir().unwrap();
+    Cache::at(folder.path()).measure(device, clock).unwrap()
+}
+
+/// The keys of the measured values, which the source of a model names.
+fn measured(model: &CostModel) -> Vec<&str> {
+    let (begin, _) = model.source.split_once("; others built in").unwrap();
+    begin.rsplit(": ").next().unwrap().split(", ").collect()
 }
 
 #[test]
@@ -49,52 +59,37 @@ fn the_simulators_model_comes_back() {
         }
         let model = truth.clone();
         let (sim, device, _stream) = simulated_with(|builder| builder.gpu(gpu).cost_model(model));
-        let mut steps = Vec::new();
-        let plan = Plan::of(Plan::MACHINE.large, 1, 1);
-        let tell = &mut |step| steps.push(step);
-        let found = measure(&device, plan, &virtual_time(&sim), tell).unwrap();
-        assert_gives_back(&truth, &found);
-        let source = &found.model.source;
-        for part in [device.name(), "PREDICTED", "copy_us", "others built in: "] {
-            assert!(source.contains(part), "{source}");
+        let found = measure(&device, &virtual_time(&sim));
+        assert_eq!(measured(&found), SHOWN);
+        for part in [device.name(), "PREDICTED"] {
+            assert!(found.source.contains(part), "{}", found.source);
         }
-        assert_eq!(steps.len(), 7, "{steps:?}");
         // The other values are those of the built-in model for this GPU.
-        let (major, minor) = device.capabilities().compute_capability;
-        let built_in = CostModel::of_gpu(device.name(), (major, minor), false);
-        for ((key, built_in), (_, value)) in built_in.values().into_iter().zip(found.model.values())
-        {
-            assert!(SHOWN.contains(&key) || value == built_in, "{key}");
+        let capability = device.capabilities().compute_capability;
+        let built_in = CostModel::of_gpu(device.name(), capability, false);
+        let values = found.values().into_iter().zip(truth.values());
+        for (((key, found), (_, truth)), (_, built_in)) in values.zip(built_in.values()) {
+            match SHOWN.contains(&key) {
+                true => assert!(
+                    (found / truth - 1.0).abs() <= TOLERANCE,
+                    "{key}: {found}, {truth}"
+                ),
+                false => assert_eq!(found, built_in, "{key}"),
+            }
         }
     }
 }
 
 #[test]
-fn values_that_a_device_cannot_show_are_named() {
+fn values_that_a_device_cannot_show_stay_built_in() {
     let (sim, device, _stream) = simulated(Gpu::NoConcurrentAccess);
-    let found = measure(&device, Plan::MACHINE, &virtual_time(&sim), &mut |_| {}).unwrap();
-    assert!(found.measured.contains(&"copy_us"), "{:?}", found.measured);
-    for key in NOT_ON_A_VIRTUAL_CLOCK {
-        assert!(!found.measured.contains(key), "{key}");
-    }
+    let found = measure(&device, &virtual_time(&sim));
+    let keys = measured(&found);
+    assert!(keys.contains(&"copy_us"), "{keys:?}");
+    assert!(!HOST.iter().any(|key| keys.contains(key)), "{keys:?}");
     let (sim, device, _stream) = simulated(Gpu::Maxwell);
-    let found = measure(&device, Plan::MACHINE, &virtual_time(&sim), &mut |_| {}).unwrap();
-    assert_eq!(found.measured, ["copy_us", "pinned_bytes_per_s"]);
-    let noted = found
-        .notes
-        .iter()
-        .map(|note| note.split_once(" was not measured: "));
-    let keys: Vec<_> = noted.map(|note| note.unwrap().0).collect();
-    assert_eq!(
-        keys,
-        [
-            "kernel_bytes_per_s",
-            "kernel_us",
-            "remote_bytes_per_s",
-            "remote_us",
-            "copy_managed_us"
-        ]
-    );
+    let found = measure(&device, &virtual_time(&sim));
+    assert_eq!(measured(&found), ["copy_us", "pinned_bytes_per_s"]);
 }
 
 /// The most bytes of each kind of memory that were live at a time of the clock, and the clock.
@@ -122,10 +117,9 @@ fn watching(sim: &Checked) -> (Arc<Mutex<BTreeMap<&'static str, usize>>>, Clock)
 fn a_measurement_needs_less_than_64_mib_of_each_memory() {
     let (sim, device, _stream) = simulated(Gpu::H200);
     let (most, clock) = watching(&sim);
-    let plan = Plan::of(Plan::MACHINE.large, 1, 1);
     // As on a machine with 16 cores.
     device.set_transfer_options(TransferOptions::default().threads(12).ring_bytes(48 << 20));
-    measure(&device, plan, &clock, &mut |_| {}).unwrap();
+    measure(&device, &clock);
     let most = most.lock().unwrap();
     let kinds: Vec<_> = most.keys().copied().collect();
     assert_eq!(kinds, ["cudaHostAlloc", "cudaMalloc", "cudaMallocManaged"]);
@@ -143,12 +137,12 @@ fn a_gpu_is_measured_within_a_second() {
     let (_sim, runtime) = machine();
     let device = runtime.device(0).unwrap();
     let start = Instant::now();
-    let found = measure(&device, Plan::MACHINE, &Clock::wall(), &mut |_| {}).unwrap();
+    let found = measure(&device, &Clock::wall());
     let took = start.elapsed();
-    println!("{took:?}: {}, {:?}", found.model.to_json(), found.notes);
+    println!("{took:?}: {}", found.to_json());
     assert!(took < Duration::from_secs(1), "{took:?}");
-    found.model.check().unwrap();
-    for key in NOT_ON_A_VIRTUAL_CLOCK {
-        assert!(found.measured.contains(key), "{key}: {:?}", found.notes);
+    found.check().unwrap();
+    for key in HOST {
+        assert!(measured(&found).contains(&key), "{key}: {}", found.source);
     }
 }

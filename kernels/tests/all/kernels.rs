@@ -9,7 +9,7 @@ use um_kernels::{
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
 
 /// Numbers from -1 to 1, the same in every run (xorshift64*).
-fn noise(seed: u64, count: usize) -> Vec<f32> {
+pub fn noise(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
         state ^= state >> 12;

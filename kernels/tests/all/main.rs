@@ -4,4 +4,5 @@
 mod calibrate;
 #[cfg(feature = "calibrate")]
 mod calibrate_cache;
+mod cosine_top_k;
 mod kernels;

@@ -10,7 +10,7 @@ use crate::measurements::measurement::FACTOR;
 use crate::raw::SCALE_IN_PLACE;
 use anyhow::{Context, Result};
 use cuda_um::{
-    DeviceBuffer, Kernel, LaunchConfig, Module, Stream, UnifiedBuffer, UnifiedOptions,
+    DeviceBuffer, Kernel, LaunchConfig, Module, Stream, UnifiedBuffer, UnifiedOptions, constant,
     kernel::WriteArg,
 };
 use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
@@ -56,7 +56,13 @@ fn launch(kernel: &Kernel, stream: &Stream, data: impl WriteArg<f32>) -> Result<
     let len = data.len();
     let config = LaunchConfig::linear(len, 256);
     // SAFETY: the arguments are those of scale_in_place.ptx, which reads and writes `len` elements.
-    unsafe { kernel.launch(stream, config, (data, FACTOR, len as u64))? };
+    unsafe {
+        kernel.launch(
+            stream,
+            config,
+            (data, constant(FACTOR), constant(len as u64)),
+        )?
+    };
     Ok(())
 }
 

@@ -13,7 +13,6 @@ pub(crate) fn sim() -> Option<&'static Sim> {
     SIM.get_or_init(|| {
         log::to_standard_error();
         um_kernels::sim::register();
-        um_search::sim::register();
         if let Err(error) = kernels::load_named() {
             eprintln!("cuda-um-sim: {error}");
             return None;

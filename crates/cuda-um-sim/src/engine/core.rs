@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 
 use super::foreign::contain;
 use super::machine::Machine;
@@ -109,8 +109,7 @@ impl Core {
     /// Lets every stream finish and ends its thread.
     pub(crate) fn shut_down(&self) {
         let streams: Vec<Arc<Stream>> = {
-            let mut state = self.state.lock();
-            state.collectives.give_up();
+            let state = self.state.lock();
             state.streams.iter().cloned().collect()
         };
         for stream in &streams {

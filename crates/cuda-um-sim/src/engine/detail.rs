@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::sync::LazyLock;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 
 use super::status::Code;
 

@@ -5,20 +5,13 @@ use std::time::Duration;
 
 use super::device::Devices;
 use super::managed::{HOST, Processor};
-use crate::preset::Topology;
 use cuda_um_cost::{PeerLink, at_rate};
 
-/// A link in one direction. What takes it at the same time shares it: one after the other.
+/// The link of a device to the host in one direction. Copies and prefetches that take it at the same time come one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
-    /// The link of a device to the host.
     ToHost(usize),
     FromHost(usize),
-    /// The link of two devices.
-    Pair(usize, usize),
-    /// The port of a device to a switch.
-    IntoSwitch(usize),
-    OutOfSwitch(usize),
 }
 
 /// When each link is free again.
@@ -87,10 +80,7 @@ impl Devices {
             (Some(from), None) => vec![Lane::ToHost(from)],
             (Some(from), Some(to)) if from == to => Vec::new(),
             (Some(from), Some(to)) => match self.peer_link(from, to, by) {
-                PeerLink::NvLink if self.machine().topology == Topology::NvSwitch => {
-                    vec![Lane::IntoSwitch(from), Lane::OutOfSwitch(to)]
-                }
-                PeerLink::NvLink => vec![Lane::Pair(from, to)],
+                PeerLink::NvLink => Vec::new(),
                 _ => vec![Lane::ToHost(from), Lane::FromHost(to)],
             },
         }

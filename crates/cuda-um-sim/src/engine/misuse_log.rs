@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 
 use crate::misuse::Misuse;
 

@@ -13,7 +13,6 @@ mod allocate;
 mod attach;
 mod attribute;
 mod bytes;
-pub(crate) mod collective;
 mod copy;
 mod core;
 mod detail;

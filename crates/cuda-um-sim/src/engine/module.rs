@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 
 use super::detail::detailed;
 use super::foreign::event;

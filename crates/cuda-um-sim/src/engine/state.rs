@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::collective::Collectives;
 use super::device::Devices;
 use super::graph::Graphs;
 use super::handle::Handles;
@@ -32,7 +31,6 @@ pub(crate) struct State {
     pub(crate) streams: Streams,
     pub(crate) events: Events,
     pub(crate) graphs: Graphs,
-    pub(crate) collectives: Collectives,
     pub(crate) modules: Modules,
     pub(crate) records: Records,
     pub(crate) calls: CallLog,
@@ -52,7 +50,6 @@ impl State {
             streams: Streams::new(machine.clone(), handles.clone(), context.clone()),
             events: Events::new(handles.clone()),
             graphs: Graphs::new(handles.clone()),
-            collectives: Collectives::new(misuse.clone()),
             modules: Modules::new(machine.clone(), handles.clone(), misuse.clone()),
             records: Records::default(),
             calls: CallLog::default(),

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use cuda_um_locks::Mutex;
 use cuda_um_sys as sys;
+use cuda_um_sys::locks::Mutex;
 
 use super::records::Layout;
 use crate::engine::Core;

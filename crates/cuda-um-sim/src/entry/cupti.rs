@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
 use super::client::{CLIENTS, Completed, Requested};
-use super::guard::{Lookup, Outcome, entry_points, of_all_slots};
+use super::guard::{Entry, Outcome, entry_points, find, of_all_slots};
 use super::pointer::{Array, Out};
 use super::records::Layout;
 use crate::engine::{Code, Core};
@@ -76,11 +76,10 @@ entry_points! { Inquiry;
 // These are called for each record, or by the client's callbacks: they are not in the log of calls, and failures cannot be injected.
 
 unsafe extern "C" fn cuptiGetTimestamp<const SLOT: usize>(timestamp: Out<u64>) -> u32 {
-    let Some(core) = slot::core(SLOT) else {
-        return sys::CUptiResult::CUPTI_ERROR_NOT_INITIALIZED.0;
-    };
-    let now = core.state.lock().now;
-    code(timestamp.put(now.as_nanos() as u64))
+    with_core(SLOT, |core| {
+        let now = core.state.lock().now;
+        timestamp.put(now.as_nanos() as u64)
+    })
 }
 
 unsafe extern "C" fn cuptiActivityGetNumDroppedRecords<const SLOT: usize>(
@@ -88,11 +87,10 @@ unsafe extern "C" fn cuptiActivityGetNumDroppedRecords<const SLOT: usize>(
     _stream: u32,
     dropped: Out<usize>,
 ) -> u32 {
-    let Some(core) = slot::core(SLOT) else {
-        return sys::CUptiResult::CUPTI_ERROR_NOT_INITIALIZED.0;
-    };
-    let count = core.state.lock().records.activity.take_dropped();
-    code(dropped.put(count as usize))
+    with_core(SLOT, |core| {
+        let count = core.state.lock().records.activity.take_dropped();
+        dropped.put(count as usize)
+    })
 }
 
 /// `record` is null for the first record, and otherwise the previous record.
@@ -101,12 +99,9 @@ unsafe extern "C" fn cuptiActivityGetNextRecord<const SLOT: usize>(
     valid_bytes: usize,
     record: Out<usize>,
 ) -> u32 {
-    let Some(core) = slot::core(SLOT) else {
-        return sys::CUptiResult::CUPTI_ERROR_NOT_INITIALIZED.0;
-    };
-    let layout = Layout(core.machine.cuda);
-    code(record.get().and_then(|before| {
-        let next = match before {
+    with_core(SLOT, |core| {
+        let layout = Layout(core.machine.cuda);
+        let next = match record.get()? {
             0 => buffer,
             // SAFETY: the caller vouches that this function returned the record: it lies in the buffer and begins with its kind.
             at => at + layout.bytes_of_kind(unsafe { *(at as *const u32) }),
@@ -115,7 +110,7 @@ unsafe extern "C" fn cuptiActivityGetNextRecord<const SLOT: usize>(
             return Err(MAX_LIMIT_REACHED);
         }
         record.put(next)
-    }))
+    })
 }
 
 extern "C" fn cuptiGetResultString(result: u32, text: Out<*const c_char>) -> u32 {
@@ -135,23 +130,31 @@ extern "C" fn cuptiGetResultString(result: u32, text: Out<*const c_char>) -> u32
     code(text.put(name.as_ptr()))
 }
 
+fn with_core(slot: usize, use_it: impl FnOnce(&Core) -> Outcome) -> u32 {
+    slot::core(slot).map_or(sys::CUptiResult::CUPTI_ERROR_NOT_INITIALIZED.0, |core| {
+        code(use_it(&core))
+    })
+}
+
 fn code(outcome: Outcome) -> u32 {
     outcome.map_or_else(|code| code.0, |()| 0)
 }
 
-fn function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
-    Some(match name {
-        "cuptiGetTimestamp" => cuptiGetTimestamp::<SLOT> as *const c_void,
-        "cuptiActivityGetNumDroppedRecords" => {
-            cuptiActivityGetNumDroppedRecords::<SLOT> as *const c_void
-        }
-        "cuptiActivityGetNextRecord" => cuptiActivityGetNextRecord::<SLOT> as *const c_void,
-        "cuptiGetResultString" => cuptiGetResultString as *const c_void,
-        name => return lookup::<SLOT>(name),
-    })
-}
-
-static FUNCTIONS: [Lookup; SLOTS] = of_all_slots!(function);
+const UNRECORDED: &[Entry] = &[
+    Entry::unrecorded("cuptiGetTimestamp", of_all_slots!(cuptiGetTimestamp)),
+    Entry::unrecorded(
+        "cuptiActivityGetNumDroppedRecords",
+        of_all_slots!(cuptiActivityGetNumDroppedRecords),
+    ),
+    Entry::unrecorded(
+        "cuptiActivityGetNextRecord",
+        of_all_slots!(cuptiActivityGetNextRecord),
+    ),
+    Entry::unrecorded(
+        "cuptiGetResultString",
+        [cuptiGetResultString as *const c_void; SLOTS],
+    ),
+];
 
 /// A function of the simulated CUPTI; null if it does not exist there.
 pub(crate) fn symbol(slot: usize, cupti: Cupti, name: &str) -> *const c_void {
@@ -160,6 +163,6 @@ pub(crate) fn symbol(slot: usize, cupti: Cupti, name: &str) -> *const c_void {
         Cupti::Absent => true,
         Cupti::Lacks(lacking) => lacking == name,
     };
-    let found = FUNCTIONS[slot](name).filter(|_| !absent);
+    let found = find(&[ENTRIES, UNRECORDED], slot, name).filter(|_| !absent);
     found.unwrap_or(std::ptr::null())
 }

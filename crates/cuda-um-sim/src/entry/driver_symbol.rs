@@ -2,21 +2,19 @@
 
 use std::ffi::c_void;
 
-use super::guard::{Lookup, of_all_slots};
+use super::guard::{Entry, find};
 use super::{driver, driver_context, driver_error, driver_memory, driver_twin};
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
-use crate::slot::SLOTS;
 
-fn driver_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
-    driver::lookup::<SLOT>(name)
-        .or_else(|| driver_error::lookup::<SLOT>(name))
-        .or_else(|| driver_context::lookup::<SLOT>(name))
-        .or_else(|| driver_memory::lookup::<SLOT>(name))
-        .or_else(|| driver_twin::lookup::<SLOT>(name))
-}
-
-static DRIVER: [Lookup; SLOTS] = of_all_slots!(driver_function);
+/// The functions of the driver library, apart from the one that looks them up.
+pub(super) const DRIVER: &[&[Entry]] = &[
+    driver::ENTRIES,
+    driver_error::ENTRIES,
+    driver_context::ENTRIES,
+    driver_memory::ENTRIES,
+    driver_twin::ENTRIES,
+];
 
 /// A function of the simulated driver; null if that version does not have it.
 pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
@@ -31,7 +29,7 @@ pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
     if !is_there {
         return std::ptr::null();
     }
-    DRIVER[slot](name).unwrap_or(std::ptr::null())
+    find(DRIVER, slot, name).unwrap_or(std::ptr::null())
 }
 
 /// The function that the headers of this version mean by a name; null if there is none.

@@ -8,13 +8,12 @@ use cuda_um_sys::cudaError;
 use super::client::deliver_many;
 use super::in_call;
 use crate::call_log::CallRecord;
-use crate::engine::collective::UNHANDLED_CUDA_ERROR;
 use crate::engine::{
     Code, Core, State, Stream, ThreadState, begin_call, call_failed, calls_are_forbidden, contain,
     send_events, take_detail,
 };
 use crate::misuse::Misuse;
-use crate::slot;
+use crate::slot::{self, SLOTS};
 
 /// The outcome of a call: success, or the code of a failure.
 pub(crate) type Outcome = Result<(), Code>;
@@ -30,17 +29,13 @@ pub(crate) enum Level {
     Driver,
     /// Queries of errors and versions, which work in a poisoned context.
     Inquiry,
-    /// Calls of NCCL, which has results of its own.
-    Collective,
 }
 
+/// The body of a call with its arguments, which runs at most once; not generic, so that the code around all calls is compiled once.
+type Body<'a> = &'a mut dyn FnMut(&Arc<Core>) -> Outcome;
+
 /// Runs a call, with everything around it: injected failures, the poisoned context, the last error, the trace.
-pub(crate) fn enter(
-    slot: usize,
-    name: &'static str,
-    level: Level,
-    call: impl FnOnce(&Arc<Core>) -> Outcome,
-) -> u32 {
+pub(crate) fn enter(slot: usize, name: &'static str, level: Level, call: Body<'_>) -> u32 {
     let _inside = in_call::begin();
     let Some(core) = slot::core(slot) else {
         return Code::CUDART_UNLOADING.0;
@@ -55,9 +50,6 @@ pub(crate) fn enter(
     };
     if code != Code::SUCCESS && level != Level::Inquiry {
         call_failed(code);
-    }
-    if level == Level::Collective {
-        core.state.lock().collectives.returned(name, code);
     }
     // "Not ready" is not a failure: it does not change the last error (measured with CUDA 13.0).
     if !matches!(code, Code::SUCCESS | Code::NOT_READY)
@@ -82,12 +74,7 @@ pub(crate) fn enter(
     code.0
 }
 
-fn guarded(
-    core: &Arc<Core>,
-    name: &'static str,
-    level: Level,
-    call: impl FnOnce(&Arc<Core>) -> Outcome,
-) -> Outcome {
+fn guarded(core: &Arc<Core>, name: &'static str, level: Level, call: Body<'_>) -> Outcome {
     if calls_are_forbidden() {
         let call = name.to_owned();
         let misuse = Misuse::CallInHostFunction { call };
@@ -100,7 +87,6 @@ fn guarded(
         // A call that releases memory returns the sticky error, too, after it has checked the address.
         return match level {
             Level::Release => call(core),
-            Level::Collective => in_broken_context(name, || call(core)),
             _ => Err(poison),
         };
     }
@@ -126,14 +112,6 @@ fn guarded(
         }
     }
     Err(code)
-}
-
-/// A call of NCCL in a poisoned context: communicators are released, and nothing else works.
-fn in_broken_context(name: &str, call: impl FnOnce() -> Outcome) -> Outcome {
-    match name {
-        "ncclCommAbort" | "ncclGetVersion" => call(),
-        _ => Err(UNHANDLED_CUDA_ERROR),
-    }
 }
 
 /// Calls that work although the current device is lost.
@@ -201,7 +179,7 @@ pub(crate) fn with_stream<R>(
     })
 }
 
-/// Defines entry points: for each its body, a function that is compiled once for each slot, and for all of them a lookup by name.
+/// Defines entry points: for each its body, a stub for each slot that passes the slot's number on, and a row of the table.
 macro_rules! entry_points {
     ($level:ident; $(
         fn $name:ident $(as $exported:literal)? ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
@@ -217,30 +195,32 @@ macro_rules! entry_points {
         #[allow(clippy::too_many_arguments, reason = "as many as the C function has")]
         mod calls {
             use super::*;
-            $(pub(super) fn $name(slot: usize $(, $argument: $type)*) -> u32 {
+            $(#[inline(never)]
+            pub(super) fn $name(slot: usize $(, $argument: $type)*) -> u32 {
                 let name = $crate::entry::guard::exported!(stringify!($name) $(, $exported)?);
                 let level = $crate::entry::guard::Level::$level;
-                $crate::entry::guard::enter(slot, name, level, |core| bodies::$name(core $(, $argument)*))
+                let mut body = Some(|core: &_| bodies::$name(core $(, $argument)*));
+                $crate::entry::guard::enter(slot, name, level, &mut |core| {
+                    body.take().map_or(Err($crate::engine::Code::UNKNOWN), |body| body(core))
+                })
             })*
         }
 
-        mod shims {
+        mod stubs {
             use super::*;
-            $(pub(super) unsafe extern "C" fn $name<const SLOT: usize>($($argument: $type),*) -> u32 {
+            $(unsafe extern "C" fn $name<const SLOT: usize>($($argument: $type),*) -> u32 {
                 calls::$name(SLOT $(, $argument)*)
             })*
-        }
 
-        /// The names of the calls, under which they are recorded and fail.
-        pub(super) const CALLS: &[&str] = &[$($crate::entry::guard::exported!(stringify!($name) $(, $exported)?)),*];
-
-        /// The function of this name, compiled for this slot.
-        pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const std::ffi::c_void> {
-            $(if name == stringify!($name) {
-                return Some(shims::$name::<SLOT> as *const std::ffi::c_void);
-            })*
-            None
+            pub(in crate::entry) const ENTRIES: &[$crate::entry::guard::Entry] = &[$(
+                $crate::entry::guard::Entry {
+                    name: stringify!($name),
+                    call: Some($crate::entry::guard::exported!(stringify!($name) $(, $exported)?)),
+                    of_slot: $crate::entry::guard::of_all_slots!($name),
+                }
+            ),*];
         }
+        pub(super) use stubs::ENTRIES;
     };
 }
 
@@ -262,19 +242,42 @@ macro_rules! exported {
     };
 }
 
-/// A function for each slot, as an array.
+/// The addresses of a function for each slot.
 macro_rules! of_all_slots {
     ($function:ident) => {
-        $crate::entry::guard::of_all_slots! {
-            $function: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-        }
+        $crate::entry::guard::of_all_slots! { $function: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
     };
     ($function:ident: $($slot:literal)*) => {
-        [$($function::<$slot>),*]
+        [$($function::<$slot> as *const std::ffi::c_void),*]
     };
 }
 
-/// Finds a function by name.
-pub(super) type Lookup = fn(&str) -> Option<*const c_void>;
+/// A function of a simulated library.
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    /// The name under which calls are recorded and fail, if they do.
+    pub(super) call: Option<&'static str>,
+    pub(super) of_slot: [*const c_void; SLOTS],
+}
+
+impl Entry {
+    /// A function whose calls are not recorded, and do not fail on demand.
+    pub(super) const fn unrecorded(name: &'static str, of_slot: [*const c_void; SLOTS]) -> Self {
+        let call = None;
+        Self {
+            name,
+            call,
+            of_slot,
+        }
+    }
+}
+
+/// The function of this name for a slot.
+pub(super) fn find(files: &[&'static [Entry]], slot: usize, name: &str) -> Option<*const c_void> {
+    let mut entries = files.iter().copied().flatten();
+    entries
+        .find(|entry| entry.name == name)
+        .map(|entry| entry.of_slot[slot])
+}
 
 pub(crate) use {driver_twins, entry_points, exported, of_all_slots};

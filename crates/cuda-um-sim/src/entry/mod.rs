@@ -19,7 +19,6 @@ mod in_call;
 mod managed;
 mod memory;
 mod names;
-mod nccl;
 mod pointer;
 mod pool;
 mod proc_address;
@@ -31,64 +30,39 @@ mod transfer;
 pub(crate) use client::forget_client as forget_cupti_client;
 pub(crate) use cupti::symbol as cupti_symbol;
 pub use in_call::is_in_call;
-pub(crate) use nccl::symbol as nccl_symbol;
 
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
-use crate::slot::SLOTS;
-use guard::{Lookup, of_all_slots};
+use guard::{Entry, find};
 use std::ffi::c_void;
+
+/// The functions of the runtime library.
+const RUNTIME: &[&[Entry]] = &[
+    error::ENTRIES,
+    names::ENTRIES,
+    device::ENTRIES,
+    memory::ENTRIES,
+    release::ENTRIES,
+    transfer::ENTRIES,
+    managed::ENTRIES,
+    stream::ENTRIES,
+    event::ENTRIES,
+    graph::ENTRIES,
+    pool::ENTRIES,
+];
 
 /// The names of all calls that can fail, of every version.
 pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
-    let files = [
-        error::CALLS,
-        device::CALLS,
-        memory::CALLS,
-        release::CALLS,
-        transfer::CALLS,
-        managed::CALLS,
-        stream::CALLS,
-        event::CALLS,
-        graph::CALLS,
-        pool::CALLS,
-        driver::CALLS,
-        driver_error::CALLS,
-        driver_context::CALLS,
-        driver_memory::CALLS,
-        driver_twin::CALLS,
-        proc_address::CALLS,
-        cupti::CALLS,
-        nccl::CALLS,
-    ];
-    files.into_iter().flatten().copied()
+    let others = [proc_address::ENTRIES, cupti::ENTRIES];
+    let files = RUNTIME.iter().chain(driver_symbol::DRIVER).chain(&others);
+    let entries: Vec<&'static Entry> = files.copied().flatten().collect();
+    entries.into_iter().filter_map(|entry| entry.call)
 }
-
-fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
-    error::lookup::<SLOT>(name)
-        .or_else(|| names::lookup::<SLOT>(name))
-        .or_else(|| device::lookup::<SLOT>(name))
-        .or_else(|| memory::lookup::<SLOT>(name))
-        .or_else(|| release::lookup::<SLOT>(name))
-        .or_else(|| transfer::lookup::<SLOT>(name))
-        .or_else(|| managed::lookup::<SLOT>(name))
-        .or_else(|| stream::lookup::<SLOT>(name))
-        .or_else(|| event::lookup::<SLOT>(name))
-        .or_else(|| graph::lookup::<SLOT>(name))
-        .or_else(|| pool::lookup::<SLOT>(name))
-}
-
-static RUNTIME: [Lookup; SLOTS] = of_all_slots!(runtime_function);
-
-fn proc_address<const SLOT: usize>(name: &str) -> Option<*const c_void> {
-    proc_address::lookup::<SLOT>(name)
-}
-
-static PROC_ADDRESS: [Lookup; SLOTS] = of_all_slots!(proc_address);
 
 /// A symbol of the simulated driver library; null if that version does not have it.
 pub(crate) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
-    PROC_ADDRESS[slot](name).unwrap_or_else(|| driver_symbol::driver_symbol(slot, machine, name))
+    find(&[proc_address::ENTRIES], slot, name)
+        .unwrap_or_else(|| driver_symbol::driver_symbol(slot, machine, name))
 }
 
 /// A symbol of the simulated runtime library; null if that version does not have it.
@@ -127,7 +101,7 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         name => name,
     };
     if present && !name.ends_with("_12") {
-        RUNTIME[slot](changed).unwrap_or(std::ptr::null())
+        find(RUNTIME, slot, changed).unwrap_or(std::ptr::null())
     } else {
         std::ptr::null()
     }

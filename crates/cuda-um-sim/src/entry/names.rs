@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::LazyLock;
 
+use super::guard::{Entry, of_all_slots};
 use crate::engine::{Code, Core, ThreadState, contain, last_text};
-use crate::slot;
+use crate::slot::{self, SLOTS};
 
 struct Names {
     runtime: CString,
@@ -133,14 +134,13 @@ unsafe extern "C" fn cudaUmSimHostAccess<const SLOT: usize>(
     }
 }
 
-/// The function of this name, compiled for this slot.
-pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const c_void> {
-    Some(match name {
-        "cudaGetLastError" => cudaGetLastError::<SLOT> as *const c_void,
-        "cudaPeekAtLastError" => cudaPeekAtLastError::<SLOT> as *const c_void,
-        "cudaGetErrorName" => cudaGetErrorName as *const c_void,
-        "cudaGetErrorString" => cudaGetErrorString::<SLOT> as *const c_void,
-        "cudaUmSimHostAccess" => cudaUmSimHostAccess::<SLOT> as *const c_void,
-        _ => return None,
-    })
-}
+pub(super) const ENTRIES: &[Entry] = &[
+    Entry::unrecorded("cudaGetLastError", of_all_slots!(cudaGetLastError)),
+    Entry::unrecorded("cudaPeekAtLastError", of_all_slots!(cudaPeekAtLastError)),
+    Entry::unrecorded(
+        "cudaGetErrorName",
+        [cudaGetErrorName as *const c_void; SLOTS],
+    ),
+    Entry::unrecorded("cudaGetErrorString", of_all_slots!(cudaGetErrorString)),
+    Entry::unrecorded("cudaUmSimHostAccess", of_all_slots!(cudaUmSimHostAccess)),
+];

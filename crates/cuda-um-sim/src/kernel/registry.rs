@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use cuda_um_locks::RwLock;
+use cuda_um_sys::locks::RwLock;
 
 use super::{CpuReference, LaunchContext, ReferenceError};
 

@@ -1,9 +1,7 @@
 //! Devices, attributes, peers, memory info.
 
-use std::ptr::null_mut;
-
 use cuda_um_sim::{Gpu, Sim};
-use cuda_um_sys::{cudaDeviceAttr, cudaError, cudaMemcpyKind};
+use cuda_um_sys::{cudaDeviceAttr, cudaError};
 
 use crate::support::{Cuda, MIB, bytes, call, h200, ok};
 
@@ -110,64 +108,6 @@ fn memory_info_counts_allocations_and_resident_managed_pages() {
     cuda.free(device);
     cuda.free(managed);
     assert_eq!(free(), before);
-}
-
-#[test]
-fn a_peers_memory_needs_permission() {
-    let cuda = Cuda::new(Sim::builder().devices(2));
-    let mut can = 9;
-    ok(call!(cuda.table, cudaDeviceCanAccessPeer(&mut can, 0, 1)));
-    assert_eq!(can, 1);
-    let data = cuda.device(4096);
-    ok(call!(cuda.table, cudaSetDevice(1)));
-    let there = cuda.device(4096);
-    ok(call!(cuda.table, cudaDeviceEnablePeerAccess(0, 0)));
-    assert_eq!(
-        call!(cuda.table, cudaDeviceEnablePeerAccess(0, 0)),
-        cudaError::cudaErrorPeerAccessAlreadyEnabled
-    );
-    cuda.run("write", data, 4096);
-    ok(call!(
-        cuda.table,
-        cudaMemcpyPeerAsync(there.cast(), 1, data.cast(), 0, 4096, null_mut())
-    ));
-    let mut back = [0u8; 4096];
-    ok(call!(
-        cuda.table,
-        cudaMemcpy(
-            back.as_mut_ptr().cast(),
-            there.cast(),
-            4096,
-            cudaMemcpyKind::cudaMemcpyDeviceToHost
-        )
-    ));
-    assert_eq!(back, [7; 4096]);
-    ok(call!(
-        cuda.table,
-        cudaMemcpyPeer(data.cast(), 0, there.cast(), 1, 4096)
-    ));
-    assert_eq!(
-        call!(
-            cuda.table,
-            cudaMemcpyPeer(data.cast(), 5, there.cast(), 1, 4096)
-        ),
-        cudaError::cudaErrorInvalidDevice
-    );
-    let (mut device, stream) = (9, cuda.stream());
-    let of_stream = cuda.table.cudaStreamGetDevice.unwrap();
-    // SAFETY: the place is valid for the call.
-    ok(unsafe { of_stream(stream, &mut device) });
-    assert_eq!(device, 1);
-    ok(call!(cuda.table, cudaDeviceDisablePeerAccess(0)));
-    assert_eq!(
-        call!(cuda.table, cudaDeviceDisablePeerAccess(0)),
-        cudaError::cudaErrorPeerAccessNotEnabled
-    );
-    cuda.launch("write", data, 4096, null_mut());
-    assert_eq!(
-        call!(cuda.table, cudaDeviceSynchronize()),
-        cudaError::cudaErrorIllegalAddress
-    );
 }
 
 #[test]

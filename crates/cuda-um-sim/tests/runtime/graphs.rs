@@ -1,21 +1,17 @@
 //! Stream capture and graphs.
 
-mod changed;
 mod memory;
 mod refused;
-mod times;
 
 use std::ptr::null_mut;
 
 use cuda_um_sim::{Fail, Leak, Misuse};
 use cuda_um_sys::{
-    cudaError, cudaEvent_t, cudaGraph_t, cudaGraphExec_t, cudaGraphNode_t, cudaMemcpyKind,
-    cudaStream_t, cudaStreamCaptureMode, cudaStreamCaptureStatus,
+    cudaError, cudaEvent_t, cudaGraph_t, cudaGraphExec_t, cudaMemcpyKind, cudaStream_t,
+    cudaStreamCaptureMode, cudaStreamCaptureStatus,
 };
 
 use crate::support::{Cuda, MIB, bytes, call, h200, ok};
-
-const EXTERNAL: u32 = 1;
 
 /// Calls an optional function of the table.
 macro_rules! graph_call {
@@ -74,21 +70,6 @@ impl Cuda {
         ok(graph_call!(self, cudaGraphLaunch(exec, stream)));
     }
 
-    fn nodes(&self, graph: cudaGraph_t) -> Vec<cudaGraphNode_t> {
-        let mut count = 0;
-        ok(graph_call!(
-            self,
-            cudaGraphGetNodes(graph, null_mut(), &mut count)
-        ));
-        let mut nodes = vec![null_mut(); count];
-        ok(graph_call!(
-            self,
-            cudaGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count)
-        ));
-        assert_eq!(count, nodes.len());
-        nodes
-    }
-
     fn copy_on(&self, to: *mut u8, from: *const u8, len: usize, stream: cudaStream_t) -> cudaError {
         let kind = cudaMemcpyKind::cudaMemcpyDefault;
         call!(
@@ -103,10 +84,6 @@ impl Cuda {
 
     fn record(&self, event: cudaEvent_t, stream: cudaStream_t) -> cudaError {
         call!(self.table, cudaEventRecord(event, stream))
-    }
-
-    fn wait(&self, stream: cudaStream_t, event: cudaEvent_t) -> cudaError {
-        call!(self.table, cudaStreamWaitEvent(stream, event, 0))
     }
 
     /// An executable graph of what `work` does on a stream.
@@ -157,38 +134,6 @@ fn a_graph_does_at_each_launch_what_was_captured() {
         "it ran though it was destroyed"
     );
     assert_eq!(cuda.sim.misuse(), []);
-}
-
-#[test]
-fn external_events_tie_a_launch_to_other_streams() {
-    let cuda = h200();
-    let (before, after, data) = (cuda.event(), cuda.event(), cuda.device(MIB));
-    let out = cuda.pinned(MIB);
-    let exec = cuda.captured(|stream| {
-        ok(call!(
-            cuda.table,
-            cudaStreamWaitEvent(stream, before, EXTERNAL)
-        ));
-        cuda.launch("add", data, MIB, stream);
-        ok(graph_call!(
-            cuda,
-            cudaEventRecordWithFlags(after, stream, EXTERNAL)
-        ));
-    });
-    let (first, graph, last) = (cuda.stream(), cuda.stream(), cuda.stream());
-    for order in 0..8 {
-        let hold = cuda.sim.hold(order);
-        ok(cuda.set_on(data, 1, MIB, first));
-        ok(cuda.record(before, first));
-        cuda.launch_graph(exec, graph);
-        ok(cuda.wait(last, after));
-        ok(cuda.copy_on(out, data, MIB, last));
-        ok(call!(cuda.table, cudaEventSynchronize(after)));
-        drop(hold);
-        cuda.sync(last);
-        assert_eq!(bytes(out, MIB)[MIB - 1], 2);
-        cuda.sync(graph);
-    }
 }
 
 #[test]

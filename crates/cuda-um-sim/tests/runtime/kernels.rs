@@ -4,53 +4,10 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::Barrier;
 
-use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Misuse, ReferenceError, Sim, register_kernel};
-use cuda_um_sys::{CUmodule, cudaError};
+use cuda_um_sim::{LaunchContext, Misuse, ReferenceError, Sim, register_kernel};
+use cuda_um_sys::cudaError;
 
 use crate::support::{Cuda, MIB, PTX, bytes, call, h200, with_kernel};
-
-fn load(cuda: &Cuda, text: &str) -> u32 {
-    let driver = cuda.table.driver().unwrap();
-    let mut module: CUmodule = null_mut();
-    let image = CString::new(text).unwrap();
-    call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast())).0
-}
-
-fn ptx(version: &str, target: &str) -> String {
-    format!(".version {version}\n.target {target}\n.address_size 64\n.entry f() {{ ret; }}\n")
-}
-
-#[test]
-fn a_module_newer_than_the_driver_or_the_device_is_refused() {
-    const INVALID_IMAGE: u32 = 200;
-    const INVALID_PTX: u32 = 218;
-    const UNSUPPORTED_PTX: u32 = 222;
-    const NO_BINARY: u32 = 209;
-    let newest = [
-        (CudaVersion::V11_8, "7.8", "8.0"),
-        (CudaVersion::V12_2, "8.2", "8.3"),
-        (CudaVersion::V13_0, "9.0", "9.1"),
-    ];
-    for (version, loads, refused) in newest {
-        let cuda = Cuda::new(Sim::builder().cuda(version));
-        assert_eq!(load(&cuda, &ptx(loads, "sm_60")), 0, "{version:?}");
-        assert_eq!(
-            load(&cuda, &ptx(refused, "sm_60")),
-            UNSUPPORTED_PTX,
-            "{version:?}"
-        );
-    }
-    let pascal = Cuda::new(Sim::builder().gpu(Gpu::Pascal));
-    assert_eq!(load(&pascal, &ptx("6.4", "sm_60")), 0);
-    assert_eq!(load(&pascal, &ptx("6.4", "sm_70")), NO_BINARY);
-    assert_eq!(load(&pascal, "not PTX at all"), INVALID_IMAGE);
-    assert_eq!(load(&pascal, ".version 6.4\n.target none"), INVALID_PTX);
-    assert_eq!(
-        load(&pascal, "\x7fELF"),
-        NO_BINARY,
-        "native code cannot run here"
-    );
-}
 
 #[test]
 fn a_kernel_without_a_name_or_a_reference_is_refused() {
@@ -140,65 +97,6 @@ fn a_module_unloaded_after_its_launches_is_no_misuse() {
     cuda.sync(stream);
     assert_eq!(call!(driver, cuModuleUnload(other)).0, 0);
     assert_eq!(cuda.sim.misuse(), []);
-}
-
-#[test]
-fn arguments_are_copied_when_the_launch_is_enqueued() {
-    fn shape(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-        let out = launch.slice_mut::<u32>(0, 8)?;
-        out[..3].copy_from_slice(&launch.grid());
-        out[3..6].copy_from_slice(&launch.block());
-        out[6] = launch.shared_bytes();
-        out[7] = launch.value::<u32>(1)?;
-        Ok(())
-    }
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "shape", shape));
-    let driver = cuda.table.driver().unwrap();
-    let text =
-        c".version 6.4\n.target sm_60\n.entry shape(.param .u64 out, .param .u32 value) { ret; }";
-    let (mut module, mut function) = (null_mut(), null_mut());
-    assert_eq!(
-        call!(driver, cuModuleLoadData(&mut module, text.as_ptr().cast())).0,
-        0
-    );
-    assert_eq!(
-        call!(
-            driver,
-            cuModuleGetFunction(&mut function, module, c"shape".as_ptr())
-        )
-        .0,
-        0
-    );
-    let out = cuda.managed(32);
-    let (mut pointer, mut value) = (out as u64, 77u32);
-    let mut arguments = [(&raw mut pointer).cast(), (&raw mut value).cast()];
-    let pause = cuda.sim.pause();
-    let enqueued = call!(
-        driver,
-        cuLaunchKernel(
-            function,
-            2,
-            3,
-            4,
-            5,
-            6,
-            7,
-            8,
-            null_mut(),
-            arguments.as_mut_ptr(),
-            null_mut()
-        )
-    );
-    assert_eq!(enqueued.0, 0);
-    (pointer, value) = (0, 0);
-    drop(pause);
-    cuda.sync(null_mut());
-    assert_eq!((pointer, value), (0, 0));
-    let out: Vec<u32> = bytes(out, 32)
-        .chunks(4)
-        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
-        .collect();
-    assert_eq!(out, [2, 3, 4, 5, 6, 7, 8, 77]);
 }
 
 /// Runs a reference on 16 bytes of memory; returns the sticky error of the context.

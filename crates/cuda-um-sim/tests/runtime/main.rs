@@ -8,7 +8,6 @@ mod parts;
 
 mod advice;
 mod clock;
-mod collectives;
 mod copy;
 mod device;
 mod driver;

@@ -2,16 +2,15 @@
 
 use std::ptr::null_mut;
 
-use cuda_um_sim::{Leak, Misuse, Sim};
+use cuda_um_sim::{Leak, Misuse};
 use cuda_um_sys::{cudaError, cudaMemPool_t, cudaMemPoolAttr, cudaStream_t};
 
-use crate::support::{Cuda, MIB, call, h200, location, ok};
+use crate::support::{Cuda, MIB, call, h200, ok};
 
 /// `cudaMemPoolProps`: 88 bytes in every version; the kind at 0, the location at 8.
 #[repr(C, align(8))]
 struct Props([u8; 88]);
 
-const PINNED: u8 = 1;
 const MANAGED: u8 = 2;
 
 fn props(kind: u8) -> Props {
@@ -102,51 +101,4 @@ fn memory_of_the_default_pool_comes_and_goes_in_stream_order() {
         .into_iter()
         .filter(|leak| matches!(leak, Leak::Memory { .. }));
     assert_eq!(memory.count(), 0);
-}
-
-#[test]
-fn pool_memory_is_the_devices() {
-    let cuda = Cuda::new(Sim::builder().total_memory_bytes(64 * MIB as u64));
-    let stream = cuda.stream();
-    let free = || {
-        let (mut free, mut total) = (0, 0);
-        ok(call!(cuda.table, cudaMemGetInfo(&mut free, &mut total)));
-        free
-    };
-    let before = free();
-    let data = allocate(&cuda, 40 * MIB, stream).unwrap();
-    assert_eq!(free(), before - 40 * MIB);
-    assert_eq!(
-        allocate(&cuda, 40 * MIB, stream),
-        Err(cudaError::cudaErrorMemoryAllocation)
-    );
-    ok(call!(cuda.table, cudaFreeAsync(data.cast(), stream)));
-    let again = allocate(&cuda, 40 * MIB, stream).expect("waits for the free that is under way");
-    cuda.free(again);
-    assert_eq!(free(), before);
-}
-
-#[test]
-fn from_13_on_a_location_names_a_pool() {
-    let cuda = h200();
-    let (get, set) = (
-        cuda.table.cudaMemGetMemPool.unwrap(),
-        cuda.table.cudaMemSetMemPool.unwrap(),
-    );
-    let default = cuda.table.cudaMemGetDefaultMemPool.unwrap();
-    let (pool, mut found) = (create(&cuda, &props(PINNED)).unwrap(), null_mut());
-    let (mut here, mut host) = (location(0), location(-1));
-    let pinned = cuda_um_sys::cudaMemAllocationType(PINNED.into());
-    // SAFETY: the locations and the place for the pool are valid for the calls.
-    unsafe {
-        ok(set(&mut here, pinned, pool));
-        ok(get(&mut found, &mut here, pinned));
-        assert_eq!(found, pool);
-        ok(default(&mut found, &mut here, pinned));
-        assert_ne!(found, pool);
-        assert_eq!(
-            get(&mut found, &mut host, pinned),
-            cudaError::cudaErrorNotSupported
-        );
-    }
 }

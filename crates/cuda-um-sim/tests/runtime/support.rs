@@ -13,7 +13,7 @@ use cuda_um_sys::{
 };
 
 pub(crate) use cuda_um_testkit::call;
-use cuda_um_testkit::call::{Place, Shape};
+use cuda_um_testkit::call::{Called, Calls, Place, Shape};
 
 pub(crate) const MIB: usize = 1 << 20;
 
@@ -50,41 +50,31 @@ impl Cuda {
     }
 
     pub(crate) fn managed(&self, bytes: usize) -> *mut u8 {
-        let mut pointer = null_mut();
-        ok(call!(self.table, cudaMallocManaged(&mut pointer, bytes, 1)));
-        pointer.cast()
+        self.table.malloc_managed(bytes, 1).unwrap() as _
     }
 
     pub(crate) fn device(&self, bytes: usize) -> *mut u8 {
-        let mut pointer = null_mut();
-        ok(call!(self.table, cudaMalloc(&mut pointer, bytes)));
-        pointer.cast()
+        self.table.malloc(bytes).unwrap() as _
     }
 
     pub(crate) fn pinned(&self, bytes: usize) -> *mut u8 {
-        let mut pointer = null_mut();
-        ok(call!(self.table, cudaHostAlloc(&mut pointer, bytes, 0)));
-        pointer.cast()
+        self.table.host_alloc(bytes, 0).unwrap() as _
     }
 
     pub(crate) fn free(&self, pointer: *mut u8) {
-        ok(call!(self.table, cudaFree(pointer.cast())));
+        self.table.free(pointer).unwrap();
     }
 
     pub(crate) fn stream(&self) -> cudaStream_t {
-        let mut stream = null_mut();
-        ok(call!(self.table, cudaStreamCreateWithFlags(&mut stream, 1)));
-        stream
+        self.table.stream_create(1).unwrap() as _
     }
 
     pub(crate) fn event(&self) -> cudaEvent_t {
-        let mut event = null_mut();
-        ok(call!(self.table, cudaEventCreateWithFlags(&mut event, 0)));
-        event
+        self.table.event_create(0).unwrap() as _
     }
 
     pub(crate) fn sync(&self, stream: cudaStream_t) {
-        ok(call!(self.table, cudaStreamSynchronize(stream)));
+        self.table.stream_synchronize(stream).unwrap();
     }
 
     pub(crate) fn prefetch(
@@ -94,24 +84,18 @@ impl Cuda {
         to: i32,
         stream: cudaStream_t,
     ) -> cudaError {
-        call::prefetch(&self.table, range(pointer, bytes), place(to), stream)
+        let range = range(pointer, bytes);
+        code(self.table.prefetch_range(range, place(to), stream))
     }
 
     pub(crate) fn advise(&self, pointer: *mut u8, bytes: usize, advice: u32, to: i32) -> cudaError {
-        let advice = cuda_um_sys::cudaMemoryAdvise(advice);
-        call::advise(&self.table, range(pointer, bytes), advice, place(to))
+        let range = range(pointer, bytes);
+        code(self.table.advise_range(range, advice, place(to)))
     }
 
     pub(crate) fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
-        ok(call!(
-            self.table,
-            cudaMemcpy(
-                to.cast(),
-                from.cast(),
-                bytes,
-                cudaMemcpyKind::cudaMemcpyDefault
-            )
-        ));
+        let kind = cudaMemcpyKind::cudaMemcpyDefault.0;
+        self.table.memcpy(to, from, bytes, kind).unwrap();
     }
 
     pub(crate) fn kernel(&self, name: &str) -> CUfunction {
@@ -119,24 +103,10 @@ impl Cuda {
     }
 
     pub(crate) fn module_and_kernel(&self, name: &str) -> (CUmodule, CUfunction) {
-        let driver = self.table.driver().unwrap();
-        let mut module: CUmodule = null_mut();
-        let image = CString::new(PTX).unwrap();
-        assert_eq!(
-            call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast())).0,
-            0
-        );
-        let mut function: CUfunction = null_mut();
-        let name = CString::new(name).unwrap();
-        assert_eq!(
-            call!(
-                driver,
-                cuModuleGetFunction(&mut function, module, name.as_ptr())
-            )
-            .0,
-            0
-        );
-        (module, function)
+        let [image, name] = [PTX, name].map(|text| CString::new(text).unwrap());
+        let module = self.table.module_load(&image).unwrap();
+        let function = self.table.module_function(module, &name).unwrap();
+        (module as _, function as _)
     }
 
     /// Launches a kernel of two parameters: pointer and number of bytes.
@@ -152,10 +122,10 @@ impl Cuda {
         bytes: usize,
         stream: cudaStream_t,
     ) -> u32 {
-        let driver = self.table.driver().unwrap();
         let (pointer, bytes) = (pointer as u64, bytes as u64);
         let arguments = [(&raw const pointer).cast(), (&raw const bytes).cast()];
-        call::launch(driver, function, Shape::of(1, 32), stream, arguments).0
+        let shape = Shape::of(1, 32);
+        code(self.table.launch(function, shape, stream, arguments)).0
     }
 
     /// A kernel that touches a range, and the wait for it.
@@ -184,6 +154,10 @@ pub(crate) fn within_a_minute(body: impl FnOnce() + Send + 'static) {
 
 pub(crate) fn ok(error: cudaError) {
     assert_eq!(error, cudaError::cudaSuccess);
+}
+
+fn code(called: Called) -> cudaError {
+    cudaError(called.err().map_or(0, |code| code.0))
 }
 
 fn place(to: i32) -> Place {

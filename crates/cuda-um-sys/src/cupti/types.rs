@@ -8,10 +8,46 @@
     reason = "C names"
 )]
 
-use crate::optional::numbers;
 use std::ffi::{c_char, c_void};
 
-numbers! { NUMBERS;
+/// C enumerations, as newtypes over integers: a later version may return other numbers.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $type:ident { $($name:ident = $value:literal,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[repr(transparent)]
+            #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+            pub struct $type(pub u32);
+
+            impl $type {
+                $(pub const $name: Self = Self($value);)*
+
+                /// The C name; `None` for a number of a later version.
+                pub fn name(self) -> Option<&'static str> {
+                    match self.0 {
+                        $($value => Some(stringify!($name)),)*
+                        _ => None,
+                    }
+                }
+            }
+
+            impl std::fmt::Debug for $type {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    match self.name() {
+                        Some(name) => f.write_str(name),
+                        None => write!(f, "{}({})", stringify!($type), self.0),
+                    }
+                }
+            }
+        )*
+
+        /// Every number with its C name, for the comparison with the headers.
+        #[doc(hidden)]
+        pub const NUMBERS: &[(&str, u32)] = &[$($((stringify!($name), $value),)*)*];
+    };
+}
+
+numbers! {
     /// The result of a CUPTI function.
     CUptiResult {
         CUPTI_SUCCESS = 0,

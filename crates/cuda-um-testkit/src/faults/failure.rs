@@ -113,9 +113,6 @@ impl Failure {
                 let kind = self.kind != Kind::OutOfMemory;
                 kind && *code == self.kind.code().0 && is_this(call, subject)
             }
-            Error::Collective { call, code, .. } => {
-                *code == self.kind.code().0 && *call == self.name()
-            }
             Error::NoDevice { call } => self.kind == Kind::NoDevice && *call == self.name(),
             _ => false,
         }

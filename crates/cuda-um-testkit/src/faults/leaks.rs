@@ -18,7 +18,6 @@ fn word(leak: &Leak) -> &'static str {
         Leak::Event => "event",
         Leak::Pool => "pool",
         Leak::Module => "module",
-        Leak::Communicator => "communicator",
         Leak::Graph => "graph",
         Leak::GraphExec => "executable graph",
         Leak::Registration { .. } => "registration",
@@ -38,7 +37,6 @@ fn given_back_by(call: &str) -> &'static [&'static str] {
         "cudaGraphDestroy" => &["graph"],
         "cudaGraphExecDestroy" => &["executable graph"],
         "cudaMemPoolDestroy" => &["pool"],
-        "ncclCommDestroy" | "ncclCommAbort" => &["communicator"],
         _ => &[],
     }
 }

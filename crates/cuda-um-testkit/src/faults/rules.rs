@@ -132,7 +132,6 @@ pub const RULES: &[Rule] = &[
             "cuModuleUnload",
             "cudaGraphDestroy",
             "cudaGraphExecDestroy",
-            "ncclCommDestroy",
         ],
         "the free failed: a retry could free memory that has a new owner",
     ),
@@ -177,12 +176,6 @@ pub const RULES: &[Rule] = &[
         scenarios: &["system_memory"],
         calls: &["cudaMemAdvise"],
         why: "advice is undone before system memory goes back; memory that keeps advice goes back as well, because advice changes no contents",
-    },
-    Rule {
-        about: NO_ERROR,
-        scenarios: &["peers"],
-        calls: &["cudaStreamCreateWithFlags"],
-        why: "a neighbour without memory for a stream carries no part of a copy: the device's own link takes it",
     },
     Rule {
         about: NOT_YET_STICKY,

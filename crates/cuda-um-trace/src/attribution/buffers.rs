@@ -2,7 +2,6 @@
 
 use super::Piece;
 use crate::Buffer;
-use crate::maxima::Maxima;
 use std::collections::{BTreeSet, HashSet};
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -165,7 +164,7 @@ struct Layer {
     /// imported while another buffer has it.
     alive: Vec<BTreeSet<(Option<u64>, usize)>>,
     /// The end of the newest live buffer at each address.
-    ends: Maxima,
+    ends: Vec<u64>,
     /// Future events by time: allocations, and frees.
     made: Peekable<IntoIter<(Option<u64>, usize)>>,
     freed: Peekable<IntoIter<(u64, usize)>>,
@@ -183,7 +182,7 @@ impl Layer {
         });
         Self {
             alive: vec![BTreeSet::new(); begins.len()],
-            ends: Maxima::new(begins.len()),
+            ends: vec![0; begins.len()],
             made: sorted(made),
             freed: sorted(freed),
             begins,
@@ -193,7 +192,7 @@ impl Layer {
     /// The live buffer that begins last before an address.
     fn before(&self, address: u64) -> Option<usize> {
         let end = self.begins.partition_point(|&begin| begin <= address);
-        self.newest(self.ends.last_above(end, 0)?)
+        self.newest(self.last_above(end, 0)?)
     }
 
     fn advance(&mut self, buffers: &[Buffer], time: u64) {
@@ -202,15 +201,19 @@ impl Layer {
         while let Some((at, index)) = self.made.next_if(|&(at, _)| at <= Some(time)) {
             let place = place(index);
             self.alive[place].insert((at, index));
-            self.ends.set(place, end_of(&buffers[index]));
+            self.ends[place] = end_of(&buffers[index]);
         }
         while let Some((_, index)) = self.freed.next_if(|&(at, _)| at <= time) {
             let place = place(index);
             self.alive[place].remove(&(buffers[index].allocated, index));
             let newest = self.newest(place);
-            self.ends
-                .set(place, newest.map_or(0, |newest| end_of(&buffers[newest])));
+            self.ends[place] = newest.map_or(0, |newest| end_of(&buffers[newest]));
         }
+    }
+
+    /// The last place before `behind` whose newest live buffer ends above a limit.
+    fn last_above(&self, behind: usize, limit: u64) -> Option<usize> {
+        self.ends[..behind].iter().rposition(|&end| end > limit)
     }
 
     fn newest(&self, place: usize) -> Option<usize> {
@@ -219,14 +222,14 @@ impl Layer {
 
     fn at(&self, address: u64) -> Option<usize> {
         let behind = self.begins.partition_point(|&begin| begin <= address);
-        self.newest(self.ends.last_above(behind, address)?)
+        self.newest(self.last_above(behind, address)?)
     }
 
     /// The address at which the next live buffer begins.
     fn next_begin(&self, address: u64) -> Option<u64> {
         let behind = self.begins.partition_point(|&begin| begin <= address);
-        let place = self.ends.first_above(behind, 0)?;
-        Some(self.begins[place])
+        let place = self.ends[behind..].iter().position(|&end| end > 0)?;
+        Some(self.begins[behind + place])
     }
 }
 

@@ -1,8 +1,8 @@
 //! The latest operation of a kind over a range of a buffer, for increasing times.
 
-use crate::maxima::Raised;
 use crate::{Operation, OperationKind, Place, Trace};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Kinds of operations that explain records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ fn kinds_of(operation: &Operation) -> impl Iterator<Item = Wanted> {
             to,
             left_out: false,
         } => [Some(Wanted::PrefetchTo(to)), Some(Wanted::Prefetch)],
-        O::Advise { .. } | O::Discard => [Some(Wanted::Call), None],
+        O::Advise { .. } => [Some(Wanted::Call), None],
         O::Prefetch { .. } | O::Host | O::Other { .. } => [None, None],
     };
     kinds.into_iter().flatten()
@@ -39,8 +39,8 @@ pub(super) type Rank = usize;
 #[derive(Default)]
 struct Over {
     latest: Rank,
-    /// The latest operation over each range.
-    parts: Raised,
+    /// The latest operations over its ranges, the newest one last.
+    parts: Vec<(Range<u64>, Rank)>,
 }
 
 pub(super) struct Latest<'a> {
@@ -56,24 +56,11 @@ pub(super) struct Latest<'a> {
 
 impl<'a> Latest<'a> {
     pub(super) fn new(trace: &'a Trace, order: Vec<usize>) -> Self {
-        let mut borders: HashMap<(u64, Wanted), Vec<u64>> = HashMap::new();
-        for operation in &trace.operations {
-            for kind in kinds_of(operation) {
-                for access in &operation.accesses {
-                    let list = borders.entry((access.buffer, kind)).or_default();
-                    list.extend([access.offset, end_of(access)]);
-                }
-            }
-        }
-        let over = borders.into_iter().map(|(key, borders)| {
-            let parts = Raised::new(borders);
-            (key, Over { latest: 0, parts })
-        });
         Self {
             trace,
             order,
             begun: 0,
-            over: over.collect(),
+            over: HashMap::new(),
             to_devices: 0,
         }
     }
@@ -91,11 +78,13 @@ impl<'a> Latest<'a> {
                     self.to_devices = self.begun;
                 }
                 for access in &operation.accesses {
-                    if let Some(over) = self.over.get_mut(&(access.buffer, kind)) {
-                        over.latest = self.begun;
-                        let range = access.offset..end_of(access);
-                        over.parts.raise(range, self.begun);
-                    }
+                    let over = self.over.entry((access.buffer, kind)).or_default();
+                    over.latest = self.begun;
+                    let range = access.offset..end_of(access);
+                    let is_within =
+                        |part: &Range<u64>| range.start <= part.start && part.end <= range.end;
+                    over.parts.retain(|(part, _)| !is_within(part));
+                    over.parts.push((range, self.begun));
                 }
             }
         }
@@ -118,8 +107,10 @@ impl<'a> Latest<'a> {
         let over = self.over.get(&(buffer, wanted))?;
         // Calls round outwards to blocks at most. A piece that begins at the end of a call's range counts as covered by the
         // call.
-        let rank = over.parts.greatest(offset, offset.saturating_add(bytes));
-        (rank > 0).then_some(rank)
+        let last = offset.saturating_add(bytes);
+        let mut parts = over.parts.iter().rev();
+        let found = parts.find(|(part, _)| part.start <= last && offset < part.end);
+        found.map(|(_, rank)| *rank)
     }
 
     /// The latest prefetch to any device.

@@ -63,7 +63,7 @@ enum Task {
 struct Input {
     /// The trace file; - for standard input
     trace: PathBuf,
-    /// A cost model from `cargo xtask calibrate` [default: the built-in model of an H200]
+    /// A cost model as JSON [default: the built-in model of an H200]
     #[arg(long, value_name = "FILE")]
     cost: Option<PathBuf>,
 }

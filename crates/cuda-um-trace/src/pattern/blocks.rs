@@ -1,9 +1,10 @@
 //! The events of the blocks of a buffer.
 
 use crate::report::{Context, Directions};
-use crate::runs::{Event, Overlaid, parts};
+use crate::units::parts;
 use crate::{BLOCK_BYTES, Place, RecordKind};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The events of adjacent blocks with equal events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,57 +24,55 @@ pub struct BlockUse {
     pub alternations: u64,
 }
 
-/// The events of a block, and its directions so far.
-#[derive(Clone)]
-struct Happened(BlockUse, Option<Directions>);
-
-impl Event for Happened {
-    fn then(&mut self, later: &Self) {
-        self.0.to_device_bytes += later.0.to_device_bytes;
-        self.0.to_host_bytes += later.0.to_host_bytes;
-        self.0.faults += later.0.faults;
-        match (&mut self.1, &later.1) {
-            (Some(before), Some(later)) => before.then(later),
-            (before, later) => *before = before.or(*later),
-        }
-    }
-}
-
 pub(super) fn of(context: &Context, buffer: usize) -> Vec<BlockUse> {
     let about = &context.trace.buffers[buffer];
-    let pieces = || {
-        context.parts[buffer].iter().flat_map(|part| {
-            let begin = part.piece.address.saturating_sub(about.address);
-            let end = begin + part.piece.bytes.max(1);
-            parts(begin..end, BLOCK_BYTES).map(move |(range, bytes)| (part, range, bytes))
-        })
-    };
-    let borders = pieces().flat_map(|(_, range, _)| [range.start, range.end]);
-    let mut blocks = Overlaid::new(borders.collect());
-    for (part, range, bytes) in pieces() {
-        let mut happened = Happened(BlockUse::default(), None);
-        match context.record(part).kind {
-            RecordKind::Migration { to, .. } => {
-                let there = to != Place::Host;
-                let bytes = bytes.min(part.piece.bytes);
-                match there {
-                    true => happened.0.to_device_bytes = bytes,
-                    false => happened.0.to_host_bytes = bytes,
+    let mut blocks: BTreeMap<u64, (BlockUse, Directions)> = BTreeMap::new();
+    for part in &context.parts[buffer] {
+        let begin = part.piece.address.saturating_sub(about.address);
+        let end = begin + part.piece.bytes.max(1);
+        for (block, bytes) in parts(begin..end, BLOCK_BYTES) {
+            let (of, directions) = blocks.entry(block).or_default();
+            match context.record(part).kind {
+                RecordKind::Migration { to, .. } => {
+                    let there = to != Place::Host;
+                    let bytes = bytes.min(part.piece.bytes);
+                    match there {
+                        true => of.to_device_bytes += bytes,
+                        false => of.to_host_bytes += bytes,
+                    }
+                    directions.go(there);
+                    of.alternations = directions.changes;
                 }
-                happened.1 = Some(Directions::one(there));
+                RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. } => of.faults += 1,
+                _ => {}
             }
-            RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. } => happened.0.faults = 1,
-            _ => {}
         }
-        blocks.add(range, &happened);
     }
-    let blocks = blocks
-        .into_runs()
-        .map(|(range, Happened(one, directions))| BlockUse {
-            offset: range.start * BLOCK_BYTES,
-            blocks: range.end - range.start,
-            alternations: directions.map_or(0, |directions| directions.changes),
-            ..one
-        });
-    blocks.collect()
+    let mut runs: Vec<BlockUse> = Vec::new();
+    for (block, (of, _)) in blocks {
+        let (offset, blocks) = (block * BLOCK_BYTES, 1);
+        let of = BlockUse {
+            offset,
+            blocks,
+            ..of
+        };
+        match runs.last_mut().filter(|last| last.continues(&of)) {
+            Some(last) => last.blocks += 1,
+            None => runs.push(of),
+        }
+    }
+    runs
+}
+
+impl BlockUse {
+    /// Whether a block follows these ones, with the same events.
+    fn continues(&self, next: &Self) -> bool {
+        let (offset, blocks) = (next.offset, self.blocks);
+        let as_next = Self {
+            offset,
+            blocks: 1,
+            ..*self
+        };
+        self.offset + blocks * BLOCK_BYTES == offset && as_next == *next
+    }
 }

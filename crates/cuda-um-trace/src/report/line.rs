@@ -167,7 +167,6 @@ pub(crate) fn operation_name(kind: &OperationKind) -> String {
         OperationKind::Host => "host access".to_owned(),
         OperationKind::Copy => "copy".to_owned(),
         OperationKind::Fill => "fill".to_owned(),
-        OperationKind::Discard => "discard".to_owned(),
         OperationKind::Other { name } => name.clone(),
     }
 }

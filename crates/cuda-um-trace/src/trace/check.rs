@@ -22,8 +22,10 @@ const STREAM_END: u64 = 1 << 53;
 /// Limit for all records together: a million a second for 12 days. If each costs an hour, a `Duration` can still hold the
 /// price.
 const MOST_FAULTS: u64 = 1 << 40;
-/// Limit for all records, or all accesses, together, so that no sum over some of them overflows.
+/// Limit for all accesses together, so that no sum over some of them overflows.
 const MOST_BYTES: u64 = 1 << 63;
+/// Limit for all records together, because readers go through the bytes in steps of 64 KiB: five minutes of a link of 55 GB/s.
+const MOST_MOVED: u64 = 1 << 44;
 /// Names of templates are long, and outputs repeat them.
 const LONGEST_NAME: usize = 1 << 16;
 
@@ -120,8 +122,13 @@ impl Entry {
         Ok(())
     }
 
-    fn bytes(self, sum: &mut u64, bytes: u64) -> Result<(), TraceError> {
-        const BYTES: &str = "so many that all of the list together are at most 2^63";
+    fn moved(self, sum: &mut u64, bytes: u64) -> Result<(), TraceError> {
+        const BYTES: &str = "so many that those of all records are at most 2^44";
+        self.add("bytes", bytes, sum, bytes, MOST_MOVED, BYTES)
+    }
+
+    fn accessed(self, sum: &mut u64, bytes: u64) -> Result<(), TraceError> {
+        const BYTES: &str = "so many that those of all accesses are at most 2^63";
         self.add("bytes", bytes, sum, bytes, MOST_BYTES, BYTES)
     }
 }
@@ -138,7 +145,7 @@ impl Trace {
     /// - Nothing ends before it starts, and times are less than 2^63 ns; in each list, the sum of the lengths is also less than
     ///   2^63 ns.
     /// - Addresses, and the ends of ranges, are below 2^57; the ranges that an operation accesses lie inside its buffer.
-    /// - The bytes of all records together are at most 2^63, the faults 2^40; the bytes of all accesses 2^63.
+    /// - The bytes of all records together are at most 2^44, the faults 2^40; the bytes of all accesses 2^63.
     /// - Ordinals of devices are below 1024, numbers of streams below 2^53, and names have at most 64 KiB.
     /// - Ids of buffers, ids of operations, and ordinals in the list of devices are unique.
     ///
@@ -159,7 +166,7 @@ impl Trace {
             check_kind(entry, operation)?;
             for access in &operation.accesses {
                 check_access(entry, access, &buffers)?;
-                entry.bytes(&mut bytes, access.bytes)?;
+                entry.accessed(&mut bytes, access.bytes)?;
             }
         }
         let mut time = 0;
@@ -234,10 +241,7 @@ fn check_kind(entry: Entry, operation: &Operation) -> Result<(), TraceError> {
             place.map_or(Ok(()), |place| entry.place("place", place))
         }
         OperationKind::Other { name } => entry.name("name", name),
-        OperationKind::Host
-        | OperationKind::Copy
-        | OperationKind::Fill
-        | OperationKind::Discard => Ok(()),
+        OperationKind::Host | OperationKind::Copy | OperationKind::Fill => Ok(()),
     }
 }
 
@@ -290,5 +294,5 @@ fn check_record(
         RecordKind::CpuFault { .. } => 0,
     };
     entry.range(record.address, size)?;
-    entry.bytes(bytes, size)
+    entry.moved(bytes, size)
 }

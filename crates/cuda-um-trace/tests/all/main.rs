@@ -2,12 +2,6 @@
 
 // Unit tests of parts, which need no program of their own.
 #[allow(dead_code, reason = "only its tests are used")]
-#[path = "../../src/maxima.rs"]
-mod maxima;
-#[allow(dead_code, reason = "only its tests are used")]
-#[path = "../../src/runs.rs"]
-mod runs;
-#[allow(dead_code, reason = "only its tests are used")]
 #[path = "../../src/units.rs"]
 mod units;
 
@@ -15,7 +9,7 @@ mod attribution;
 #[cfg(feature = "cli")]
 mod cli;
 mod findings;
-mod hostile;
+mod limits;
 mod patterns;
 mod pictures;
 mod report_text;

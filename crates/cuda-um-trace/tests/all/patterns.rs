@@ -132,7 +132,11 @@ fn ping_pong_by_blocks() {
         .iter()
         .map(|one| (one.offset / MIB, one.to_device_bytes, one.alternations))
         .collect();
-    assert_eq!(blocks, [(4, 8192, 3), (6, MIB, 0), (8, MIB, 0)]);
+    assert_eq!(
+        blocks,
+        [(4, 8192, 3), (6, MIB, 0)],
+        "two equal blocks are one run"
+    );
 }
 
 #[test]

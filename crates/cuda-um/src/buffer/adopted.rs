@@ -3,6 +3,7 @@
 
 use crate::DeviceCopy;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
+use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::drain::drain_or_abort;
 use crate::context::tracker::{Access, InFlight};
@@ -28,10 +29,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// data.fill(2.0)?; // by the device
     /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
     ///
-    /// use cuda_um::{UnifiedBuffer, UnifiedOptions};
-    /// let named = UnifiedBuffer::from_vec_with(&device, vec![1.0f32; 1000], UnifiedOptions::default().name("weights"))?;
-    /// assert_eq!(named.into_bytes().len(), 4000);
-    /// let boxed = UnifiedBuffer::from_boxed(&device, vec![1.0f32; 1000].into_boxed_slice())?;
+    /// let bytes = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?.into_bytes();
+    /// assert_eq!(bytes.len(), 4000);
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
@@ -43,33 +42,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     ///
     /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
     #[track_caller]
-    pub fn from_vec(device: &Device, elements: Vec<T>) -> Result<Self> {
-        Self::from_vec_with(device, elements, UnifiedOptions::default())
-    }
-
-    /// Does the same as [`from_vec`](Self::from_vec), for a boxed slice.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`from_vec`](Self::from_vec).
-    #[track_caller]
-    pub fn from_boxed(device: &Device, elements: Box<[T]>) -> Result<Self> {
-        Self::from_vec(device, elements.into_vec())
-    }
-
-    /// Does the same as [`from_vec`](Self::from_vec), with options. [`Placement::System`] adopts the vector or fails; with
-    /// [`Placement::Managed`] and [`Placement::Mapped`] the buffer is a copy in such memory on every device.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSupported`](crate::Error::NotSupported) for [`Placement::System`] on a device without pageable memory access, and the errors of
-    /// [`from_vec`](Self::from_vec).
-    #[track_caller]
-    pub fn from_vec_with(
-        device: &Device,
-        mut elements: Vec<T>,
-        options: UnifiedOptions,
-    ) -> Result<Self> {
+    pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
+        let options = UnifiedOptions::default();
         const { element::assert_element::<T>() };
         if !adopts(device, options, Origin::Vector)? {
             return Self::copied(device, &elements, options, Origin::Vector);
@@ -168,8 +142,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     #[doc(hidden)]
     pub fn system_slice_mut(&mut self) -> &mut [T] {
         assert!(
-            self.raw.is_host_memory(),
-            "other memory may be on the device"
+            self.raw.is_host_memory() && self.raw.check_write().is_ok(),
+            "other memory may be on the device, or be read-only"
         );
         self.settle(Access::Write);
         // SAFETY: as above; no device uses the memory now, and it is borrowed exclusively.
@@ -192,6 +166,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     fn settle(&self, access: Access) {
         if fork::is_inherited() {
             return;
+        }
+        if capture::is_active() {
+            let part = self.raw.part_of(0..self.raw.bytes(), access);
+            capture::accessed_by_host(&part, "as_slice");
         }
         if let Err(error) = drain_or_abort(&self.raw.in_flight.before(access)) {
             let buffer = self.id();

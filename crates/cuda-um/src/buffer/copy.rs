@@ -3,13 +3,12 @@
 
 use crate::buffer::any::{Memory, MemoryMut};
 use crate::buffer::host_vec;
-use crate::buffer::relay::Relays;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::{self, BY_HOST};
-use crate::context::enqueue::enqueue;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::{enqueue, enqueue_op};
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -18,7 +17,6 @@ use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use smallvec::SmallVec;
 use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
@@ -28,17 +26,9 @@ pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()
     if source.is_empty() {
         return Ok(());
     }
-    let started = Started::now(target.device());
-    let (to, bytes) = (target.buffer_id(), source.len());
-    let _span = crate::telemetry::span!("copy", to, bytes);
-    put(&mut target, source)?;
-    started.done(
-        What::Copy,
-        target.device(),
-        None,
-        [target.part(Access::Write)],
-    );
-    Ok(())
+    let part = [target.part(Access::Write)];
+    let op = || Op::new(What::Copy, part[0].device(), &part);
+    observer::around(op, || put(&mut target, source))
 }
 
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
@@ -56,7 +46,9 @@ pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
 }
 
 fn put_on_host(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    let _closed = target.raw.wait_for_host(&target.bytes(), Access::Write)?;
+    let _closed = target
+        .raw
+        .wait_for_host(&target.bytes(), Access::Write, "copy_from_host")?;
     let (state, to) = (target.device().state(), target.address());
     // SAFETY: the lengths are equal, no device uses the view now, and `source` does not overlap memory that is borrowed exclusively.
     unsafe { transfer::copy_on_host(state, source.as_ptr(), to, source.len()) };
@@ -90,17 +82,9 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     if target.is_empty() {
         return Ok(());
     }
-    let started = Started::now(source.device());
-    let (from, bytes) = (source.buffer_id(), target.len());
-    let _span = crate::telemetry::span!("copy", from, bytes);
-    get(source, target)?;
-    started.done(
-        What::Copy,
-        source.device(),
-        None,
-        [source.part(Access::Read)],
-    );
-    Ok(())
+    let part = [source.part(Access::Read)];
+    let op = || Op::new(What::Copy, part[0].device(), &part);
+    observer::around(op, || get(source, target))
 }
 
 fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
@@ -117,7 +101,9 @@ fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
 }
 
 fn get_on_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let _closed = source.raw.wait_for_host(&source.bytes(), Access::Read)?;
+    let _closed = source
+        .raw
+        .wait_for_host(&source.bytes(), Access::Read, "copy_to_host")?;
     let (to, bytes) = (target.as_mut_ptr(), target.len());
     // SAFETY: the lengths are equal, no device writes the view, and `target`, which is borrowed exclusively, does not overlap it.
     unsafe { transfer::copy_on_host(source.device().state(), source.address(), to, bytes) };
@@ -253,10 +239,6 @@ impl Stream {
     /// on the buffers wait for it. A copy from system memory first waits for work that writes it, because CUDA may read such memory at the
     /// call; a copy to system memory may be complete when this returns.
     ///
-    /// While a [`PeerAccess`](crate::PeerAccess) lives, a part of a large copy between pinned memory and device memory takes the links of up to
-    /// three neighbours over NVLink, through temporary memory there, if the cost model says that this is faster
-    /// ([`CostModel::relayed_bytes`](crate::cost::CostModel::relayed_bytes)). The order is the same.
-    ///
     /// # Errors
     ///
     /// [`Error::LengthMismatch`](crate::Error::LengthMismatch); [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch);
@@ -300,10 +282,7 @@ impl Stream {
         }
         let ordinal = self.inner().ordinal();
         let peers = peers(ordinal, source.raw, target.raw)?;
-        let started = Started::now(source.device());
         let bytes = source.size_bytes();
-        let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
-        let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
         let is_system = |raw: &Allocation| raw.kind() == MemoryKind::System;
         if capture::is_active() && (is_system(source.raw) || is_system(target.raw)) {
             capture::refuse("a copy of system memory", BY_HOST, self.inner(), &[])?;
@@ -314,24 +293,20 @@ impl Stream {
                 used.wait()?;
             }
         }
-        let relays = Relays::of(self, source.raw, target.raw, bytes)?;
-        let ends = [source.part(Access::Read), target.part(Access::Write)];
-        let relayed = relays.iter().flat_map(Relays::parts);
-        let parts: SmallVec<[_; 2]> = ends.into_iter().chain(relayed).collect();
+        let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
-        started.enqueue(What::Copy, device, self, &parts, |stream| {
+        enqueue_op(What::Copy, device, self, &parts, |stream| {
             let (to, from) = (target.address(), source.address());
             let api = self.inner().api();
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
             // they are neither freed nor used by the host before it is complete.
             unsafe {
-                match (peers, &relays) {
-                    (None, Some(relays)) => relays.copy(self.inner(), to, from),
-                    (None, None) => {
+                match peers {
+                    None => {
                         let kind = CopyKind::ByAddress;
                         api.memcpy_async(ordinal, to, from, bytes, kind, stream)
                     }
-                    (Some([source, target]), _) => {
+                    Some([source, target]) => {
                         let (to, from) = ((to, target), (from.cast_const(), source));
                         api.memcpy_peer_async(ordinal, to, from, bytes, stream)
                     }

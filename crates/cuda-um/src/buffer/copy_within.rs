@@ -5,7 +5,8 @@ use crate::buffer::copy::check_reach;
 use crate::buffer::view::ViewMut;
 use crate::context::capture::{self, BY_HOST};
 use crate::context::device::Device;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -44,19 +45,11 @@ pub(super) fn copy_within(
     let ordinal = stream.inner().ordinal();
     check_reach(ordinal, [view.raw, view.raw])?;
     let device = view.device();
-    let started = Started::now(device);
-    let _span = crate::telemetry::span!(
-        "copy",
-        from = view.buffer_id(),
-        to = view.buffer_id(),
-        bytes
-    );
     if view.raw.kind() == MemoryKind::System {
         if capture::is_active() {
             capture::refuse("a copy by the host", BY_HOST, stream.inner(), &[])?;
         }
-        within_host(view, from, to)?;
-        return Ok(());
+        return within_host(view, from, to);
     }
     // CUDA copies only ranges that do not overlap: pieces as long as the distance, or pieces that go through other memory.
     let through = match bytes.div_ceil(distance) {
@@ -76,7 +69,7 @@ pub(super) fn copy_within(
     let (low, high) = (used.address(), used.address().wrapping_add(distance));
     let is_up = from.start < to;
     let (source, target) = if is_up { (low, high) } else { (high, low) };
-    started.enqueue(What::Copy, (device, None), stream, &parts, |raw| {
+    enqueue_op(What::Copy, (device, None), stream, &parts, |raw| {
         let (api, kind) = (stream.inner().api(), CopyKind::ByAddress);
         let copy = |to: *mut u8, from: *mut u8, bytes| {
             // SAFETY: both ranges are within memory that is borrowed exclusively, and do not overlap; their buffers track this use, so they
@@ -97,13 +90,12 @@ pub(super) fn copy_within(
 
 /// Copies within system memory by the CPU: CUDA would do the same, and not in the order of the stream.
 fn within_host(mut view: ViewMut<'_, u8>, from: Range<usize>, to: usize) -> Result<()> {
-    let started = Started::now(view.device());
-    let mut host = view.host_mut()?;
-    host.copy_within(from, to);
-    drop(host);
-    let part = view.part(Access::Write);
-    started.done(What::Copy, view.device(), None, [part]);
-    Ok(())
+    let part = [view.part(Access::Write)];
+    let op = || Op::new(What::Copy, part[0].device(), &part);
+    observer::around(op, || {
+        view.host_mut()?.copy_within(from, to);
+        Ok(())
+    })
 }
 
 /// Allocates the memory through which pieces are copied.

@@ -10,6 +10,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
 use crate::resource::pool::default::DefaultMemory;
+use crate::scalar::constant;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::Location;
@@ -120,7 +121,7 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
             Self::allocate_in(resource, len)?,
             resource.device().default_stream()?,
         );
-        capture::also_now(|| buffer.fill_on(T::zeroed(), &stream))?;
+        capture::also_now(|| buffer.fill_on(constant(T::zeroed()), &stream))?;
         Ok(buffer)
     }
 
@@ -142,7 +143,7 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Device`];
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool or of a `LimitedMemory`; [`Error::TooLarge`](crate::Error::TooLarge); and
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
     /// the errors of the CUDA functions.
     #[track_caller]
     pub fn uninit_in(

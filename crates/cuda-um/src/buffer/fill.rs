@@ -3,7 +3,8 @@
 
 use crate::buffer::view::ViewMut;
 use crate::context::capture::{self, BY_HOST};
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::{Api, CopyKind};
@@ -11,8 +12,14 @@ use crate::error::{Error, Result};
 use crate::resource::kind::MemoryKind;
 use cuda_um_sys::cudaStream_t;
 
-/// Fills a view with repetitions of `pattern`. The pattern's length divides the view's.
-pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -> Result<()> {
+/// Fills a view with repetitions of `pattern`. The pattern's length divides the view's. A capture refuses the fill with this reason, if there is
+/// one.
+pub(super) fn fill(
+    mut view: ViewMut<'_, u8>,
+    pattern: &[u8],
+    refusal: Option<&'static str>,
+    stream: &Stream,
+) -> Result<()> {
     let buffer = view.raw;
     stream.check_runtime(buffer.device(), "the buffer")?;
     buffer.check_write()?;
@@ -20,9 +27,15 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
     if bytes == 0 {
         return Ok(());
     }
-    let started = Started::now(buffer.device());
-    let id = buffer.id();
-    let _span = crate::telemetry::span!("fill", buffer = id, bytes);
+    if capture::is_active()
+        && let Some(reason) = refusal
+    {
+        let (call, part) = (
+            format!("a fill of {}", buffer.title()),
+            view.part(Access::Write),
+        );
+        capture::refuse(call, reason, stream.inner(), &[part])?;
+    }
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
     let is_system = buffer.kind() == MemoryKind::System;
@@ -38,10 +51,7 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
         if capture::is_active() {
             capture::refuse("a fill by the host", BY_HOST, stream.inner(), &[])?;
         }
-        fill_on_host(&mut view, pattern)?;
-        let part = view.part(Access::Write);
-        started.done(What::Fill, buffer.device(), None, [part]);
-        return Ok(());
+        return fill_on_host(&mut view, pattern);
     };
     if !own_device && !buffer.is_managed() {
         return Err(Error::DeviceMismatch {
@@ -50,7 +60,7 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
             found,
         });
     }
-    match fill_on_device(&mut view, started, start.cast_mut(), pattern, stream) {
+    match fill_on_device(&mut view, start.cast_mut(), pattern, stream) {
         // A guard began meanwhile.
         Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(&mut view, pattern),
         result => result,
@@ -59,14 +69,13 @@ pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -
 
 fn fill_on_device(
     view: &mut ViewMut<'_, u8>,
-    started: Started,
     start: *mut u8,
     pattern: &[u8],
     stream: &Stream,
 ) -> Result<()> {
     let (buffer, bytes) = (view.raw, view.len());
     let part = [view.part(Access::Write)];
-    started.enqueue(What::Fill, (buffer.device(), None), stream, &part, |raw| {
+    enqueue_op(What::Fill, (buffer.device(), None), stream, &part, |raw| {
         let api = stream.inner().api();
         let fill = Fill {
             api,
@@ -80,13 +89,19 @@ fn fill_on_device(
 }
 
 fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
-    let _closed = view.raw.wait_for_host(&view.bytes(), Access::Write)?;
-    // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
-    let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
-    memory
-        .chunks_exact_mut(pattern.len())
-        .for_each(|element| element.copy_from_slice(pattern));
-    Ok(())
+    let part = [view.part(Access::Write)];
+    let op = || Op::new(What::Fill, part[0].device(), &part);
+    observer::around(op, || {
+        let _closed = view
+            .raw
+            .wait_for_host(&view.bytes(), Access::Write, "fill")?;
+        // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
+        let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
+        memory
+            .chunks_exact_mut(pattern.len())
+            .for_each(|element| element.copy_from_slice(pattern));
+        Ok(())
+    })
 }
 
 struct Fill<'a> {

@@ -191,16 +191,19 @@ impl<'a, T: DeviceCopy> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer.
     pub(super) fn wait(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
-        let observed = HostUse::begin(view.part(Access::Read), false);
-        let access = view.raw.wait_for_host(&view.bytes(), Access::Read)?;
+        let wait = || view.raw.wait_for_host(&view.bytes(), Access::Read, "host");
+        let (access, observed) = HostUse::begin(view.part(Access::Read), true, wait)?;
         Ok(Self::new(view, access, observed))
     }
 
     /// Refuses to wait.
     pub(super) fn try_now(view: View<'a, T>) -> Result<Self> {
         check_host(view)?;
-        let access = view.raw.try_for_host(&view.bytes(), Access::Read)?;
-        let observed = HostUse::begin(view.part(Access::Read), true);
+        let attempt = || {
+            view.raw
+                .try_for_host(&view.bytes(), Access::Read, "try_host")
+        };
+        let (access, observed) = HostUse::begin(view.part(Access::Read), false, attempt)?;
         Ok(Self::new(view, access, observed))
     }
 
@@ -210,7 +213,6 @@ impl<'a, T: DeviceCopy> HostRef<'a, T> {
     }
 
     fn new(view: View<'a, T>, access: HostAccess<'a>, observed: HostUse<'a>) -> Self {
-        observed.waited();
         let elements = match view.is_empty() {
             true => &[],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device writes them now
@@ -232,16 +234,22 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
     /// Waits for all work on the buffer.
     pub(super) fn wait(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
-        let observed = HostUse::begin(view.part(Access::Write), false);
-        let access = view.raw.wait_for_host(&view.bytes(), Access::Write)?;
+        let wait = || {
+            view.raw
+                .wait_for_host(&view.bytes(), Access::Write, "host_mut")
+        };
+        let (access, observed) = HostUse::begin(view.part(Access::Write), true, wait)?;
         Ok(Self::new(view, access, observed))
     }
 
     /// Refuses to wait.
     pub(super) fn try_now(view: ViewMut<'a, T>) -> Result<Self> {
         check_host(view.as_view())?;
-        let access = view.raw.try_for_host(&view.bytes(), Access::Write)?;
-        let observed = HostUse::begin(view.part(Access::Write), true);
+        let attempt = || {
+            view.raw
+                .try_for_host(&view.bytes(), Access::Write, "try_host_mut")
+        };
+        let (access, observed) = HostUse::begin(view.part(Access::Write), false, attempt)?;
         Ok(Self::new(view, access, observed))
     }
 
@@ -253,7 +261,6 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
     }
 
     fn new(mut view: ViewMut<'a, T>, access: HostAccess<'a>, observed: HostUse<'a>) -> Self {
-        observed.waited();
         let elements = match view.is_empty() {
             true => &mut [],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device uses them now

@@ -325,7 +325,7 @@ macro_rules! write_methods {
             ///
             /// The errors of [`fill_on`](Self::fill_on).
             #[doc(alias = "cudaMemset")]
-            pub fn fill(&mut self, value: T) -> $crate::Result<()> {
+            pub fn fill(&mut self, value: impl Into<$crate::Scalar<T>>) -> $crate::Result<()> {
                 let stream = self.device().default_stream()?;
                 self.fill_on(value, &stream)
             }
@@ -342,12 +342,18 @@ macro_rules! write_methods {
             /// # Errors
             ///
             /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for device memory and a stream of another device,
-            /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and the errors of the CUDA functions.
+            /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), [`Error::Capture`](crate::Error::Capture) in a capture unless the value is
+            /// a [`constant`](crate::constant), and the errors of the CUDA functions.
             #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]
-            pub fn fill_on(&mut self, value: T, stream: &$crate::Stream) -> $crate::Result<()> {
-                let view = self.$reborrow().into_bytes();
-                $crate::buffer::fill::fill(view, bytemuck::bytes_of(&value), stream)
+            pub fn fill_on(
+                &mut self,
+                value: impl Into<$crate::Scalar<T>>,
+                stream: &$crate::Stream,
+            ) -> $crate::Result<()> {
+                let (view, value) = (self.$reborrow().into_bytes(), value.into());
+                let refusal = value.refusal_of_fill();
+                $crate::buffer::fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
             }
 
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on the library's stream of the

@@ -9,7 +9,7 @@ use crate::buffer::copy::{kind, put, with_host};
 use crate::buffer::host_vec;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::ViewMut;
-use crate::context::observer::{Started, What};
+use crate::context::observer::{self, Op, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
@@ -102,13 +102,9 @@ pub(super) fn overwrite<T: DeviceCopy>(
     if target.is_empty() {
         return Ok(());
     }
-    let started = Started::now(target.device());
-    let (to, bytes) = (target.buffer_id(), target.size_bytes());
-    let _span = crate::telemetry::span!("copy", to, bytes);
-    write(&mut target, first, &make)?;
-    let part = target.part(Access::Write);
-    started.done(What::Copy, target.device(), None, [part]);
-    Ok(())
+    let part = [target.part(Access::Write)];
+    let op = || Op::new(What::Copy, part[0].device(), &part);
+    observer::around(op, || write(&mut target, first, &make))
 }
 
 fn write<T: DeviceCopy>(
@@ -134,7 +130,9 @@ fn write<T: DeviceCopy>(
     let _calls = Calls::of("host_overwrite")?;
     let bytes = target.size_bytes();
     if target.raw.is_host_memory() {
-        let _closed = target.raw.wait_for_host(&target.bytes(), Access::Write)?;
+        let _closed = target
+            .raw
+            .wait_for_host(&target.bytes(), Access::Write, "host_overwrite")?;
         produce(0, target.address(), bytes);
         return Ok(());
     }

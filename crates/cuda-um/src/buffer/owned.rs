@@ -115,9 +115,8 @@ impl<T: fmt::Debug + 'static, B: ?Sized + 'static> fmt::Debug for HostOwned<T, B
 /// let buffer = PinnedBuffer::from_slice(&device, &[1.0, 2.0])?;
 /// let mut data = HostOwnedMut::new(Box::new(buffer), |buffer| buffer.host_mut())?;
 /// data[1] = 3.0;
-/// let buffer = data.into_owner();
-/// assert_eq!(*buffer.host()?, [1.0, 3.0]);
-/// HostOwnedMut::new(buffer, |buffer| buffer.host_mut())?.close()?; // tells whether what was written is in the buffer
+/// assert_eq!(*data, [1.0, 3.0]);
+/// data.close()?; // tells whether what was written is in the buffer
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
@@ -136,17 +135,9 @@ pub struct HostOwnedMut<T: 'static, B: 'static> {
 /// A `Box`, and not one, because a move of a `Box` would end the borrow.
 struct Owner<B>(NonNull<B>);
 
-impl<B> Owner<B> {
-    fn into_box(self) -> Box<B> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: the pointer is that of a box. The guard, which borrows from it, is dropped or lost before each call.
-        unsafe { Box::from_raw(this.0.as_ptr()) }
-    }
-}
-
 impl<B> Drop for Owner<B> {
     fn drop(&mut self) {
-        // SAFETY: as in `into_box`.
+        // SAFETY: the pointer is that of a box. The guard, which borrows from it, is dropped or lost before.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -171,28 +162,17 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
         Ok(Self { guard, owner })
     }
 
-    /// Ends the access, and returns the owner of the buffer. The error of a copy that is written back is lost: [`close`](Self::close)
-    /// returns it.
-    pub fn into_owner(self) -> Box<B> {
-        self.end().1
-    }
-
     /// Ends the access, and drops the owner. A copy is written back.
     ///
     /// # Errors
     ///
     /// The errors of [`HostMut::close`].
     pub fn close(self) -> Result<()> {
-        self.end().0
-    }
-
-    fn end(self) -> (Result<()>, Box<B>) {
         let this = ManuallyDrop::new(self);
         // SAFETY: neither is used again through `this`. A panic of the guard's write back drops the owner after the guard.
-        let (owner, guard) =
+        let (_owner, guard) =
             unsafe { (std::ptr::read(&this.owner), this.guard.assume_init_read()) };
-        let closed = guard.close();
-        (closed, owner.into_box())
+        guard.close()
     }
 
     /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.

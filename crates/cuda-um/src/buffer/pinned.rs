@@ -98,7 +98,7 @@ impl<T: DeviceCopy> PinnedBuffer<T> {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Pinned`];
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool or of a `LimitedMemory`; [`Error::TooLarge`](crate::Error::TooLarge); and
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
     /// the errors of the CUDA functions, including a failure of that work.
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
@@ -128,7 +128,7 @@ impl<T: DeviceCopy> PinnedBuffer<T> {
         let _calls = Calls::of("zeroed")?;
         let _closed = self
             .raw
-            .wait_for_host(&(0..self.raw.bytes()), Access::Write)?;
+            .wait_for_host(&(0..self.raw.bytes()), Access::Write, "zeroed")?;
         // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it now.
         unsafe { self.raw.pointer().as_ptr().write_bytes(0, self.raw.bytes()) };
         Ok(())

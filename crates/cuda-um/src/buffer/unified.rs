@@ -14,6 +14,7 @@ use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
 use crate::resource::pool::default::DefaultMemory;
+use crate::scalar::constant;
 use crate::{element, range};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -248,7 +249,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Managed`] and [`MemoryKind::System`];
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool or of a `LimitedMemory` and for more than the device has free (see
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool and for more than the device has free (see
     /// [`Oversubscription`]); [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions.
     #[track_caller]
     pub fn uninit_in(
@@ -263,7 +264,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         if self.raw.kind() != MemoryKind::System {
             capture::also_now(|| {
                 self.populate()?;
-                self.fill(T::zeroed())
+                self.fill(constant(T::zeroed()))
             })?;
         }
         self.advise_as_chosen()?;

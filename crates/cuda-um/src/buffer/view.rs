@@ -51,8 +51,8 @@ pub struct View<'a, T> {
 /// bias.copy_from_host(&[1.0; 10])?;
 /// stream.copy(&weights.as_view().slice(..10)?, &mut bias)?;
 /// assert_eq!(*bias.host()?, [0.5; 10]);
-/// let (low, mut high) = weights.split_at_mut(45)?; // of a part that is used again
-/// high.prefetch_after_reads_on(&device, &stream)?;
+/// let (low, high) = weights.reborrow().split_at(45)?; // of a part that is used again
+/// high.prefetch_on(&device, &stream)?;
 /// low.into_host_mut()?[44] = 1.0;
 /// let weights = weights.into_view(); // from now on only read
 /// assert_eq!(weights.read_one(44)?, 1.0);
@@ -83,12 +83,6 @@ impl<'a, T> View<'a, T> {
 
     pub(crate) fn new(raw: &'a Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
         Self::whole(raw).slice(range)
-    }
-
-    /// The view's range of elements in the buffer, for events.
-    pub(crate) fn elements(&self) -> Range<usize> {
-        let start = self.start / size_of::<T>();
-        start..start + self.len
     }
 
     /// Returns the view itself.
@@ -166,16 +160,6 @@ impl<'a, T> ViewMut<'a, T> {
     /// [`Error::RangeOutOfBounds`].
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>> {
         self.reborrow().slice(range)
-    }
-
-    /// Divides the view in two disjoint parts, before element `mid`, for as long as the view is borrowed. Both parts can be arguments of one
-    /// launch.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
-    pub fn split_at_mut(&mut self, mid: usize) -> Result<(ViewMut<'_, T>, ViewMut<'_, T>)> {
-        self.reborrow().split_at(mid)
     }
 
     /// Divides the view in two disjoint parts, before element `mid`. Both parts can be arguments of one launch.

@@ -4,22 +4,24 @@
 //! stream in its place ([`of`]), so work of other threads on the same streams runs as always. The capture mode is "relaxed": it restricts no
 //! other call of CUDA, on any thread.
 
-mod body;
 mod node;
 mod place;
 mod private;
 mod refusal;
 mod slot;
 
-pub(crate) use node::{KernelNode, Kind, Node, kernels};
+pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
-pub(crate) use refusal::{BY_HOST, NO_WAIT, refuse, refuse_device, refuse_host, refused};
+pub(crate) use refusal::{
+    BY_HOST, NO_WAIT, accessed_by_host, refuse, refuse_device, refuse_host, refused,
+};
 pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
+use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::driver::owned::Owned;
@@ -29,6 +31,8 @@ use cuda_um_sys::cudaGraph_t;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,7 +40,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The captures of all threads.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of the next capture, or of the next body in one.
+/// The number of the next capture.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
@@ -57,21 +61,20 @@ pub(crate) struct Capture {
     failed: RefCell<Vec<Arc<StreamInner>>>,
     /// The memory that the work uses, in the order of first use.
     slots: RefCell<Vec<Rc<Slot>>>,
-    nodes: RefCell<Vec<Node>>,
-    /// The recorded values of the parameters.
-    parameters: RefCell<Vec<Vec<u8>>>,
-    /// The number of the body that is recorded; that of the capture outside of bodies.
-    part: Cell<u64>,
-    /// The first error of CUDA after which a part of work may be captured that `nodes` does not have.
-    broken: RefCell<Option<String>>,
-    /// True if a body may lack work.
-    lacks_work: Cell<bool>,
+    kernels: RefCell<Vec<KernelNode>>,
+    /// The number of fills, copies, and work of other libraries.
+    others: Cell<usize>,
+    /// The scalars with names, in the order of their definitions.
+    scalars: RefCell<Vec<NamedScalar>>,
+    /// The memory that work outside of the capture has used on this thread since its begin, by number, with the first call that did.
+    stamps: RefCell<HashMap<u64, String>>,
+    /// Why there is no graph: the first error that the closure cannot repair.
+    broken: RefCell<Option<Error>>,
     /// Values that are dropped when the capture has ended ([`drop_after`]).
     dropped: RefCell<Vec<Box<dyn Any>>>,
 }
 
 /// A stream of the capture, and the private stream that stands for it.
-#[derive(Clone)]
 struct Captured {
     stream: Arc<StreamInner>,
     private: Arc<StreamInner>,
@@ -81,7 +84,10 @@ struct Captured {
 pub(crate) struct Recorded {
     pub(crate) graph: Owned<cudaGraph_t>,
     pub(crate) slots: Vec<Slot>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) kernels: Vec<KernelNode>,
+    /// The number of fills, copies, and work of other libraries.
+    pub(crate) others: usize,
+    pub(crate) scalars: Vec<NamedScalar>,
 }
 
 /// Returns true if any thread captures. While none does, this is the whole cost of captures for other work.
@@ -119,7 +125,10 @@ pub(crate) fn of(stream: &Arc<StreamInner>, parts: &[Part<'_>]) -> Result<Option
         return Ok(Some(Place { capture, private }));
     }
     match parts.iter().find(|part| capture.has(part.memory.id())) {
-        None => Ok(None),
+        None => {
+            capture.stamp(parts, "work on another stream");
+            Ok(None)
+        }
         Some(part) => Err(refused(
             format_args!("work on another stream, with {}", part.memory.title()),
             "the captured work uses that memory, and this work would run before it: add the stream to the capture (`Recording::fork`)",
@@ -164,8 +173,7 @@ pub(crate) fn prefetch(
     let Some(Place { capture, .. }) = of(stream, std::slice::from_ref(part))? else {
         return Ok(false);
     };
-    let (_, slot) = capture.slot_of(part);
-    slot.prefetch(location, &part.bytes);
+    capture.slot_of(part).prefetch(location, &part.bytes);
     Ok(true)
 }
 
@@ -176,7 +184,7 @@ pub(crate) fn prefetch(
 pub(crate) fn advise(part: &Part<'_>, advice: Advice) -> bool {
     let capture = current().filter(|capture| capture.is_of(part));
     capture
-        .map(|capture| capture.slot_of(part).1.advise(advice, &part.bytes))
+        .map(|capture| capture.slot_of(part).advise(advice, &part.bytes))
         .is_some()
 }
 
@@ -199,6 +207,12 @@ impl Capture {
                 ));
             }
         }
+        if is_outside() {
+            return Err(refused(
+                "a capture by an observer",
+                "its work is not captured, so it would run at once: capture outside of the observer",
+            ));
+        }
         let inner = stream.inner();
         inner.check_here()?;
         let device = Arc::clone(inner.device());
@@ -218,11 +232,11 @@ impl Capture {
             streams: RefCell::new(smallvec::smallvec![Captured { stream, private }]),
             failed: RefCell::default(),
             slots: RefCell::default(),
-            nodes: RefCell::default(),
-            parameters: RefCell::default(),
-            part: Cell::new(id),
+            kernels: RefCell::default(),
+            others: Cell::new(0),
+            scalars: RefCell::default(),
+            stamps: RefCell::default(),
             broken: RefCell::default(),
-            lacks_work: Cell::new(false),
             dropped: RefCell::default(),
         });
         ACTIVE.fetch_add(1, Ordering::Relaxed);
@@ -282,24 +296,17 @@ impl Capture {
             .end_capture()
             .inspect_err(|_| drop(first.end_capture()));
         joined?;
-        if self.lacks_work.get() {
-            return Err(refused(
-                "the end of a capture",
-                "the body of a condition failed, so it may lack work: return the error of `if_on` or `while_on` from the closure",
-            ));
-        }
         if let Some(error) = self.broken.take() {
-            return Err(refused(
-                "to go on after a call that failed",
-                format_args!("{error}. CUDA may have recorded a part of that work: capture again"),
-            ));
+            return Err(error);
         }
         let slots = self.slots.take().into_iter();
         Ok(Recorded {
             graph: graph?,
             // All other handles of the slots are dropped.
             slots: slots.filter_map(Rc::into_inner).collect(),
-            nodes: self.nodes.take(),
+            kernels: self.kernels.take(),
+            others: self.others.get(),
+            scalars: self.scalars.take(),
         })
     }
 
@@ -321,8 +328,43 @@ impl Capture {
 
     /// No graph can be made, because CUDA may have recorded work that the library does not know.
     fn is_broken_by(&self, error: &Error) {
-        let mut broken = self.broken.borrow_mut();
-        broken.get_or_insert_with(|| error.to_string());
+        self.fails_with(refused(
+            "to go on after a call that failed",
+            format_args!("{error}. CUDA may have recorded a part of that work: capture again"),
+        ));
+    }
+
+    /// The capture ends with this error, if it is the first one.
+    fn fails_with(&self, error: Error) {
+        self.broken.borrow_mut().get_or_insert(error);
+    }
+
+    /// Marks memory that a call outside of the capture uses: no launch of the graph would repeat that call. A prefetch changes nothing.
+    fn stamp(&self, parts: &[Part<'_>], call: impl fmt::Display) {
+        let mut stamps = self.stamps.borrow_mut();
+        for part in parts.iter().filter(|part| part.access != Access::Move) {
+            let stamp = stamps.entry(part.memory.id());
+            stamp.or_insert_with(|| call.to_string());
+        }
+    }
+
+    /// Refuses captured work with memory that has a stamp. There is no graph afterwards, whatever the closure does.
+    fn check_stamps(&self, parts: &[Part<'_>], work: fmt::Arguments<'_>) -> Result<()> {
+        let stamps = self.stamps.borrow();
+        let stamped = |part: &Part<'_>| Some((part.memory.title(), stamps.get(&part.memory.id())?));
+        let Some((title, call)) = parts.iter().find_map(stamped) else {
+            return Ok(());
+        };
+        let refuse = || {
+            refused(
+                format_args!("{work} with {title}"),
+                format_args!(
+                    "{call} has used that memory since the capture began, and no launch of the graph repeats that call: make it before the capture, or between launches"
+                ),
+            )
+        };
+        self.fails_with(refuse());
+        Err(refuse())
     }
 
     fn first(&self) -> Arc<StreamInner> {
@@ -359,26 +401,44 @@ impl Capture {
         slots.iter().find(|slot| slot.memory.id == id).cloned()
     }
 
-    /// The slot of the part's memory, and its index; a new one for new memory.
-    pub(crate) fn slot_of(&self, part: &Part<'_>) -> (usize, Rc<Slot>) {
+    /// The slot of the part's memory; a new one for new memory.
+    fn slot_of(&self, part: &Part<'_>) -> Rc<Slot> {
         let (mut slots, id) = (self.slots.borrow_mut(), part.memory.id());
-        let index = slots.iter().position(|slot| slot.memory.id == id);
-        let index = index.unwrap_or_else(|| {
-            slots.push(Rc::new(Slot::new(part)));
-            slots.len() - 1
-        });
-        (index, Rc::clone(&slots[index]))
+        let known = slots.iter().find(|slot| slot.memory.id == id).cloned();
+        known.unwrap_or_else(|| {
+            let slot = Rc::new(Slot::new(part));
+            slots.push(Rc::clone(&slot));
+            slot
+        })
     }
 
-    /// The number of a new parameter with this value.
-    pub(crate) fn parameter(&self, value: &[u8]) -> u32 {
-        let mut parameters = self.parameters.borrow_mut();
-        parameters.push(value.to_vec());
-        parameters.len() as u32 - 1
+    /// The index of a scalar. The same name with another type or another value gets an index of its own, which no launch takes
+    /// ([`check_scalar`](Self::check_scalar)).
+    pub(crate) fn scalar(&self, scalar: NamedScalar) -> u32 {
+        let mut scalars = self.scalars.borrow_mut();
+        let known = scalars.iter().position(|known| *known == scalar);
+        known.unwrap_or_else(|| {
+            scalars.push(scalar);
+            scalars.len() - 1
+        }) as u32
     }
 
-    pub(crate) fn with_parameter(&self, index: u32, use_value: impl FnOnce(&[u8])) {
-        use_value(&self.parameters.borrow()[index as usize]);
+    /// Refuses a scalar whose name an earlier one has, with another type or another value.
+    pub(crate) fn check_scalar(&self, index: u32) -> Result<()> {
+        let scalars = self.scalars.borrow();
+        let scalar = &scalars[index as usize];
+        let first = scalars.iter().find(|other| other.name == scalar.name);
+        let first = first.filter(|first| *first != scalar);
+        first.map_or(Ok(()), |first| {
+            Err(Error::InvalidArgument {
+                what: "a scalar of a capture",
+                value: format!("`{}` of type {}", scalar.name, scalar.type_name),
+                reason: match first.of == scalar.of {
+                    true => "it has another value under that name, and `set` makes both the same: use another name".to_owned(),
+                    false => format!("it is of type {} before: use another name", first.type_name),
+                },
+            })
+        })
     }
 
     pub(crate) fn id(&self) -> u64 {

@@ -7,7 +7,6 @@ use crate::context::held_pools::Ref;
 use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
-use crate::context::spin::Spin;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::streams::Streams;
 use crate::driver::location::Location;
@@ -18,7 +17,6 @@ use crate::sync::RwLock;
 use cuda_um_cost::CostModel;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A device of a [`Runtime`]. A clone is the same device.
 ///
@@ -60,7 +58,6 @@ pub(crate) struct DeviceState {
     pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
-    pub(crate) spin: Spin,
     cost: RwLock<Arc<CostModel>>,
 }
 
@@ -170,7 +167,7 @@ impl Device {
         ))
     }
 
-    /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names (`cargo xtask calibrate` writes one), otherwise
+    /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
     ///
     /// In a child made by `fork`, this returns the built-in values.
@@ -210,28 +207,6 @@ impl Device {
         self.handle.state.non_concurrent.set(access);
     }
 
-    /// Sets how long a thread that waits for the device's work polls before it sleeps, for all handles of this device. A short time
-    /// leaves the core to other threads; a thread that sleeps wakes up some 10 us late. `Duration::ZERO` sleeps at once, `Duration::MAX`
-    /// never.
-    ///
-    /// It applies to host guards, copies to the host, and waits for memory. If the program sets no time, a wait for the last work of a
-    /// stream is a `cudaStreamSynchronize`, which polls unless the program selected another way with `cudaSetDeviceFlags`, and a wait for
-    /// earlier work polls for 50 us. [`synchronize`](Self::synchronize) and
-    /// [`Stream::synchronize`](crate::Stream::synchronize) are CUDA's own waits in any case.
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use std::time::Duration;
-    ///
-    /// // A server with more requests than cores.
-    /// device.set_wait_spin(Duration::from_micros(20));
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    #[doc(alias = "cudaDeviceScheduleBlockingSync")]
-    pub fn set_wait_spin(&self, time: Duration) {
-        self.handle.state.spin.set(time);
-    }
-
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
     }
@@ -263,7 +238,6 @@ impl DeviceState {
             non_concurrent: Choice::default(),
             streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
-            spin: Spin::default(),
             cost: RwLock::new(Arc::new(cost)),
         })
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let sim = cuda_um_sim::Sim::builder().devices(2).build().unwrap();
-/// use cuda_um::{Devices, PeerAccess, Runtime};
+/// use cuda_um::{Devices, Runtime};
 ///
 /// let runtime = Runtime::from_table(sim.table())?; // on a machine with GPUs: `Runtime::open()?`
 /// let devices = Devices::of(runtime.devices()?)?; // or `all`
@@ -22,8 +22,7 @@ use std::sync::Arc;
 ///     println!("{from} to {to}: {:?}, about {rate} GB/s", devices.peer_link(from, to));
 ///     assert!(devices.can_access_peer(from, to));
 /// }
-/// let access: PeerAccess = devices.enable_peer_access()?; // until it is dropped, or
-/// access.close()?;
+/// devices.enable_peer_access()?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone)]

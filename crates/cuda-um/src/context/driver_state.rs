@@ -1,13 +1,10 @@
 //! State of the driver, which all runtimes over it share.
 
-use crate::context::peer_access::Peers;
 use crate::context::slot::Slot;
-use crate::context::tracker::Use;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, global};
-use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 /// The state that all runtimes over one driver share.
@@ -19,8 +16,8 @@ pub(crate) struct DriverState {
     managed: Mutex<HashMap<u32, usize>>,
     /// The open devices of all runtimes.
     devices: Mutex<Vec<Weak<dyn Pending>>>,
-    /// The pairs of devices with peer access.
-    pub(crate) peers: Mutex<Peers>,
+    /// The pairs with peer access: work of the first device accesses memory of the second.
+    pub(crate) peers: Mutex<BTreeSet<(u32, u32)>>,
 }
 
 /// The states of all drivers in use, with their identities.
@@ -31,12 +28,6 @@ pub(crate) trait Pending: Send + Sync {
     /// Returns true if all work that this library enqueued on the device is known to be done. Queries only what
     /// dropped streams left.
     fn is_known_idle(&self) -> bool;
-
-    /// The last work of each live stream.
-    fn uses(&self) -> SmallVec<[Use; 2]>;
-
-    /// Waits for all work of the device, including the work of other libraries.
-    fn synchronize(&self) -> Result<()>;
 }
 
 /// Managed bytes that are counted for a device until dropped, or permanently.
@@ -78,20 +69,6 @@ impl DriverState {
         self.open_devices()
             .iter()
             .all(|device| device.is_known_idle())
-    }
-
-    /// The last work of each live stream of all devices.
-    pub(crate) fn uses(&self) -> SmallVec<[Use; 2]> {
-        let devices = self.open_devices();
-        devices.iter().flat_map(|device| device.uses()).collect()
-    }
-
-    /// Waits for all work of all devices. That of a lost one is over.
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        let devices = self.open_devices();
-        let waited = devices.iter().map(|device| device.synchronize());
-        let mut failed = waited.filter_map(Result::err);
-        failed.find(|error| !error.is_sticky()).map_or(Ok(()), Err)
     }
 
     fn open_devices(&self) -> Vec<Arc<dyn Pending>> {

@@ -1,16 +1,14 @@
 //! Enqueues work on a stream: checks, gate, order, work, record, observer.
 
-use crate::context::capture::{self, Kind, NO_WAIT};
+use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::Device;
-use crate::context::observer::{Started, What};
-use crate::context::peer_access::Held;
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished, InFlight};
 use crate::error::Result;
 use crate::fork;
 use cuda_um_sys::cudaStream_t;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Enqueues `work`, which uses parts of memory, on the stream. The work runs after all work that it must not overlap, and each memory
@@ -35,31 +33,33 @@ pub(crate) fn enqueue<R>(
     enqueue_of(Work::Own, stream, parts, work)
 }
 
-impl Started {
-    /// Like [`enqueue`], and notifies the observer if it succeeds. The work of a kernel is also a use of its module, which stays loaded
-    /// until the kernel is done. `work` gets CUDA's stream, which is another one if this thread captures the stream.
-    #[inline]
-    pub(crate) fn enqueue(
-        self,
-        what: What<'_>,
-        (device, module): (&Device, Option<&InFlight>),
-        stream: &Stream,
-        parts: &[Part<'_>],
-        work: impl FnOnce(cudaStream_t) -> Result<()>,
-    ) -> Result<()> {
-        if capture::is_active()
-            && let Some(place) = capture::of(stream.inner(), parts)?
-        {
-            check_each(stream, parts)?;
-            return place.record(parts, |_| Kind::from(what), work);
-        }
-        let kind = module.map_or(Work::Own, Work::Kernel);
-        self.before(what, stream, parts);
-        enqueue_of(kind, stream, parts, || work(stream.as_raw()))?;
-        self.after(parts);
-        self.done(what, device, Some(stream.inner()), parts.iter().cloned());
-        Ok(())
+/// Like [`enqueue`], as an operation of which observers are told. The work of a kernel is also a use of its module, which stays loaded
+/// until the kernel is done. `work` gets CUDA's stream, which is another one if this thread captures the stream.
+#[inline]
+pub(crate) fn enqueue_op(
+    what: What<'_>,
+    (device, module): (&Device, Option<&InFlight>),
+    stream: &Stream,
+    parts: &[Part<'_>],
+    work: impl FnOnce(cudaStream_t) -> Result<()>,
+) -> Result<()> {
+    if capture::is_active()
+        && let Some(place) = capture::of(stream.inner(), parts)?
+    {
+        check_each(stream, parts)?;
+        let name = match what {
+            What::Fill => "a fill",
+            What::Copy => "a copy",
+            // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
+            _ => "other work",
+        };
+        return place.record(format_args!("{name}"), parts, None, work);
     }
+    let kind = module.map_or(Work::Own, Work::Kernel);
+    let op = || Op::new(what, device, parts).on(stream);
+    observer::around(op, || {
+        enqueue_of(kind, stream, parts, || work(stream.as_raw()))
+    })
 }
 
 /// The kind of work.
@@ -88,13 +88,11 @@ pub(crate) fn enqueue_of<R>(
     fork::check("enqueue")?;
     inner.check_here()?;
     let home = inner.device().identity();
-    let _held;
     if parts
         .iter()
         .any(|part| part.home != home || part.is_special)
     {
         check_each(stream, parts)?;
-        _held = hold_links(inner, parts);
     }
     let gate = inner.device().gate();
     let gate = gate.filter(|_| is_excluded(inner, kind, parts));
@@ -118,14 +116,6 @@ pub(crate) fn check_each(stream: &Stream, parts: &[Part<'_>]) -> Result<()> {
         stream.check_runtime(part.memory.device(), "the buffer")?;
         part.check_write()
     })
-}
-
-/// Keeps peer access until the work is enqueued: from then on, its end waits for the work.
-#[cold]
-fn hold_links(stream: &StreamInner, parts: &[Part<'_>]) -> Held {
-    let homes = parts.iter().map(|part| part.memory.device().ordinal());
-    let all: SmallVec<[u32; 8]> = homes.chain([stream.ordinal()]).collect();
-    Held::among(stream.device(), &all)
 }
 
 /// Returns true if host guards exclude the work.

@@ -7,10 +7,14 @@ use crate::context::runtime::Runtime;
 use crate::context::stream::{Stream, StreamInner};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::sync::time_limit;
 use cuda_um_sys::cudaEvent_t;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// How long a wait polls before it sleeps.
+pub(crate) const POLLING: Duration = time_limit(Duration::from_micros(50));
 
 /// A point on a [`Stream`]. It is complete when all work that was enqueued before it is done. A clone is the same event.
 ///
@@ -194,11 +198,11 @@ impl RawEvent {
         self.0.raw()
     }
 
-    /// Waits for the event. Polls for this time at first, because waking up takes longer than most work.
-    pub(crate) fn wait(&self, spin: Duration) -> Result<()> {
+    /// Waits for the event. Polls at first, because waking up takes longer than most work.
+    pub(crate) fn wait(&self) -> Result<()> {
         let start = Instant::now();
         while !self.is_complete()? {
-            if start.elapsed() >= spin {
+            if start.elapsed() >= POLLING {
                 return self.synchronize();
             }
             // Queries of several threads would wait for the driver's lock.

@@ -1,217 +1,405 @@
-//! Notifies listeners of operations and of buffers that are made and dropped: an observer (the profiler), and a planner (automatic
-//! prefetch), if they are installed.
+//! Tells observers, and `tracing`, of operations.
 //!
-//! While none listens, each of these functions costs one atomic load, for both.
+//! While nobody listens, an operation costs two relaxed loads: the number of observers, and the level of `tracing`.
 
 use crate::context::device::Device;
-use crate::context::listeners::{self, Listener, has, listens, set_observer};
-use crate::context::planner::{self, Planned};
-use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracked::{Part, Tracked};
-use crate::error::Result;
-use std::sync::OnceLock;
+use crate::context::stream::Stream;
+use crate::context::tracked::Part;
+use crate::driver::advice::Advice;
+use crate::driver::location::Location;
+use crate::error::{Error, Result};
+use crate::fork;
+use crate::sync::{assert_no_lock_held, outside};
+use crate::telemetry::{self, Entered, Level};
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
-pub(crate) use crate::context::listeners::What;
+/// Code that is told of each operation of the process: what is about to happen, and what became of it.
+///
+/// Both functions run on the thread of the operation, while it holds no lock of the library. They may use the library: work that they enqueue is
+/// told to all observers as well, and is no part of a capture of the thread. They may run in a drop, so they must not panic.
+pub trait Observer: Send + Sync {
+    /// Called after the arguments were checked, and before the operation waits for anything or is enqueued. Work that is enqueued here is
+    /// ordered before the operation, as by any two calls of one thread.
+    fn before(&self, op: &Op<'_>);
 
-/// The observer's number for an operation that has begun.
-pub(crate) struct Token {
-    pub(crate) session: u64,
-    pub(crate) operation: usize,
+    /// Called when the operation is enqueued, done, or has failed.
+    fn after(&self, told: &Told<'_>);
 }
 
-/// An observer of the library's operations. The functions are called only between [`start`] and [`stop`].
-pub(crate) trait Observer: Sync {
-    /// The current time; `None` if the device is not observed.
-    fn now(&self, device: &Device) -> Option<u64>;
-
-    /// Called when an operation that began at `start` is done, or enqueued on `stream`.
-    fn operation(
-        &self,
-        start: u64,
-        what: What<'_>,
-        device: &Device,
-        stream: Option<&StreamInner>,
-        parts: &mut dyn Iterator<Item = Part<'_>>,
-    );
-
-    /// Called when the host may access memory, until [`Observer::host_ends`].
-    fn host_begins(&self, part: Part<'_>) -> Option<Token>;
-
-    fn host_ends(&self, token: Token);
-
-    /// Called when memory is allocated, or gets a label or a name.
-    fn made(&self, memory: &dyn Tracked);
-
-    fn dropped(&self, memory: &dyn Tracked);
+/// What an operation does.
+///
+/// Work that a capture records is no operation; each launch of the graph is one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum What<'a> {
+    /// The launch of a kernel.
+    Launch {
+        /// The name of the kernel.
+        kernel: &'a str,
+        /// The number of blocks in each dimension.
+        grid: [u32; 3],
+        /// The number of threads of a block in each dimension.
+        block: [u32; 3],
+    },
+    /// The launch of a graph.
+    Graph {
+        /// The name of the graph.
+        name: &'a str,
+    },
+    /// Work of another library.
+    Foreign,
+    /// A prefetch. If all pages are there, it is left out: it has no `before`, and [`Told::is_elided`] returns true.
+    Prefetch {
+        /// The destination.
+        to: Location,
+    },
+    /// Advice of the program.
+    Advise(Advice),
+    /// A copy. Without a stream it is complete when it is told.
+    Copy,
+    /// A fill. Without a stream the host did it.
+    Fill,
+    /// The host gets access to memory, in `after`. Without an error, [`HostEnd`](Self::HostEnd) follows.
+    Host {
+        /// False if the access is refused where it would have to wait.
+        waits: bool,
+    },
+    /// The host's access ended, maybe on another thread. Only `after` is called.
+    HostEnd {
+        /// The [number](Op::number) of the operation that began it.
+        began: u64,
+    },
+    /// A buffer was allocated. Only `after` is called. Of a pool's slabs only [`BufferInfo::slab`](crate::observe::BufferInfo) tells.
+    Allocate,
+    /// A buffer got a name. Only `after` is called.
+    Name,
+    /// The memory of a buffer is about to go back to its owner. Only `before` is called.
+    Free,
 }
 
-static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
-/// Starts to call the observer. A process has at most one.
-pub(crate) fn start(observer: &'static dyn Observer) {
-    OBSERVER.get_or_init(|| observer);
-    set_observer(true);
+/// An operation.
+#[derive(Clone)]
+pub struct Op<'a> {
+    number: u64,
+    what: What<'a>,
+    device: &'a Device,
+    stream: Option<&'a Stream>,
+    parts: &'a [Part<'a>],
 }
 
-/// Stops calling the observer. A call on another thread may still run.
-pub(crate) fn stop() {
-    set_observer(false);
-}
+impl<'a> Op<'a> {
+    pub(crate) fn new(what: What<'a>, device: &'a Device, parts: &'a [Part<'a>]) -> Self {
+        Self {
+            number: 0,
+            what,
+            device,
+            stream: None,
+            parts,
+        }
+    }
 
-/// The observer, if it collects in this process.
-#[inline]
-pub(crate) fn observer() -> Option<&'static dyn Observer> {
-    match listens(Listener::Observer) {
-        true => OBSERVER.get().copied(),
-        false => None,
+    pub(crate) fn on(mut self, stream: &'a Stream) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// A number that no other operation of the process has. Its [`Told`] has the same.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn what(&self) -> What<'a> {
+        self.what
+    }
+
+    /// The device of the kernel, or of the memory.
+    #[must_use]
+    pub fn device(&self) -> &'a Device {
+        self.device
+    }
+
+    /// The stream; `None` if the operation is complete when it is told.
+    #[must_use]
+    pub fn stream(&self) -> Option<&'a Stream> {
+        self.stream
+    }
+
+    /// The memory that it uses.
+    #[must_use]
+    pub fn parts(&self) -> &'a [Part<'a>] {
+        self.parts
+    }
+
+    fn span(&self) -> Entered {
+        let (device, one) = (self.device.ordinal(), self.parts.first());
+        let buffer = one.map(Part::buffer);
+        let bytes: usize = self.parts.iter().map(|part| part.bytes.len()).sum();
+        match self.what {
+            What::Launch { kernel, .. } => telemetry::span!("launch", kernel, device),
+            What::Graph { .. } => telemetry::span!("launch of a graph", device),
+            What::Prefetch { to } => match self.parts.len() {
+                1 => telemetry::span!("prefetch", buffer, bytes, location = %to),
+                ranges => telemetry::span!("prefetch", ranges, location = %to),
+            },
+            What::Advise(advice) => telemetry::span!("advise", buffer, ?advice),
+            What::Fill => telemetry::span!("fill", buffer, bytes),
+            What::Copy => {
+                let end = |writes| self.parts.iter().find(|part| part.writes() == writes);
+                let (from, to) = (end(false), end(true));
+                let bytes = from.or(to).map_or(0, |part| part.bytes.len());
+                let (from, to) = (from.map(Part::buffer), to.map(Part::buffer));
+                telemetry::span!("copy", from, to, bytes)
+            }
+            What::Host { waits: true } => {
+                let access = self.parts[0].access;
+                telemetry::span!("host wait", buffer, ?access)
+            }
+            _ => Entered::none(),
+        }
     }
 }
 
-/// An operation that has begun. If it fails, this is dropped without a call.
-#[must_use = "say when it is done"]
-#[derive(Default)]
-pub(crate) struct Started {
-    at: Option<u64>,
-    /// True if a planner is to see it.
-    is_planned: bool,
+/// What became of an operation.
+pub struct Told<'a> {
+    op: &'a Op<'a>,
+    error: Option<&'a Error>,
+    is_elided: bool,
 }
 
-impl Started {
-    /// Begins an operation on the device.
-    #[inline]
-    pub(crate) fn now(device: &Device) -> Self {
-        match listeners::word() {
-            0 => Self::default(),
-            word => Self::heard(word, device),
+impl<'a> Told<'a> {
+    /// The operation.
+    #[must_use]
+    pub fn op(&self) -> &'a Op<'a> {
+        self.op
+    }
+
+    /// The error, if it failed. A part of it may be enqueued nevertheless.
+    #[must_use]
+    pub fn error(&self) -> Option<&'a Error> {
+        self.error
+    }
+
+    /// Returns true for a prefetch that was left out, because all pages are at its destination.
+    #[must_use]
+    pub fn is_elided(&self) -> bool {
+        self.is_elided
+    }
+
+    /// Sends the event of `tracing`, if the operation has one.
+    fn send(&self) {
+        let Some(part) = self.op.parts.first().filter(|_| self.error.is_none()) else {
+            return;
+        };
+        let (buffer, range, access) = (part.buffer(), part.range(), part.access);
+        let (ranges, is_elided) = (self.op.parts.len(), self.is_elided);
+        match self.op.what {
+            What::Prefetch { to } => {
+                let text = if is_elided {
+                    "prefetch elided"
+                } else {
+                    "prefetch"
+                };
+                telemetry::debug!(buffer, ?range, ranges, location = %to, "{text}");
+            }
+            What::Advise(advice) => telemetry::debug!(buffer, ?range, ?advice, "advise"),
+            What::Host { .. } => telemetry::debug!(buffer, ?range, ?access, "host guard"),
+            What::Allocate => {
+                let info = part.info();
+                let (bytes, kind, site) = (info.bytes, info.kind, info.site);
+                let (device, what) = (self.op.device.ordinal(), info.title());
+                let site = site.map(tracing::field::display);
+                telemetry::debug!(buffer, bytes, device, kind, what, site, "allocate");
+            }
+            _ => {}
+        }
+    }
+}
+
+static OBSERVERS: RwLock<Vec<Arc<dyn Observer>>> = RwLock::new(Vec::new());
+/// The length of the list.
+// Relaxed: an operation that runs beside `observe` may be told or not.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells the observer of all operations of the process, until the result is dropped. A call on another thread may still run then.
+///
+/// A child made by `fork` tells the parent's observers nothing.
+pub fn observe(observer: Arc<dyn Observer>) -> Observing {
+    let mut list = OBSERVERS.write().unwrap_or_else(PoisonError::into_inner);
+    list.push(Arc::clone(&observer));
+    COUNT.store(list.len(), Ordering::Relaxed);
+    Observing(observer)
+}
+
+/// An observer is told of operations while this lives: [`observe`].
+#[must_use = "the observer is told of nothing more when it is dropped"]
+pub struct Observing(Arc<dyn Observer>);
+
+impl Drop for Observing {
+    fn drop(&mut self) {
+        if fork::is_inherited() {
+            return;
+        }
+        let mut list = OBSERVERS.write().unwrap_or_else(PoisonError::into_inner);
+        let at = list.iter().position(|it| Arc::ptr_eq(it, &self.0));
+        let removed = at.map(|at| list.swap_remove(at));
+        COUNT.store(list.len(), Ordering::Relaxed);
+        drop(list);
+        // Foreign code, without the lock.
+        drop(removed);
+    }
+}
+
+impl std::fmt::Debug for Observing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observing").finish_non_exhaustive()
+    }
+}
+
+/// Returns true if an observer, or a subscriber of `tracing`, may want to know.
+#[inline]
+pub(crate) fn is_heard() -> bool {
+    COUNT.load(Ordering::Relaxed) > 0 || telemetry::is_enabled(Level::DEBUG)
+}
+
+/// An operation that observers are told of.
+struct Heard<'o> {
+    op: Op<'o>,
+    observers: Observers,
+    _span: Entered,
+}
+
+struct Observers(SmallVec<[Arc<dyn Observer>; 2]>);
+
+impl Observers {
+    fn now() -> Self {
+        if COUNT.load(Ordering::Relaxed) == 0 || fork::is_inherited() {
+            return Self(SmallVec::new());
+        }
+        let list = OBSERVERS.read().unwrap_or_else(PoisonError::into_inner);
+        Self(list.iter().cloned().collect())
+    }
+
+    /// Calls each, without locks, and outside of a capture of this thread.
+    fn tell(&self, tell: impl Fn(&dyn Observer)) {
+        if !self.0.is_empty() {
+            assert_no_lock_held("an observer");
+            outside(|| self.0.iter().for_each(|observer| tell(&**observer)));
+        }
+    }
+}
+
+impl<'o> Heard<'o> {
+    fn new(mut op: Op<'o>) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let observers = Observers::now();
+        if !observers.0.is_empty() {
+            // Relaxed: the numbers need only differ.
+            op.number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        Self {
+            _span: op.span(),
+            op,
+            observers,
         }
     }
 
     #[cold]
-    fn heard(word: u32, device: &Device) -> Self {
-        let observes = has(word, Listener::Observer);
-        let observer = observes.then(observer).flatten();
-        Self {
-            at: observer.and_then(|observer| observer.now(device)),
-            is_planned: has(word, Listener::Planner),
-        }
+    fn begin(op: Op<'o>) -> Self {
+        let heard = Self::new(op);
+        heard.observers.tell(|observer| observer.before(&heard.op));
+        heard
     }
 
-    /// Tells the planner that work is about to be enqueued.
-    #[inline]
-    pub(crate) fn before(&self, what: What<'_>, stream: &Stream, parts: &[Part<'_>]) {
-        if self.is_planned {
-            planner::before(what, stream, parts);
-        }
-    }
-
-    /// Tells the planner that the work is enqueued.
-    #[inline]
-    pub(crate) fn after(&self, parts: &[Part<'_>]) {
-        if self.is_planned {
-            planner::after(parts);
-        }
-    }
-
-    /// Reports the operation as done, or as enqueued on the stream.
-    #[inline]
-    pub(crate) fn done<'p>(
-        self,
-        what: What<'_>,
-        device: &Device,
-        stream: Option<&StreamInner>,
-        parts: impl IntoIterator<Item = Part<'p>>,
-    ) {
-        if let Some(start) = self.at
-            && let Some(observer) = observer()
-        {
-            observer.operation(start, what, device, stream, &mut parts.into_iter());
-        }
+    #[cold]
+    fn end(&self, error: Option<&Error>, is_elided: bool) {
+        let told = Told {
+            op: &self.op,
+            error,
+            is_elided,
+        };
+        told.send();
+        self.observers.tell(|observer| observer.after(&told));
     }
 }
 
-/// Reports that the host may access a buffer, from its creation until it is dropped.
-#[derive(Default)]
-pub(crate) struct HostUse<'a> {
-    token: Option<Token>,
-    // Boxed, because guards are small.
-    planned: Option<Box<(Part<'a>, Planned)>>,
+/// Does the work of an operation, in its span, and tells observers of it before and after.
+#[inline]
+pub(crate) fn around<'o, R>(
+    op: impl FnOnce() -> Op<'o>,
+    work: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    let heard = is_heard().then(|| Heard::begin(op()));
+    let result = work();
+    if let Some(heard) = heard {
+        heard.end(result.as_ref().err(), false);
+    }
+    result
 }
+
+/// Tells of a prefetch that was left out.
+#[inline]
+pub(crate) fn elided<'o>(op: impl FnOnce() -> Op<'o>) {
+    if is_heard() {
+        Heard::new(op()).end(None, true);
+    }
+}
+
+/// Tells of an operation that has only one of `before` and `after`.
+#[cold]
+pub(crate) fn tell_once(what: What<'_>, part: &Part<'_>) {
+    let op = Op::new(what, part.device(), std::slice::from_ref(part));
+    match what {
+        What::Free => drop(Heard::begin(op)),
+        _ => Heard::new(op).end(None, false),
+    }
+}
+
+/// The host's access to memory, whose end observers are told of when this is dropped.
+// Boxed, because guards are small. `None` if there were no observers.
+pub(crate) struct HostUse<'a>(Option<Box<(u64, Part<'a>)>>);
 
 impl<'a> HostUse<'a> {
-    /// Begins the access. `is_held` is true if the host may access the memory already, so that a planner must not move it.
+    /// Gets the access, and tells observers of it.
     #[inline]
-    pub(crate) fn begin(part: Part<'a>, is_held: bool) -> Self {
-        match listeners::word() {
-            0 => Self::default(),
-            word => Self::heard(word, part, is_held),
+    pub(crate) fn begin<A>(
+        part: Part<'a>,
+        waits: bool,
+        access: impl FnOnce() -> Result<A>,
+    ) -> Result<(A, Self)> {
+        match is_heard() {
+            false => Ok((access()?, Self(None))),
+            true => Self::heard(part, waits, access),
         }
     }
 
     #[cold]
-    fn heard(word: u32, part: Part<'a>, is_held: bool) -> Self {
-        let planned = match has(word, Listener::Planner) {
-            true => planner::host_begins(&part, is_held),
-            false => None,
-        };
-        let observes = has(word, Listener::Observer);
-        let observer = observes.then(observer).flatten();
-        Self {
-            token: observer.and_then(|observer| observer.host_begins(part.clone())),
-            planned: planned.map(|planned| Box::new((part, planned))),
-        }
-    }
-}
-
-impl HostUse<'_> {
-    /// Must be called when the host has the access.
-    #[inline]
-    pub(crate) fn waited(&self) {
-        if let Some(planned) = &self.planned {
-            planner::host_waited(&planned.0, &planned.1);
-        }
+    fn heard<A>(
+        part: Part<'a>,
+        waits: bool,
+        access: impl FnOnce() -> Result<A>,
+    ) -> Result<(A, Self)> {
+        let parts = std::slice::from_ref(&part);
+        let heard = Heard::begin(Op::new(What::Host { waits }, part.device(), parts));
+        let began = heard.op.number;
+        let result = access();
+        heard.end(result.as_ref().err(), false);
+        drop(heard);
+        let access = result?;
+        Ok((access, Self((began > 0).then(|| Box::new((began, part))))))
     }
 }
 
 impl Drop for HostUse<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(token) = self.token.take()
-            && let Some(observer) = observer()
-        {
-            observer.host_ends(token);
+        if let Some(used) = self.0.take() {
+            let (began, part) = *used;
+            tell_once(What::HostEnd { began }, &part);
         }
-        // A child made by `fork` has no planner.
-        if let Some(planned) = self.planned.take()
-            && listens(Listener::Planner)
-        {
-            let (part, planned) = *planned;
-            planner::host_ends(&part, planned);
-        }
-    }
-}
-
-/// Reports that memory was allocated, or got its label or name.
-#[inline]
-pub(crate) fn made(memory: &dyn Tracked) {
-    if let Some(observer) = observer() {
-        observer.made(memory);
-    }
-}
-
-/// Must be called before the program gives advice for memory: the advice of a planner ends.
-pub(crate) fn advises(memory: &dyn Tracked) -> Result<()> {
-    match listens(Listener::Planner) {
-        true => planner::advises(memory),
-        false => Ok(()),
-    }
-}
-
-/// Reports that memory is dropped.
-#[inline]
-pub(crate) fn dropped(memory: &dyn Tracked) {
-    if let Some(observer) = observer() {
-        observer.dropped(memory);
-    }
-    if listens(Listener::Planner) {
-        planner::dropped(memory);
     }
 }

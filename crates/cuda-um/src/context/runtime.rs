@@ -9,7 +9,6 @@ use crate::driver::Api;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::settings;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::fmt;
@@ -58,7 +57,6 @@ struct Devices {
 struct Entry {
     state: Mutex<Option<Arc<DeviceState>>>,
     own_stream: OnceLock<Arc<StreamInner>>,
-    relay_stream: OnceLock<Arc<StreamInner>>,
 }
 
 impl Runtime {
@@ -75,14 +73,10 @@ impl Runtime {
 
     /// Opens a runtime over a table of functions, such as the simulator's.
     ///
-    /// The first call in a process warns of environment variables with misspelt names: those that begin with `CUDA_UM_` and that nothing
-    /// reads.
-    ///
     /// # Errors
     ///
     /// None in this version; a later version may refuse a table.
     pub fn from_table(table: Arc<sys::Table>) -> Result<Self> {
-        settings::warn_of_unknown();
         let api = Api::new(table);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -240,20 +234,7 @@ impl Runtime {
 
     /// The library's own stream of a device.
     pub(crate) fn own_stream(&self, state: &Arc<DeviceState>) -> Result<Arc<StreamInner>> {
-        self.stream_of(state, |slot| &slot.own_stream)
-    }
-
-    /// The stream of a device for copies of its neighbours, so that they do not wait for its own work.
-    pub(crate) fn relay_stream(&self, state: &Arc<DeviceState>) -> Result<Arc<StreamInner>> {
-        self.stream_of(state, |slot| &slot.relay_stream)
-    }
-
-    fn stream_of(
-        &self,
-        state: &Arc<DeviceState>,
-        of: impl FnOnce(&Entry) -> &OnceLock<Arc<StreamInner>>,
-    ) -> Result<Arc<StreamInner>> {
-        let stream = of(self.devices_of_driver()?.slot(state.ordinal)?);
+        let stream = &self.devices_of_driver()?.slot(state.ordinal)?.own_stream;
         if let Some(stream) = stream.get() {
             return Ok(Arc::clone(stream));
         }
@@ -261,15 +242,19 @@ impl Runtime {
         Ok(Arc::clone(stream.get_or_init(|| made)))
     }
 
-    /// The state that all runtimes over this driver share.
-    #[cfg(feature = "profile")]
-    pub(crate) fn driver_state(&self) -> Result<Arc<DriverState>> {
-        Ok(Arc::clone(&self.devices_of_driver()?.driver))
+    /// Returns true if both are runtimes over one driver, so that their devices are the same.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`device_count`](Self::device_count).
+    pub fn shares_driver(&self, other: &Self) -> Result<bool> {
+        let (one, other) = (self.devices_of_driver()?, other.devices_of_driver()?);
+        Ok(Arc::ptr_eq(&one.driver, &other.driver))
     }
 
-    /// The devices that are open. Opening another device would create a context on it.
-    #[cfg(feature = "profile")]
-    pub(crate) fn open_devices(&self) -> Vec<Device> {
+    /// The devices that [`device`](Self::device) has opened. [`devices`](Self::devices) opens all, which creates a context on each.
+    #[must_use]
+    pub fn open_devices(&self) -> Vec<Device> {
         let Ok(devices) = self.devices_of_driver() else {
             return Vec::new();
         };

@@ -156,6 +156,12 @@ impl Stream {
         Device::new(self.runtime.clone(), Arc::clone(&self.inner.device))
     }
 
+    /// A number that no other stream of the process has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.inner.id()
+    }
+
     /// CUDA's handle. It is valid while a clone of this stream is live. Work enqueued directly through it is not tracked.
     pub fn as_raw(&self) -> cudaStream_t {
         self.inner.raw()
@@ -325,17 +331,16 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(());
         }
-        let spin = &self.device.spin;
         let no_event = match self.handle.is_here() {
             // No work was enqueued after it, so no event is needed.
-            true => seq == self.submitted() && !spin.is_set(),
+            true => seq == self.submitted(),
             false => self.must_wait_for(seq),
         };
         if no_event {
             return self.synchronize();
         }
         let (covers, event) = self.cover(seq)?;
-        event.wait(spin.time())?;
+        event.wait()?;
         self.completed_to(covers);
         Ok(())
     }

@@ -4,7 +4,6 @@ use crate::context::driver_state::Pending;
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
 use crate::context::stream_handle::StreamHandle;
-use crate::context::tracker::Use;
 use crate::driver::Api;
 use crate::error::Result;
 use crate::fork;
@@ -98,17 +97,6 @@ impl Streams {
         listed.push(Arc::clone(stream));
     }
 
-    /// The last work of each live stream.
-    pub(crate) fn uses(&self) -> SmallVec<[Use; 2]> {
-        let listed = self.listed.lock();
-        let live = listed.iter().filter_map(|listed| listed.stream.upgrade());
-        live.map(|stream| Use {
-            seq: stream.submitted(),
-            stream,
-        })
-        .collect()
-    }
-
     /// Waits for all work of the device, including the work of other libraries.
     pub(crate) fn synchronize(&self) -> Result<()> {
         fork::check("cudaDeviceSynchronize")?;
@@ -135,14 +123,6 @@ pub(crate) fn remove(from: &mut Vec<Arc<Listed>>, streams: &[Arc<Listed>]) {
 }
 
 impl Pending for Streams {
-    fn uses(&self) -> SmallVec<[Use; 2]> {
-        self.uses()
-    }
-
-    fn synchronize(&self) -> Result<()> {
-        self.synchronize()
-    }
-
     fn is_known_idle(&self) -> bool {
         let mut listed = self.listed.lock();
         let is_known_idle = |stream: Arc<StreamInner>| stream.is_known_idle();

@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::thread::{Builder, scope};
 
 /// Runs a job for each device, each on a thread of its own and the last on this one, and returns their results in order when all have
-/// ended. Not part of the public interface: crates of this workspace use it.
+/// ended.
 ///
 /// While this thread captures a graph, the jobs run one after the other here: work of other threads would not be recorded. So they do while it
 /// keeps the gate of devices without concurrent managed access, for which the jobs might wait.
@@ -19,7 +19,6 @@ use std::thread::{Builder, scope};
 /// # Panics
 ///
 /// With the panic of a job, when all have ended.
-#[doc(hidden)]
 pub fn together<J: Send, R: Send>(
     mut jobs: Vec<J>,
     run: impl Fn(J) -> Result<R> + Sync,

@@ -2,12 +2,13 @@
 
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
-use crate::context::tracker::{Access, InFlight};
+use crate::context::tracker::{Access, InFlight, Use};
 use crate::error::Result;
 use crate::label::Label;
 use std::any::Any;
 use std::ffi::c_void;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Memory that work on streams uses. The buffers implement it.
@@ -20,11 +21,7 @@ pub(crate) trait Tracked: Sync {
 
     fn device(&self) -> &Device;
 
-    /// The memory as its own type, for the planner.
-    #[cfg_attr(
-        not(feature = "auto-prefetch"),
-        allow(dead_code, reason = "only the planner calls it")
-    )]
+    /// The memory as its own type, for higher floors.
     fn as_any(&self) -> &dyn Any;
 
     fn is_managed(&self) -> bool;
@@ -41,12 +38,17 @@ pub(crate) trait Tracked: Sync {
     /// Called when a use is recorded: the work may migrate the pages.
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access);
 
-    fn describe(&self) -> Description<'_>;
+    fn info(&self) -> BufferInfo<'_>;
+
+    fn pages(&self) -> Pages;
+
+    /// Returns the addresses of a range of bytes.
+    fn addresses(&self, bytes: &Range<usize>) -> Range<*mut u8>;
 }
 
-/// A part of memory, and how an operation accesses it.
+/// A part of a buffer, and how an operation accesses it.
 #[derive(Clone)]
-pub(crate) struct Part<'a> {
+pub struct Part<'a> {
     pub(crate) memory: &'a dyn Tracked,
     pub(crate) uses: &'a InFlight,
     /// The device state of the memory (`DeviceState::identity`).
@@ -60,7 +62,56 @@ pub(crate) struct Part<'a> {
     pub(crate) access: Access,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    /// The number of the buffer, which no other buffer of the process has.
+    #[must_use]
+    pub fn buffer(&self) -> u64 {
+        self.memory.id()
+    }
+
+    /// The range in bytes from the beginning of the buffer.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.bytes.clone()
+    }
+
+    /// The addresses of the range. They are valid while the buffer lives.
+    #[must_use]
+    pub fn addresses(&self) -> Range<*mut u8> {
+        self.memory.addresses(&self.bytes)
+    }
+
+    /// Returns true if the operation writes the part.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.access.is_write()
+    }
+
+    /// The device of the buffer.
+    #[must_use]
+    pub fn device(&self) -> &'a Device {
+        self.memory.device()
+    }
+
+    /// The properties of the buffer.
+    #[must_use]
+    pub fn info(&self) -> BufferInfo<'a> {
+        self.memory.info()
+    }
+
+    /// What is known of the buffer's pages now.
+    #[must_use]
+    pub fn pages(&self) -> Pages {
+        self.memory.pages()
+    }
+
+    /// Returns true if another library uses the buffer, so that a prefetch would wait on the host until it gives the buffer back.
+    #[must_use]
+    pub fn is_lent(&self) -> bool {
+        let uses = self.uses.before(Access::Move);
+        uses.iter().any(Use::must_wait)
+    }
+
     /// The first address of the part for kernels, or for the host if kernels cannot access the memory.
     pub(crate) fn kernel_address(&self) -> *mut c_void {
         let start = self.memory.kernel_address();
@@ -76,25 +127,65 @@ impl Part<'_> {
     }
 }
 
-/// Properties of tracked memory, for observers.
-pub(crate) struct Description<'a> {
-    pub(crate) id: u64,
-    pub(crate) address: usize,
-    pub(crate) bytes: usize,
-    /// The name of the memory's kind.
-    pub(crate) kind: &'static str,
-    pub(crate) is_managed: bool,
-    pub(crate) name: Option<&'a str>,
+/// The properties of a buffer.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct BufferInfo<'a> {
+    /// The number of the buffer.
+    pub id: u64,
+    /// The first address.
+    pub address: usize,
+    /// The size.
+    pub bytes: usize,
+    /// The name of the kind of memory.
+    pub kind: &'static str,
+    /// True for managed memory, whose pages migrate.
+    pub is_managed: bool,
+    /// True for memory of another library.
+    pub is_imported: bool,
+    /// The name that the program set.
+    pub name: Option<&'a str>,
+    /// The call that made the buffer.
+    pub site: Option<&'static Location<'static>>,
+    /// The size of an element.
+    pub element_bytes: usize,
+    /// The slab of a pool that contains the buffer.
+    pub slab: Option<SlabInfo>,
     pub(crate) label: Option<&'a Label>,
-    pub(crate) slab: Option<SlabId>,
 }
 
-/// The slab of a pool that contains the memory.
-#[derive(Clone, Copy)]
-pub(crate) struct SlabId {
-    /// The number of the slab's buffer.
-    pub(crate) buffer: u64,
-    /// The first address of the slab.
-    pub(crate) start: usize,
-    pub(crate) bytes: usize,
+impl BufferInfo<'_> {
+    /// The name, or the type and length (`UnifiedBuffer<f32>[1024]`).
+    #[must_use]
+    pub fn title(&self) -> String {
+        match (self.name, self.label) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(label)) => label.describe(self.bytes),
+            (None, None) => format!("{} memory", self.kind),
+        }
+    }
+}
+
+/// A slab of a pool.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SlabInfo {
+    /// The number of the slab, as of a buffer.
+    pub buffer: u64,
+    /// The first address.
+    pub address: usize,
+    /// The size.
+    pub bytes: usize,
+}
+
+/// What is known of the pages of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pages {
+    /// True if the program has given advice for any part of the buffer.
+    pub are_advised: bool,
+    /// True while host guards of the buffer live.
+    pub are_held: bool,
+    /// True if pages may have left the device of the buffer.
+    pub have_left: bool,
 }

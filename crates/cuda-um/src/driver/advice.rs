@@ -39,18 +39,6 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// CUDA's name without the prefix, and the location that the advice names.
-    pub(crate) fn in_cudas_words(self) -> (&'static str, Option<Location>) {
-        match self {
-            Self::SetReadMostly => ("SetReadMostly", None),
-            Self::UnsetReadMostly => ("UnsetReadMostly", None),
-            Self::SetPreferredLocation(at) => ("SetPreferredLocation", Some(at)),
-            Self::UnsetPreferredLocation => ("UnsetPreferredLocation", None),
-            Self::SetAccessedBy(at) => ("SetAccessedBy", Some(at)),
-            Self::UnsetAccessedBy(at) => ("UnsetAccessedBy", Some(at)),
-        }
-    }
-
     /// Returns false for advice that undoes another.
     pub(crate) fn is_set(self) -> bool {
         // CUDA's constants that set advice are odd.

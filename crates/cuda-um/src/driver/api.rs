@@ -48,12 +48,6 @@ impl Api {
         self.has_one_device.load(Ordering::Relaxed)
     }
 
-    /// The CUPTI library of this runtime.
-    #[cfg(feature = "profile")]
-    pub(crate) fn cupti(&self) -> std::result::Result<Arc<sys::Cupti>, sys::CuptiError> {
-        self.table.cupti()
-    }
-
     /// Declares to the simulator that the host accesses memory of its own, which kernels use, too.
     pub(crate) fn declare_host_access(&self, range: Range<*mut u8>, writes: bool) {
         if let Some(declare) = self.table.declared_host_access()

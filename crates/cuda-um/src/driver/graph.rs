@@ -5,18 +5,7 @@ use crate::driver::check::Subject;
 use crate::driver::owned::Handle;
 use crate::error::Result;
 use cuda_um_sys as sys;
-use smallvec::SmallVec;
 use std::ffi::c_void;
-
-/// CUDA's nodes.
-pub(crate) type Nodes = SmallVec<[sys::cudaGraphNode_t; 2]>;
-
-/// A graph that cannot replace the one of an executable graph.
-pub(crate) struct UpdateRefused {
-    /// The node that differs, in one of the graphs; null if CUDA names none.
-    pub(crate) node: sys::cudaGraphNode_t,
-    pub(crate) result: sys::cudaGraphExecUpdateResult,
-}
 
 /// The configuration and the parameters of a kernel's node.
 pub(crate) struct KernelParameters<'a> {
@@ -69,39 +58,24 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<sys::cudaGraph_t> {
-        // SAFETY: guaranteed by the caller.
-        let ended = unsafe { self.end_body(ordinal, stream) };
-        self.uncount_capture(ordinal);
-        ended
-    }
-
-    /// Ends the capture of the stream into the body of a condition, which is the result: it is not destroyed.
-    ///
-    /// # Safety
-    ///
-    /// As for [`end_capture`](Self::end_capture).
-    pub(crate) unsafe fn end_body(
-        &self,
-        ordinal: u32,
-        stream: sys::cudaStream_t,
-    ) -> Result<sys::cudaGraph_t> {
         let (name, end) = ("cudaStreamEndCapture", self.table.cudaStreamEndCapture);
         let mut graph = std::ptr::null_mut();
         // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
-        self.on_graph(ordinal, name, end, |end| unsafe { end(stream, &mut graph) })?;
-        Ok(graph)
+        let ended = self.on_graph(ordinal, name, end, |end| unsafe { end(stream, &mut graph) });
+        self.uncount_capture(ordinal);
+        ended.map(|()| graph)
     }
 
-    /// The graph that a stream is captured into, and the nodes that the next work of the stream runs after.
+    /// The node that the next work of a captured stream runs after; null if there is none.
     ///
     /// # Safety
     ///
     /// The stream is live, and captured.
-    pub(crate) unsafe fn captured(
+    pub(crate) unsafe fn captured_node(
         &self,
         ordinal: u32,
         stream: sys::cudaStream_t,
-    ) -> Result<(sys::cudaGraph_t, Nodes)> {
+    ) -> Result<sys::cudaGraphNode_t> {
         let name = "cudaStreamGetCaptureInfo";
         let mut status = sys::cudaStreamCaptureStatus::cudaStreamCaptureStatusNone;
         let (mut nodes, mut count) = (std::ptr::null(), 0);
@@ -131,30 +105,10 @@ impl Api {
             return Err(self.missing_function(name));
         }
         if nodes.is_null() || count == 0 {
-            return Ok((graph, Nodes::new()));
+            return Ok(std::ptr::null_mut());
         }
         // SAFETY: CUDA has written the array's address and length; it stays until the next call on the stream.
-        let nodes = unsafe { std::slice::from_raw_parts(nodes, count) };
-        Ok((graph, Nodes::from_slice(nodes)))
-    }
-
-    /// The number of nodes of a graph.
-    ///
-    /// # Safety
-    ///
-    /// The graph is live, and no other thread uses it.
-    pub(crate) unsafe fn graph_nodes(
-        &self,
-        ordinal: u32,
-        graph: sys::cudaGraph_t,
-    ) -> Result<usize> {
-        let (name, ask) = ("cudaGraphGetNodes", self.table.cudaGraphGetNodes);
-        let mut count = 0;
-        self.on_graph(ordinal, name, ask, |ask| {
-            // SAFETY: without an array CUDA writes only the number; the rest is guaranteed by the caller.
-            unsafe { ask(graph, std::ptr::null_mut(), &mut count) }
-        })?;
-        Ok(count)
+        Ok(unsafe { *nodes })
     }
 
     /// Makes an executable graph.
@@ -195,53 +149,6 @@ impl Api {
         self.on_graph(ordinal, name, launch, |launch| unsafe {
             launch(exec, stream)
         })
-    }
-
-    /// Replaces the work of an executable graph by that of a graph of the same shape.
-    ///
-    /// # Safety
-    ///
-    /// Both are live, and no other thread uses them.
-    pub(crate) unsafe fn graph_update(
-        &self,
-        ordinal: u32,
-        exec: sys::cudaGraphExec_t,
-        graph: sys::cudaGraph_t,
-    ) -> Result<std::result::Result<(), UpdateRefused>> {
-        let name = "cudaGraphExecUpdate";
-        let mut info = sys::cudaGraphExecUpdateResultInfo {
-            result: sys::cudaGraphExecUpdateResult::cudaGraphExecUpdateSuccess,
-            errorNode: std::ptr::null_mut(),
-            errorFromNode: std::ptr::null_mut(),
-        };
-        let mut told = None;
-        self.on(
-            ordinal,
-            name,
-            || Subject::device(ordinal),
-            |table| {
-                // SAFETY: guaranteed by the caller.
-                told = unsafe { table.cudaGraphExecUpdate(exec, graph, &mut info) };
-                match told {
-                    // Not a failure of the call: `info` says what differs.
-                    None | Some(sys::cudaError::cudaErrorGraphExecUpdateFailure) => {
-                        sys::cudaError::cudaSuccess
-                    }
-                    Some(code) => code,
-                }
-            },
-        )?;
-        match told {
-            None => Err(self.missing_function(name)),
-            Some(sys::cudaError::cudaSuccess) => Ok(Ok(())),
-            Some(_) => {
-                self.clear_last_error();
-                Ok(Err(UpdateRefused {
-                    node: info.errorNode,
-                    result: info.result,
-                }))
-            }
-        }
     }
 
     /// Sets the configuration and the parameters of a kernel's node, for later launches.

@@ -61,30 +61,20 @@ impl Api {
         })
     }
 
-    /// Prefetches several ranges with one call, and discards their contents before if `discards`.
+    /// Prefetches several ranges with one call.
     ///
     /// # Safety
     ///
-    /// Each range lies in one live managed allocation, and the stream is live. Nothing uses a range whose contents are discarded until the
-    /// work is complete.
+    /// Each range lies in one live managed allocation, and the stream is live.
     pub(crate) unsafe fn prefetch_batch(
         &self,
         ordinal: u32,
-        discards: bool,
         ranges: &[Range<*mut u8>],
         location: Location,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        let (call, prefetch) = match discards {
-            true => (
-                "cudaMemDiscardAndPrefetchBatchAsync",
-                self.table.cudaMemDiscardAndPrefetchBatchAsync,
-            ),
-            false => (
-                "cudaMemPrefetchBatchAsync",
-                self.table.cudaMemPrefetchBatchAsync,
-            ),
-        };
+        let call = "cudaMemPrefetchBatchAsync";
+        let prefetch = self.table.cudaMemPrefetchBatchAsync;
         let prefetch = prefetch.ok_or_else(|| self.missing_function(call))?;
         let mut starts: Vec<_> = ranges.iter().map(|range| range.start.cast()).collect();
         let sizes: Vec<_> = ranges
@@ -115,10 +105,6 @@ impl Api {
 
     pub(crate) fn has_prefetch_batch(&self) -> bool {
         self.table.cudaMemPrefetchBatchAsync.is_some()
-    }
-
-    pub(crate) fn has_discard(&self) -> bool {
-        self.table.cudaMemDiscardAndPrefetchBatchAsync.is_some()
     }
 
     /// # Safety

@@ -35,34 +35,20 @@ impl Api {
         Ok(Some(PeerLink::of(can != 0, has_atomics != 0)))
     }
 
-    /// Lets `from` access the memory of `to`. Returns false if it was enabled before.
-    pub(crate) fn enable_peer_access(&self, from: u32, to: u32) -> Result<bool> {
+    /// Lets `from` access the memory of `to`. Does nothing if other code did.
+    pub(crate) fn enable_peer_access(&self, from: u32, to: u32) -> Result<()> {
         let enable = |table: &Table| {
             // SAFETY: no preconditions; an unknown device is an error.
             unsafe { (table.cudaDeviceEnablePeerAccess)(to as i32, 0) }
         };
         let name = "cudaDeviceEnablePeerAccess";
-        let enabled = self.on(from, name, || pair(from, to), enable);
-        unless(enabled, cudaError::cudaErrorPeerAccessAlreadyEnabled)
-    }
-
-    /// Undoes [`enable_peer_access`](Self::enable_peer_access). Does nothing if other code undid it.
-    pub(crate) fn disable_peer_access(&self, from: u32, to: u32) -> Result<()> {
-        let disable = |table: &Table| {
-            // SAFETY: all work of `from` that accesses the memory of `to` is over: the caller waited for it.
-            unsafe { (table.cudaDeviceDisablePeerAccess)(to as i32) }
-        };
-        let name = "cudaDeviceDisablePeerAccess";
-        let disabled = self.on_release(from, name, || pair(from, to), disable);
-        unless(disabled, cudaError::cudaErrorPeerAccessNotEnabled).map(drop)
-    }
-}
-
-/// False for this error, true for success.
-fn unless(result: Result<()>, error: cudaError) -> Result<bool> {
-    match result {
-        Ok(()) => Ok(true),
-        Err(Error::Call { code, .. }) if code == error.0 => Ok(false),
-        Err(other) => Err(other),
+        match self.on(from, name, || pair(from, to), enable) {
+            Err(Error::Call { code, .. })
+                if code == cudaError::cudaErrorPeerAccessAlreadyEnabled.0 =>
+            {
+                Ok(())
+            }
+            enabled => enabled,
+        }
     }
 }

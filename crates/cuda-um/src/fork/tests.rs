@@ -5,8 +5,6 @@
 
 mod drops;
 mod functions;
-#[cfg(feature = "profile")]
-mod profiles;
 
 use crate::fork::as_child;
 use crate::{Device, Runtime, Stream};

@@ -1,7 +1,6 @@
 //! What a graph and its executable graphs share.
-#![allow(unsafe_code, reason = "passes the handle of the graph to CUDA")]
 
-use crate::context::capture::{Memory, Node, Recorded, SlotUse, kernels};
+use crate::context::capture::{KernelNode, Memory, NamedScalar, Recorded, SlotUse};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
@@ -10,8 +9,7 @@ use crate::error::{Error, Result};
 use crate::kernel::module::Loaded;
 use crate::resource::allocation::Allocation;
 use crate::sync::Mutex;
-use cuda_um_sys::{cudaGraph_t, cudaGraphNode_t};
-use smallvec::SmallVec;
+use cuda_um_sys::cudaGraph_t;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +19,11 @@ pub(super) struct Contents {
     // Before the memory and the modules that it refers to. Only one thread may use it at a time.
     pub(super) graph: Mutex<Owned<cudaGraph_t>>,
     pub(super) device: Device,
-    /// The number of the capture.
-    pub(super) capture: u64,
     pub(super) slots: Vec<Slot>,
-    pub(super) nodes: Vec<Node>,
+    pub(super) kernels: Vec<KernelNode>,
+    /// The number of fills, copies, and work of other libraries.
+    pub(super) others: usize,
+    pub(super) scalars: Vec<NamedScalar>,
     /// True while an executable graph has the memory that belongs to the graph.
     is_taken: AtomicBool,
 }
@@ -50,11 +49,13 @@ pub(super) struct Required {
 }
 
 impl Contents {
-    pub(super) fn of(device: Device, capture: u64, recorded: Recorded) -> Self {
+    pub(super) fn of(device: Device, recorded: Recorded) -> Self {
         let Recorded {
             graph,
             slots,
-            nodes,
+            kernels,
+            others,
+            scalars,
         } = recorded;
         let slots = slots.into_iter().map(|slot| {
             let (memory, used, kept) = slot.into_parts();
@@ -64,9 +65,10 @@ impl Contents {
         Self {
             graph: Mutex::new(graph),
             device,
-            capture,
             slots: slots.collect(),
-            nodes,
+            kernels,
+            others,
+            scalars,
             is_taken: AtomicBool::new(false),
         }
     }
@@ -84,20 +86,10 @@ impl Contents {
         Ok(Taken(Arc::clone(self)))
     }
 
-    pub(super) fn node_count(&self) -> Result<usize> {
-        let graph = self.graph.lock();
-        // SAFETY: the graph is live as long as `self`, and the lock keeps other threads off.
-        unsafe {
-            self.device
-                .api()
-                .graph_nodes(self.device.ordinal(), graph.raw())
-        }
-    }
-
     /// The kernels stay loaded until these launches are complete.
     pub(super) fn keep_kernels(&self, launches: &InFlight) {
         let mut last = None;
-        for kernel in kernels(&self.nodes) {
+        for kernel in &self.kernels {
             if let Some(module) = kernel.module.downcast_ref::<Loaded>()
                 // Most launches in a row are of one module.
                 && last.replace(std::ptr::from_ref(module)) != Some(std::ptr::from_ref(module))
@@ -105,25 +97,6 @@ impl Contents {
                 module.in_flight.inherit(launches);
             }
         }
-    }
-
-    /// The recorded work that this work is directly after.
-    pub(super) fn after(&self, index: usize) -> SmallVec<[usize; 2]> {
-        // The last one is the usual one.
-        let before = &self.nodes[..index];
-        let of = |it: &cudaGraphNode_t| before.iter().rposition(|work| work.nodes.contains(it));
-        let mut after: SmallVec<_> = self.nodes[index].after.iter().filter_map(of).collect();
-        after.sort_unstable();
-        after
-    }
-
-    /// The recorded work that a node of CUDA belongs to, in words.
-    pub(super) fn name_of(&self, node: cudaGraphNode_t) -> Option<String> {
-        let found = self
-            .nodes
-            .iter()
-            .position(|work| work.nodes.contains(&node))?;
-        Some(format!("work {found} ({})", self.nodes[found].kind.name()))
     }
 }
 

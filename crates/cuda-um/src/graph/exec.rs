@@ -1,24 +1,23 @@
-//! Executable graphs: launches, parameters, updates.
+//! Executable graphs: launches, and the values of named scalars.
 #![allow(unsafe_code, reason = "passes handles and addresses to CUDA")]
 
-mod change;
 mod residency;
+mod scalars;
 
-use crate::context::capture::{self, KernelNode, Kind, Node, kernels};
-use crate::context::observer::{Started, What};
+use crate::context::capture::{self, NamedScalar};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::What;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fork;
-use crate::graph::Graph;
 use crate::graph::contents::{Contents, Required, Taken};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::launch::elsewhere;
 use crate::sync::outside;
-use change::Refusal;
 use cuda_um_sys::cudaGraphExec_t;
 use smallvec::SmallVec;
 use std::fmt;
@@ -30,22 +29,19 @@ use std::sync::Arc;
 /// The kernels, and the memory that belongs to the graph, stay until its last launch is complete. A drop does not wait.
 #[doc(alias = "cudaGraphExec_t")]
 pub struct GraphExec {
-    /// The work of later launches.
     contents: Taken,
-    /// The graph that this was made from, whose nodes name the work also after an update.
-    origin: Arc<Contents>,
     raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
     /// What each launch must get, in the order of the slots.
     required: Vec<Required>,
     /// The index of each slot's argument in the last launch.
     order: Vec<usize>,
-    /// The values of kernels whose parameters were set.
-    changed: Vec<(usize, KernelNode)>,
+    /// The named scalars, with the values of later launches.
+    scalars: Vec<NamedScalar>,
     /// The name of the launch in traces.
     name: String,
     in_flight: InFlight,
-    /// Why no launch is possible, after a change of buffers or values.
-    refusal: Option<Refusal>,
+    /// True after a change of a scalar that failed half-way: launches have old and new values.
+    is_mixed: bool,
 }
 
 impl GraphExec {
@@ -59,33 +55,18 @@ impl GraphExec {
         };
         // SAFETY: the object is new.
         let raw = unsafe { Owned::new(device.api(), ordinal, raw) };
-        let mut exec = Self {
+        let (kernels, others) = (contents.kernels.len(), contents.others);
+        let required: Vec<_> = contents.slots.iter().map(Required::of).collect();
+        Ok(Self {
             contents: taken,
-            origin: Arc::clone(contents),
             raw: ManuallyDrop::new(raw),
-            required: Vec::new(),
-            order: Vec::new(),
-            changed: Vec::new(),
-            name: String::new(),
+            order: (0..required.len()).collect(),
+            required,
+            scalars: contents.scalars.clone(),
+            name: format!("graph of {kernels} kernels and {others} other operations"),
             in_flight: InFlight::default(),
-            refusal: None,
-        };
-        exec.follow();
-        Ok(exec)
-    }
-
-    /// Takes what the graph requires of each launch.
-    fn follow(&mut self) {
-        let slots = self.contents.slots.iter();
-        self.required = slots.map(Required::of).collect();
-        self.order = (0..self.required.len()).collect();
-        self.changed.clear();
-        self.refusal = None;
-        let nodes = &self.contents.nodes;
-        let is_kernel = |node: &&Node| matches!(node.kind, Kind::Kernel(_));
-        let others = nodes.len() - nodes.iter().filter(is_kernel).count();
-        let kernels = kernels(nodes).len();
-        self.name = format!("graph of {kernels} kernels and {others} other operations");
+            is_mixed: false,
+        })
     }
 
     /// Enqueues all work of the graph on a stream, with one call
@@ -108,8 +89,7 @@ impl GraphExec {
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] if a buffer is missing, is borrowed to read though the work writes it, or is a view without bytes that the
-    ///   work uses; if [`set_buffer`](Self::set_buffer) gave one buffer two places, and the work writes one; after a change that CUDA could not
-    ///   undo.
+    ///   work uses; after a [`set`](Self::set) that CUDA could not undo.
     /// - [`Error::DeviceMismatch`], [`Error::RuntimeMismatch`], [`Error::Busy`] as for a launch of a kernel.
     /// - [`Error::Capture`] on a stream that this thread captures.
     /// - The errors of `cudaMemAdvise`, `cudaMemPrefetchAsync` and `cudaGraphLaunch`.
@@ -143,7 +123,7 @@ impl GraphExec {
         given: &[Part<'_>],
     ) -> Result<()> {
         fork::check("cudaGraphLaunch")?;
-        self.check_changes()?;
+        self.check_scalars()?;
         let contents = Arc::clone(&self.contents);
         let (device, inner) = (&contents.device, stream.inner());
         if inner.device().identity() != device.state().identity() {
@@ -153,7 +133,6 @@ impl GraphExec {
             capture::refuse("a launch of a graph", NESTED, inner, given)?;
         }
         arguments.check(device)?;
-        let started = Started::now(device);
         let parts = self.parts(&contents, given)?;
         if self
             .required
@@ -164,9 +143,9 @@ impl GraphExec {
             outside(|| residency::advise(&mut self.required, &parts))?;
         }
         residency::bring_in(&mut self.required, &parts, stream)?;
-        let _span = crate::telemetry::span!("launch of a graph", device = device.ordinal());
         let used = (device, Some(&self.in_flight));
-        started.enqueue(What::Launch(&self.name), used, stream, &parts, |stream| {
+        let what = What::Graph { name: &self.name };
+        enqueue_op(what, used, stream, &parts, |stream| {
             // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
             // before the executable graph is destroyed.
             unsafe {
@@ -206,104 +185,6 @@ impl GraphExec {
             parts.push(required.check(part)?);
         }
         Ok(parts)
-    }
-
-    /// Takes the work of a new capture of the same shape, for later launches: the same kinds of work in the same order.
-    ///
-    /// It is faster than a new executable graph. Launches take the buffers of the new graph from now on, and parameters are those of the new one.
-    ///
-    /// # Ordering
-    ///
-    /// As for [`set`](Self::set).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] if the shape differs: it names the work that differs, and nothing has changed. [`Error::Busy`] for a graph with
-    /// memory of its own that another executable graph has, as for [`Graph::instantiate`]. [`Error::DeviceMismatch`] and
-    /// [`Error::RuntimeMismatch`] for a graph of another device. After an error of `cudaGraphExecUpdate`, launches are refused until an update
-    /// succeeds.
-    #[doc(alias = "cudaGraphExecUpdate")]
-    pub fn update(&mut self, graph: &Graph) -> Result<()> {
-        let (device, new) = (&self.contents.device, &graph.contents);
-        if device.state().identity() != new.device.state().identity() {
-            return Err(match device.runtime().is_same(new.device.runtime()) {
-                false => Error::RuntimeMismatch { what: "the graph" },
-                true => Error::DeviceMismatch {
-                    what: "the graph",
-                    expected: device.ordinal(),
-                    found: new.device.ordinal(),
-                },
-            });
-        }
-        // The kinds, and the work that each work is after. CUDA compares both as well, but it may pair work that was recorded in another order.
-        let of_kind = |contents: &Contents| {
-            let nodes = contents.nodes.iter().enumerate();
-            let kinds = nodes
-                .map(|(index, node)| (std::mem::discriminant(&node.kind), contents.after(index)));
-            kinds.collect::<Vec<_>>()
-        };
-        let differs = |work: String, reason: &str| Error::InvalidArgument {
-            what: "the graph of an update",
-            value: work,
-            reason: format!("{reason}: instantiate the new graph"),
-        };
-        if let Some(at) = new.nodes.iter().position(|node| node.kind.is_body()) {
-            let work = format!("one whose work {at} is {}", new.nodes[at].kind.name());
-            return Err(differs(work, "the bodies of conditions are not updated"));
-        }
-        let (before, after) = (of_kind(&self.origin), of_kind(new));
-        if before != after {
-            let same = before
-                .iter()
-                .zip(&after)
-                .take_while(|(a, b)| a == b)
-                .count();
-            let work = new
-                .nodes
-                .get(same)
-                .map_or("one with less work".to_owned(), |node| {
-                    let is_kind = before.get(same).map(|(kind, _)| *kind)
-                        == Some(std::mem::discriminant(&node.kind));
-                    let how = if is_kind { ", after other work" } else { "" };
-                    format!("one whose work {same} is {}{how}", node.kind.name())
-                });
-            return Err(differs(
-                work,
-                "the executable graph was made from other work",
-            ));
-        }
-        let taken = match Arc::ptr_eq(&self.contents, new) {
-            true => None,
-            false => Some(new.take()?),
-        };
-        let updated = {
-            let raw = new.graph.lock();
-            // SAFETY: both are live; `self` is borrowed exclusively, and the lock keeps other threads off the graph.
-            let updated = unsafe {
-                device
-                    .api()
-                    .graph_update(device.ordinal(), self.raw.raw(), raw.raw())
-            };
-            // It is not known which work the executable graph has now.
-            updated.inspect_err(|_| self.refusal = Some(Refusal::Mixed))?
-        };
-        if let Err(refused) = updated {
-            let mut named = [new, &self.origin].into_iter();
-            let named = named.find_map(|contents| contents.name_of(refused.node));
-            let work = named.unwrap_or_else(|| "one of another shape".to_owned());
-            let result = refused.result.0;
-            return Err(differs(
-                work,
-                &format!("CUDA refuses it (cudaGraphExecUpdateResult {result})"),
-            ));
-        }
-        // Launches of the work before may still run.
-        self.contents.keep_kernels(&self.in_flight);
-        if let Some(taken) = taken {
-            self.contents = taken;
-        }
-        self.follow();
-        Ok(())
     }
 }
 

@@ -3,21 +3,24 @@
 use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
 use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
+use crate::context::capture::{self, refused};
 use crate::context::tracker::Access;
 use crate::error::Result;
-use crate::kernel::arguments::Arguments;
+use crate::kernel::arguments::{Arguments, Kind};
+use crate::scalar::{Role, Scalar};
 use bytemuck::NoUninit;
 
 /// One argument of a kernel:
 ///
 /// - `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write, [`ViewMut::in_place`] for input and output at once;
 /// - a number, `usize` or `bool`, or an array of them (shape, strides), by value;
-/// - [`ByValue`] for other plain old data.
+/// - [`ByValue`] for other plain old data;
+/// - in a capture, each value as a [`constant`](crate::constant) or with a name ([`Recording::scalar`](crate::Recording::scalar)).
 ///
 /// A crate above can implement it for its own types of buffers and values: [`pass`](Self::pass) adds what this crate knows.
 ///
 /// ```
-/// use cuda_um::{KernelArg, Result, UnifiedBuffer, kernel::Arguments};
+/// use cuda_um::{KernelArg, Result, UnifiedBuffer, constant, kernel::Arguments};
 ///
 /// struct Tensor {
 ///     data: UnifiedBuffer<f32>,
@@ -31,7 +34,7 @@ use bytemuck::NoUninit;
 ///         Self: 'a,
 ///     {
 ///         self.data.view(..)?.pass(arguments)?;
-///         self.shape.pass(arguments)
+///         constant(self.shape).pass(arguments)
 ///     }
 /// }
 /// ```
@@ -57,7 +60,7 @@ pub trait KernelArg: Sized {
 /// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
 ///
 /// ```
-/// use cuda_um::{Kernel, LaunchConfig, Result, Stream, kernel::{ReadArg, WriteArg}};
+/// use cuda_um::{Kernel, LaunchConfig, Result, Stream, constant, kernel::{ReadArg, WriteArg}};
 ///
 /// /// The caller passes buffers or views of every kind.
 /// fn square(kernel: &Kernel, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
@@ -65,7 +68,7 @@ pub trait KernelArg: Sized {
 ///     assert_eq!(input.len(), output.len());
 ///     let config = LaunchConfig::linear(input.len(), 256);
 ///     // SAFETY: thread i reads element i of the input, if there is one, and writes element i of the output.
-///     unsafe { kernel.launch(stream, config, (input, output, input.len())) }
+///     unsafe { kernel.launch(stream, config, (input, output, constant(input.len()))) }
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -168,9 +171,41 @@ impl<T: NoUninit> KernelArg for ByValue<T> {
     where
         Self: 'a,
     {
-        arguments.push_value(&self.0);
+        arguments.push_value(&self.0, Kind::PLAIN);
         Ok(())
     }
+}
+
+impl<T: NoUninit> KernelArg for Scalar<T> {
+    #[inline]
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        let kind = match self.role() {
+            Role::Plain => Kind::PLAIN,
+            Role::Constant => Kind::CONSTANT,
+            Role::Named { capture, index } => kind_of(capture, index)?,
+        };
+        arguments.push_value(&self.value(), kind);
+        Ok(())
+    }
+}
+
+/// What a named scalar is in the capture of this thread.
+#[cold]
+fn kind_of(capture: u64, index: u32) -> Result<Kind> {
+    let Some(current) = capture::is_active().then(capture::current).flatten() else {
+        return Ok(Kind::PLAIN);
+    };
+    if current.id() != capture {
+        return Err(refused(
+            "a launch with a named scalar of another capture",
+            "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
+        ));
+    }
+    current.check_scalar(index)?;
+    Ok(Kind::named(index))
 }
 
 impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
@@ -178,7 +213,7 @@ impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
     where
         Self: 'a,
     {
-        arguments.push_bytes(bytemuck::cast_slice(&self));
+        arguments.push_bytes(bytemuck::cast_slice(&self), Kind::PLAIN);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The list of a launch's arguments.
 
-use crate::context::capture::KernelNode;
+use crate::context::capture::{KernelNode, NamedLaunch, refused};
 use crate::context::device::Device;
 use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
@@ -40,21 +40,10 @@ pub struct Arguments<'a> {
     parameters: SmallVec<[Parameter; 16]>,
     /// The parts of buffers that the kernel gets.
     parts: SmallVec<[Part<'a>; 16]>,
-    /// The values that are parameters of a graph. Boxed, because few launches have any.
-    #[allow(clippy::box_collection, reason = "one word in each launch")]
-    of_graph: Option<Box<Vec<GraphValue>>>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
     /// As an [`InPlace`](crate::buffer::InPlace) that is in the list.
     _on_this_thread: PhantomData<*const ()>,
-}
-
-/// A value of a launch that is a parameter of a graph.
-struct GraphValue {
-    /// The first word.
-    word: usize,
-    bytes: u32,
-    index: u32,
 }
 
 impl<'a> Arguments<'a> {
@@ -74,67 +63,64 @@ impl<'a> Arguments<'a> {
     }
 
     #[inline]
-    pub(super) fn push_value<V: NoUninit>(&mut self, value: &V) {
+    pub(super) fn push_value<V: NoUninit>(&mut self, value: &V, kind: Kind) {
         let bytes = bytemuck::bytes_of(value);
         match size_of::<V>() <= size_of::<u64>() {
             true => {
                 let mut word = [0; size_of::<u64>()];
                 word[..size_of::<V>()].copy_from_slice(bytes);
                 self.words.push(u64::from_ne_bytes(word));
-                self.parameters
-                    .push(Parameter::value(size_of::<V>() as u32));
+                let bytes = size_of::<V>() as u32;
+                self.parameters.push(Parameter { bytes, kind });
             }
-            false => self.push_bytes(bytes),
+            false => self.push_bytes(bytes, kind),
         }
     }
 
-    /// Adds a value that is a parameter of a graph.
-    pub(crate) fn push_parameter(&mut self, bytes: &[u8], index: u32) {
-        let parameter = GraphValue {
-            word: self.words.len(),
-            bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-            index,
-        };
-        self.of_graph.get_or_insert_default().push(parameter);
-        self.push_bytes(bytes);
-    }
-
-    /// The arguments of a captured launch, given the slots of its parts.
-    pub(super) fn captured(
-        &self,
-        kernel: &Kernel,
-        config: LaunchConfig,
-        slots: &[usize],
-    ) -> KernelNode {
-        let (mut word, mut slots, mut addresses) = (0, slots.iter(), Vec::new());
-        for parameter in &self.parameters {
-            if parameter.is_part {
-                addresses.extend(slots.next().map(|slot| (word, *slot)));
+    /// The captured launch with these arguments.
+    ///
+    /// # Errors
+    ///
+    /// A value is neither constant nor has it a name.
+    pub(super) fn captured(&self, kernel: &Kernel, config: LaunchConfig) -> Result<KernelNode> {
+        let (mut word, mut scalars) = (0, Vec::new());
+        for (index, parameter) in self.parameters.iter().enumerate() {
+            if parameter.kind == Kind::PLAIN {
+                let bytes = parameter.bytes;
+                let call = format_args!(
+                    "a launch of kernel `{}` with a plain value for parameter {index} ({bytes} bytes)",
+                    kernel.name
+                );
+                return Err(refused(
+                    call,
+                    "each launch of the graph would take the value of now: pass `constant(value)` if it never changes, or `step.scalar(\"name\", value)`, which `set(\"name\", …)` changes",
+                ));
             }
+            scalars.extend(parameter.kind.scalar().map(|scalar| (word, scalar)));
             word += words(parameter.bytes as usize);
         }
-        let of_graph = self.of_graph.iter().flat_map(|all| all.iter());
-        KernelNode {
-            name: Arc::clone(&kernel.name),
+        let named = || NamedLaunch {
+            node: std::ptr::null_mut(),
             function: kernel.function.0,
-            module: Arc::clone(&kernel.module) as Arc<_>,
             shape: (config.grid, config.block, config.shared_bytes),
             words: self.words.to_vec(),
             sizes: self.parameters.iter().map(|each| each.bytes).collect(),
-            addresses,
-            parameters: of_graph
-                .map(|each| (each.word, each.bytes, each.index))
-                .collect(),
-        }
+            scalars: scalars.clone(),
+        };
+        Ok(KernelNode {
+            name: Arc::clone(&kernel.name),
+            module: Arc::clone(&kernel.module) as Arc<_>,
+            named: (!scalars.is_empty()).then(|| Box::new(named())),
+        })
     }
 
-    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn push_bytes(&mut self, bytes: &[u8], kind: Kind) {
         let start = self.words.len();
         self.words.resize(start + words(bytes.len()), 0);
         let place = bytemuck::cast_slice_mut::<u64, u8>(&mut self.words[start..]);
         place[..bytes.len()].copy_from_slice(bytes);
         let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        self.parameters.push(Parameter::value(bytes));
+        self.parameters.push(Parameter { bytes, kind });
     }
 
     #[inline]
@@ -163,7 +149,7 @@ impl<'a> Arguments<'a> {
             may_write: part.access.is_write(),
             bytes: part.bytes.len(),
         });
-        let declare = |parameter: &Parameter| match parameter.is_part {
+        let declare = |parameter: &Parameter| match parameter.kind == Kind::ADDRESS {
             true => parts.next(),
             false => None,
         };
@@ -237,22 +223,35 @@ impl<'a> Arguments<'a> {
 #[derive(Clone, Copy)]
 struct Parameter {
     bytes: u32,
-    /// True for the address of the next part of a buffer.
-    is_part: bool,
+    kind: Kind,
+}
+
+/// What an argument is: the address of the next part of a buffer, a value, or the named scalar of this index. One word, because every launch
+/// writes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind(u32);
+
+impl Kind {
+    pub(super) const ADDRESS: Self = Self(u32::MAX);
+    /// A value that a capture refuses.
+    pub(super) const PLAIN: Self = Self(u32::MAX - 1);
+    pub(super) const CONSTANT: Self = Self(u32::MAX - 2);
+
+    pub(super) fn named(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// The index of the named scalar, if it is one.
+    fn scalar(self) -> Option<u32> {
+        (self.0 < Self::CONSTANT.0).then_some(self.0)
+    }
 }
 
 impl Parameter {
     const ADDRESS: Self = Self {
         bytes: size_of::<u64>() as u32,
-        is_part: true,
+        kind: Kind::ADDRESS,
     };
-
-    fn value(bytes: u32) -> Self {
-        Self {
-            bytes,
-            is_part: false,
-        }
-    }
 }
 
 /// The number of words of a value: at least one, so that each has an address.

@@ -1,8 +1,8 @@
 //! Work of other libraries on buffers.
 
-use crate::context::capture::{self, Kind};
+use crate::context::capture;
 use crate::context::enqueue::{Work, check_each, enqueue_of};
-use crate::context::observer::{Started, What};
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::Result;
@@ -126,28 +126,22 @@ impl Stream {
                 && let Some(place) = capture::of(self.inner(), uses.parts())?
             {
                 check_each(self, uses.parts())?;
-                return place.record(
-                    uses.parts(),
-                    |_| Kind::Foreign,
-                    |stream| {
-                        let _calls = Calls::of(NAME)?;
-                        let parts = uses.parts();
-                        Ok(work(&ForeignWork { stream, parts }))
-                    },
-                );
+                let name = format_args!("work of another library");
+                return place.record(name, uses.parts(), None, |stream| {
+                    let _calls = Calls::of(NAME)?;
+                    let parts = uses.parts();
+                    Ok(work(&ForeignWork { stream, parts }))
+                });
             }
-            let started = Started::now(device);
-            let result = enqueue_of(Work::Foreign, self, uses.parts(), || {
-                let _calls = Calls::of(NAME)?;
-                let work_of = ForeignWork {
-                    stream: self.as_raw(),
-                    parts: uses.parts(),
-                };
-                Ok(work(&work_of))
-            })?;
-            let parts = uses.parts().iter().cloned();
-            started.done(What::Launch(NAME), device, Some(self.inner()), parts);
-            Ok(result)
+            let parts = uses.parts();
+            let op = || Op::new(What::Foreign, device, parts).on(self);
+            observer::around(op, || {
+                enqueue_of(Work::Foreign, self, parts, || {
+                    let _calls = Calls::of(NAME)?;
+                    let stream = self.as_raw();
+                    Ok(work(&ForeignWork { stream, parts }))
+                })
+            })
         })
     }
 }

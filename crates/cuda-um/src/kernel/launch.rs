@@ -1,17 +1,16 @@
 //! Launches, with typed arguments that borrow the buffers.
 #![allow(unsafe_code, reason = "passes the arguments of kernels to the driver")]
 
-use crate::context::capture::{self, Kind};
+use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::What;
 use crate::context::stream::Stream;
 use crate::error::{Error, Result};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::module::Kernel;
-use crate::telemetry::{self, Level};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// The grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +51,8 @@ impl Kernel {
     ///
     /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
     /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and values: numbers, `bool`, arrays, other plain old data as
-    /// [`ByValue`](crate::kernel::ByValue). [`Arguments`] is for kernels whose parameters are known only at run time.
+    /// [`ByValue`](crate::kernel::ByValue). [`Arguments`] is for kernels whose parameters are known only at run time. In a capture each value is a
+    /// [`constant`](crate::constant), or has a name ([`Recording::scalar`](crate::Recording::scalar)).
     ///
     /// # Ordering
     ///
@@ -61,13 +61,14 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters, if these are known
-    ///   ([`parameter_bytes`](Self::parameter_bytes)).
-    /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device without [`PeerAccess`](crate::PeerAccess).
+    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters. Those of a binary
+    ///   image ([`Module::load_image`](crate::Module::load_image)) are known from CUDA 12.4 on (`cuFuncGetParamInfo`).
+    /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device without [`enable_peer_access`](crate::Devices::enable_peer_access).
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
     /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.
     /// - [`Error::Busy`] on a device without concurrent managed access while host guards of managed memory live, whatever memory the kernel
     ///   uses ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
+    /// - [`Error::Capture`] in a capture for a value that is neither constant nor has a name.
     /// - [`Error::RuntimeMismatch`], and the errors of `cuLaunchKernel`.
     ///
     /// A later call reports a failure inside the kernel, as [`Error::Sticky`].
@@ -147,21 +148,17 @@ impl Kernel {
         if capture::is_active()
             && let Some(place) = capture::of(inner, arguments.parts())?
         {
-            let node =
-                |slots: &[usize]| Kind::Kernel(Box::new(arguments.captured(self, config, slots)));
-            return place.record(arguments.parts(), node, enqueue);
+            let node = arguments.captured(self, config)?;
+            let name = format_args!("a launch of kernel `{}`", self.name);
+            return place.record(name, arguments.parts(), Some(node), enqueue);
         }
-        let started = Started::now(device);
-        let _span = telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
         let used = (device, Some(&self.module.in_flight));
-        let parts = arguments.parts();
-        started.enqueue(What::Launch(&self.name), used, stream, parts, enqueue)?;
-        if telemetry::is_enabled(Level::DEBUG) {
-            let kernel = Arc::clone(&self.name);
-            let LaunchConfig { grid, block, .. } = config;
-            telemetry::debug!(kernel = &*kernel, ?grid, ?block, "launch");
-        }
-        Ok(())
+        let what = What::Launch {
+            kernel: &self.name,
+            grid: config.grid,
+            block: config.block,
+        };
+        enqueue_op(what, used, stream, arguments.parts(), enqueue)
     }
 }
 

@@ -197,15 +197,6 @@ impl Kernel {
         &self.module.device
     }
 
-    /// Returns the size of each parameter in bytes, or `None` if the sizes are not known. Launches check their arguments against them.
-    ///
-    /// They come from the PTX. The driver reports those of a binary image ([`Module::load_image`]) from CUDA 12.4 on
-    /// (`cuFuncGetParamInfo`); with an older driver or runtime they are not known.
-    #[doc(alias = "cuFuncGetParamInfo")]
-    pub fn parameter_bytes(&self) -> Option<&[u32]> {
-        self.parameters.as_deref()
-    }
-
     /// Returns the kernel's resources and limits.
     ///
     /// # Errors

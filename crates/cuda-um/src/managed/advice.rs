@@ -4,13 +4,17 @@
 use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
-use crate::context::observer::{self, Started, What};
+use crate::context::device::Device;
+use crate::context::observer::{self, Op, What};
+use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::managed::hint::HintOutcome;
+use crate::resource::allocation::Allocation;
 use crate::resource::cache::By;
+use std::ops::Range;
 
 /// What CUDA refuses advice for: memory of its managed pools, which is not of `cudaMallocManaged`.
 const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and Pool have it (memory of a DriverPool takes prefetches)";
@@ -74,8 +78,6 @@ impl<T> View<'_, T> {
         if capture::is_active() && capture::advise(&self.part(Access::Move), advice) {
             return Ok(());
         }
-        let started = Started::now(device);
-        let _span = crate::telemetry::span!("advise", buffer = raw.id(), ?advice);
         if advice == Advice::SetReadMostly {
             // A write that still runs would end the duplicates, page by page.
             for used in raw.in_flight.before(Access::Read) {
@@ -89,14 +91,16 @@ impl<T> View<'_, T> {
         if advice.is_set() {
             raw.cache.advised(advice, is_whole);
         }
-        // A plan must not undo it later.
-        observer::advises(raw)?;
-        // SAFETY: the range was checked, and is within this buffer's live managed memory.
-        let advised = unsafe {
-            device
-                .api()
-                .advise(device.ordinal(), addresses, number, location)
-        };
+        let part = [self.part(Access::Move)];
+        let op = || Op::new(What::Advise(advice), device, &part);
+        let advised = observer::around(op, || {
+            // SAFETY: the range was checked, and is within this buffer's live managed memory.
+            unsafe {
+                device
+                    .api()
+                    .advise(device.ordinal(), addresses, number, location)
+            }
+        });
         let cache = &raw.cache;
         match advised {
             Err(Error::NotSupported { what, have, .. }) if raw.can_give() || raw.is_imported() => {
@@ -118,16 +122,47 @@ impl<T> View<'_, T> {
         if !advice.is_set() {
             cache.advised(advice, is_whole);
         }
-        let (name, at) = advice.in_cudas_words();
-        started.done(
-            What::Advise(name, at),
-            device,
-            None,
-            [self.part(Access::Move)],
-        );
-        let (buffer, range) = (raw.id(), self.elements());
-        crate::telemetry::debug!(buffer, ?range, ?advice, "advise");
         Ok(())
+    }
+}
+
+impl Part<'_> {
+    /// Gives advice of an [observer](crate::observe), which does not count as the program's: [`Pages::are_advised`](crate::observe::Pages) does not
+    /// tell it, and no observer is told. A pool undoes it before the memory has another owner.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `cudaMemAdvise`.
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        if let Some(raw) = self.memory.as_any().downcast_ref::<Allocation>() {
+            let (number, location) = advice.to_sys();
+            raw.track_advice(&self.addresses(), number, location);
+            raw.cache.touched(By::Unknown);
+        }
+        // SAFETY: the part borrows the memory, and is within it.
+        unsafe { self.device().advise_addresses(self.addresses(), advice) }
+    }
+}
+
+impl Device {
+    /// Gives advice for managed memory by its address, for which no buffer is at hand. No observer is told.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `cudaMemAdvise`.
+    ///
+    /// # Safety
+    ///
+    /// The range lies in one live allocation.
+    #[doc(alias = "cudaMemAdvise")]
+    pub unsafe fn advise_addresses(&self, addresses: Range<*mut u8>, advice: Advice) -> Result<()> {
+        let (number, location) = advice.to_sys();
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.api()
+                .advise(self.ordinal(), addresses, number, location)
+        }
     }
 }
 

@@ -6,8 +6,10 @@ mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::capture;
-use crate::context::observer::{Started, What};
+use crate::context::enqueue::enqueue_op;
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::Stream;
+use crate::context::tracked;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -103,6 +105,15 @@ impl<'a> PrefetchBatch<'a> {
                 have: error.to_string(),
             },
         });
+        self
+    }
+
+    /// Adds memory that an [observer](crate::observe) is told of.
+    pub fn add_part(&mut self, part: &tracked::Part<'a>) -> &mut Self {
+        if let Some(raw) = part.memory.as_any().downcast_ref() {
+            self.push_part(raw, part.range());
+        }
+        Arc::make_mut(&mut self.outcomes).push(HintOutcome::Applied);
         self
     }
 
@@ -208,16 +219,11 @@ impl<'a> PrefetchBatch<'a> {
             return Ok(0);
         };
         let (device, inner) = (first.raw.device(), stream.inner());
-        let started = Started::now(device);
-        let _span = crate::telemetry::span!("prefetch", ranges = self.len(), %location);
         let parts = self.parts.iter();
         let parts = parts.map(|part| part.raw.part_of(part.bytes.clone(), Access::Move));
-        let what = |elided| What::Prefetch {
-            to: location,
-            elided,
-        };
+        let parts: SmallVec<[_; 16]> = parts.collect();
+        let what = What::Prefetch { to: location };
         if capture::is_active() {
-            let parts: SmallVec<[_; 16]> = parts.clone().collect();
             // Either all parts are captured or none: they are on one stream.
             let mut captured = false;
             for part in &parts {
@@ -228,22 +234,17 @@ impl<'a> PrefetchBatch<'a> {
             }
         }
         if self.is_there(location, stream) {
-            started.done(what(true), device, Some(stream.inner()), parts);
-            let ranges = self.len();
-            crate::telemetry::debug!(ranges, %location, "prefetch of a batch elided");
+            observer::elided(|| Op::new(what, device, &parts).on(stream));
             return Ok(0);
         }
         let ranges = self.merged();
         let (api, ordinal) = (inner.api(), inner.ordinal());
         // The driver accepts batches only if every device has concurrent managed access.
         let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
-        let parts: SmallVec<[_; 16]> = parts.collect();
-        let enqueued = started.enqueue(what(false), (device, None), stream, &parts, |raw_stream| {
+        let enqueued = enqueue_op(what, (device, None), stream, &parts, |raw_stream| {
             if one_call {
                 // SAFETY: as below, for each range.
-                return unsafe {
-                    api.prefetch_batch(ordinal, false, &ranges, location, raw_stream)
-                };
+                return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
             }
             ranges.iter().try_for_each(|range| {
                 // SAFETY: the ranges were checked. A joined range begins in one buffer and ends in another of the same slab, which is one
@@ -256,10 +257,7 @@ impl<'a> PrefetchBatch<'a> {
             record_move(raw, bytes, location, stream, enqueued.is_ok());
         }
         enqueued?;
-        let calls = if one_call { 1 } else { ranges.len() };
-        let ranges = self.len();
-        crate::telemetry::debug!(ranges, calls, %location, "prefetch of a batch");
-        Ok(calls)
+        Ok(if one_call { 1 } else { ranges.len() })
     }
 
     /// Returns true if the residency cache has all ranges at the location.

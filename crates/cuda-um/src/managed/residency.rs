@@ -7,11 +7,10 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::range;
+use crate::resource::cache::Place;
 use crate::resource::cache::extent::Extent;
-use crate::resource::cache::{By, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
-use std::ops::{Range, RangeBounds};
+use std::ops::Range;
 
 /// Attributes of a range of managed memory
 /// ([`cudaMemRangeGetAttribute`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). If the pages differ, CUDA
@@ -59,7 +58,6 @@ impl<T> UnifiedBuffer<T> {
     /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
     /// let parts = data.residency()?;
     /// assert_eq!((parts.len(), parts[0].location), (1, Some(Location::Device(0))));
-    /// data.forget_residency(); // after work that moved pages and that the buffer does not know
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
@@ -154,14 +152,6 @@ impl<T> View<'_, T> {
 }
 
 impl<T> UnifiedBuffer<T> {
-    /// Clears the residency cache of the buffer, so that the next prefetch calls the driver. Call it after other code used the buffer by
-    /// its address. Does nothing in a child made by `fork`, which cannot prefetch.
-    pub fn forget_residency(&self) {
-        if self.raw.migrates() && !fork::is_inherited() {
-            self.raw.cache.touched(By::Unknown);
-        }
-    }
-
     /// Returns CUDA's attributes of the whole buffer.
     ///
     /// ```
@@ -172,7 +162,6 @@ impl<T> UnifiedBuffer<T> {
     /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
     /// data.prefetch_on(Location::Host, &stream)?;
     /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));
-    /// assert!(!data.range_attributes_of(..10)?.read_mostly);
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
@@ -182,17 +171,6 @@ impl<T> UnifiedBuffer<T> {
     /// system memory; and the errors of `cudaMemRangeGetAttribute`.
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes(&self) -> Result<RangeAttributes> {
-        self.range_attributes_of(..)
-    }
-
-    /// Returns CUDA's attributes of a range of elements, rounded outwards to whole pages.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RangeOutOfBounds`], [`Error::InvalidArgument`] for an empty range, and the errors of `cudaMemRangeGetAttribute`.
-    #[doc(alias = "cudaMemRangeGetAttribute")]
-    pub fn range_attributes_of(&self, range: impl RangeBounds<usize>) -> Result<RangeAttributes> {
-        let range = range::check(range, self.len())?;
         if !self.raw.is_managed() && !self.is_empty() {
             return Err(Error::NotSupported {
                 what: format!("range attributes of {}", self.raw.title()),
@@ -200,14 +178,14 @@ impl<T> UnifiedBuffer<T> {
                 have: self.placement().to_string(),
             });
         }
-        if range.is_empty() {
+        if self.is_empty() {
             return Err(Error::InvalidArgument {
-                what: "the range",
-                value: format!("{range:?}"),
-                reason: "no pages hold an empty range".to_owned(),
+                what: "the length",
+                value: "0".to_owned(),
+                reason: "no pages hold an empty buffer".to_owned(),
             });
         }
-        let bytes = range::to_bytes::<T>(&range);
+        let bytes = 0..self.size_bytes();
         let one = |attribute| self.attribute(&bytes, attribute, 1).map(|values| values[0]);
         let devices = self.device().runtime().device_count()?;
         let accessed_by = self.attribute(
@@ -242,7 +220,7 @@ impl<T> UnifiedBuffer<T> {
         })
     }
 
-    fn attribute(
+    pub(super) fn attribute(
         &self,
         bytes: &Range<usize>,
         attribute: Attribute,

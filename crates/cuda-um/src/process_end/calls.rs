@@ -78,9 +78,9 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// As for [`fork::check`].
+    /// The errors of [`fork::check`].
     #[inline]
-    pub(crate) fn of(call: &'static str) -> Result<Self> {
+    pub fn of(call: &'static str) -> Result<Self> {
         let begun = Self::count();
         match fork::may_call() {
             true => Ok(begun),

@@ -5,9 +5,9 @@ mod tracked;
 
 use crate::context::device::Device;
 use crate::context::exclusion::Gate;
-use crate::context::observer;
+use crate::context::observer::{self, What};
 use crate::context::stream::StreamInner;
-use crate::context::tracked::{Part, SlabId};
+use crate::context::tracked::{Part, SlabInfo};
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -134,12 +134,6 @@ impl Allocation {
         }
     }
 
-    /// Replaces the owner by one that wraps it.
-    pub(crate) fn wrapped(mut self, wrap: impl FnOnce(Arc<dyn Owner>) -> Arc<dyn Owner>) -> Self {
-        self.owner = wrap(Arc::clone(&self.owner));
-        self
-    }
-
     /// Makes an allocation of no bytes, for which no CUDA function is called.
     pub(crate) fn empty<T>(device: &Device) -> Self {
         let nowhere = NonNull::<T>::dangling().cast();
@@ -175,39 +169,14 @@ impl Allocation {
     pub(crate) fn set_label(&mut self, label: Label) {
         if self.label.is_none() {
             self.label = Some(label);
-            let (buffer, bytes, device, kind) = (
-                self.id,
-                self.bytes(),
-                self.device().ordinal(),
-                self.name_of_kind(),
-            );
-            crate::telemetry::debug!(
-                buffer,
-                bytes,
-                device,
-                kind,
-                what = label.describe(bytes),
-                site = label.site.map(tracing::field::display),
-                "allocate"
-            );
-            observer::made(self);
+            self.tell(What::Allocate);
         }
     }
 
     /// Sets the name.
     pub(crate) fn set_name(&mut self, name: Name) {
         self.name = Some(name);
-        observer::made(self);
-    }
-
-    /// Takes the label and the name of other memory.
-    pub(crate) fn take_label(&mut self, other: &Self) {
-        if let Some(label) = other.label {
-            self.set_label(label);
-        }
-        if let Some(name) = &other.name {
-            self.set_name(name.clone());
-        }
+        self.tell(What::Name);
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -215,7 +184,7 @@ impl Allocation {
     }
 
     /// The slab that contains the memory, if a pool of slabs owns it.
-    pub(crate) fn slab(&self) -> Option<SlabId> {
+    pub(crate) fn slab(&self) -> Option<SlabInfo> {
         self.block.address.slab
     }
 
@@ -250,6 +219,15 @@ impl Allocation {
             is_located: self.is_located,
             bytes,
             access,
+        }
+    }
+
+    /// Tells observers of the memory, unless it is a slab: a pool gets and frees those under its lock.
+    #[inline]
+    fn tell(&self, what: What<'_>) {
+        let is_slab = || self.label.is_some_and(|label| label.site.is_none());
+        if observer::is_heard() && !is_slab() {
+            observer::tell_once(what, &self.part_of(0..self.bytes(), Access::Move));
         }
     }
 
@@ -331,11 +309,6 @@ impl Allocation {
     /// Returns true for memory of the buffer's device only.
     pub(crate) fn is_device_memory(&self) -> bool {
         self.kind() == MemoryKind::Device
-    }
-
-    /// Returns true for managed memory whose contents may go to another block.
-    pub(crate) fn is_replaceable(&self) -> bool {
-        self.is_managed() && self.owner.is_replaceable(&self.block)
     }
 
     /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.

@@ -1,7 +1,7 @@
 //! Blocks: memory as its owner identifies it.
 #![allow(unsafe_code, reason = "sends addresses")]
 
-use crate::context::tracked::SlabId;
+use crate::context::tracked::SlabInfo;
 use std::ptr::NonNull;
 
 /// The start of memory.
@@ -11,7 +11,7 @@ pub(crate) struct Address {
     /// The address for kernels; `None` if they cannot access the memory.
     pub(crate) device: Option<NonNull<u8>>,
     /// The slab that contains the memory, if a pool of slabs owns it.
-    pub(crate) slab: Option<SlabId>,
+    pub(crate) slab: Option<SlabInfo>,
 }
 
 // SAFETY: this is only an address; the allocation controls the access to its memory.

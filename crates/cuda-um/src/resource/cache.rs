@@ -2,8 +2,7 @@
 //! destination is elided.
 //!
 //! A mistake costs only time: the cache only decides which prefetches are elided. Prefetches fill it; host guards, kernels on other
-//! devices, copies and advice clear it, in part or completely. Work outside the library is not tracked;
-//! `UnifiedBuffer::forget_residency` clears the cache after such work.
+//! devices, copies and advice clear it, in part or completely. Work outside the library is not tracked.
 //!
 //! It tracks the blocks of 2 MiB that belong completely to the buffer. The location of a shared block is never known, because other buffers
 //! may move its pages. The prefetch of such a block is enqueued each time, which takes about 2 microseconds.
@@ -14,6 +13,7 @@ mod properties;
 #[cfg(all(test, not(cuda_um_loom)))]
 mod tests;
 
+use crate::context::tracked::Pages;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
@@ -198,16 +198,14 @@ impl Cache {
         state.guards > 0 || !state.advice.is_empty()
     }
 
-    /// Returns true while host guards live.
-    #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
-    pub(crate) fn is_held(&self) -> bool {
-        self.state.lock().guards > 0
-    }
-
-    /// Returns true if the program has set advice for any part of the buffer.
-    #[cfg(all(feature = "auto-prefetch", not(cuda_um_loom)))]
-    pub(crate) fn is_advised(&self) -> bool {
-        !self.state.lock().advice.is_empty()
+    /// What is known of the pages, for observers.
+    pub(crate) fn pages(&self) -> Pages {
+        let state = self.state.lock();
+        Pages {
+            are_advised: !state.advice.is_empty(),
+            are_held: state.guards > 0,
+            have_left: state.is_away,
+        }
     }
 
     /// Records advice of the program. Only advice for the whole buffer ends earlier advice.

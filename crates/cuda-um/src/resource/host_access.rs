@@ -12,8 +12,9 @@ use std::ops::Range;
 
 /// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
 pub(crate) struct HostAccess<'a> {
-    /// The buffer, if its memory migrates: the host's accesses may move its pages.
-    held: Option<&'a Allocation>,
+    raw: &'a Allocation,
+    access: Access,
+    call: &'static str,
     _closed: Option<Closed>,
 }
 
@@ -22,18 +23,20 @@ impl<'a> HostAccess<'a> {
     fn begin(
         raw: &'a Allocation,
         bytes: &Range<usize>,
-        access: Access,
+        (access, call): (Access, &'static str),
         closed: Option<Closed>,
     ) -> Self {
         raw.declare_host_access(bytes, access);
-        let held = raw.migrates().then_some(raw);
-        if let Some(raw) = held {
+        // The host's accesses may move its pages.
+        if raw.migrates() {
             let by = By::of(Place::Host, access).unwrap_or(By::Unknown);
             raw.cache.held(by);
             raw.left_device_for(Place::Host);
         }
         Self {
-            held,
+            raw,
+            access,
+            call,
             _closed: closed,
         }
     }
@@ -41,10 +44,13 @@ impl<'a> HostAccess<'a> {
 
 impl Drop for HostAccess<'_> {
     fn drop(&mut self) {
-        if let Some(raw) = self.held
-            && !fork::is_inherited()
-        {
-            raw.cache.let_go();
+        // A guard from before the capture may have written since then.
+        if capture::is_active() && self.access.is_write() {
+            let part = self.raw.part_of(0..self.raw.bytes(), self.access);
+            capture::accessed_by_host(&part, self.call);
+        }
+        if self.raw.migrates() && !fork::is_inherited() {
+            self.raw.cache.let_go();
         }
     }
 }
@@ -69,42 +75,39 @@ impl Allocation {
 
     /// Refuses memory that captured work of this thread uses.
     #[inline]
-    fn check_capture(&self, bytes: &Range<usize>, access: Access) -> Result<()> {
+    fn check_capture(
+        &self,
+        bytes: &Range<usize>,
+        access: Access,
+        call: &'static str,
+    ) -> Result<()> {
         match capture::is_active() {
-            true => capture::refuse_host(&self.part_of(bytes.clone(), access)),
+            true => capture::refuse_host(&self.part_of(bytes.clone(), access), call),
             false => Ok(()),
         }
     }
 
-    /// Waits until the host may access a range of the memory. It may do so while the result is live and no new work is enqueued.
+    /// Waits until the host may access a range of the memory. It may do so while the result is live and no new work is enqueued. `call` is the name
+    /// of the host's call.
     pub(crate) fn wait_for_host(
         &self,
         bytes: &Range<usize>,
         access: Access,
+        call: &'static str,
     ) -> Result<HostAccess<'_>> {
         fork::check("access by the host")?;
         self.check_access(access)?;
-        self.check_capture(bytes, access)?;
-        let span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
-        let (_span, closed) = match self.gate() {
-            None => (Some(span), None),
-            Some(gate) => {
-                if span.is_sent() {
-                    // The span ends before the gate closes: its end is put off while a guard closes the gate.
-                    gate.wait()?;
-                }
-                drop(span);
-                (None, Some(gate.close(self.title())?))
-            }
-        };
+        self.check_capture(bytes, access, call)?;
+        let closed = self
+            .gate()
+            .map(|gate| gate.close(self.title()))
+            .transpose()?;
         self.in_flight
             .before(access)
             .iter()
             .try_for_each(Use::wait)?;
         self.in_flight.prune();
-        let (buffer, all) = (self.id(), self.bytes());
-        crate::telemetry::debug!(buffer, bytes = all, ?access, "host guard");
-        Ok(HostAccess::begin(self, bytes, access, closed))
+        Ok(HostAccess::begin(self, bytes, (access, call), closed))
     }
 
     /// Like [`wait_for_host`](Self::wait_for_host), without waiting: returns [`Error::Busy`] if a wait is needed.
@@ -112,10 +115,11 @@ impl Allocation {
         &self,
         bytes: &Range<usize>,
         access: Access,
+        call: &'static str,
     ) -> Result<HostAccess<'_>> {
         fork::check("access by the host")?;
         self.check_access(access)?;
-        self.check_capture(bytes, access)?;
+        self.check_capture(bytes, access, call)?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {
@@ -132,8 +136,6 @@ impl Allocation {
             .map(|gate| gate.try_close(self.title()))
             .transpose()?;
         self.in_flight.prune();
-        let (buffer, all) = (self.id(), self.bytes());
-        crate::telemetry::debug!(buffer, bytes = all, ?access, "host guard");
-        Ok(HostAccess::begin(self, bytes, access, closed))
+        Ok(HostAccess::begin(self, bytes, (access, call), closed))
     }
 }

@@ -7,7 +7,7 @@ use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 
 /// A source of memory for buffers: [`ManagedMemory`](crate::resource::ManagedMemory), [`DeviceMemory`](crate::resource::DeviceMemory),
-/// [`PinnedMemory`](crate::resource::PinnedMemory), [`SystemMemory`](crate::resource::SystemMemory), the pools [`Pool`](crate::Pool) and [`DriverPool`](crate::resource::DriverPool), and [`LimitedMemory`](crate::resource::LimitedMemory) over any of them.
+/// [`PinnedMemory`](crate::resource::PinnedMemory), [`SystemMemory`](crate::resource::SystemMemory), and the pools [`Pool`](crate::Pool) and [`DriverPool`](crate::resource::DriverPool).
 ///
 /// Each buffer type has constructors that take a resource of its kind. A function that takes `&dyn MemoryResource` leaves the choice to
 /// its caller:

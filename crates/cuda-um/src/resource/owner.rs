@@ -65,11 +65,6 @@ pub(crate) trait Owner: Send + Sync {
     /// Gives a block to another owner, which frees it: it no longer counts. Only if [`can_give`](Self::can_give).
     fn give(&self, _: &Block) {}
 
-    /// Returns true if a buffer may have memory of another pool in place of a block: memory of a pool, without advice.
-    fn is_replaceable(&self, _: &Block) -> bool {
-        false
-    }
-
     /// Tracks advice that CUDA is about to receive for a range of addresses.
     fn track_advice(&self, _: Range<usize>, _: cudaMemoryAdvise, _: Location) {}
 

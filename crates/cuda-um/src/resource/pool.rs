@@ -58,16 +58,6 @@ pub struct PoolStats {
     pub largest_free_bytes: usize,
 }
 
-impl PoolStats {
-    /// The fraction of free memory outside the largest free block: 0 if it is one block (or none is free), nearly 1 for many small blocks.
-    pub fn fragmentation(&self) -> f64 {
-        match self.free_bytes {
-            0 => 0.0,
-            free => 1.0 - self.largest_free_bytes as f64 / free as f64,
-        }
-    }
-}
-
 impl Default for PoolOptions {
     fn default() -> Self {
         Self {

@@ -1,12 +1,12 @@
-//! The locks, atomics and threads that `sync` wraps: those of cuda-um-locks and of the standard library or, with `cfg(cuda_um_loom)`, loom's.
+//! The locks, atomics and threads that `sync` wraps: those of cuda-um-sys and of the standard library or, with `cfg(cuda_um_loom)`, loom's.
 
 #[cfg(any(not(cuda_um_loom), miri))]
 pub(crate) use crate::sync::locks::system::*;
 
 #[cfg(any(not(cuda_um_loom), miri))]
 mod system {
-    pub(crate) use cuda_um_locks::{Condvar, Mutex, MutexGuard};
-    pub(crate) use cuda_um_locks::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub(crate) use cuda_um_sys::locks::{Condvar, Mutex, MutexGuard};
+    pub(crate) use cuda_um_sys::locks::{RwLock, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use std::{sync::atomic, thread, thread_local};
 
     /// A static with a lock.

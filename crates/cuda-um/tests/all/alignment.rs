@@ -129,11 +129,11 @@ macro_rules! ways {
 
         let viewed = buffer.view_mut(part.clone()).unwrap();
         assert_eq!(viewed.len(), part.len());
-        buffer.fill_on(Pattern::of(3), &bed.stream).unwrap();
         elements.fill(Pattern::of(3));
+        buffer.fill_on(elements[0], &bed.stream).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), elements);
-        buffer.fill_on(Zeroable::zeroed(), &bed.stream).unwrap();
         elements.fill(Zeroable::zeroed());
+        buffer.fill_on(elements[0], &bed.stream).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), elements);
     }};
 }

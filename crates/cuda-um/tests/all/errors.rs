@@ -4,8 +4,8 @@ mod borrowed;
 mod memory;
 
 use cuda_um::{
-    DeviceBuffer, Error, ErrorKind, MemoryKind, Oversubscription, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, UnifiedBuffer, UnifiedOptions, buffer::TransferOptions,
+    DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Oversubscription, PinnedBuffer, Pool,
+    PoolOptions, RegisteredBuffer, UnifiedBuffer, UnifiedOptions, buffer::TransferOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;
@@ -28,7 +28,7 @@ fn fail(sim: &Sim, call: &str) {
 fn an_error_names_call_subject_and_code_and_is_cleared() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
-    buffer.forget_residency();
+    buffer.prefetch_on(Location::Host, &stream).unwrap();
     fail(&sim, "cudaMemPrefetchAsync");
     let error = buffer.prefetch_on(&device, &stream).unwrap_err();
     let text = "cudaMemPrefetchAsync: 5000 bytes to device 0: cudaErrorInvalidValue (1): ";

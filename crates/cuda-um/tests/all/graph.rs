@@ -1,9 +1,9 @@
-//! Captures and graphs: what is recorded, what is refused, launches, parameters, updates.
+//! Captures and graphs: what is recorded, what is refused, launches, named scalars.
 
 mod capture;
-mod conditions;
 mod foreign;
 mod launch;
-mod parameters;
 mod refused;
 mod residency;
+mod scalars;
+mod stamps;

@@ -2,8 +2,7 @@
 
 use cuda_um::{Error, HostMut, HostRef, PinnedBuffer, UnifiedBuffer, View, ViewMut};
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, calls, device, simulated};
-use std::time::Duration;
+use cuda_um_testkit::{Add, device, simulated};
 
 /// What must compile: a borrow may become shorter. `compile_fail/variance` has what must not.
 #[test]
@@ -125,29 +124,4 @@ fn awaiting_works_on_any_executor_and_can_be_given_up() {
         futures_executor::block_on(buffer.host_mut_async()).unwrap()[..2],
         [2, 8]
     );
-}
-
-/// The wait of a guard for a kernel: CUDA's own by default, otherwise one that sleeps in time.
-#[test]
-fn a_wait_polls_as_long_as_the_program_says() {
-    let waits = |spin: Option<Duration>| {
-        let (sim, device, stream) = simulated(Gpu::H200);
-        if let Some(spin) = spin {
-            device.set_wait_spin(spin);
-        }
-        let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-        buffer.fill_on(7, &stream).unwrap();
-        // Work that is held ends at a wait, and not at a query.
-        let held = (spin != Some(Duration::MAX)).then(|| sim.hold(0));
-        buffer.fill_on(8, &stream).unwrap();
-        let before =
-            ["cudaStreamSynchronize", "cudaEventSynchronize"].map(|name| calls(&sim, name));
-        assert_eq!(buffer.host().unwrap()[99], 8);
-        drop(held);
-        let after = ["cudaStreamSynchronize", "cudaEventSynchronize"].map(|name| calls(&sim, name));
-        [after[0] - before[0], after[1] - before[1]]
-    };
-    assert_eq!(waits(None), [1, 0]);
-    assert_eq!(waits(Some(Duration::ZERO)), [0, 1]);
-    assert_eq!(waits(Some(Duration::MAX)), [0, 0], "only queries");
 }

@@ -55,7 +55,6 @@ fn refused(outcome: Result<()>, text: &str) {
 
 fn arguments_are_checked(device: &Device, stream: &Stream) {
     let kernel = load(device, "sizes");
-    assert_eq!(kernel.parameter_bytes(), Some(&[8, 4, 1, 32][..]));
     let data = DeviceBuffer::<u8>::zeroed(device, 8).unwrap();
     launch(&kernel, stream, (&data, 1u32, true, [1u64, 2, 3, 4])).unwrap();
     launch(&kernel, stream, (0u64, 1f32, 1i8, ByValue([1u8; 32]))).unwrap();
@@ -82,7 +81,6 @@ fn arguments_are_checked(device: &Device, stream: &Stream) {
         "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 1 arguments (bytes: [4]) were given: pass one for each parameter",
     );
     let nothing = load(device, "nothing");
-    assert_eq!(nothing.parameter_bytes(), Some(&[][..]));
     launch(&nothing, stream, ()).unwrap();
     launch(&nothing, stream, Arguments::new()).unwrap();
     assert!(matches!(
@@ -110,13 +108,11 @@ fn the_driver_tells_the_parameters_of_an_image_from_12_4_on() {
         let kernel = module.kernel("sizes").unwrap();
         let outcome = launch(&kernel, &stream, (0u64, 0u64, 0u64, [0u64; 4]));
         if version >= CudaVersion::V12_9 {
-            assert_eq!(kernel.parameter_bytes(), Some(&[8, 4, 1, 32][..]));
             refused(
                 outcome,
                 "kernel sizes: parameter 1 has 4 bytes, and its argument has 8: pass a value of the parameter's type",
             );
         } else {
-            assert_eq!(kernel.parameter_bytes(), None);
             outcome.unwrap();
         }
         stream.synchronize().unwrap();

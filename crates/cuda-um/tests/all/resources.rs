@@ -1,15 +1,13 @@
 //! The same rules for every memory resource: contents, order, drops in use, limits.
 
-use cuda_um::sys::cudaError;
 use cuda_um::{
     Device, DeviceBuffer, ErrorKind, MemoryKind, PinnedBuffer, Pool, PoolOptions, Result, Stream,
     UnifiedBuffer,
     resource::{
-        DeviceArena, DeviceMemory, LimitedMemory, ManagedMemory, MemoryResource, PinnedMemory,
-        SystemMemory,
+        DeviceArena, DeviceMemory, ManagedMemory, MemoryResource, PinnedMemory, SystemMemory,
     },
 };
-use cuda_um_sim::{Fail, Gpu};
+use cuda_um_sim::Gpu;
 use cuda_um_testkit::simulated;
 
 /// A buffer of any type.
@@ -42,14 +40,6 @@ fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
     let options = PoolOptions::default();
     let pool = || Pool::new(device, MemoryKind::Device, options).unwrap();
     let mut resources: Vec<(_, Box<dyn MemoryResource>)> = vec![
-        (
-            "counted managed",
-            Box::new(LimitedMemory::new(ManagedMemory::new(device), None)),
-        ),
-        (
-            "limited device pool",
-            Box::new(LimitedMemory::new(pool(), 64 << 20)),
-        ),
         (
             "arena",
             Box::new(DeviceArena::new(device, 64 << 20).unwrap()),
@@ -170,51 +160,6 @@ fn more_than_there_is_is_refused_and_changes_nothing() {
     });
 }
 
-#[test]
-fn a_limit_counts_live_buffers() {
-    on_each(|name, memory, device, stream| {
-        let name = format!("limited {name}");
-        let limited = match memory.kind() {
-            MemoryKind::Managed => LimitedMemory::new(ManagedMemory::new(device), 40_000),
-            MemoryKind::Device => LimitedMemory::new(DeviceMemory::new(device), 40_000),
-            _ => LimitedMemory::new(PinnedMemory::new(device), 40_000),
-        };
-        let nested = LimitedMemory::new(limited.clone(), None);
-        let mut half = zeroed(&limited, 5000).unwrap();
-        let other = zeroed(&nested, 5000).unwrap();
-        let refused = zeroed(&nested, 1).err().expect("the limit is reached");
-        assert_eq!(refused.kind(), ErrorKind::OutOfMemory, "{name}");
-        let text = refused.to_string();
-        assert!(
-            text.contains("the limit of 40000 bytes (LimitedMemory) leaves 0"),
-            "{name}: {text}"
-        );
-        let empty = zeroed(&limited, 0).unwrap();
-        assert_eq!(
-            (limited.stats().live_bytes, limited.stats().live_buffers),
-            (40_000, 2),
-            "{name}"
-        );
-        // A buffer that is dropped in use counts no more.
-        half.fill_with(1, stream).unwrap();
-        drop(half);
-        let again = zeroed(&limited, 5000).unwrap();
-        drop((other, again, empty));
-        let (stats, through) = (limited.stats(), nested.stats());
-        assert_eq!((stats.live_bytes, stats.live_buffers), (0, 0), "{name}");
-        assert_eq!((stats.peak_bytes, stats.allocations), (40_000, 3), "{name}");
-        assert_eq!(
-            (
-                through.peak_bytes,
-                through.live_buffers,
-                through.allocations
-            ),
-            (20_000, 0, 1),
-            "{name}"
-        );
-    });
-}
-
 /// A buffer like another one is of the same resource: the limit of the resource refuses it, where the device's default memory would not.
 #[test]
 fn a_buffer_like_another_comes_from_its_resource() {
@@ -225,7 +170,6 @@ fn a_buffer_like_another_comes_from_its_resource() {
     for kind in [MemoryKind::Managed, MemoryKind::Device, MemoryKind::Pinned] {
         let pool = |options| Pool::new(&device, kind, options).unwrap();
         memories.push(Box::new(pool(options.limit_bytes(LIMIT))));
-        memories.push(Box::new(LimitedMemory::new(pool(options), LIMIT)));
     }
     memories.push(Box::new(DeviceArena::new(&device, 2 * LIMIT).unwrap()));
     for memory in memories {
@@ -238,54 +182,4 @@ fn a_buffer_like_another_comes_from_its_resource() {
     }
     let default = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
     assert_eq!(default.like(LIMIT).unwrap().contents(), [0; LIMIT]);
-}
-
-/// Beyond the limit, and within it if CUDA refuses the memory.
-#[test]
-fn an_allocation_that_fails_is_not_charged() {
-    let (sim, device, _) = simulated(Gpu::H200);
-    let limit = 40_000;
-    for (call, limited) in [
-        (
-            "cudaMallocManaged",
-            LimitedMemory::new(ManagedMemory::new(&device), limit),
-        ),
-        (
-            "cudaMalloc",
-            LimitedMemory::new(DeviceMemory::new(&device), limit),
-        ),
-        (
-            "cudaHostAlloc",
-            LimitedMemory::new(PinnedMemory::new(&device), limit),
-        ),
-    ] {
-        let quarter = zeroed(&limited, 2500).unwrap();
-        let before = limited.stats();
-        for _ in 0..3 {
-            sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
-            let refused = zeroed(&limited, 7500).err().expect(call);
-            assert_eq!(refused.kind(), ErrorKind::Call, "{call}: {refused}");
-            let beyond = zeroed(&limited, 7501).err().expect(call);
-            assert_eq!(beyond.kind(), ErrorKind::OutOfMemory, "{call}: {beyond}");
-        }
-        assert_eq!(limited.stats(), before, "{call}");
-        let rest = zeroed(&limited, 7500).expect(call);
-        assert_eq!(limited.stats().live_bytes, 40_000, "{call}");
-        drop((quarter, rest));
-    }
-}
-
-#[test]
-fn closing_a_buffer_of_a_limited_resource_returns_its_bytes() {
-    on_each(|name, memory, device, _| {
-        if memory.kind() != MemoryKind::Device {
-            return;
-        }
-        let limited = LimitedMemory::new(DeviceMemory::new(device), 1000);
-        for _ in 0..3 {
-            let buffer = DeviceBuffer::<u8>::zeroed_in(&limited, 1000).unwrap();
-            buffer.close().unwrap();
-        }
-        assert_eq!(limited.stats().live_bytes, 0, "{name}");
-    });
 }

@@ -1,7 +1,7 @@
 //! System memory: the resource, adopted vectors, mapped files, headroom.
 #![allow(unsafe_code, reason = "maps files of the tests")]
 
-use cuda_um::resource::{LimitedMemory, MemoryResource, SystemMemory};
+use cuda_um::resource::SystemMemory;
 use cuda_um::{
     Advice, Device, DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Placement, Pool,
     PoolOptions, PrefetchBatch, RegisteredBuffer, Stream, UnifiedBuffer, UnifiedOptions,
@@ -94,13 +94,6 @@ fn a_vector_is_adopted_and_comes_back() {
         assert_eq!((vector.as_ptr(), vector.capacity()), before);
         assert_eq!(vector, [3; LARGE]);
 
-        let boxed = vec![5u16; 3].into_boxed_slice();
-        let at = boxed.as_ptr();
-        let boxed = UnifiedBuffer::from_boxed(device, boxed)
-            .unwrap()
-            .into_vec()
-            .unwrap();
-        assert_eq!((boxed.as_ptr(), &boxed[..]), (at, &[5; 3][..]));
         let none = UnifiedBuffer::<u32>::from_vec(device, Vec::with_capacity(7)).unwrap();
         assert!(none.into_vec().unwrap().is_empty());
         // A copy of memory that is no vector's.
@@ -183,7 +176,6 @@ fn other_devices_copy_or_refuse() {
         let refused = [
             UnifiedBuffer::<u32>::zeroed_with(&device, 8, STRICT()).map(drop),
             UnifiedBuffer::<u32>::zeroed_in(&SystemMemory::new(&device), 8).map(drop),
-            UnifiedBuffer::from_vec_with(&device, vec![1], STRICT()).map(drop),
             read(STRICT()).map(drop),
         ];
         for refused in refused {
@@ -195,22 +187,6 @@ fn other_devices_copy_or_refuse() {
             }
         }
     }
-}
-
-#[test]
-fn a_copy_is_what_the_options_ask_for() {
-    on_each(|_, device, _| {
-        for placement in [Placement::Managed, Placement::Mapped] {
-            let options = UnifiedOptions::default().placement(placement);
-            let copy = UnifiedBuffer::from_vec_with(device, vec![1u32; 10], options).unwrap();
-            let placed = copy.placement();
-            assert_eq!(
-                (placed.placement, &*placed.reason),
-                (placement, "as asked for")
-            );
-            assert_eq!(copy.into_vec().unwrap(), [1; 10]);
-        }
-    });
 }
 
 #[test]
@@ -381,11 +357,6 @@ fn devices_share_it_and_pools_refuse_it() {
         .unwrap();
     shared.fill_on(5, &stream).unwrap();
     assert_eq!(shared.read_one(7).unwrap(), 5);
-
-    let limited = LimitedMemory::new(SystemMemory::new(&first), 5000);
-    assert_eq!(limited.kind(), MemoryKind::System);
-    let one = UnifiedBuffer::<u32>::zeroed_in(&limited, 1000).unwrap();
-    assert!(one.zeroed_like(1000).unwrap_err().is_out_of_memory());
 
     let options = PoolOptions::default();
     let refused = Pool::new(&first, MemoryKind::System, options).unwrap_err();

@@ -3,8 +3,6 @@
 //! Each test starts this binary again, to run the child's part of the test.
 #![cfg(unix)]
 
-#[cfg(feature = "profile")]
-mod records;
 mod stopped;
 
 use cuda_um::sys::cudaError;

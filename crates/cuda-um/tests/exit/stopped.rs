@@ -11,18 +11,16 @@ enum Does {
     Copy,
     Access,
     Await,
-    Profile,
 }
 
 impl Does {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 6] = [
         Self::Allocate,
         Self::Launch,
         Self::Query,
         Self::Copy,
         Self::Access,
         Self::Await,
-        Self::Profile,
     ];
 
     /// Does it for ever, and sends a message after each round.
@@ -69,23 +67,12 @@ impl Does {
                     managed.fill_on(1, &stream)?;
                     pollster::block_on(managed.host_async())?;
                 }
-                Self::Profile => profile(device),
             }
             let _ = at_work.send(());
         }
         Ok(())
     }
 }
-
-#[cfg(feature = "profile")]
-fn profile(device: &Device) {
-    // The process may not have the permission.
-    let profiler = cuda_um::profile::Profiler::start(device.runtime());
-    let _ = profiler.map(|profiler| profiler.stop().unwrap());
-}
-
-#[cfg(not(feature = "profile"))]
-fn profile(_: &Device) {}
 
 /// Starts two threads for each of `Does` that the device allows beside others, and returns when all are at work. A thread that fails or
 /// panics aborts the process.

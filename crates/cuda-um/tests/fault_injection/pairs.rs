@@ -1,8 +1,8 @@
 //! Two calls of one run fail: a first call, and a later call, preferably one that is made only because the first one failed.
 
+use crate::machines_of;
 use crate::scenarios::{SCENARIOS, Scenario};
 use crate::world::{Machine, World};
-use cuda_um_testkit::bomb::{self, Plan};
 use cuda_um_testkit::faults::check::{Combination, World as _, run_all, sample, usual};
 use cuda_um_testkit::faults::failure::{Failure, KINDS, Kind, is_inquiry};
 use cuda_um_testkit::faults::rules::Rules;
@@ -123,15 +123,10 @@ impl Place {
             seconds.map(move |second| vec![first, second])
         });
         pairs
-            .enumerate()
-            .map(|(number, failures)| Combination {
+            .map(|failures| Combination {
                 scenario: self.scenario,
                 machine: self.machine,
                 failures,
-                subscriber: match number % 2 {
-                    0 => Plan::Warnings,
-                    _ => Plan::Always,
-                },
             })
             .collect()
     }
@@ -139,18 +134,17 @@ impl Place {
 
 #[test]
 fn two_calls_of_one_run_fail() {
-    bomb::install();
     let (firsts, seed) = (setting(PAIRS), setting(SEED));
     let mut rng = Rng::with_seed(seed);
     let all = SCENARIOS.iter().flat_map(|scenario| {
-        let machines = scenario.machines.iter();
+        let machines = machines_of(scenario).iter();
         machines.map(move |&machine| (scenario, machine))
     });
     let places: Vec<_> = all
         .map(|(scenario, machine)| Place {
             scenario,
             machine,
-            calls: usual(scenario, machine).0,
+            calls: usual(scenario, machine),
             seed: rng.u64(..),
         })
         .collect();

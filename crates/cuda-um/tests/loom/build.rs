@@ -3,8 +3,6 @@
 fn main() {
     println!("cargo::rustc-cfg=cuda_um_loom");
     // The features of cuda-um, which this package does not have.
-    println!(
-        "cargo::rustc-check-cfg=cfg(feature, values(\"auto-prefetch\", \"half\", \"profile\"))"
-    );
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"half\"))");
     println!("cargo::rerun-if-changed=build.rs");
 }

@@ -44,10 +44,6 @@ pub(crate) struct Engine {
     /// The parts of device memory that the model uses.
     in_use: BTreeMap<usize, usize>,
     next: usize,
-    /// Device 0 may access the memory of device 1.
-    pub(super) has_peer_access: bool,
-    /// Work that needs this access, on any stream, until the next wait for a device.
-    pub(super) has_peer_work: bool,
     /// The call that fails, and how often it works before.
     fails: Option<(Call, usize)>,
     /// The first wrong use of CUDA. A panic in a function of C would end the process.
@@ -119,8 +115,6 @@ impl Engine {
             slabs: BTreeMap::new(),
             in_use: BTreeMap::new(),
             next: 1 << 20,
-            has_peer_access: false,
-            has_peer_work: false,
             fails: None,
             misuse: None,
         }
@@ -365,13 +359,6 @@ impl Engine {
     pub(super) fn wait_for_all(&mut self) {
         let streams: Vec<usize> = self.streams.keys().copied().collect();
         streams.into_iter().for_each(|stream| self.run(stream));
-        self.has_peer_work = false;
-    }
-
-    /// Returns whether there was access.
-    pub(super) fn end_peer_access(&mut self) -> bool {
-        self.misused(self.has_peer_work, "access ends under work");
-        std::mem::take(&mut self.has_peer_access)
     }
 
     fn run_to(&mut self, (stream, to): Position) {

@@ -53,9 +53,15 @@ fn a_launch_beside_a_guard_and_a_drop_of_its_memory() {
             drop(its);
             engine(|cuda| cuda.run(on.as_raw().addr()));
         });
-        drop(shared.wait_for_host(&(0..BYTES), Access::Read).unwrap());
+        drop(
+            shared
+                .wait_for_host(&(0..BYTES), Access::Read, "host")
+                .unwrap(),
+        );
         if let Ok(buffer) = Arc::try_unwrap(shared) {
-            let _access = buffer.wait_for_host(&(0..BYTES), Access::Write).unwrap();
+            let _access = buffer
+                .wait_for_host(&(0..BYTES), Access::Write, "host_mut")
+                .unwrap();
             assert!(engine(|cuda| cuda.is_done(at)), "the graph reads");
         }
         launches.join().unwrap();

@@ -44,7 +44,7 @@ fn symbol(name: &CStr) -> Option<*const c_void> {
         cuDeviceGet cuDeviceGetName cuStreamWriteValue32
         cudaStreamCreateWithFlags cudaStreamDestroy cudaStreamSynchronize cudaStreamQuery cudaStreamWaitEvent
         cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord cudaEventQuery cudaEventSynchronize
-        cudaDeviceEnablePeerAccess cudaDeviceDisablePeerAccess cudaHostAlloc cudaFreeHost cudaMalloc cudaFree cudaMemcpyAsync cudaPointerGetAttributes
+        cudaHostAlloc cudaFreeHost cudaMalloc cudaFree cudaMemcpyAsync cudaPointerGetAttributes
         cudaThreadExchangeStreamCaptureMode cudaStreamBeginCapture cudaStreamEndCapture cudaStreamGetCaptureInfo_v2
         cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphDestroy cudaGraphExecDestroy
     }
@@ -150,20 +150,6 @@ extern "C" fn cuStreamWriteValue32(
 extern "C" fn cudaDeviceSynchronize() -> cudaError_t {
     engine(Engine::wait_for_all);
     cudaError::cudaSuccess
-}
-
-extern "C" fn cudaDeviceEnablePeerAccess(_: c_int, _: c_uint) -> cudaError_t {
-    match engine(|cuda| std::mem::replace(&mut cuda.has_peer_access, true)) {
-        false => cudaError::cudaSuccess,
-        true => cudaError::cudaErrorPeerAccessAlreadyEnabled,
-    }
-}
-
-extern "C" fn cudaDeviceDisablePeerAccess(_: c_int) -> cudaError_t {
-    match engine(Engine::end_peer_access) {
-        true => cudaError::cudaSuccess,
-        false => cudaError::cudaErrorPeerAccessNotEnabled,
-    }
 }
 
 extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> cudaError_t {

@@ -1,4 +1,4 @@
-//! Captured work, over one or several streams, that is launched several times among direct work.
+//! Captured work, over one or several streams, that is launched several times among direct work, each time with other named scalars.
 
 use crate::buffer::each;
 use crate::model;
@@ -6,7 +6,7 @@ use crate::operation::{Part, Recorded};
 use crate::replay::{Outcome, Replay, Slot, allowed, text};
 use crate::world::{STREAMS, Side};
 use cuda_um::kernel::Arguments;
-use cuda_um::{GraphExec, Stream};
+use cuda_um::{GraphExec, Recording, Stream, constant};
 use std::ops::Range;
 
 /// Work on the slots whose indices and ranges are known.
@@ -23,7 +23,7 @@ impl Replay<'_> {
         if self.slots.len() < 3 || self.slots.iter().any(|slot| slot.buffer.is_elsewhere(side)) {
             return Ok(());
         }
-        let work: Vec<_> = recorded.iter().map(|one| self.work(one)).collect();
+        let mut work: Vec<_> = recorded.iter().map(|one| self.work(one)).collect();
         let poor = self.machine.poor;
         let first = usize::from(stream) % STREAMS;
         let graph = side.streams[first].capture(|recording| {
@@ -32,7 +32,7 @@ impl Replay<'_> {
                 .try_for_each(|stream| recording.fork(stream))?;
             work.iter().enumerate().try_for_each(|(index, work)| {
                 let stream = &side.streams[(first + index) % STREAMS];
-                record(&mut self.slots, side, stream, work)
+                record(&mut self.slots, side, (recording, stream), (index, work))
             })
         });
         let Some(graph) = allowed(poor, graph)? else {
@@ -40,6 +40,12 @@ impl Replay<'_> {
         };
         let mut exec = graph.instantiate().map_err(text)?;
         for launch in 0..usize::from(launches) {
+            for (index, work) in work.iter_mut().enumerate().filter(|_| launch > 0) {
+                if let Work::Step(.., number) | Work::Mix(.., number) = work {
+                    *number += 1;
+                    exec.set(&index.to_string(), *number).map_err(text)?;
+                }
+            }
             let stream = &side.streams[(first + launch) % STREAMS];
             if allowed(poor, launch_with(&mut exec, stream, &mut self.slots))?.is_none() {
                 return Ok(());
@@ -78,15 +84,22 @@ impl Replay<'_> {
     }
 }
 
-fn record(slots: &mut [Slot], side: &Side, stream: &Stream, work: &Work) -> cuda_um::Result<()> {
+/// The number of the work is the name of its scalar.
+fn record(
+    slots: &mut [Slot],
+    side: &Side,
+    (step, stream): (&Recording<'_>, &Stream),
+    (index, work): (usize, &Work),
+) -> cuda_um::Result<()> {
     let shared = "the slots of one operation are different";
     match work {
         Work::Fill(at, value) => {
-            each!(&mut slots[*at].buffer, buffer => buffer.fill_on(*value, stream))
+            each!(&mut slots[*at].buffer, buffer => buffer.fill_on(constant(*value), stream))
         }
         Work::Step(at, range, number) => {
             let view = slots[*at].buffer.view_mut(range.clone())?;
-            side.kernels.step(stream, view, *number)
+            let number = step.scalar(&index.to_string(), *number);
+            side.kernels.step(stream, view, number)
         }
         Work::Mix(of, range, number) => {
             let [x, y, from] = slots.get_disjoint_mut(*of).expect(shared);
@@ -96,7 +109,8 @@ fn record(slots: &mut [Slot], side: &Side, stream: &Stream, work: &Work) -> cuda
                 y.buffer.view_mut(others.clone())?,
                 from.buffer.view(others)?,
             );
-            side.kernels.mix(stream, views, *number)
+            let number = step.scalar(&index.to_string(), *number);
+            side.kernels.mix(stream, views, number)
         }
         Work::Copy(from, range, to) => {
             let [from, to] = slots.get_disjoint_mut([*from, *to]).expect(shared);

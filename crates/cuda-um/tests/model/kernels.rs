@@ -2,7 +2,10 @@
 #![allow(unsafe_code, reason = "launches the kernels of kernels.ptx")]
 
 use crate::model;
-use cuda_um::{Device, Kernel, KernelArg, LaunchConfig, Module, Result, Stream, View, ViewMut};
+use cuda_um::{
+    Device, Kernel, KernelArg, LaunchConfig, Module, Result, Scalar, Stream, View, ViewMut,
+    constant,
+};
 use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// The kernels of one device.
@@ -53,12 +56,17 @@ impl Kernels {
     }
 
     /// One step of each element: `model::step`.
-    pub fn step(&self, stream: &Stream, view: ViewMut<'_, u32>, number: u32) -> Result<()> {
-        let count = view.len();
+    pub fn step(
+        &self,
+        stream: &Stream,
+        view: ViewMut<'_, u32>,
+        number: impl Into<Scalar<u32>>,
+    ) -> Result<()> {
+        let (count, number) = (view.len(), number.into());
         // SAFETY: the view has `count` elements.
         unsafe {
             self.step
-                .launch(stream, shape(count), (view, count as u32, number))
+                .launch(stream, shape(count), (view, constant(count as u32), number))
         }
     }
 
@@ -67,14 +75,17 @@ impl Kernels {
         &self,
         stream: &Stream,
         (x, y, from): (ViewMut<'_, u32>, ViewMut<'_, u32>, View<'_, u32>),
-        number: u32,
+        number: impl Into<Scalar<u32>>,
     ) -> Result<()> {
-        let count = x.len();
+        let (count, number) = (x.len(), number.into());
         assert!(y.len() == count && from.len() == count);
         // SAFETY: all three have `count` elements.
         unsafe {
-            self.mix
-                .launch(stream, shape(count), (x, y, from, count as u32, number))
+            self.mix.launch(
+                stream,
+                shape(count),
+                (x, y, from, constant(count as u32), number),
+            )
         }
     }
 }

@@ -33,7 +33,7 @@ impl Replay<'_> {
         let expected = |error: &Error| is_mismatch(error) || poor && is_refusal(error);
         match launched {
             Err(error) if elsewhere && expected(&error) => Ok(false),
-            launched if elsewhere && self.access.is_none() => {
+            launched if elsewhere && !self.machine.has_peer_access => {
                 refused(launched, expected).map(|()| false)
             }
             launched => Ok(allowed(poor, launched)?.is_some()),

@@ -205,14 +205,6 @@ pub enum Operation {
     PrefetchAndLook { slot: u8, at: At, stream: u8 },
     /// The same with a batch of the whole slots with a set bit.
     BatchAndLook { slots: u8, at: At, stream: u8 },
-    /// `migrate` to a device.
-    Migrate { slot: u8, device: u8, stream: u8 },
-    /// `duplicate` on all devices.
-    Duplicate { slot: u8 },
-    /// A `PeerAccess` of all devices, or none.
-    Access { on: bool },
-    /// `forget_residency`.
-    Forget { slot: u8 },
     /// Dropped, in use or not.
     Drop { slot: u8 },
     /// Closed.
@@ -375,11 +367,6 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(slot, at, stream)| PrefetchAndLook { slot, at, stream }),
         1 => (any::<u8>(), at(), stream())
             .prop_map(|(slots, at, stream)| BatchAndLook { slots, at, stream }),
-        2 => (slot(), 0..8_u8, stream())
-            .prop_map(|(slot, device, stream)| Migrate { slot, device, stream }),
-        1 => slot().prop_map(|slot| Duplicate { slot }),
-        1 => any::<bool>().prop_map(|on| Access { on }),
-        1 => slot().prop_map(|slot| Forget { slot }),
         6 => slot().prop_map(|slot| Drop { slot }),
         1 => slot().prop_map(|slot| Close { slot }),
         2 => Just(Trim),

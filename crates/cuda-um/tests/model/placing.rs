@@ -1,7 +1,7 @@
 //! Advice, prefetches, and the location of pages.
 
 use crate::buffer::Buffer;
-use crate::operation::{Advising, At, Kind, Part};
+use crate::operation::{Advising, At, Part};
 use crate::replay::{Outcome, Replay, Slot, allowed, refused, text};
 use crate::world::is_refusal;
 use cuda_um::{Advice, HintOutcome, Location, PrefetchBatch, UnifiedBuffer};
@@ -49,61 +49,6 @@ impl Replay<'_> {
             return refused(prefetched, is_refusal);
         }
         allowed(self.machine.poor, prefetched).map(drop)
-    }
-
-    /// Device memory goes to other memory, which is not of a pool of the sequence. Managed memory does so if copies are faster.
-    pub fn migrate(&mut self, slot: u8, device: u8, stream: u8) -> Outcome {
-        let Some(at) = self.slot(slot) else {
-            return Ok(());
-        };
-        let sides = &self.machine.sides;
-        let device = &sides[usize::from(device) % sides.len()].device;
-        let stream = self.machine.stream(stream).1;
-        let Slot { buffer, kind, .. } = &mut self.slots[at];
-        let poor = self.machine.poor;
-        match buffer {
-            Buffer::Device(buffer) => {
-                let moves = buffer.device().ordinal() != device.ordinal();
-                buffer.migrate(device, stream).map_err(text)?;
-                if moves {
-                    *kind = Kind::Device;
-                }
-                let there = buffer.device().ordinal();
-                match there == device.ordinal() {
-                    true => Ok(()),
-                    false => Err(format!("it is on device {there}")),
-                }
-            }
-            Buffer::Unified(buffer) => {
-                let is_managed = buffer.is_managed() || buffer.is_empty();
-                let before = buffer.as_view().as_ptr();
-                let moved = buffer.migrate(device, stream);
-                let moved = moved.and_then(HintOutcome::require);
-                if buffer.as_view().as_ptr() != before {
-                    *kind = Kind::Managed;
-                }
-                match is_managed {
-                    true => allowed(poor, moved).map(drop),
-                    false => refused(moved, is_refusal),
-                }
-            }
-            Buffer::Pinned(_) => Ok(()),
-        }
-    }
-
-    pub fn duplicate(&mut self, slot: u8) -> Outcome {
-        let Some(Buffer::Unified(buffer)) = self.slot(slot).map(|at| &self.slots[at].buffer) else {
-            return Ok(());
-        };
-        let is_managed = buffer.is_managed() || buffer.is_empty();
-        let duplicated = buffer.duplicate(&self.machine.devices);
-        let duplicated = duplicated.and_then(HintOutcome::require);
-        match is_managed {
-            true => allowed(self.machine.poor, duplicated)?,
-            false => return refused(duplicated, is_refusal),
-        };
-        self.read_mostly = true;
-        Ok(())
     }
 
     pub fn prefetch_batch(&self, slots: u8, part: Part, at: At, stream: u8) -> Outcome {

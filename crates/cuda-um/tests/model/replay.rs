@@ -5,7 +5,7 @@ use crate::model::Contents;
 use crate::operation::{Advising, Kind, Operation, Reading, Start, Writing};
 use crate::pools::Pools;
 use crate::world::{Machine, is_refusal};
-use cuda_um::{Error, PeerAccess, buffer::TransferOptions};
+use cuda_um::{Error, buffer::TransferOptions};
 use cuda_um_sim::HoldGuard;
 
 /// Limits on live buffers, and on the elements of all of them.
@@ -42,7 +42,6 @@ pub struct Replay<'m> {
     // Declared first, so it is dropped first.
     pub hold: Option<HoldGuard>,
     pub slots: Vec<Slot>,
-    pub access: Option<PeerAccess>,
     pools: Vec<Pools>,
     /// True after any read-mostly advice: there may be copies on both sides, also of pages of other buffers.
     pub read_mostly: bool,
@@ -82,7 +81,6 @@ impl<'m> Replay<'m> {
         Self {
             hold: None,
             slots: Vec::new(),
-            access: None,
             pools: machine.sides.iter().map(|_| Pools::default()).collect(),
             read_mostly: false,
             ordered: false,
@@ -128,9 +126,6 @@ impl<'m> Replay<'m> {
             | CopyWithin { .. }
             | Prefetch { .. }
             | PrefetchBatch { .. }
-            | Migrate { .. }
-            | Access { .. }
-            | Forget { .. }
             | Drop { .. }
             | Trim
             | NewStream { .. }
@@ -155,7 +150,6 @@ impl<'m> Replay<'m> {
             Write { how, .. } => how != Writing::TryWrite,
             PrefetchAndLook { .. }
             | BatchAndLook { .. }
-            | Duplicate { .. }
             | Close { .. }
             | Reclaim
             | Synchronize { .. }
@@ -237,24 +231,6 @@ impl<'m> Replay<'m> {
             BatchAndLook { slots, at, stream } => {
                 let chosen = (0..self.slots.len()).filter(|slot| slots >> slot & 1 == 1);
                 self.prefetch_and_look(&chosen.collect::<Vec<_>>(), at, stream, true)
-            }
-            Migrate {
-                slot,
-                device,
-                stream,
-            } => self.migrate(slot, device, stream),
-            Duplicate { slot } => self.duplicate(slot),
-            Access { on } => {
-                let access = on.then(|| self.machine.devices.enable_peer_access());
-                self.access = access.transpose().map_err(text)?;
-                Ok(())
-            }
-            Forget { slot } => {
-                let slot = self.slot(slot).map(|at| &self.slots[at].buffer);
-                if let Some(Buffer::Unified(buffer)) = slot {
-                    buffer.forget_residency();
-                }
-                Ok(())
             }
             Drop { slot } => {
                 if let Some(at) = self.slot(slot) {

@@ -24,7 +24,8 @@ pub struct Machine {
     pub sim: Option<Sim>,
     pub runtime: Runtime,
     pub sides: Vec<Side>,
-    pub devices: Devices,
+    /// True if the devices access each other's memory.
+    pub has_peer_access: bool,
     /// True if it refuses some advice, prefetches and kinds of memory.
     pub poor: bool,
     /// True if `residency` queries the driver.
@@ -60,13 +61,11 @@ impl Machine {
         let count = if sim.is_some() { usize::MAX } else { 1 };
         let devices = runtime.devices().unwrap().into_iter().take(count);
         let sides: Vec<_> = devices.map(side).collect();
-        if sides.len() == 8 {
-            // Here managed memory migrates by copies, into other blocks.
-            for side in &sides {
-                let mut model = (*side.device.cost_model()).clone();
-                model.peer_prefetch_rate = 1e6;
-                side.device.set_cost_model(model).unwrap();
-            }
+        // Without it, a launch with memory of another device is refused, which the machines of two devices check.
+        let has_peer_access = sides.len() > 2;
+        if has_peer_access {
+            let devices = sides.iter().map(|side| side.device.clone());
+            Devices::of(devices).unwrap().enable_peer_access().unwrap();
         }
         let is_poor = |side: &Side| {
             let can = side.device.capabilities();
@@ -84,7 +83,7 @@ impl Machine {
             ),
             sim,
             runtime,
-            devices: Devices::of(sides.iter().map(|side| side.device.clone())).unwrap(),
+            has_peer_access,
             sides,
         }
     }
@@ -141,10 +140,9 @@ impl Machine {
             sim,
             runtime,
             sides,
-            devices,
             ..
         } = self;
-        drop((sides, devices, runtime));
+        drop((sides, runtime));
         match sim.map(|sim| sim.leaks()) {
             Some(leaks) if !leaks.is_empty() => Err(format!("leaks at the end: {leaks:?}")),
             _ => Ok(()),

@@ -1,6 +1,6 @@
 //! Prefetches without a change of the code.
 
-use cuda_um::auto::{AutoPrefetch, AutoPrefetchReport};
+use um_auto::{AutoPrefetch, AutoPrefetchReport};
 
 use super::CudaBackend;
 use crate::error::Result;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cuda_um::fork;
-use cuda_um::profile::{MigrationCounter, MigrationCounts, Trace};
+use um_profile::{MigrationCounter, MigrationCounts, Trace};
 
 use super::CudaBackend;
 use crate::error::Result;
@@ -14,7 +14,7 @@ impl CudaBackend {
     /// (seen with CUDA 13.0 on an H200).
     ///
     /// # Errors
-    /// [`CudaError::Other`](crate::CudaError::Other) with a [`ProfileError`](cuda_um::profile::ProfileError) if CUPTI does not count. The
+    /// [`CudaError::Other`](crate::CudaError::Other) with a [`ProfileError`](um_profile::ProfileError) if CUPTI does not count. The
     /// backend still works.
     #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
     pub fn start_counting(&self) -> Result<()> {
@@ -71,11 +71,11 @@ impl CudaBackend {
         None
     }
 
-    /// Runs `work` and returns its result with a trace of the migrations meanwhile: see [`cuda_um::profile`]. It works on the simulator
+    /// Runs `work` and returns its result with a trace of the migrations meanwhile: see [`um_profile`]. It works on the simulator
     /// too. CUPTI serves one collector at a time: on a GPU, call [`stop_counting`](Self::stop_counting) first.
     ///
     /// # Errors
-    /// As for [`cuda_um::Runtime::profile`].
+    /// As for [`um_profile::profile`].
     ///
     /// # Examples
     /// ```
@@ -95,6 +95,6 @@ impl CudaBackend {
     /// # Ok::<(), um_backend::CudaError>(())
     /// ```
     pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Trace)> {
-        Ok(self.device.runtime().profile(work)?)
+        Ok(um_profile::profile(self.device.runtime(), work)?)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use cuda_um::Runtime;
 use cuda_um::fork::PerProcess;
 use cuda_um::sys::Table;
-use cuda_um_locks::Mutex;
 use cuda_um_sim::Sim;
+use cuda_um_sys::locks::Mutex;
 
 use crate::error::Result;
 

@@ -53,50 +53,89 @@ impl Drop for Holding {
 #[inline]
 pub(super) fn used(storage: &Arc<Storage>) {
     if cuda_um::graph::is_capturing() {
-        hold(storage);
+        hold(storage, false);
     }
 }
 
+/// Must be called when this thread asks for storage of its own. Each launch of a captured step needs that, too.
+pub(super) fn made_unique(storage: &Arc<Storage>) -> Result<()> {
+    if !cuda_um::graph::is_capturing() {
+        return Ok(());
+    }
+    if !storage.has_one_handle() {
+        return Err(CudaError::Capture {
+            call: "`SharedBuffer::make_unique` of storage that another handle has".to_owned(),
+            reason: "each launch would copy the old elements again: call it before the capture, or make a copy in the step (`try_clone`)".to_owned(),
+        });
+    }
+    hold(storage, true);
+    Ok(())
+}
+
 #[cold]
-fn hold(storage: &Arc<Storage>) {
+fn hold(storage: &Arc<Storage>, as_own: bool) {
     // At the end of a thread, only `cuda_um` captures.
     let _ = USED.try_with(|used| {
-        if let Some(used) = &mut *used.borrow_mut()
-            && !used.iter().any(|held| Arc::ptr_eq(&held.0, storage))
+        let Some(used) = &mut *used.borrow_mut() else {
+            return;
+        };
+        match used
+            .iter_mut()
+            .find(|held| Arc::ptr_eq(&held.storage, storage))
         {
-            used.push(HeldByGraph::of(storage));
+            Some(held) => held.as_own |= as_own,
+            None => used.push(HeldByGraph::of(storage, as_own)),
         }
     });
 }
 
 /// A handle of storage that does not count as one.
-pub(crate) struct HeldByGraph(Arc<Storage>);
+pub(crate) struct HeldByGraph {
+    storage: Arc<Storage>,
+    /// Whether the step made the storage its own (`make_unique`).
+    as_own: bool,
+}
 
 impl HeldByGraph {
-    fn of(storage: &Arc<Storage>) -> Self {
-        let held = Self(Arc::clone(storage));
+    fn of(storage: &Arc<Storage>, as_own: bool) -> Self {
+        let held = Self {
+            storage: Arc::clone(storage),
+            as_own,
+        };
         // After the handle is made, and before it is dropped: meanwhile the storage seems to have one handle more, which only makes it copy.
-        held.0.hold();
+        held.storage.hold();
         held
+    }
+
+    /// Refuses storage that the step made its own, and that several handles have now.
+    pub(crate) fn check_own(&self) -> Result<()> {
+        match self.storage.handles() {
+            Some(handles @ 2..) if self.as_own => Err(CudaError::InvalidArgument {
+                what: "the storage of a captured step",
+                value: format!("one with {handles} handles and guards"),
+                reason: "the step made it unique before it wrote it, and a launch does not copy: make the other handles copies (`try_clone`), or drop them".to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// All bytes of the storage.
     pub(crate) fn whole(&self) -> SharedBuffer {
         SharedBuffer {
-            bytes: 0..self.0.size_bytes(),
-            storage: Arc::clone(&self.0),
+            bytes: 0..self.storage.size_bytes(),
+            storage: Arc::clone(&self.storage),
             dtype: DType::U8,
         }
     }
 
     /// Distinguishes the storage from other storage that lives.
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
+        Arc::as_ptr(&self.storage).addr()
     }
 }
 
 impl Drop for HeldByGraph {
     fn drop(&mut self) {
-        self.0.let_go();
+        self.storage.let_go();
     }
 }

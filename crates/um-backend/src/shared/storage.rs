@@ -16,7 +16,7 @@ use std::time::Duration;
 use cuda_um::fork::Origin;
 use cuda_um::process_end;
 use cuda_um::{Contained, Device};
-use cuda_um_locks::{Condvar, Mutex};
+use cuda_um_sys::locks::{Condvar, Mutex};
 
 use super::caller::{Caller, Holder};
 use crate::buffer::Buffer;
@@ -112,11 +112,16 @@ impl Storage {
 
     /// Whether there is one handle, besides those of captured steps.
     pub(super) fn has_one_handle(self: &Arc<Self>) -> bool {
+        self.handles() == Some(1)
+    }
+
+    /// The number of handles and guards, besides those of captured steps; `None` in a child made by `fork`.
+    pub(super) fn handles(self: &Arc<Self>) -> Option<usize> {
         if self.origin.is_inherited() {
-            return false;
+            return None;
         }
         let state = self.state.lock();
-        Arc::strong_count(self) == 1 + state.graphs
+        Some(Arc::strong_count(self) - state.graphs)
     }
 
     /// Must be called after a captured step has made its handle.

@@ -2,8 +2,8 @@
 
 use crate::support::{LEN, scale, world};
 use cuda_um::Location;
-use cuda_um::profile::Profiler;
 use cudarc::driver::PushKernelArg;
+use um_profile::Profiler;
 
 #[test]
 fn after_a_prefetch_there_are_no_faults_and_buffers_have_names() {

@@ -67,7 +67,7 @@ fn a_capture_does_not_wait_for_what_waits_for_its_end() {
     let buffer = buffer(&backend, BufferKind::Cuda);
     // SAFETY: nothing uses the address.
     unsafe { buffer.export_address(um_dlpack::ConsumerOrder::Wait) }.unwrap();
-    let step = backend.capture(|| {
+    let step = backend.capture(|_| {
         drop(buffer);
         um_dlpack::settle()
     });

@@ -2,9 +2,8 @@
 
 mod conformance;
 mod faults;
-mod in_place;
 mod model;
-mod passes;
+mod order;
 #[path = "../support/mod.rs"]
 mod support;
 mod unified;

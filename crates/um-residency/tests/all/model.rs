@@ -1,7 +1,7 @@
-//! Random working sets of several threads, with drops and host access, and random programs whose passes follow a plan: every read sees the
+//! Random working sets of several threads, with drops and host access, and random orders that repeat: every read sees the
 //! right bytes, the budget holds, and nothing hangs.
 
-mod passes;
+mod orders;
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -71,11 +71,7 @@ impl Known {
             1 if has_unified => return Self::unified(arena, value, len, role),
             _ => {}
         }
-        let mut known = Self::new(arena, value, len, role);
-        if role == Role::ReadOnly {
-            known.buffer.set_read_once(true).unwrap();
-        }
-        known
+        Self::new(arena, value, len, role)
     }
 
     fn check(&self, view: View<'_, u32>) {
@@ -113,9 +109,6 @@ fn play(arena: &Arena, shared: &[Known], stream: &Stream, (seed, turns): (u64, u
                 known.buffer.fill(new).unwrap();
                 known.value.store(new, Ordering::Relaxed);
             }
-            3 => arena
-                .announce(&Input(&shared[dice.below(shared.len())].buffer))
-                .unwrap(),
             _ => {
                 let all: Vec<&Known> = shared.iter().chain(&own).collect();
                 let (a, b) = (dice.below(all.len()), dice.below(all.len()));

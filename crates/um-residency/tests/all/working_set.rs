@@ -196,31 +196,17 @@ fn guards_are_arguments_of_kernels() {
 }
 
 #[test]
-fn the_least_recently_used_leaves_unless_its_use_is_announced() {
+fn the_least_recently_used_leaves() {
     let machine = Machine::new(Gpu::H200);
     let (arena, stream) = (machine.arena(2), &machine.stream);
     let [a, b, c] = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadOnly));
-    for buffer in [&a, &b, &c] {
+    for buffer in [&a, &b, &a, &c] {
         drop(working_set(stream, Input(buffer)).unwrap());
     }
     assert_eq!(
         [&a, &b, &c].map(|buffer| buffer.is_resident()),
-        [false, true, true]
+        [true, false, true]
     );
-    arena.announce(&Input(&a)).unwrap();
-    arena.announce(&Input(&b)).unwrap();
-    drop(working_set(stream, Input(&a)).unwrap());
-    assert_eq!(
-        [&a, &b, &c].map(|buffer| buffer.is_resident()),
-        [true, true, false]
-    );
-    // An announced buffer comes before its set asks for it, if there is room.
-    let before = arena.stats().misses;
-    arena.announce(&Input(&c)).unwrap();
-    drop(working_set(stream, Input(&b)).unwrap());
-    drop(working_set(stream, Input(&c)).unwrap());
-    assert_eq!(arena.stats().misses, before, "it was there");
-    arena.forget_announced();
 }
 
 /// An empty buffer has no slot.
@@ -235,50 +221,6 @@ fn an_empty_buffer_takes_no_slot_from_others() {
     drop(empty);
     drop(working_set(stream, Input(&b)).unwrap());
     assert!(holds(&a, 1) && holds(&b, 2));
-}
-
-#[test]
-fn announcements_are_of_buffers_of_the_arena() {
-    let machine = Machine::new(Gpu::H200);
-    let (arena, other) = (machine.arena(1), machine.arena(1));
-    let buffer = homed(&other, 1, 1, Role::ReadOnly);
-    let refused = arena.announce(&Input(&buffer)).unwrap_err();
-    assert!(matches!(refused, Error::Arenas { .. }), "{refused}");
-    other.announce(&Input(&buffer)).unwrap();
-}
-
-/// The measurement takes slots as a set does, also the only one, and its buffers have no number.
-#[test]
-fn the_link_of_any_arena_is_measured() {
-    let machine = Machine::new(Gpu::H200);
-    let stream = &machine.stream;
-    for slots in [1, 2, 3, 20] {
-        let arena = machine.arena(slots);
-        let all = [1, 2, 3].map(|value| homed(&arena, value, 1, Role::ReadWrite));
-        for buffer in &all {
-            let mut guard = working_set(stream, InOut(buffer)).unwrap();
-            guard.view_mut().fill_on(7, stream).unwrap();
-        }
-        let link = arena.measure_link().unwrap();
-        assert!(link.in_bytes_per_second > 1e9, "{link:?}");
-        assert!(slots > 1 || link.both_ways == 1.0, "{link:?}");
-        assert!(all.iter().all(|buffer| holds(buffer, 7)), "{slots}");
-        let guard = working_set(stream, Input(&all[0])).unwrap();
-        match arena.measure_link() {
-            Ok(_) => assert!(slots > 2),
-            Err(refused) => assert!(
-                matches!(
-                    refused,
-                    Error::WouldDeadlock {
-                        call: "measure_link",
-                        held: 1
-                    }
-                ),
-                "{refused}"
-            ),
-        }
-        drop(guard);
-    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `um_weights`: shows, loads and converts files of weights.
+//! `um_weights`: shows and loads files of weights.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 use um_weights::um_backend::{BufferKind, CudaBackend, CudaBackendConfig};
-use um_weights::{LoadOptions, Save, TensorInfo, Weights};
+use um_weights::{LoadOptions, TensorInfo, Weights};
 
 const EXAMPLES: &str = "\
 Examples:
   um_weights info model.safetensors.index.json
   um_weights load model.safetensors --to unified --times 3 --json
-  um_weights convert model.gguf -o model.safetensors
 
-Exit status: 0 done; 1 a file cannot be read, understood or written, or there is no GPU (one line says which); 2 wrong usage.";
+Exit status: 0 done; 1 a file cannot be read or understood, or there is no GPU (one line says which); 2 wrong usage.";
 
 /// Weights of models: what files have, how fast they load
 #[derive(Parser)]
@@ -52,14 +51,6 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
-    /// Writes a safetensors or GGUF file (.gguf) of the same tensors, if it has their types
-    Convert {
-        #[command(flatten)]
-        from: Files,
-        /// The file to write
-        #[arg(long, short = 'o', value_name = "FILE")]
-        output: PathBuf,
-    },
 }
 
 #[derive(clap::Args)]
@@ -83,7 +74,7 @@ fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Done {
-    let (Task::Info { from, .. } | Task::Load { from, .. } | Task::Convert { from, .. }) = &task;
+    let (Task::Info { from, .. } | Task::Load { from, .. }) = &task;
     let weights = Weights::open(&from.files)?;
     let text = match task {
         Task::Info { json: true, .. } => serde_json::to_string_pretty(&info(&weights))? + "\n",
@@ -91,17 +82,6 @@ fn run(task: Task) -> Done {
         Task::Load {
             to, times, json, ..
         } => load(&weights, to, times, json)?,
-        Task::Convert { output, .. } => {
-            let mut save = Save::new();
-            for (key, value) in weights.metadata() {
-                save.metadata(key, value);
-            }
-            for tensor in weights.tensors() {
-                save.stored(&weights, tensor)?;
-            }
-            save.write(output)?;
-            String::new()
-        }
     };
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

@@ -1,6 +1,5 @@
 //! The program `um_weights`.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -72,27 +71,6 @@ fn load_tells_the_speed() {
 }
 
 #[test]
-fn convert_writes_the_same_tensors() {
-    let folder = Folder::new();
-    model(&folder);
-    out(&run(
-        &["convert", "model.safetensors", "-o", "again.safetensors"],
-        &folder,
-    ));
-    let [a, b] = ["model.safetensors", "again.safetensors"].map(|name| {
-        let json = out(&run(&["info", name, "--json"], &folder));
-        let json: Value = serde_json::from_str(&json).unwrap();
-        let tensors = json["tensors"].as_array().unwrap().clone();
-        tensors
-            .into_iter()
-            .map(|tensor| tensor["name"].clone())
-            .collect::<Vec<_>>()
-    });
-    assert_eq!(a, b);
-    assert!(Path::new(&folder.path("again.safetensors")).exists());
-}
-
-#[test]
 fn a_failure_is_one_line_and_status_1() {
     let folder = Folder::new();
     folder.file("short", b"12");
@@ -103,7 +81,6 @@ fn a_failure_is_one_line_and_status_1() {
             "short: at byte 2: a safetensors file begins with 8 bytes",
         ),
         (&["load", "short"], "short: at byte 2"),
-        (&["convert", "short", "-o", "x"], "short: at byte 2"),
     ] {
         let output = run(arguments, &folder);
         assert_eq!(output.status.code(), Some(1));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize};
 use um_backend::BufferKind;
-use um_weights::Save;
+use um_weights::{LoadOptions, Save};
 
 use crate::support::{Folder, Storage, backend, load_all};
 
@@ -69,8 +69,9 @@ proptest! {
         let folder = Folder::new();
         let path = folder.path("ours");
         let mut save = Save::new();
-        for info in weights.tensors() {
-            save.stored(&weights, info).unwrap();
+        let loaded = weights.load(&backend, BufferKind::Cuda, &LoadOptions::default()).unwrap();
+        for tensor in loaded.values() {
+            save.tensor(tensor).unwrap();
         }
         save.write(&path).unwrap();
         let ours = std::fs::read(&path).unwrap();

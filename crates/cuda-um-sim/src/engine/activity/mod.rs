@@ -212,8 +212,8 @@ fn intern(name: &str) -> &'static std::ffi::CStr {
     use std::collections::HashMap;
     use std::ffi::{CStr, CString};
     use std::sync::LazyLock;
-    static NAMES: LazyLock<cuda_um_locks::Mutex<HashMap<String, &'static CStr>>> =
-        LazyLock::new(cuda_um_locks::Mutex::default);
+    static NAMES: LazyLock<cuda_um_sys::locks::Mutex<HashMap<String, &'static CStr>>> =
+        LazyLock::new(cuda_um_sys::locks::Mutex::default);
     let mut names = NAMES.lock();
     if let Some(known) = names.get(name) {
         return known;

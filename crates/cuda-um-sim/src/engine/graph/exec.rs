@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cuda_um_locks::Mutex;
+use cuda_um_sys::locks::Mutex;
 
 use super::super::core::Core;
 use super::super::operation::{Operation, Pricing};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cuda_um_locks::{Condvar, Mutex};
+use cuda_um_sys::locks::{Condvar, Mutex};
 
 /// The end of a piece of work.
 pub(crate) struct Completion {

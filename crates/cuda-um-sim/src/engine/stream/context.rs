@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use cuda_um_locks::{Condvar, Mutex};
+use cuda_um_sys::locks::{Condvar, Mutex};
 
 use super::gate::Gate;
 use crate::engine::detail::text_of;

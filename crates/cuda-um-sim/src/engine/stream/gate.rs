@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 
-use cuda_um_locks::{Condvar, Mutex};
+use cuda_um_sys::locks::{Condvar, Mutex};
 
 /// Streams that are held until a call waits for one.
 pub(crate) struct Hold {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cuda_um_locks::{Condvar, Mutex};
+use cuda_um_sys::locks::{Condvar, Mutex};
 
 use super::completion::Completion;
 use super::context::Context;

@@ -84,16 +84,3 @@ fn work_that_is_no_node_is_refused_in_every_mode() {
     });
     assert_eq!(cuda.sim.misuse(), []);
 }
-
-#[test]
-fn an_event_of_a_capture_that_ended_stays_captured() {
-    let (cuda, captured) = (h200(), cudaError::cudaErrorCapturedEvent);
-    let (stream, event) = (cuda.stream(), cuda.event());
-    cuda.begin(stream);
-    ok(cuda.record(event, stream));
-    cuda.end(stream);
-    assert_eq!(call!(cuda.table, cudaEventQuery(event)), captured);
-    assert_eq!(cuda.wait(stream, event), captured);
-    ok(cuda.record(event, stream));
-    ok(call!(cuda.table, cudaEventSynchronize(event)));
-}

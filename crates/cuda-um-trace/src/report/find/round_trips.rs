@@ -3,10 +3,9 @@
 use super::price;
 use crate::report::context::{Context, Part, Wanted};
 use crate::report::{Finding, FindingKind, Saving};
-use crate::runs::{Event, Overlaid, Runs, parts};
+use crate::units::parts;
 use crate::{Cause, Explanation, OperationKind, Place, RecordKind};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 /// The size that the driver moves at a fault. Round trips are tracked in parts of this size.
@@ -71,7 +70,7 @@ impl InVain {
     }
 }
 
-/// A move of some cells.
+/// A move of memory.
 struct Move<'a> {
     part: &'a Part,
     to: Place,
@@ -94,7 +93,7 @@ fn moves<'a>(context: &'a Context, buffer: usize) -> impl Iterator<Item = Move<'
 }
 
 /// The cells that a piece touches, with the number of bytes in each.
-fn cells(part: &Part) -> impl Iterator<Item = (Range<u64>, u64)> {
+fn cells(part: &Part) -> impl Iterator<Item = (u64, u64)> {
     let begin = part.piece.address;
     parts(begin..begin.saturating_add(part.piece.bytes), CELL)
 }
@@ -106,29 +105,27 @@ pub(super) fn read_by_both(context: &Context, buffer: usize) -> Option<Finding> 
         return None;
     }
     // For each cell: the time of its move to a device, and the move back to the host.
-    let mut there: Runs<u64> = Runs::new();
-    let mut back: Runs<(&Part, u64)> = Runs::new();
+    let mut there: HashMap<u64, u64> = HashMap::new();
+    let mut back: HashMap<u64, (&Part, u64)> = HashMap::new();
     let mut in_vain = InVain::default();
     for one in moves(context, buffer) {
-        for (range, bytes) in cells(one.part) {
+        for (cell, bytes) in cells(one.part) {
             match one.to {
                 Place::Device(_) => {
-                    for (trip, came) in there.take(range.clone()) {
-                        for (cells, (part, part_bytes)) in back.take(trip) {
-                            let cells = cells.end - cells.start;
-                            if unwritten(context, buffer, came, one.start) {
-                                in_vain.add(part, part_bytes * cells);
-                                in_vain.add(one.part, bytes * cells);
-                            }
-                        }
+                    let trip = (there.insert(cell, one.start), back.remove(&cell));
+                    if let (Some(came), Some((part, part_bytes))) = trip
+                        && unwritten(context, buffer, came, one.start)
+                    {
+                        in_vain.add(part, part_bytes);
+                        in_vain.add(one.part, bytes);
                     }
-                    back.take(range.clone());
-                    there.set(range, one.start);
                 }
-                Place::Host if one.cause != Cause::Eviction => back.set(range, (one.part, bytes)),
+                Place::Host if one.cause != Cause::Eviction => {
+                    back.insert(cell, (one.part, bytes));
+                }
                 Place::Host => {
-                    there.take(range.clone());
-                    back.take(range);
+                    there.remove(&cell);
+                    back.remove(&cell);
                 }
             }
         }
@@ -152,7 +149,7 @@ fn advised_read_mostly(context: &Context, buffer: usize) -> bool {
 
 /// Memory that was prefetched to a device, and moved back without a use there.
 pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Finding> {
-    let mut waiting: Runs<(&Part, u64, usize)> = Runs::new();
+    let mut waiting: HashMap<u64, (&Part, u64, usize)> = HashMap::new();
     let mut in_vain = InVain::default();
     let mut calls = BTreeSet::new();
     let mut device = 0;
@@ -171,23 +168,22 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
             ) => Some(operation),
             _ => None,
         };
-        for (range, bytes) in cells(one.part) {
-            let before = waiting.take(range.clone());
+        for (cell, bytes) in cells(one.part) {
+            let before = waiting.remove(&cell);
             match (one.to, prefetch) {
                 (Place::Device(_), Some(operation)) => {
-                    waiting.set(range, (one.part, bytes, operation));
+                    waiting.insert(cell, (one.part, bytes, operation));
                 }
                 (Place::Device(_), None) => {}
                 (Place::Host, _) => {
-                    for (cells, (there, there_bytes, operation)) in before {
-                        let cells = cells.end - cells.start;
+                    if let Some((there, there_bytes, operation)) = before {
                         let asked = context.trace.operations[operation].start;
                         let used = context.used(buffer, asked, one.start, Wanted::ByDevices);
                         if used || !context.knows_kernels(asked, one.start) {
                             continue;
                         }
-                        in_vain.add(there, there_bytes * cells);
-                        in_vain.add(one.part, bytes * cells);
+                        in_vain.add(there, there_bytes);
+                        in_vain.add(one.part, bytes);
                         calls.insert(operation);
                         if let RecordKind::Migration {
                             to: Place::Device(to),
@@ -211,48 +207,34 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
 }
 
 /// Moves to devices and to the host, in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Directions {
-    first: bool,
-    last: bool,
+    last: Option<bool>,
     /// Number of changes of direction.
     pub(crate) changes: u64,
 }
 
 impl Directions {
-    /// One move.
-    pub(crate) fn one(to_device: bool) -> Self {
-        Self {
-            first: to_device,
-            last: to_device,
-            changes: 0,
-        }
-    }
-}
-
-impl Event for Directions {
-    fn then(&mut self, later: &Self) {
-        self.changes += later.changes + u64::from(self.last != later.first);
-        self.last = later.last;
+    /// One more move.
+    pub(crate) fn go(&mut self, to_device: bool) {
+        let last = self.last.replace(to_device);
+        self.changes += u64::from(last.is_some_and(|last| last != to_device));
     }
 }
 
 /// Changes of direction by faults only, for the part of a buffer with the most changes; and the bytes to devices and to the
 /// host.
 pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
-    let moves = || moves(context, buffer).filter(|one| one.cause.by_fault());
-    let borders =
-        moves().flat_map(|one| cells(one.part).flat_map(|(range, _)| [range.start, range.end]));
-    let mut seen = Overlaid::new(borders.collect());
+    let mut seen: HashMap<u64, Directions> = HashMap::new();
     let (mut to_device, mut to_host) = (0, 0);
-    for one in moves() {
+    for one in moves(context, buffer).filter(|one| one.cause.by_fault()) {
         let there = one.to != Place::Host;
         *if there { &mut to_device } else { &mut to_host } += one.part.piece.bytes;
-        for (range, _) in cells(one.part) {
-            seen.add(range, &Directions::one(there));
+        for (cell, _) in cells(one.part) {
+            seen.entry(cell).or_default().go(there);
         }
     }
-    let most = seen.into_runs().map(|(_, seen)| seen.changes).max();
+    let most = seen.values().map(|seen| seen.changes).max();
     (most.unwrap_or(0), to_device, to_host)
 }
 

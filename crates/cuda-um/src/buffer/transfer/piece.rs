@@ -15,6 +15,7 @@ use crate::buffer::transfer::transfers::Transfers;
 use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::enqueue::enqueue;
+use crate::context::event::POLLING;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::element::ALIGNMENT;
@@ -224,7 +225,7 @@ impl PieceTurn<'_> {
         // The driver writes the flag after a fence of the whole system (CUDA driver API, `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, which is not
         // set), and the CPU reads the copied bytes after the acquiring load.
         let has_arrived = || flag.load(Ordering::Acquire) == value;
-        spin_until(stream.device().spin.time(), has_arrived);
+        spin_until(POLLING, has_arrived);
         let has_arrived = has_arrived();
         if !has_arrived {
             piece.until = stream.number();

@@ -9,7 +9,7 @@ use crate::buffer::transfer::staged::StopOthers;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::buffer::view::ViewMut;
 use crate::context::enqueue::enqueue;
-use crate::context::observer::{Started, What};
+use crate::context::observer::{self, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -66,31 +66,28 @@ impl FileRead<'_> {
         let (most, piece_bytes) = Transfers::of(device.state()).read_shape(total);
         let threads = threads.clamp(1, most);
         let is_direct = reads.iter().all(is_direct);
-        let (started, mut done) = (Started::now(device), 0);
-        for pieces in pieces(reads, piece_bytes, threads).chunks(threads * PIECES) {
-            let round = Round {
-                stream: &stream,
-                total,
-                piece_bytes,
-                pieces,
-                threads: threads.min(pieces.len()),
-                next: AtomicUsize::new(0),
-                failed: Mutex::default(),
-            };
-            done = round.run(is_direct)?;
-            if progress(done).is_break() {
-                break;
+        let parts = reads.iter().map(|read| read.target.part(Access::Write));
+        let parts: Vec<_> = parts.collect();
+        let op = || Op::new(What::Copy, device, &parts);
+        observer::around(op, || {
+            let mut done = 0;
+            for pieces in pieces(reads, piece_bytes, threads).chunks(threads * PIECES) {
+                let round = Round {
+                    stream: &stream,
+                    total,
+                    piece_bytes,
+                    pieces,
+                    threads: threads.min(pieces.len()),
+                    next: AtomicUsize::new(0),
+                    failed: Mutex::default(),
+                };
+                done = round.run(is_direct)?;
+                if progress(done).is_break() {
+                    break;
+                }
             }
-        }
-        let mut at = 0;
-        let is_begun = |read: &&FileRead<'_>| {
-            at += read.target.len();
-            at - read.target.len() < done
-        };
-        let begun = reads.iter().take_while(is_begun);
-        let parts = begun.map(|read| read.target.part(Access::Write));
-        started.done(What::Copy, device, None, parts);
-        Ok(done)
+            Ok(done)
+        })
     }
 }
 
@@ -217,8 +214,11 @@ impl<'a> Round<'a> {
     fn direct(&self) -> Result<bool> {
         // For its threads only.
         let ring = Transfers::of(self.stream.inner().device()).take_to_read(0);
-        let open =
-            |target: &'a ViewMut<'a, u8>| target.raw.wait_for_host(&target.bytes(), Access::Write);
+        let open = |target: &'a ViewMut<'a, u8>| {
+            target
+                .raw
+                .wait_for_host(&target.bytes(), Access::Write, "read_at")
+        };
         let _open: Vec<_> = self.targets().map(open).collect::<Result<_>>()?;
         let each = |piece: &Piece<'_>| {
             let (bytes, to) = (piece.range.len(), piece.address());

@@ -5,7 +5,6 @@ use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::workers::Workers;
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
-use crate::context::spin::Spin;
 use crate::context::stream::StreamInner;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
@@ -256,7 +255,7 @@ impl Chunk {
     pub(super) fn wait(&mut self, stream: &StreamInner) -> Result<()> {
         if self.used > 0 {
             match self.is_marked {
-                true => self.event.wait(stream.device().spin.time()),
+                true => self.event.wait(),
                 false => stream.synchronize(),
             }?;
             self.used = 0;
@@ -271,7 +270,7 @@ impl Drop for Chunk {
             return;
         }
         let waited = match self.is_marked {
-            true => self.event.wait(Spin::OF_EVENTS),
+            true => self.event.wait(),
             false => self.memory.wait_for_all(),
         };
         if let Err(error) = waited {

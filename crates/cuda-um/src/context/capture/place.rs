@@ -1,14 +1,14 @@
 //! The place of captured work: a private stream, on which it is ordered after captured work that it must not overlap.
 
-use crate::context::capture::{Capture, Kind, Node, Slot, refused};
+use crate::context::capture::{Capture, KernelNode, Slot, refused};
 use crate::context::event::RawEvent;
-use crate::context::listeners::What;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
 use crate::context::tracker::Finished;
 use crate::error::Result;
 use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,20 +19,21 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture, and notes its nodes. `kind` gets
-    /// the index of each part's slot.
+    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture. `kernel` is the work if it is a
+    /// launch; `name` is the work in words.
     pub(crate) fn record<R>(
         &self,
+        name: fmt::Arguments<'_>,
         parts: &[Part<'_>],
-        kind: impl FnOnce(&[usize]) -> Kind,
+        kernel: Option<KernelNode>,
         work: impl FnOnce(cudaStream_t) -> Result<R>,
     ) -> Result<R> {
         let Self { capture, private } = self;
+        capture.check_stamps(parts, name)?;
         let slots: SmallVec<[_; 16]> = parts.iter().map(|part| capture.slot_of(part)).collect();
-        for ((_, slot), part) in slots.iter().zip(parts) {
+        for (slot, part) in slots.iter().zip(parts) {
             slot.uses.borrow().order(private, part.access)?;
         }
-        let after = private.captured_nodes()?;
         let uses = RecordUses {
             private,
             slots: &slots,
@@ -40,30 +41,30 @@ impl Place {
         };
         let result = work(private.raw());
         drop(uses);
-        let done = result.and_then(|result| Ok((result, private.captured_nodes()?)));
-        // A launch of the graph would run that work, and nothing would keep its kernel loaded.
-        let (result, nodes) = done.inspect_err(|error| capture.is_broken_by(error))?;
-        let indices: SmallVec<[_; 16]> = slots.iter().map(|(index, _)| *index).collect();
-        let uses = indices.iter().zip(parts);
-        let node = Node {
-            kind: kind(&indices),
-            uses: uses.map(|(slot, part)| (*slot, part.access)).collect(),
-            after,
-            nodes,
+        let Some(mut kernel) = kernel else {
+            capture.others.set(capture.others.get() + 1);
+            return result.inspect_err(|error| capture.is_broken_by(error));
         };
-        capture.nodes.borrow_mut().push(node);
+        let node = match (&result, &mut kernel.named) {
+            (Ok(_), Some(named)) => private.captured_node().map(|node| named.node = node),
+            _ => Ok(()),
+        };
+        // A launch of the graph would run the kernel, and nothing would keep it loaded, or set its scalars.
+        let result = result.and_then(|result| node.map(|()| result));
+        let result = result.inspect_err(|error| capture.is_broken_by(error))?;
+        capture.kernels.borrow_mut().push(kernel);
         Ok(result)
     }
 
     /// Captures an event.
     pub(crate) fn event(&self) -> Result<(RawEvent, u64)> {
         let event = RawEvent::create(&self.capture.device, false)?.record(&self.private)?;
-        Ok((event, self.capture.part.get()))
+        Ok((event, self.capture.id))
     }
 
     /// Orders later work after an event of this capture.
     pub(crate) fn wait(&self, event: &RawEvent, captured_in: Option<u64>) -> Result<()> {
-        match captured_in == Some(self.capture.part.get()) {
+        match captured_in == Some(self.capture.id) {
             true => self.private.enqueue_wait(event),
             false => Err(refused(
                 "a wait for an event that was recorded outside of the capture",
@@ -76,30 +77,17 @@ impl Place {
 /// Records the uses when dropped: also if the work fails or panics, because a part of it may be captured.
 struct RecordUses<'s, 'a> {
     private: &'s Arc<StreamInner>,
-    slots: &'s [(usize, Rc<Slot>)],
+    slots: &'s [Rc<Slot>],
     parts: &'s [Part<'a>],
 }
 
 impl Drop for RecordUses<'_, '_> {
     fn drop(&mut self) {
         let (seq, mut finished) = (self.private.number(), Finished::new());
-        for ((_, slot), part) in self.slots.iter().zip(self.parts) {
+        for (slot, part) in self.slots.iter().zip(self.parts) {
             let uses = slot.uses.borrow();
             uses.record(self.private, seq, part.access, &mut finished);
             slot.used(part);
-        }
-    }
-}
-
-impl From<What<'_>> for Kind {
-    fn from(what: What<'_>) -> Self {
-        match what {
-            What::Fill => Self::Fill,
-            What::Copy => Self::Copy,
-            // Launches are captured with their arguments, and hints become steps before a launch: they do not come here.
-            What::Launch(_) | What::Prefetch { .. } | What::Discard { .. } | What::Advise(..) => {
-                Self::Foreign
-            }
         }
     }
 }

@@ -5,12 +5,13 @@ use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
 use crate::error::{Error, Result};
+use std::fmt;
 use std::sync::Arc;
 
 /// Refuses work that cannot be captured: on a stream of this thread's capture, or with memory of it.
 #[cold]
 pub(crate) fn refuse(
-    call: &'static str,
+    call: impl fmt::Display,
     reason: &'static str,
     stream: &Arc<StreamInner>,
     parts: &[Part<'_>],
@@ -20,6 +21,7 @@ pub(crate) fn refuse(
     };
     if capture.private(stream)?.is_none() && !parts.iter().any(|part| capture.has(part.memory.id()))
     {
+        capture.stamp(parts, call);
         return Ok(());
     }
     Err(refused(call, reason))
@@ -39,15 +41,28 @@ pub(crate) fn refuse_device(call: &'static str, device: &Arc<DeviceState>) -> Re
     }
 }
 
-/// Refuses an access of the host to memory of this thread's capture.
+/// Refuses an access of the host to memory of this thread's capture. Memory that no captured work uses gets a stamp instead: captured work
+/// must not use it from now on.
 #[cold]
-pub(crate) fn refuse_host(part: &Part<'_>) -> Result<()> {
-    match current().filter(|capture| capture.has(part.memory.id())) {
-        None => Ok(()),
-        Some(_) => Err(refused(
-            format_args!("access of the host to {}", part.memory.title()),
-            NO_WAIT,
-        )),
+pub(crate) fn refuse_host(part: &Part<'_>, call: &'static str) -> Result<()> {
+    let Some(capture) = current() else {
+        return Ok(());
+    };
+    if !capture.has(part.memory.id()) {
+        capture.stamp(std::slice::from_ref(part), format_args!("`{call}`"));
+        return Ok(());
+    }
+    let call = format_args!("`{call}` of {}", part.memory.title());
+    Err(refused(call, NO_WAIT))
+}
+
+/// Does the same as [`refuse_host`] for an access that cannot fail: the capture fails at its end.
+#[cold]
+pub(crate) fn accessed_by_host(part: &Part<'_>, call: &'static str) {
+    if let Err(error) = refuse_host(part, call)
+        && let Some(capture) = current()
+    {
+        capture.fails_with(error);
     }
 }
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// One piece of memory, with all that the captured work does with it.
 pub(crate) struct Slot {
     pub(super) memory: Memory,
-    /// The uses by captured work; in the body of a condition, by work of the body.
+    /// The uses by captured work.
     pub(super) uses: RefCell<InFlight>,
     /// The memory itself, if it was dropped during the capture.
     pub(super) kept: Cell<Option<Box<dyn Any + Send + Sync>>>,
@@ -22,12 +22,8 @@ pub(crate) struct Slot {
 #[derive(Clone)]
 pub(crate) struct Memory {
     pub(crate) id: u64,
-    /// The memory in words, for errors and pictures.
+    /// The memory in words, for errors.
     pub(crate) title: String,
-    /// The name of its kind.
-    pub(crate) kind: &'static str,
-    /// The address for kernels of its first byte.
-    pub(crate) address: usize,
 }
 
 /// What the captured work does with a piece of memory.
@@ -42,32 +38,12 @@ pub(crate) struct SlotUse {
     pub(crate) advice: Vec<(Advice, Range<usize>)>,
 }
 
-impl SlotUse {
-    /// The same use of other memory: what was the byte `from` is the byte `to`.
-    pub(crate) fn shifted(&self, from: usize, to: usize) -> Self {
-        let of = |range: &Range<usize>| match range.is_empty() {
-            true => 0..0,
-            false => range.start - from + to..range.end - from + to,
-        };
-        let prefetch = self.prefetch.as_ref();
-        let advice = self.advice.iter();
-        Self {
-            bytes: of(&self.bytes),
-            writes: self.writes,
-            prefetch: prefetch.map(|(location, range)| (*location, of(range))),
-            advice: advice.map(|(advice, range)| (*advice, of(range))).collect(),
-        }
-    }
-}
-
 impl Memory {
     pub(crate) fn of(part: &Part<'_>) -> Self {
         let memory = part.memory;
         Self {
             id: memory.id(),
             title: memory.title(),
-            kind: memory.describe().kind,
-            address: memory.kernel_address().addr(),
         }
     }
 }

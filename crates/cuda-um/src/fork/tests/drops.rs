@@ -2,12 +2,11 @@
 
 use crate::context::event::RawEvent;
 use crate::context::tracker::Access;
-use crate::fork::tests::{gone_without_a_trace, simulated, without_cuda};
+use crate::fork::tests::{gone_without_a_trace, simulated};
 use crate::resource::allocation::Allocation;
 use crate::{
-    Device, DeviceBuffer, ErrorKind, Event, MemoryKind, Module, PinnedBuffer, Placement, Pool,
-    PoolOptions, RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
-    auto::AutoPrefetch,
+    Device, DeviceBuffer, Event, MemoryKind, Module, PinnedBuffer, Placement, Pool, PoolOptions,
+    RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
     buffer::TransferOptions,
     resource::{DeviceArena, DriverPool},
 };
@@ -18,23 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 fn options() -> PoolOptions {
     PoolOptions::default().slab_bytes(4 << 20)
-}
-
-#[test]
-fn an_automatic_prefetch() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    let auto = AutoPrefetch::start(&device).unwrap();
-    let again = without_cuda(&sim, || AutoPrefetch::start(&device).map(drop));
-    assert_eq!(again.unwrap_err().kind(), ErrorKind::Forked);
-    gone_without_a_trace(&sim, buffer.host().unwrap());
-    gone_without_a_trace(&sim, auto);
-    // The parent's session continues.
-    buffer.fill_on(1, &stream).unwrap();
-    assert_eq!(crate::auto::end().events, 2);
-    // That of a handle that was forgotten.
-    std::mem::forget(AutoPrefetch::start(&device).unwrap());
-    gone_without_a_trace(&sim, crate::auto::taken());
 }
 
 #[test]

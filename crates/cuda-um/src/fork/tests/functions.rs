@@ -7,13 +7,11 @@ use crate::{
     Module, PinnedBuffer, Pool, PoolOptions, PrefetchBatch, RegisteredBuffer, Result, Stream,
     UnifiedBuffer, UnifiedOptions,
     buffer::TransferOptions,
-    collective::{Communicator, UniqueId},
     resource::{DeviceArena, DriverPool, PoolStats},
 };
 use cuda_um_sim::{Gpu, Sim};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The child's call is refused, without a lock and without a CUDA call.
 #[track_caller]
@@ -68,7 +66,6 @@ fn of_runtimes_and_devices() {
         );
         without_cuda(sim, || {
             device.set_transfer_options(TransferOptions::default());
-            device.set_wait_spin(Duration::ZERO);
             assert_eq!(device.cost_model().source, model.source);
             let _ = format!("{runtime:?} {device:?} {stream:?} {event:?}");
         });
@@ -119,8 +116,6 @@ fn of_buffers() {
             stream.copy(&pinned, &mut memory);
             managed.prefetch_on(Location::Host, stream);
             managed.prefetch_on(device, stream);
-            managed.as_view_mut().prefetch_after_reads_on(device, stream);
-            managed.as_view_mut().discard_and_prefetch_on(device, stream);
             managed.advise(Advice::SetReadMostly);
             managed.residency();
             managed.range_attributes();
@@ -131,7 +126,6 @@ fn of_buffers() {
         refused(sim, "a batch", || batch.prefetch_on(Location::Host, stream));
         without_cuda(sim, || {
             managed.set_name("a child's");
-            managed.forget_residency();
             let _ = (managed.placement(), managed.view(1..).unwrap());
             let _ = format!("{managed:?} {memory:?} {pinned:?}");
         });
@@ -204,25 +198,12 @@ fn of_pools() {
 fn of_several_devices() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let devices = Devices::all(device.runtime()).unwrap();
-    let id = UniqueId::new(&device).unwrap();
-    let rank = Communicator::all(&devices).unwrap().remove(0);
-    // As large as a copy that neighbours may relay.
     let from = PinnedBuffer::<u8>::zeroed(&device, 4 << 20).unwrap();
     let mut to = DeviceBuffer::<u8>::zeroed(&device, 4 << 20).unwrap();
-    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
-    let mut managed = UnifiedBuffer::<u8>::zeroed_in(&pool, 1000).unwrap();
     refused!(&sim;
         devices.enable_peer_access();
         stream.copy(&from, &mut to);
-        managed.migrate(&device, &stream);
-        managed.duplicate(&devices);
-        Communicator::join(&device, &id, 0, 1, Duration::MAX);
-        rank.broadcast(&mut to, 0).on(&stream).run();
-        rank.check();
-        rank.wait(&stream, Duration::ZERO);
-        rank.abort();
     );
-    refused(&sim, "close", || rank.close());
 }
 
 #[test]

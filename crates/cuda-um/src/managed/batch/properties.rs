@@ -8,6 +8,7 @@ use crate::resource::kind::MemoryKind;
 use crate::resource::pool::advised::pages;
 use crate::resource::pool::{Pool, PoolOptions};
 use cuda_um_sim::Sim;
+use cuda_um_sys::cudaMemRangeAttribute;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -176,8 +177,9 @@ fn what_is_joined_is_what_was_asked_for() {
         let prefetched = buffers.batch(&asked).prefetch_on(location, &stream).unwrap();
         prop_assert!(prefetched.calls <= asked.len());
         for (buffer, range) in asked.into_iter().filter(|(_, range)| !range.is_empty()) {
-            let last = buffers.buffers[buffer].range_attributes_of(range).unwrap().last_prefetch;
-            prop_assert_eq!(last, Some(location));
+            let last = cudaMemRangeAttribute::cudaMemRangeAttributeLastPrefetchLocation;
+            let last = buffers.buffers[buffer].attribute(&range, last, 1).unwrap();
+            prop_assert_eq!(Location::from_ordinal(last[0]), Some(location));
         }
     });
     stream.synchronize().unwrap();

@@ -3,7 +3,7 @@
 
 use crate::context::capture;
 use crate::context::drain::{drain, drain_or_abort};
-use crate::context::observer;
+use crate::context::observer::What;
 use crate::context::reclaim::Deferred;
 use crate::context::tracker::Access;
 use crate::error::Result;
@@ -25,7 +25,7 @@ impl Allocation {
             false => drain(&uses),
         };
         // Before the memory has another owner.
-        observer::dropped(&self);
+        self.tell(What::Free);
         if !over {
             // A device may still use the memory.
             return waited.map(|()| None);
@@ -43,7 +43,7 @@ impl Allocation {
     pub(crate) fn give(mut self) -> NonNull<u8> {
         let uses = self.in_flight.before(Access::Write);
         self.is_owned = false;
-        observer::dropped(&self);
+        self.tell(What::Free);
         self.owner.give(&self.block);
         if !uses.is_empty() {
             // A stream of another library keeps its owner until the work is done.
@@ -64,7 +64,7 @@ impl Allocation {
     /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
         self.is_owned = false;
-        observer::dropped(&self);
+        self.tell(What::Free);
     }
 }
 
@@ -88,7 +88,7 @@ impl Drop for Allocation {
             // The caller may use the memory as soon as this drop returns or unwinds.
             drain_or_abort(&self.in_flight.before(Access::Write))
         });
-        observer::dropped(self);
+        self.tell(What::Free);
         let released = self.released();
         match waited {
             // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.

@@ -2,13 +2,14 @@
 
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
-use crate::context::tracked::{Description, Tracked};
+use crate::context::tracked::{BufferInfo, Pages, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
 use crate::resource::kind::MemoryKind;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 impl Tracked for Allocation {
@@ -56,7 +57,7 @@ impl Tracked for Allocation {
         let (expected, found) = (device.ordinal(), self.device().ordinal());
         let is_peers = self.is_device_memory() && self.is_open_to_peers() && {
             let peers = device.state().driver.peers.lock();
-            peers.is_held((expected, found))
+            peers.contains(&(expected, found))
         };
         if !self.is_for_all_devices() && !is_peers && expected != found {
             return Err(Error::DeviceMismatch {
@@ -88,16 +89,27 @@ impl Tracked for Allocation {
         }
     }
 
-    fn describe(&self) -> Description<'_> {
-        Description {
+    fn info(&self) -> BufferInfo<'_> {
+        BufferInfo {
             id: self.id,
             address: self.pointer().as_ptr().addr(),
             bytes: self.bytes(),
             kind: self.name_of_kind(),
             is_managed: self.is_managed(),
+            is_imported: self.is_imported(),
             name: self.name(),
-            label: self.label.as_ref(),
+            site: self.label.and_then(|label| label.site),
+            element_bytes: self.label.map_or(1, |label| label.element_bytes),
             slab: self.slab(),
+            label: self.label.as_ref(),
         }
+    }
+
+    fn pages(&self) -> Pages {
+        self.cache.pages()
+    }
+
+    fn addresses(&self, bytes: &Range<usize>) -> Range<*mut u8> {
+        self.address_range(bytes)
     }
 }

@@ -84,18 +84,6 @@ impl AdvisedRanges {
         });
     }
 
-    /// Returns true if a live buffer has advice within the block.
-    pub(super) fn has(&self, block: Range<usize>) -> bool {
-        if self.live.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let ranges = self.ranges.lock();
-        ranges
-            .live
-            .range(block)
-            .any(|(_, advised)| !advised.is_empty())
-    }
-
     /// Marks the advice of a dropped buffer's block as stale.
     pub(super) fn retire(&self, block: Range<usize>) {
         if self.live.load(Ordering::Relaxed) == 0 {

@@ -174,7 +174,6 @@ impl Device {
 
     /// Sets the options of the default pool of a kind of memory. `None` turns the pool off: each buffer of the kind is a separate allocation,
     /// which CUDA frees when the buffer is dropped. A limit applies to the pool only: beyond it, a buffer is a separate allocation.
-    /// [`LimitedMemory`](crate::resource::LimitedMemory) limits what buffers take.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;

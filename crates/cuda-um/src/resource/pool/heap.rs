@@ -1,6 +1,6 @@
 //! The slabs of a pool, and how they are split into blocks.
 
-use crate::context::tracked::SlabId;
+use crate::context::tracked::SlabInfo;
 use crate::context::tracker::InFlight;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Address;
@@ -69,9 +69,9 @@ fn address(raw: &Allocation) -> Address {
     Address {
         host: raw.pointer(),
         device: raw.device_pointer(),
-        slab: Some(SlabId {
+        slab: Some(SlabInfo {
             buffer: raw.id(),
-            start: addresses(raw).start,
+            address: addresses(raw).start,
             bytes: raw.bytes(),
         }),
     }

@@ -112,11 +112,6 @@ impl Owner for Home {
         Some(self.allocate(bytes))
     }
 
-    fn is_replaceable(&self, block: &Block) -> bool {
-        let start = block.address.host.addr().get();
-        !self.pool.advised.has(start..start + block.reserved_bytes)
-    }
-
     fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
         self.pool.advised.note(range, advice, location);
     }

@@ -1,4 +1,4 @@
-//! loom's locks, with the interface of cuda-um-locks.
+//! loom's locks, with the interface of `cuda_um_sys::locks`.
 
 pub(crate) use ::loom::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use ::loom::{sync::atomic, thread};

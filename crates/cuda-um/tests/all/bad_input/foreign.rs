@@ -38,9 +38,6 @@ fn moves_on_streams_of_another_runtime() {
             => InvalidArgument, ["belongs to another runtime"];
         "View::prefetch_on", "a stream of another runtime": |w| w.unified.view(1..5)?.prefetch_on(Location::Device(0), &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
-        "ViewMut::discard_and_prefetch_on", "a stream of another runtime": |w| {
-            w.unified.as_view_mut().discard_and_prefetch_on(Location::Host, &w.other.1)
-        } => InvalidArgument, ["belongs to another runtime"];
         "PrefetchBatch::prefetch_on", "a stream of another runtime": |w| {
             let mut batch = PrefetchBatch::new();
             batch.add(&w.pooled).add(&w.unified).prefetch_on(Location::Host, &w.other.1)

@@ -6,7 +6,7 @@ use cuda_um_sim::CudaVersion;
 
 type Placed = fn(&mut World, Location) -> Result<()>;
 
-const FUNCTIONS: [(&str, Placed); 12] = [
+const FUNCTIONS: [(&str, Placed); 10] = [
     ("UnifiedBuffer::advise", |w, at| {
         w.unified
             .advise(Advice::SetPreferredLocation(at))?
@@ -32,15 +32,6 @@ const FUNCTIONS: [(&str, Placed); 12] = [
     }),
     ("View::prefetch_on", |w, at| {
         w.unified.view(3..7)?.prefetch_on(at, &w.stream)?.require()
-    }),
-    ("ViewMut::prefetch_after_reads_on", |w, at| {
-        w.unified
-            .as_view_mut()
-            .prefetch_after_reads_on(at, &w.stream)
-    }),
-    ("ViewMut::discard_and_prefetch_on", |w, at| {
-        let mut view = w.unified.as_view_mut();
-        view.discard_and_prefetch_on(at, &w.stream).map(drop)
     }),
     // Also if no page would move.
     ("View::prefetch_on", |w, at| {
@@ -124,9 +115,7 @@ fn numa_nodes_before_cuda_12_2() {
         "UnifiedBuffer::range_attributes", "mapped memory": |w| w.mapped.range_attributes()
             => NotSupported, ["range attributes", "managed memory", "mapped pinned memory"];
         "UnifiedBuffer::range_attributes", "an empty buffer": |w| UnifiedBuffer::<u32>::zeroed(&w.device, 0)?.range_attributes()
-            => InvalidArgument, ["the range cannot be 0..0"];
-        "UnifiedBuffer::range_attributes_of", "an empty range": |w| w.unified.range_attributes_of(7..7)
-            => InvalidArgument, ["the range cannot be 7..7"];
+            => InvalidArgument, ["the length cannot be 0: no pages hold an empty buffer"];
     });
     let old = CudaVersion::V11_8;
     let says = ["host NUMA node 0", "CUDA 12.2 or newer", "11.8"];

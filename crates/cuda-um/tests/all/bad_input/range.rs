@@ -109,22 +109,14 @@ fn parts_of_views() {
         made("ViewMut::split_at", [0, END], |w| {
             w.unified.as_view_mut().split_at(END).map(drop)
         }),
-        made("ViewMut::split_at_mut", [0, LEN + 1], |w| {
-            w.unified.as_view_mut().split_at_mut(LEN + 1).map(drop)
-        }),
     ]);
 }
 
 #[test]
 fn parts_of_managed_memory() {
-    ranges(&[
-        ("UnifiedBuffer::view", |w, range| {
-            w.unified.view(range).map(drop)
-        }),
-        ("UnifiedBuffer::range_attributes_of", |w, range| {
-            w.unified.range_attributes_of(range).map(drop)
-        }),
-    ]);
+    ranges(&[("UnifiedBuffer::view", |w, range| {
+        w.unified.view(range).map(drop)
+    })]);
 }
 
 #[test]

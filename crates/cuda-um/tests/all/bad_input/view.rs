@@ -54,11 +54,5 @@ fn memory_that_is_not_managed() {
             => NotSupported, ["a prefetch of buffer ", "it needs managed memory, and there is device memory"];
         "ViewMut::prefetch_on", "device memory": |w| w.on_device.as_view_mut().prefetch_on(Location::Host, &w.stream)?.require()
             => NotSupported, ["it needs managed memory, and there is device memory"];
-        "ViewMut::prefetch_after_reads_on", "device memory": |w| {
-            w.on_device.as_view_mut().prefetch_after_reads_on(Location::Host, &w.stream)
-        } => NotSupported, ["it needs managed memory, and there is device memory"];
-        "ViewMut::discard_and_prefetch_on", "device memory": |w| {
-            w.on_device.as_view_mut().discard_and_prefetch_on(Location::Host, &w.stream)
-        } => NotSupported, ["it needs managed memory, and there is device memory"];
     });
 }

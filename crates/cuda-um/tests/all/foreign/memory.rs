@@ -178,13 +178,6 @@ fn writes(buffer: &mut UnifiedBuffer<u32>, stream: &Stream) -> Vec<Error> {
         buffer.host_mut().map(drop).unwrap_err(),
         buffer.try_host_mut().map(drop).unwrap_err(),
         stream.copy_range(&same, .., buffer, 0).unwrap_err(),
-        // An empty part needs no migration.
-        (buffer.view_mut(..0).unwrap())
-            .prefetch_after_reads_on(Location::Host, stream)
-            .unwrap_err(),
-        (buffer.as_view_mut())
-            .discard_and_prefetch_on(Location::Host, stream)
-            .unwrap_err(),
         // SAFETY: the closure is not called.
         unsafe { stream.enqueue_foreign((&mut *buffer,), |_| -> () { unreachable!() }) }
             .unwrap_err(),

@@ -2,7 +2,7 @@
 
 use cuda_um::{
     Advice, Device, Error, ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer,
-    resource::{DriverPool, LimitedMemory, MemoryResource},
+    resource::{DriverPool, MemoryResource},
     sys,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
@@ -133,23 +133,20 @@ fn other_memory_comes_back_with_the_error() {
 #[test]
 fn limits_hold_for_given_memory() {
     let (sim, device, stream) = machine();
-    let limited = LimitedMemory::new(pool(&device), 1 << 20);
-    let buffer = UnifiedBuffer::<u8>::zeroed_in(&limited, 1 << 20).unwrap();
-    let refused = UnifiedBuffer::<u8>::zeroed_in(&limited, 1).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
-    let address = buffer
-        .into_raw(&stream)
-        .map_err(|(_, error)| error)
-        .unwrap();
-    assert_eq!(limited.stats().live_bytes, 0);
-    their_free(&sim, address.as_ptr(), &stream);
-    stream.synchronize().unwrap();
     let bounded = DriverPool::new(
         &device,
         MemoryKind::Managed,
         PoolOptions::default().limit_bytes(1 << 20),
     )
     .unwrap();
+    let buffer = UnifiedBuffer::<u8>::zeroed_in(&bounded, 1 << 20).unwrap();
+    let address = buffer
+        .into_raw(&stream)
+        .map_err(|(_, error)| error)
+        .unwrap();
+    assert_eq!(bounded.stats().live_bytes, 0);
+    their_free(&sim, address.as_ptr(), &stream);
+    stream.synchronize().unwrap();
     let error = UnifiedBuffer::<u8>::zeroed_in(&bounded, (1 << 20) + 1).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
     let total = device.memory_info().unwrap().total_bytes;

@@ -1,7 +1,7 @@
 //! Captures of other libraries.
 #![allow(unsafe_code, reason = "calls of CUDA, as another library makes them")]
 
-use cuda_um::{DeviceBuffer, UnifiedBuffer, sys};
+use cuda_um::{DeviceBuffer, UnifiedBuffer, constant, sys};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, simulated};
 use std::future::Future;
@@ -19,10 +19,18 @@ fn threads_of_the_library_do_not_end_a_global_capture_of_another_library() {
     let mut awaited = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
     let pause = sim.pause();
-    add.launch(&other, 1000, (&mut dropped, 1000u32, 1u32))
-        .unwrap();
-    add.launch(&other, 1000, (&mut awaited, 1000u32, 1u32))
-        .unwrap();
+    add.launch(
+        &other,
+        1000,
+        (&mut dropped, constant(1000u32), constant(1u32)),
+    )
+    .unwrap();
+    add.launch(
+        &other,
+        1000,
+        (&mut awaited, constant(1000u32), constant(1u32)),
+    )
+    .unwrap();
     let mut future = pin!(awaited.host_async());
     let mut poll = || {
         future

@@ -1,6 +1,6 @@
 //! Calls that a capture refuses. Each is refused before CUDA is called, and the capture goes on.
 
-use cuda_um::{DeviceBuffer, Error, Event, PinnedBuffer, Result, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, Error, Event, PinnedBuffer, Result, UnifiedBuffer, constant};
 use cuda_um_testkit::device;
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ fn calls_that_wait_or_run_at_once() {
     let graph = stream
         .capture(|recording| {
             stream.copy(&pinned, &mut data)?;
-            on_device.fill_on(1, &stream)?;
+            on_device.fill_on(constant(1), &stream)?;
             event = Some(stream.record()?);
-            assert!(refused(data.host().map(drop)).contains("access of the host to"));
-            assert!(refused(data.try_host_mut().map(drop)).contains("access of the host to"));
-            assert!(refused(pinned.host().map(drop)).contains("access of the host to"));
+            assert!(refused(data.host().map(drop)).starts_with("`host` of buffer"));
+            assert!(refused(data.try_host_mut().map(drop)).starts_with("`try_host_mut` of buffer"));
+            assert!(refused(pinned.host().map(drop)).starts_with("`host` of buffer"));
             let copies = "a copy from or to the host, or an export";
             assert_eq!(refused(on_device.copy_from_host(&[1; 10])), copies);
             assert_eq!(refused(on_device.copy_to_host(&mut [1; 10])), copies);
@@ -39,11 +39,12 @@ fn calls_that_wait_or_run_at_once() {
             let of_outside = "a wait for an event that was recorded outside of the capture";
             assert_eq!(refused(stream.wait(&outside)), of_outside);
             assert!(
-                refused(data.fill_on(1, &other)).starts_with("work on another stream, with buffer")
+                refused(data.fill_on(constant(1), &other))
+                    .starts_with("work on another stream, with buffer")
             );
             assert_eq!(refused(other.capture(|_| Ok(()))), "a second capture");
             recording.fork(&stream)?;
-            data.fill_on(2, &stream)
+            data.fill_on(constant(2), &stream)
         })
         .unwrap();
     // The event is a point in the graph.
@@ -111,7 +112,7 @@ fn an_event_of_a_capture_is_no_fence_of_an_export() {
     #[allow(unsafe_code, reason = "an export")]
     let exported = unsafe { lent.export_mut(&other) }.unwrap();
     let graph = stream.capture(|_| {
-        data.fill_on(1, &stream)?;
+        data.fill_on(constant(1), &stream)?;
         let fence = exported.returned_after(&stream.record()?);
         assert_eq!(
             refused(fence),

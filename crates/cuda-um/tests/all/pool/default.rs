@@ -3,8 +3,7 @@
 use crate::pool::MIB;
 use cuda_um::{
     Advice, DeviceBuffer, Location, MemoryKind, Oversubscription, PinnedBuffer, PoolOptions,
-    Runtime, UnifiedBuffer, UnifiedOptions,
-    resource::{LimitedMemory, ManagedMemory, MemoryResource},
+    Runtime, UnifiedBuffer, UnifiedOptions, resource::ManagedMemory,
 };
 use cuda_um_sim::{Gpu, Leak, Sim};
 use cuda_um_testkit::{again, calls, is_child, simulated, simulated_with};
@@ -75,25 +74,22 @@ fn pages_that_stayed_on_the_device_are_not_prefetched_again() {
 fn pages_that_neighbours_or_advice_may_have_moved_are_prefetched_again() {
     let (sim, device, _stream) = simulated(Gpu::H200);
     let pool = device.pool(MemoryKind::Managed).unwrap().unwrap();
-    let limited = LimitedMemory::new(pool.clone(), None);
-    for memory in [&pool as &dyn MemoryResource, &limited] {
-        let make = || UnifiedBuffer::<u32>::zeroed_in(memory, 1000).unwrap();
-        // The number of prefetches of a buffer in a block that was just freed.
-        let prefetches = |meanwhile: &dyn Fn()| {
-            drop(make());
-            meanwhile();
-            let before = calls(&sim, "cudaMemPrefetchAsync");
-            drop(make());
-            calls(&sim, "cudaMemPrefetchAsync") - before
-        };
-        let neighbour = make();
-        assert_eq!(prefetches(&|| {}), 0);
-        assert_eq!(prefetches(&|| drop(neighbour.host().unwrap())), 1);
-        assert_eq!(prefetches(&|| {}), 0);
-        let advised = || drop(make().advise(Advice::SetReadMostly).unwrap());
-        assert_eq!(prefetches(&advised), 1);
-        assert_eq!(prefetches(&|| {}), 0);
-    }
+    let make = || UnifiedBuffer::<u32>::zeroed_in(&pool, 1000).unwrap();
+    // The number of prefetches of a buffer in a block that was just freed.
+    let prefetches = |meanwhile: &dyn Fn()| {
+        drop(make());
+        meanwhile();
+        let before = calls(&sim, "cudaMemPrefetchAsync");
+        drop(make());
+        calls(&sim, "cudaMemPrefetchAsync") - before
+    };
+    let neighbour = make();
+    assert_eq!(prefetches(&|| {}), 0);
+    assert_eq!(prefetches(&|| drop(neighbour.host().unwrap())), 1);
+    assert_eq!(prefetches(&|| {}), 0);
+    let advised = || drop(make().advise(Advice::SetReadMostly).unwrap());
+    assert_eq!(prefetches(&advised), 1);
+    assert_eq!(prefetches(&|| {}), 0);
 }
 
 #[test]

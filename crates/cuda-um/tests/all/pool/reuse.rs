@@ -123,14 +123,10 @@ fn the_numbers_add_up() {
         let stats = pool.stats();
         assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0));
         assert_eq!(stats.peak_bytes, live);
-        let fragmentation = stats.fragmentation();
-        assert_eq!(fragmentation > 0.0, !it.is(Driver), "{stats:?}");
-        assert!(fragmentation < 1.0, "{stats:?}");
         it.device.synchronize().unwrap();
         assert!(pool.stats().largest_free_bytes >= 6 * MIB);
         assert_eq!(pool.trim(), reserved);
-        let stats = pool.stats();
-        assert_eq!((stats.reserved_bytes, stats.fragmentation()), (0, 0.0));
+        assert_eq!(pool.stats().reserved_bytes, 0);
         let text = format!("{pool:?}");
         assert!(text.contains("peak_bytes"), "{text}");
     });

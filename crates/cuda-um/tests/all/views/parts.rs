@@ -13,7 +13,7 @@ fn parts(mut all: ViewMut<'_, u32>) {
     let stream = all.device().create_stream().unwrap();
     let mut expected: Vec<u32> = (0..100).collect();
     all.copy_from_host(&expected).unwrap();
-    let (mut first, mut second) = all.split_at_mut(40).unwrap();
+    let (mut first, mut second) = all.reborrow().split_at(40).unwrap();
     assert_eq!((first.len(), second.len()), (40, 60));
     first
         .slice_mut(10..20)
@@ -128,18 +128,27 @@ fn prefetch_and_advice_reach_the_part() {
     let part = data.view_mut(elements..3 * elements).unwrap();
     part.prefetch_on(Location::Host, &stream).unwrap();
     part.advise(Advice::SetReadMostly).unwrap();
-    let within = data.range_attributes_of(elements..3 * elements).unwrap();
-    assert_eq!(within.last_prefetch, Some(Location::Host));
-    assert!(within.read_mostly);
-    let before = data.range_attributes_of(..elements).unwrap();
-    assert!(!before.read_mostly && before.last_prefetch != Some(Location::Host));
+    let all = data.range_attributes().unwrap();
+    assert!(!all.read_mostly && all.last_prefetch != Some(Location::Host));
+    for rest in [0..elements, 3 * elements..4 * elements] {
+        let rest = data.view_mut(rest).unwrap();
+        rest.prefetch_on(Location::Host, &stream).unwrap();
+        rest.advise(Advice::SetReadMostly).unwrap();
+    }
+    let all = data.range_attributes().unwrap();
+    assert!(all.read_mostly && all.last_prefetch == Some(Location::Host));
     let mut batch = PrefetchBatch::new();
     let part = data.view(elements..3 * elements).unwrap();
     batch.add(part).add(part);
     assert_eq!(batch.len(), 2);
+    batch.add(data.view(..elements).unwrap());
     batch.prefetch_on(Location::from(&device), &stream).unwrap();
-    let within = data.range_attributes_of(elements..3 * elements).unwrap();
-    assert_eq!(within.last_prefetch, Some(Location::from(&device)));
+    assert_eq!(data.range_attributes().unwrap().last_prefetch, None);
+    let mut batch = PrefetchBatch::new();
+    batch.add(data.view(3 * elements..).unwrap());
+    batch.prefetch_on(Location::from(&device), &stream).unwrap();
+    let last = data.range_attributes().unwrap().last_prefetch;
+    assert_eq!(last, Some(Location::from(&device)));
 }
 
 #[test]

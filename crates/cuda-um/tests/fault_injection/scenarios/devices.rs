@@ -5,7 +5,6 @@ use super::{
     pools::{on_device, options},
 };
 use crate::world::{Post, World};
-use cuda_um::collective::{Communicator, Reduce, group};
 use cuda_um::{
     Advice, DeviceBuffer, Devices, Location, MemoryKind, PinnedBuffer, Placement, Pool,
     PrefetchBatch, Result, UnifiedBuffer, UnifiedOptions,
@@ -151,92 +150,14 @@ pub fn each_device_for_itself(world: &World) -> Result<()> {
     world.all_of(outcomes.collect::<Vec<_>>())
 }
 
-/// A clique of all devices: reductions in managed memory, a gather in device memory, and the end of the ranks.
-pub fn collectives(world: &World) -> Result<()> {
-    let devices = world.posts.iter().map(|post| post.device.clone());
-    let devices: Vec<_> = devices.collect();
-    let ranks = Communicator::all(&devices)?;
-    let all = COUNT * devices.len();
-    let ones = |device| UnifiedBuffer::from_slice(device, &[1u32; COUNT]);
-    let mut buffers: Vec<_> = devices.iter().map(ones).collect::<Result<_>>()?;
-    let zeroed = |device| DeviceBuffer::<u32>::zeroed(device, all);
-    let mut gathered: Vec<_> = devices.iter().map(zeroed).collect::<Result<_>>()?;
-    let each = || ranks.iter().zip(&world.posts);
-    for _ in 0..2 {
-        group(each().zip(&mut buffers).map(|((rank, post), buffer)| {
-            rank.all_reduce_in_place(buffer, Reduce::Sum)
-                .on(&post.stream)
-        }))?;
-    }
-    let both = buffers.iter().zip(&mut gathered);
-    group(
-        each().zip(both).map(|((rank, post), (source, target))| {
-            rank.all_gather(source, target).on(&post.stream)
-        }),
-    )?;
-    let sum = (devices.len() * devices.len()) as u32;
-    for buffer in gathered {
-        assert_eq!(buffer.to_vec()?, vec![sum; all]);
-        buffer.close()?;
-    }
-    for (rank, buffer) in ranks.iter().zip(buffers) {
-        rank.check()?;
-        buffer.close()?;
-    }
-    world.all_of(ranks.into_iter().map(Communicator::close))
-}
-
-/// Peer access: a kernel in the memory of another device, a relayed copy, buffers that move from device to device and back.
+/// Peer access: kernels of each device in the memory of one.
 pub fn peers(world: &World) -> Result<()> {
     let devices = Devices::all(&world.runtime)?;
-    let access = devices.enable_peer_access()?;
-    let more = devices.enable_peer_access()?;
-    let [first, second, ..] = &world.posts[..] else {
-        panic!("a machine of two devices");
-    };
-    let mut data = DeviceBuffer::from_slice(&first.device, &[1u32; COUNT])?;
-    let mut managed = UnifiedBuffer::from_slice(&first.device, &[2u32; COUNT])?;
-    (second.add).launch(&second.stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
-    for post in world.posts.iter().rev() {
-        data.migrate(&post.device, &post.stream)?;
-        managed.migrate(&post.device, &post.stream)?;
-        (post.add).launch(&post.stream, COUNT, (&mut data, COUNT as u32, 1u32))?;
+    devices.enable_peer_access()?;
+    let mut data = DeviceBuffer::from_slice(&devices[0], &[1u32; COUNT])?;
+    for post in &world.posts {
+        (post.add).launch(&post.stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
     }
-    assert_eq!(data.to_vec()?, [5 + world.posts.len() as u32; COUNT]);
-    managed.duplicate(&devices)?;
-    assert_eq!(managed.host()?[..], [2; COUNT]);
-    let large = vec![7u8; RELAYED];
-    let pinned = PinnedBuffer::from_slice(&first.device, &large)?;
-    let mut on_device = DeviceBuffer::<u8>::zeroed(&first.device, RELAYED)?;
-    first.stream.copy(&pinned, &mut on_device)?;
-    assert!(on_device.to_vec()? == large);
-    drop(more);
-    on_device.close()?;
-    data.close()?;
-    managed.close()?;
-    access.close()
+    assert_eq!(data.to_vec()?, [1 + 4 * world.posts.len() as u32; COUNT]);
+    data.close()
 }
-
-/// Managed memory moves through a copy, because the cost model says so.
-pub fn through_copies(world: &World) -> Result<()> {
-    let [first, second, ..] = &world.posts[..] else {
-        panic!("a machine of two devices");
-    };
-    let mut model = (*second.device.cost_model()).clone();
-    model.peer_prefetch_rate = 1e6;
-    second.device.set_cost_model(model)?;
-    let access = Devices::all(&world.runtime)?.enable_peer_access()?;
-    let whole = vec![9u32; BLOCKS];
-    let mut data = UnifiedBuffer::from_slice(&first.device, &whole)?;
-    data.prefetch_on(&first.device, &first.stream)?;
-    data.migrate(&second.device, &second.stream)?;
-    assert!(data.host()?[..] == whole);
-    data.close()?;
-    drop(access);
-    world.runtime.reclaim()
-}
-
-/// Bytes of a copy that a neighbour relays.
-const RELAYED: usize = 6 << 20;
-/// Elements with whole blocks of 2 MiB, whose location is tracked.
-const BLOCKS: usize = 1 << 20;

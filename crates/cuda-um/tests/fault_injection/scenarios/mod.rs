@@ -64,7 +64,6 @@ const TWO_AND_FOUR: &[Machine] = &[
     machine(2, Maxwell, V11_8),
 ];
 const PEERS: &[Machine] = &[machine(2, H200, V13_0), machine(4, H200, V12_9)];
-const PEERS_WITH_DISCARD: &[Machine] = &[machine(2, H200, V13_0)];
 const FOUR_FAULTING: &[Machine] = &[machine(4, H200, V13_4), machine(2, H200, V12_9)];
 const PAGEABLE: &[Machine] = &[machine(1, Gh200, V13_0), machine(2, Hmm, V12_9)];
 const SHARED: &[Machine] = &[
@@ -107,7 +106,6 @@ scenarios! {
     work::events_and_streams on ALL;
     work::modules on ALL_AND_SECOND;
     work::graphs on ALL;
-    work::conditions on FAULTING;
     work::from_open_to_end on ALL;
     devices::one_buffer_on_all_devices on TWO_AND_FOUR;
     devices::copies_between_devices on TWO;
@@ -115,9 +113,7 @@ scenarios! {
     devices::batch_over_devices on FOUR_FAULTING;
     devices::dropped_while_another_device_reads on TWO;
     devices::each_device_for_itself on TWO_AND_FOUR;
-    devices::collectives on TWO;
     devices::peers on PEERS;
-    devices::through_copies on PEERS_WITH_DISCARD;
     foreign::adopted_streams on ALL_AND_SECOND;
     foreign::imported_memory on ALL_AND_SECOND;
     foreign::exports_and_foreign_work on ALL_AND_SECOND;

@@ -35,7 +35,6 @@ pub fn advice_and_residency(world: &World) -> Result<()> {
     let attributes = data.range_attributes()?;
     assert!(attributes.read_mostly && attributes.preferred_location.is_some());
     data.advise(Advice::UnsetReadMostly)?;
-    data.forget_residency();
     data.prefetch_on(device, stream)?;
     assert_eq!(data.host()?[5], 0);
     Ok(())

@@ -5,7 +5,9 @@ use super::{
     copies::{numbers, small_ring},
 };
 use crate::world::World;
-use cuda_um::{DeviceBuffer, Event, LaunchConfig, Module, Result, Runtime, UnifiedBuffer};
+use cuda_um::{
+    DeviceBuffer, Event, LaunchConfig, Module, Result, Runtime, UnifiedBuffer, constant,
+};
 use cuda_um_testkit::{ADD_PTX, Add};
 
 pub fn events_and_streams(world: &World) -> Result<()> {
@@ -44,50 +46,29 @@ pub fn modules(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A capture over two streams, launches, a parameter, an update, and drops while the work runs.
+/// A capture over two streams, launches, a named scalar, and drops while the work runs.
 pub fn graphs(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
     let second = device.create_stream()?;
     let add = Add(Module::load(device, ADD_PTX)?.kernel("add")?);
     let source = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
-    let mut rounds = None;
-    let mut capture = |data: &mut UnifiedBuffer<u32>| {
-        stream.capture(|recording| {
-            let number = recording.parameter(2u32);
-            rounds = Some(number);
-            recording.fork(&second)?;
-            stream.copy(&source, data)?;
-            add.launch(&second, COUNT, (&mut *data, COUNT as u32, number))?;
-            let local = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
-            drop(local);
-            Ok(())
-        })
-    };
-    let (graph, again) = (capture(&mut data)?, capture(&mut data)?);
+    let graph = stream.capture(|step| {
+        step.fork(&second)?;
+        stream.copy(&source, &mut data)?;
+        let (len, number) = (constant(COUNT as u32), step.scalar("number", 2u32));
+        add.launch(&second, COUNT, (&mut data, len, number))?;
+        let local = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+        drop(local);
+        Ok(())
+    })?;
     let mut exec = graph.instantiate()?;
-    assert!(graph.node_count()? >= 2);
     exec.launch(stream, (&source, &mut data))?;
-    exec.update(&again)?;
-    exec.set(rounds.unwrap_or_else(|| unreachable!("it was captured")), 5)?;
+    exec.set("number", 5u32)?;
     exec.launch(&second, (&source, &mut data))?;
     assert_eq!(data.host()?[..], [5; COUNT]);
     exec.launch(stream, (&source, &mut data))?;
-    drop((exec, graph, again));
-    data.close()
-}
-
-/// A graph with a condition.
-pub fn conditions(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
-    let on = DeviceBuffer::from_slice(device, &[1u32])?;
-    let mut data = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
-    let record = |data: &mut DeviceBuffer<u32>| {
-        stream.capture(|recording| recording.if_on(&on, || data.fill_on(3, stream)))
-    };
-    let mut exec = record(&mut data)?.instantiate()?;
-    exec.launch(stream, (&on, &mut data))?;
-    assert_eq!(data.to_vec()?, [3; COUNT]);
+    drop((exec, graph));
     data.close()
 }
 

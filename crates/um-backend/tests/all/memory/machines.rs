@@ -1,0 +1,250 @@
+//! The table "machine × kind of memory" of `docs/choosing.md`: each cell is what the calls do on the simulated machine.
+
+use std::io::Write;
+
+use um_backend::cuda_um::{Placement, RegisteredBuffer, UnifiedOptions, resource::Placed};
+use um_backend::sim::{Gpu, Leak, Sim};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, Location};
+use um_backend::{Result, UnifiedBuffer};
+
+use crate::support::kernel::Double;
+
+const DOCS: &str = include_str!("../../../../../docs/choosing.md");
+
+/// The machines, in the order of the columns.
+const MACHINES: [Gpu; 6] = [
+    Gpu::Gh200,
+    Gpu::Hmm,
+    Gpu::Gb10,
+    Gpu::H200,
+    Gpu::NoConcurrentAccess,
+    Gpu::Maxwell,
+];
+
+/// Elements of the buffers: more than one block of 2 MiB, and copies that are staged on other machines.
+const LEN: usize = 4 << 20;
+
+struct World {
+    sim: Sim,
+    backend: CudaBackend,
+    double: Double,
+}
+
+impl World {
+    fn new(gpu: Gpu) -> Self {
+        let sim = Sim::builder().gpu(gpu).build().unwrap();
+        let config = CudaBackendConfig::default().simulator(sim.clone());
+        let backend = CudaBackend::initialize_blocking(config).unwrap();
+        let double = Double::load(backend.device());
+        Self {
+            sim,
+            backend,
+            double,
+        }
+    }
+
+    fn taken_vector(&self) -> Result<UnifiedBuffer<f32>> {
+        UnifiedBuffer::from_vec(self.backend.device(), vec![1.0; LEN])
+    }
+
+    fn calls(&self, work: impl FnOnce() -> Result<()>, name: &str) -> Result<usize> {
+        self.sim.clear_trace();
+        work()?;
+        Ok(self
+            .sim
+            .trace()
+            .iter()
+            .filter(|call| call.name.starts_with(name))
+            .count())
+    }
+}
+
+fn memory(placed: &Placed) -> &'static str {
+    match placed.placement {
+        Placement::Managed => "managed",
+        Placement::Mapped => "mapped",
+        Placement::System if placed.reason.contains("without a copy") => "in place",
+        Placement::System => "system",
+        _ => "another",
+    }
+}
+
+/// A buffer of data that exist.
+fn taken(placed: &Placed) -> String {
+    match memory(placed) {
+        "in place" => "in place".to_owned(),
+        copied => format!("a {copied} copy"),
+    }
+}
+
+type Row = (&'static str, fn(&World) -> Result<String>);
+
+const ROWS: &[Row] = &[
+    ("`Capabilities::unified_memory`", |world| {
+        let capabilities = world.backend.device().capabilities();
+        Ok(format!("`{:?}`", capabilities.unified_memory()))
+    }),
+    ("`UnifiedBuffer::zeroed`", |world| {
+        let buffer = UnifiedBuffer::<f32>::zeroed(world.backend.device(), LEN)?;
+        Ok(memory(&buffer.placement()).to_owned())
+    }),
+    ("`zeroed_with`, `Placement::System`", |world| {
+        let options = UnifiedOptions::default().placement(Placement::System);
+        let mut made = Ok(());
+        let make = || {
+            made =
+                UnifiedBuffer::<f32>::zeroed_with(world.backend.device(), LEN, options).map(drop);
+            Ok(())
+        };
+        let calls = world.calls(make, "")?;
+        Ok(match made {
+            Ok(()) => format!("{calls} calls of CUDA"),
+            Err(_) => "refused".to_owned(),
+        })
+    }),
+    ("`from_vec`", |world| {
+        Ok(taken(&world.taken_vector()?.placement()))
+    }),
+    ("`map_file`", |world| {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 1 << 16]).unwrap();
+        let options = UnifiedOptions::default();
+        // SAFETY: nothing else has the file.
+        #[allow(unsafe_code, reason = "maps a file of this test")]
+        let mapped =
+            unsafe { UnifiedBuffer::<f32>::map_file(world.backend.device(), &file, .., options)? };
+        Ok(taken(&mapped.placement()))
+    }),
+    ("`RegisteredBuffer::from_vec`", |world| {
+        let register =
+            || RegisteredBuffer::from_vec(world.backend.device(), vec![1u8; LEN]).map(drop);
+        Ok(match world.calls(register, "cudaHostRegister")? {
+            0 => "in place".to_owned(),
+            _ => "registered".to_owned(),
+        })
+    }),
+    ("`HostBuffer` of a backend as an argument", |world| {
+        let mut host = world.backend.create::<f32>(BufferKind::Host, LEN)?;
+        match world.double.launch(world.backend.device(), &mut *host) {
+            Ok(()) => Ok("in place".to_owned()),
+            Err(_) => Ok("refused".to_owned()),
+        }
+    }),
+    ("the first kernel on the buffer of `from_vec`", |world| {
+        let mut buffer = world.taken_vector()?;
+        world.backend.synchronize()?;
+        world.sim.reset_counters();
+        world.double.launch(world.backend.device(), &mut buffer)?;
+        world.backend.synchronize()?;
+        Ok(match world.sim.counters().gpu_faults {
+            0 => "no page fault".to_owned(),
+            _ => "page faults".to_owned(),
+        })
+    }),
+    ("`prefetch` of it", |world| {
+        let outcome = world.taken_vector()?.prefetch(Location::Host)?;
+        let text = ["not applied", "applied"][usize::from(outcome.is_applied())];
+        Ok(text.to_owned())
+    }),
+    ("`host` while another buffer's kernel runs", |world| {
+        let (buffer, mut other) = (world.taken_vector()?, world.taken_vector()?);
+        world.backend.synchronize()?;
+        let held = world.sim.pause();
+        world.double.launch(world.backend.device(), &mut other)?;
+        let found = match buffer.try_host() {
+            Ok(_) => "at once".to_owned(),
+            Err(_) => "waits".to_owned(),
+        };
+        drop(held);
+        Ok(found)
+    }),
+    ("`copy_from_host` of 16 MiB to device memory", |world| {
+        let mut target = world.backend.create::<f32>(BufferKind::Cuda, LEN)?;
+        let source = vec![1.0; LEN];
+        let copies = world.calls(|| target.copy_from_host(&source), "cudaMemcpy")?;
+        assert_eq!(target.to_vec()?, source);
+        Ok(match copies {
+            1 => "one copy".to_owned(),
+            _ => "staged".to_owned(),
+        })
+    }),
+];
+
+#[test]
+fn the_table_says_what_each_call_does() {
+    let worlds = MACHINES.map(World::new);
+    for (call, does) in ROWS {
+        let cells: Vec<String> = worlds.iter().map(|world| does(world).unwrap()).collect();
+        let row = format!("| {call} | {} |", cells.join(" | "));
+        assert!(
+            DOCS.lines().any(|line| line == row),
+            "missing in docs/choosing.md:\n{row}"
+        );
+    }
+}
+
+/// The peak of the process's resident bytes since the last call.
+fn peak_resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    // Begins a new peak: proc_pid_clear_refs(5).
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// `CUDA_UM_TEST_FILE_MIB` is the size of the file (8): 1024 takes 2 GiB of memory. With it, run this test alone: it also prints the peak of
+/// the process, in which the simulator's two views of managed memory count twice.
+#[test]
+fn a_file_that_is_mapped_takes_memory_once() {
+    let mib = std::env::var("CUDA_UM_TEST_FILE_MIB");
+    let mib = mib.map(|mib| mib.parse::<usize>().expect("a number of MiB"));
+    let bytes = *mib.as_ref().unwrap_or(&8) << 20;
+    let world = World::new(Gpu::Gb10);
+    let device = world.backend.device();
+    let mut file = tempfile::tempfile().unwrap();
+    let block = vec![1; 1 << 20];
+    for _ in 0..bytes >> 20 {
+        file.write_all(&block).unwrap();
+    }
+    // The host and the device have one memory: what CUDA allocates is beside the pages of the file.
+    let allocated = || -> usize {
+        let bytes = |leak| match leak {
+            Leak::Memory { bytes, .. } => bytes,
+            _ => 0,
+        };
+        world.sim.leaks().into_iter().map(bytes).sum()
+    };
+    let times = |taken: usize| taken as f64 / bytes as f64;
+    let peak = |options| {
+        let before = allocated();
+        peak_resident_bytes();
+        // SAFETY: nothing else has the file.
+        #[allow(unsafe_code, reason = "maps a file of this test")]
+        let loaded = unsafe { UnifiedBuffer::<u8>::map_file(device, &file, .., options) }.unwrap();
+        assert_eq!(loaded.len(), bytes);
+        let host = loaded.host().unwrap();
+        assert!(host.chunks(1 << 20).all(|part| part == block));
+        drop(host);
+        let taken = bytes + allocated() - before;
+        if mib.is_ok() {
+            let resident = peak_resident_bytes().expect("Linux");
+            println!(
+                "{bytes} bytes, {}: {:.3} times their size with what CUDA allocated, peak of the process {:.3} times ({resident} bytes)",
+                loaded.placement(),
+                times(taken),
+                times(resident),
+            );
+        }
+        // The library's pinned memory for copies is less than the file.
+        taken / bytes
+    };
+    device
+        .set_pool_options(um_backend::cuda_um::MemoryKind::Managed, None)
+        .unwrap();
+    assert_eq!(peak(UnifiedOptions::default()), 1);
+    assert_eq!(
+        peak(UnifiedOptions::default().placement(Placement::Managed)),
+        2
+    );
+}

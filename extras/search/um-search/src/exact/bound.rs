@@ -1,0 +1,194 @@
+//! The largest difference between the filter's scores and the exact scores: the arithmetic of exact-search.md, for the
+//! host's part of a search on the device, for the search on a CPU, and as the CPU reference of the device's part.
+
+use super::tiles::Format;
+use crate::metric::Metric;
+
+/// Longest row for which the filter is used: the bound grows with the length.
+pub(crate) const LONGEST_ROW: usize = 1 << 16;
+
+/// Unit roundoff of single precision.
+const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// The constants of the bound for rows of one length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bound {
+    /// Rounding of both sums, of the tensor cores and of the exact score, relative to the product of the rows' sizes.
+    pub kappa: f32,
+    /// The effect of underflow.
+    pub tiny: f32,
+    /// Factor that makes a computed norm at least as large as the real norm.
+    pub grow: f32,
+}
+
+/// Bounds of a row y, scaled by its inverse norm, and of y′, the row in the tiles: `size` ≥ ‖y‖ and ‖y′‖, `error` ≥ ‖y − y′‖.
+/// The error of a special row is infinite. In memory they are the two numbers of the kernels' `float2`.
+pub(crate) type RowBound = [f32; 2];
+
+impl Bound {
+    pub(crate) fn new(dim: usize, metric: Metric, format: Format) -> Self {
+        let padded = dim.next_multiple_of(format.tile_elements()) as f64;
+        let rounded = |operations: f64| operations * UNIT / (1.0 - operations * UNIT);
+        let filter = match format {
+            // This is twice the largest error of the tensor cores' sums.
+            Format::Bf16 | Format::F16 => 2.0 * tensor_cores(padded),
+            // Sums of integers are exact; their conversion and the two scales round once each.
+            Format::Int8 => rounded(3.0),
+        };
+        let exact = rounded(padded + 2.0);
+        let underflow: f64 = match metric {
+            Metric::Cosine => 2f64.powi(-68),
+            Metric::InnerProduct => 2f64.powi(-120),
+        };
+        Self {
+            kappa: up(filter + exact),
+            tiny: up(padded * underflow),
+            grow: up(1.0 + (dim as f64 + 16.0) * UNIT),
+        }
+    }
+}
+
+/// The largest error of tensor cores' sums of products of 16-bit numbers, relative to the sum of the products' sizes: they add
+/// blocks of at least four products to the accumulator, aligned to the largest and truncated at 2^-23 of it, which is at most 1.5
+/// times 2^-23 for each product.
+pub(crate) fn tensor_cores(products: f64) -> f64 {
+    1.5 * products * 2.0 * UNIT
+}
+
+#[cfg(any(feature = "sim", test))]
+/// Rows with squared norms outside of these limits are special.
+const LEAST: f32 = f32::from_bits((127 - 80) << 23);
+#[cfg(any(feature = "sim", test))]
+const MOST: f32 = f32::from_bits((127 + 120) << 23);
+
+#[cfg(any(feature = "sim", test))]
+impl Bound {
+    /// |filter's score − exact score| is at most this.
+    pub(crate) fn error(self, query: RowBound, target: RowBound) -> f32 {
+        let slope = fma_up(self.kappa, query[0], query[1]);
+        fma_up(query[0], target[1], fma_up(slope, target[0], self.tiny))
+    }
+
+    /// The bound of a row from its norm and the computed sums of squares of its elements and of its errors.
+    pub(crate) fn row(self, norm: f32, squares: f32, errors: f32) -> RowBound {
+        let tiniest = 2f32.powi(-60);
+        let error = fma_up(up(f64::from(errors).sqrt()), self.grow, tiniest);
+        let size = fma_up(
+            up(f64::from(norm) * f64::from(up(f64::from(squares).sqrt()))),
+            self.grow,
+            tiniest,
+        );
+        [up(f64::from(size) + f64::from(error)), error]
+    }
+}
+
+#[cfg(any(feature = "sim", test))]
+/// True if the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
+pub(crate) fn is_special(squares: f32, metric: Metric) -> bool {
+    let large_enough = metric == Metric::InnerProduct || squares >= LEAST;
+    !(squares <= MOST && large_enough)
+}
+
+#[cfg(any(feature = "sim", test))]
+/// a × b + c, rounded up.
+fn fma_up(a: f32, b: f32, c: f32) -> f32 {
+    // The product is exact; the sum is rounded once more than on the device.
+    up(f64::from(a) * f64::from(b) + f64::from(c))
+}
+
+#[cfg(any(feature = "sim", test))]
+/// a − b, rounded down.
+pub(crate) fn minus_down(a: f32, b: f32) -> f32 {
+    -up(f64::from(b) - f64::from(a))
+}
+
+/// a + b, rounded up.
+#[cfg(any(feature = "sim", test))]
+pub(crate) fn plus_up(a: f32, b: f32) -> f32 {
+    up(f64::from(a) + f64::from(b))
+}
+
+/// A single-precision number that is at least `value`, even if `value` was rounded down.
+fn up(value: f64) -> f32 {
+    let value = if value == 0.0 || value.is_infinite() {
+        value
+    } else {
+        value.next_up()
+    };
+    let near = value as f32;
+    if f64::from(near) < value {
+        near.next_up()
+    } else {
+        near
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_at_768_are_those_of_the_document() {
+        let bound = Bound::new(768, Metric::Cosine, Format::F16);
+        assert!((bound.kappa - 3.206e-4).abs() < 1e-7, "{}", bound.kappa);
+        assert!(bound.tiny < 1e-17 && bound.grow < 1.0001);
+        let bound = Bound::new(768, Metric::Cosine, Format::Int8);
+        assert!((bound.kappa - 4.607e-5).abs() < 1e-8, "{}", bound.kappa);
+    }
+
+    /// `grow` covers a sum of squares that is too small by γ of d + 8 operations, and one more rounding, for rows of every length; it is no
+    /// larger than the document says.
+    #[test]
+    fn the_factor_of_norms_covers_their_rounding_at_every_length() {
+        for format in [Format::Bf16, Format::F16, Format::Int8] {
+            for dim in 1..=LONGEST_ROW {
+                let grow = f64::from(Bound::new(dim, Metric::Cosine, format).grow);
+                let operations = (dim as f64 + 8.0) * UNIT;
+                let gamma = operations / (1.0 - operations);
+                let needed = (1.0 + UNIT) / (1.0 - gamma).sqrt();
+                let documented = 1.0 + (dim as f64 + 16.0) * UNIT;
+                assert!(grow >= needed, "{dim}: {grow} < {needed}");
+                assert!(
+                    (documented..=documented + 4.0 * UNIT).contains(&grow),
+                    "{dim}: {grow}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_goes_outwards() {
+        for (a, b) in [
+            (1.0f32, 1e-9f32),
+            (0.1, 0.2),
+            (3.0, -3.0),
+            (0.0, 0.0),
+            (1e30, 1.0),
+        ] {
+            let (x, y) = (f64::from(a), f64::from(b));
+            assert!(f64::from(minus_down(a, b)) <= x - y);
+            assert!(f64::from(plus_up(a, b)) >= x + y);
+        }
+        assert_eq!(minus_down(f32::NEG_INFINITY, 1.0), f32::NEG_INFINITY);
+        assert_eq!(minus_down(f32::INFINITY, 1.0), f32::INFINITY);
+    }
+
+    #[test]
+    fn rows_that_are_too_large_or_too_small_are_special() {
+        for (squares, cosine, inner) in [
+            (1.0, false, false),
+            (1e-30, true, false),
+            (0.0, true, false),
+            (1e38, true, true),
+            (f32::INFINITY, true, true),
+            (f32::NAN, true, true),
+        ] {
+            assert_eq!(is_special(squares, Metric::Cosine), cosine, "{squares}");
+            assert_eq!(
+                is_special(squares, Metric::InnerProduct),
+                inner,
+                "{squares}"
+            );
+        }
+    }
+}

@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "sim")]
+mod chain;
+mod cosine_top_k;
+mod error;
+mod exact;
+mod load;
+mod metric;
+#[cfg(feature = "sim")]
+mod reference;
+mod sharded;
+#[cfg(feature = "sim")]
+pub mod sim;
+mod workspace;
+mod world;
+
+pub use cosine_top_k::{
+    CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
+};
+pub use error::{Result, SearchError};
+pub use exact::{
+    ExactTopK, Filter, FilterKernels, Format, PiecewiseTargets, PreparedTargets, SearchBuffers,
+    SearchCounts, SearchPath,
+};
+pub use metric::Metric;
+pub use sharded::{Shard, ShardedSearch};
+pub use world::World;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../ranks.md")]
+struct Ranks;

@@ -1,4 +1,0 @@
-//! `um_fuzz::plan` under libFuzzer.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| um_fuzz::plan(bytes));

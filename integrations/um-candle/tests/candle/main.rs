@@ -1,9 +1,0 @@
-//! Tensors of candle in unified memory, over the simulator or on a GPU: `cargo xtask candle`.
-#![allow(unsafe_code, missing_docs, reason = "lends memory")]
-
-mod lend;
-mod own;
-mod place;
-mod support;
-mod weights;
-mod wrong_uses;
