@@ -5,13 +5,13 @@
 
 use candle_core::{D, Device, Result as CandleResult, Tensor};
 use candle_nn::ops::{layer_norm, softmax_last_dim};
-use um_profile::{MigrationCounter, Profiler};
 use cuda_um::{Location, Runtime};
 use cuda_um_trace::MigrationReport;
 use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use um_candle::{Named, UnifiedDevice};
+use um_profile::{MigrationCounter, Profiler};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
