@@ -36,9 +36,7 @@ impl Array {
     /// The ordinal of the array's CUDA device; None for memory of the host.
     #[getter]
     fn device(&self) -> Option<usize> {
-        // Of some devices memory of the host is a buffer.
-        let device = self.storage().device().filter(|_| self.kind != "host")?;
-        Some(device.ordinal() as usize)
+        Some(self.storage().device()?.ordinal() as usize)
     }
 
     /// The number of extents.

@@ -10,7 +10,7 @@ use um_backend::cuda_um::buffer::{ReadAt, read_into};
 
 use crate::error::{Error, Result};
 use crate::info::{TensorInfo, whole};
-use crate::{foreign, gguf, header};
+use crate::{gguf, header};
 
 /// Storage that is open.
 pub(crate) struct Shard {
@@ -22,8 +22,6 @@ pub(crate) struct Shard {
     pub(crate) bytes: u64,
     /// The name of the format, once the header was read.
     pub(crate) format: &'static str,
-    /// The number of a part, from 0, and that of all parts, if the file says that it is one.
-    pub(crate) split: Option<(u64, u64)>,
 }
 
 /// What a header says.
@@ -42,11 +40,7 @@ impl Shard {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let failed = Error::of_file(path, "open");
         // Before it is opened, because the opening of a device may have effects.
-        check_regular(
-            path,
-            "open",
-            fs::metadata(path).map_err(&failed)?.file_type(),
-        )?;
+        check_regular(path, fs::metadata(path).map_err(&failed)?.file_type())?;
         let mut options = File::options();
         options.read(true);
         #[cfg(unix)]
@@ -57,7 +51,7 @@ impl Shard {
         }
         let file = options.open(path).map_err(&failed)?;
         let metadata = file.metadata().map_err(&failed)?;
-        check_regular(path, "open", metadata.file_type())?;
+        check_regular(path, metadata.file_type())?;
         let file = Arc::new(file);
         Ok(Self {
             path: path.into(),
@@ -65,7 +59,6 @@ impl Shard {
             file: Some(file),
             bytes: metadata.len(),
             format: "",
-            split: None,
         })
     }
 
@@ -77,7 +70,7 @@ impl Shard {
         }
         let content = match &magic {
             gguf::MAGIC => gguf::read(self),
-            _ => header::read(self).map_err(|error| self.other(error)),
+            _ => header::read(self),
         }?;
         match self.bytes.saturating_sub(content.end) {
             0 => Ok(content),
@@ -85,15 +78,6 @@ impl Shard {
                 let reason = format!("the last {unused} bytes belong to no tensor");
                 Err(self.wrong(content.end, reason))
             }
-        }
-    }
-
-    /// The error of a file that is no file of weights: says what it is, if its first bytes tell it.
-    pub(crate) fn other(&self, error: Error) -> Error {
-        let mut first = vec![0; self.bytes.min(64) as usize];
-        match self.read(0, &mut first) {
-            Ok(()) => foreign::name(&first).map_or(error, |text| self.wrong(0, text)),
-            Err(_) => error,
         }
     }
 
@@ -160,8 +144,7 @@ impl Shard {
     }
 }
 
-/// Refuses folders, FIFOs, sockets and devices.
-pub(crate) fn check_regular(path: &Path, call: &'static str, kind: FileType) -> Result<()> {
+fn check_regular(path: &Path, kind: FileType) -> Result<()> {
     #[cfg(unix)]
     use std::os::unix::fs::FileTypeExt;
     let found = match kind {
@@ -173,7 +156,7 @@ pub(crate) fn check_regular(path: &Path, call: &'static str, kind: FileType) -> 
         kind if kind.is_socket() => "a socket",
         _ => "a device",
     };
-    let text = format!("it is {found}, and weights are in regular files");
+    let text = format!("it is {found}, and weights are read from regular files");
     let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-    Err(Error::of_file(path, call)(source))
+    Err(Error::of_file(path, "open")(source))
 }

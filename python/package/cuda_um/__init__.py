@@ -45,9 +45,7 @@ from ._errors import (
     DLPackError,
     Error,
     FileError,
-    FilePermissionError,
     InUseError,
-    MissingFileError,
     OutOfMemoryError,
 )
 
@@ -60,10 +58,8 @@ __all__ = [
     "DeviceError",
     "Error",
     "FileError",
-    "FilePermissionError",
     "HostAccess",
     "InUseError",
-    "MissingFileError",
     "OutOfMemoryError",
     "Profile",
     "__version__",
