@@ -36,7 +36,9 @@ impl Array {
     /// The ordinal of the array's CUDA device; None for memory of the host.
     #[getter]
     fn device(&self) -> Option<usize> {
-        Some(self.storage().device()?.ordinal() as usize)
+        // Of some devices memory of the host is a buffer.
+        let device = self.storage().device().filter(|_| self.kind != "host")?;
+        Some(device.ordinal() as usize)
     }
 
     /// The number of extents.

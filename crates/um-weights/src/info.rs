@@ -48,10 +48,12 @@ pub(crate) fn whole(offset: u64, bytes: usize) -> Runs {
     }
 }
 
-/// The number of elements of a shape, if it does not overflow.
+/// The number of elements of a shape, if it can be addressed. As for NumPy, dimensions of 0 do not hide others.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     let mut dimensions = shape.iter();
-    dimensions.try_fold(1usize, |product, &len| product.checked_mul(len))
+    let product = dimensions.try_fold(1usize, |product, &len| product.checked_mul(len.max(1)));
+    let product = product.filter(|product| isize::try_from(*product).is_ok())?;
+    Some(if shape.contains(&0) { 0 } else { product })
 }
 
 impl TensorInfo {
