@@ -150,14 +150,14 @@ fn a_file_is_read_up_to_a_bound() {
     assert!(error("/no/such/file").contains("No such file"));
     assert!(error("/").contains("directory"));
     assert!(error("/dev/null").contains("an object in JSON"));
-    let path = std::env::temp_dir().join(format!("cost-model-{}", std::process::id()));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path();
     let spaces = |text: &str, bytes: usize| " ".repeat(bytes - text.len());
     let text = CostModel::pascal().to_json();
-    std::fs::write(&path, spaces(&text, 64 << 10) + &text).unwrap();
-    let whole = CostModel::from_file(&path);
-    std::fs::write(&path, spaces(&text, (64 << 10) + 1) + &text).unwrap();
-    let larger = CostModel::from_file(&path);
-    std::fs::remove_file(&path).unwrap();
+    std::fs::write(path, spaces(&text, 64 << 10) + &text).unwrap();
+    let whole = CostModel::from_file(path);
+    std::fs::write(path, spaces(&text, (64 << 10) + 1) + &text).unwrap();
+    let larger = CostModel::from_file(path);
     assert_eq!(whole, Ok(CostModel::pascal()));
     assert!(matches!(larger, Err(CostError::File { .. })), "{larger:?}");
     // This case is last: without a limit it takes all memory.

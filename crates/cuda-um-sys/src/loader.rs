@@ -251,13 +251,13 @@ mod tests {
 
     #[test]
     fn newest_name_first_and_toolkits_after_the_names() {
-        let folder =
-            std::env::temp_dir().join(format!("cuda-um-sys-loader-{}", std::process::id()));
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
         let library = folder.join("cuda-12.9/lib64").join(NAMES[1].0);
         std::fs::create_dir_all(library.parent().unwrap()).unwrap();
         std::fs::create_dir_all(folder.join("cuda-12.10")).unwrap();
         std::fs::write(&library, "").unwrap();
-        let toolkits = installed_toolkits(&folder);
+        let toolkits = installed_toolkits(folder);
         assert_eq!(
             toolkits,
             ["cuda", "cuda-12.10", "cuda-12.9"].map(|name| folder.join(name))
@@ -276,7 +276,6 @@ mod tests {
         )));
         expected.push(Ok(library));
         assert_eq!(candidates(None, &toolkits), expected);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

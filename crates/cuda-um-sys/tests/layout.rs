@@ -53,8 +53,8 @@ fn sizes_of_the_documented_abi() {
 /// Compares all names that this version's headers have, and returns these names.
 fn compare(version: &str, includes: &[PathBuf]) -> BTreeSet<String> {
     let ours = ours();
-    let folder = std::env::temp_dir().join(format!("cuda-um-sys-layout-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().to_owned();
     let mentioned = words_of(&includes[0]);
     let constants = constants()
         .into_keys()
@@ -78,7 +78,6 @@ fn compare(version: &str, includes: &[PathBuf]) -> BTreeSet<String> {
         "{compiler:?}"
     );
     let output = Command::new(&program).output().expect("the program runs");
-    std::fs::remove_dir_all(&folder).unwrap();
 
     let text = String::from_utf8(output.stdout).unwrap();
     let theirs = text

@@ -98,8 +98,8 @@ const ASIDE: [&str; 2] = ["CUPTI_API_VERSION", "sizeof Kernel"];
 
 /// Compares our layouts and numbers with what `cupti.c` prints: `name value` in each line. Its `numbers.h` prints the numbers. Returns all.
 fn compare(library: &str, includes: &str, layouts: &[(&str, usize)]) -> Numbers {
-    let folder = std::env::temp_dir().join(format!("cuda-um-sys-header-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
     let lines = cuda::NUMBERS
         .iter()
         .map(|(name, _)| format!("NUMBER({name});\n"));
@@ -117,14 +117,13 @@ fn compare(library: &str, includes: &str, layouts: &[(&str, usize)]) -> Numbers 
     build.opt_level(0).cargo_metadata(false);
     let mut compiler = build.get_compiler().to_command();
     compiler.arg("-w").arg(folder.join("program.c"));
-    compiler.arg("-o").arg(&program).arg("-I").arg(&folder);
+    compiler.arg("-o").arg(&program).arg("-I").arg(folder);
     for include in includes.split(':') {
         compiler.arg("-I").arg(include);
     }
     let compiled = compiler.status().expect("a C compiler");
     assert!(compiled.success(), "{compiler:?}");
     let output = Command::new(&program).output().expect("the program runs");
-    std::fs::remove_dir_all(&folder).unwrap();
 
     let layouts = layouts.iter().map(|&(name, value)| (name, value as i64));
     let numbers = cuda::NUMBERS

@@ -1,6 +1,8 @@
 //! Runs the small examples: they verify their results, and print their tables.
 
 use crate::{output_of, program, runtime};
+use std::fs::File;
+use std::process::Stdio;
 
 fn printed(name: &str, built: &str) -> String {
     printed_with(name, built, &[])
@@ -123,4 +125,32 @@ fn automatic_prefetch_is_as_good_as_the_best_hints() {
     // On a GPU, times are the wall clock's, and decide nothing.
     let is_simulated = runtime() == "sim" && std::env::var_os("CUDA_UM_SIM_GPU").is_none();
     assert!(ratio <= 1.1 || !is_simulated, "{text}");
+}
+
+#[test]
+fn a_closed_pipe_ends_a_program_quietly_and_a_full_output_with_one_line() {
+    for (name, built) in [
+        ("guide", env!("CARGO_BIN_EXE_guide")),
+        ("zero_copy", env!("CARGO_BIN_EXE_zero_copy")),
+        ("mini_framework", env!("CARGO_BIN_EXE_mini_framework")),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let outputs = [Stdio::from(writer), Stdio::from(full)];
+        let [closed, full] = outputs.map(|output| {
+            let mut command = program(name, built);
+            command.stdout(output).stderr(Stdio::piped());
+            let output = command.spawn().unwrap().wait_with_output().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            (output.status.code(), text)
+        });
+        assert_eq!(closed, (Some(0), String::new()), "{name}");
+        let line = "No space left on device (os error 28)\n";
+        assert!(
+            full.0 == Some(1) && full.1.ends_with(line),
+            "{name}: {full:?}"
+        );
+        assert_eq!(full.1.lines().count(), 1, "{name}: {full:?}");
+    }
 }

@@ -316,7 +316,8 @@ fn memory_of_a_pool_has_the_handle_of_its_pool() {
 fn a_module_is_loaded_from_a_file() {
     let cuda = h200();
     let mut module = 0;
-    let path = std::env::temp_dir().join(format!("cuda-um-sim-{}.ptx\0", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kernel.ptx\0");
     let path = CStr::from_bytes_with_nul(path.as_os_str().as_encoded_bytes()).unwrap();
     let load = |module: &mut usize| driver!(cuda, cuModuleLoad(module => *mut usize, path.as_ptr() => *const c_char));
     assert_eq!(load(&mut module), 301);
@@ -327,7 +328,6 @@ fn a_module_is_loaded_from_a_file() {
     )
     .unwrap();
     assert_eq!(load(&mut module), 0);
-    std::fs::remove_file(file).unwrap();
     let mut function = 0;
     let name = c"write".as_ptr();
     assert_eq!(

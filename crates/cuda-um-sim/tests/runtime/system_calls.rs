@@ -16,19 +16,7 @@ const LEN: usize = 3 * MIB + 4096 + 7;
 
 /// A file without a name, with these contents, at its start.
 fn file(contents: &[u8]) -> File {
-    let path = std::env::temp_dir().join(format!(
-        "cuda-um-sim-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
-    let mut options = File::options();
-    let mut file = options
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .unwrap();
-    std::fs::remove_file(path).unwrap();
+    let mut file = tempfile::tempfile().unwrap();
     file.write_all(contents).unwrap();
     file.rewind().unwrap();
     file

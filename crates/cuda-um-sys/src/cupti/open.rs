@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_folder_has_the_releases_for_windows() {
-        let folder = std::env::temp_dir().join(format!("cuda-um-sys-cupti-{}", std::process::id()));
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
         std::fs::create_dir_all(folder.join("bin")).unwrap();
         for name in [
             "cupti64_2022.3.0.dll",
@@ -99,13 +100,12 @@ mod tests {
         }
         let newest_first = ["cupti64_2025.3.1.dll", "cupti64_2022.3.0.dll"];
         let newest_first = newest_first.map(|name| Ok(folder.join("bin").join(name)));
-        let toolkits = [folder.clone()];
+        let toolkits = [folder.to_owned()];
         let found = |name| candidates(None, name, &["lib64", "bin"], &toolkits);
         assert_eq!(found("cupti64_*.dll"), newest_first);
         let by_name = PathBuf::from("cupti.lib");
         let file = folder.join("bin/cupti.lib");
         assert_eq!(found("cupti.lib"), [Ok(by_name), Ok(file)]);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

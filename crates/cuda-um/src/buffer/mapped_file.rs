@@ -22,7 +22,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// # let path = std::env::temp_dir().join(format!("cuda-um-map-file-{}", std::process::id()));
+    /// # let (_, path) = tempfile::NamedTempFile::new()?.into_parts();
     /// # std::fs::write(&path, [7u8; 64])?;
     /// use cuda_um::{UnifiedBuffer, UnifiedOptions};
     ///
@@ -30,7 +30,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// // SAFETY: no process changes or truncates the file while the buffer lives.
     /// let weights = unsafe { UnifiedBuffer::<f32>::map_file(&device, &file, 16.., UnifiedOptions::default())? };
     /// assert_eq!(weights.len(), 12);
-    /// # std::fs::remove_file(&path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -41,7 +41,7 @@ pub struct Runs {
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// # let path = std::env::temp_dir().join(format!("cuda-um-read-at-{}", std::process::id()));
+/// # let (_, path) = tempfile::NamedTempFile::new()?.into_parts();
 /// # std::fs::write(&path, [7u8; 64])?;
 /// use cuda_um::{DeviceBuffer, buffer::{FileRead, Runs}};
 /// use std::ops::ControlFlow;
@@ -52,7 +52,6 @@ pub struct Runs {
 /// let read = FileRead::new(weights.as_view_mut(), &file, &runs)?;
 /// assert_eq!(FileRead::run(&mut [read], usize::MAX, |_| ControlFlow::Continue(()))?, 16);
 /// assert_eq!(weights.to_vec()?, [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0]);
-/// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FileRead<'a> {

@@ -136,12 +136,9 @@ fn every_byte_arrives_in_its_place_in_memory_of_each_kind() {
 
 #[test]
 fn a_file_is_read_on_every_machine() {
-    let path = std::env::temp_dir().join(format!("cuda-um-read-{}", std::process::id()));
     let storage = Storage::of(200_000);
-    let mut file = std::fs::File::create(&path).unwrap();
+    let mut file = tempfile::tempfile().unwrap();
     file.write_all(&storage.bytes).unwrap();
-    let file = std::fs::File::open(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
     let runs = [range(9, 0, 100_000), range(120_000, 100_100, 50_000)];
     for gpu in [
         Gpu::H200,

@@ -27,24 +27,8 @@ fn on_each(test: impl Fn(&Checked, &Device, &Stream)) {
 
 /// Makes a temporary file with these bytes; its path is removed.
 fn file_of(bytes: &[u8]) -> File {
-    let mut file = tempfile();
+    let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
-    file
-}
-
-fn tempfile() -> File {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("cuda-um-system-memory-{}-{number}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .unwrap();
-    std::fs::remove_file(&path).unwrap();
     file
 }
 

@@ -59,10 +59,10 @@ fn a_cost_model_that_is_none() {
         text.contains("CUDA_UM_COST_MODEL cannot be /no/such/file"),
         "{text}"
     );
-    let file = std::env::temp_dir().join(format!("no-cost-model-{}", std::process::id()));
-    std::fs::write(&file, "[package]\nname = \"text\"\n").unwrap();
-    let text = said(test, &[("CUDA_UM_COST_MODEL", file.to_str().unwrap())]);
-    std::fs::remove_file(&file).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "[package]\nname = \"text\"\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let text = said(test, &[("CUDA_UM_COST_MODEL", path)]);
     assert!(text.contains("an object in JSON"), "{text}");
     let text = said(test, &[("CUDA_UM_COST_MODEL", "/dev/zero")]);
     assert!(text.contains("larger than 65536 bytes"), "{text}");
