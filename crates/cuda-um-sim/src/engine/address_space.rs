@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(unsafe { *host }, 0x5a);
         space.poison(page..page + PAGE);
         // SAFETY: as above.
-        assert_eq!(unsafe { (*host, *device) }, (0xff, 0xff));
+        assert_eq!(unsafe { (*host, *device) }, (POISON[0], POISON[0]));
         assert!(space.discard(page..page + PAGE));
         // SAFETY: as above.
         assert_eq!(unsafe { *host }, 0);
@@ -384,6 +384,6 @@ mod tests {
         let byte = |at| space.device_address(at) as *const u8;
         // SAFETY: the device view is readable, and nothing writes it.
         let read = [first - 1, first, last - 1, last].map(|at| unsafe { *byte(at) });
-        assert_eq!(read, [0xff, 0, 0, 0xff]);
+        assert_eq!(read, [POISON[0], 0, 0, POISON[0]]);
     }
 }

@@ -30,6 +30,10 @@ impl Writes {
 
 impl Observer for Writes {
     fn before(&self, op: &Op<'_>) {
+        // Other tests launch beside this one.
+        if !op.device().runtime().is_same(self.beside.runtime()) {
+            return;
+        }
         self.write(op, "");
         if let (What::Launch { .. }, [part]) = (op.what(), op.parts()) {
             let mut batch = PrefetchBatch::new();
