@@ -135,7 +135,7 @@ fn row_scales(launch: &mut LaunchContext<'_>) -> Outcome {
     Ok(())
 }
 
-/// Operations a second of this kernel on an H200, as measured.
+/// Operations a second of this kernel on an H200: an estimate.
 const RATE: f64 = 3e13;
 
 /// Tells the simulator the time of the arithmetic, too.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [scale] [sanitize] [stress] [model] [bench] [larger]     (default:
-#   ./results, tests and examples)
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [scale] [sanitize] [stress] [model] [bench] [larger] [extras]
+#   (default: ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: the output of each part.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulated GPU for the comparison (h200).
@@ -17,6 +17,7 @@
 # peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
 # larger: working sets larger than a budget, beside the bound and beside plans (docs/larger-than-memory.md): RESULTS/larger.txt. It takes 2 GiB of
 # device memory and 2 GiB of pinned memory.
+# extras (a bundle made with --extras): the times of exact searches, RESULTS/recall.md; tests and programs of extras/candle and extras/cuda-core.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -134,7 +135,7 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace | bin/um_weights | bin/all_reduce) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace | bin/um_weights | bin/all_reduce | bin/recall) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
@@ -197,7 +198,14 @@ for part in $parts; do
         bin/um_bench --out "$out" ${BENCH_ARGS:-} >"$out/.last" 2>"$out/bench.log.txt" || failed=$((failed + 1))
         tail -3 "$out/bench.log.txt"
         ;;
-    *) echo "unknown part: $part (tests, examples, conformance, scale, sanitize, stress, model, bench, larger)" && exit 2 ;;
+    extras)
+        timeout 580 bin/recall 2>&1 | tee "$out/recall.md"
+        [ "${PIPESTATUS[0]}" -eq 0 ] || failed=$((failed + 1))
+        for script in extras/*/run.sh; do
+            "$script" "$out" || failed=$((failed + 1))
+        done
+        ;;
+    *) echo "unknown part: $part (tests, examples, conformance, scale, sanitize, stress, model, bench, larger, extras)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last" "$out/.checks"

@@ -12,7 +12,6 @@
 mod add;
 mod again;
 mod at_exit;
-pub mod bomb;
 pub mod call;
 mod checked;
 #[cfg(unix)]

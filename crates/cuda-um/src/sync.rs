@@ -8,8 +8,8 @@ mod locks;
 mod outside;
 
 pub(crate) use crate::sync::held::{
-    Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn,
-    keeps_the_gate, may_send, send, this_thread,
+    Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,
+    keeps_the_gate, this_thread,
 };
 pub use crate::sync::held::{Later, later};
 pub(crate) use crate::sync::locks::{atomic, global, thread};

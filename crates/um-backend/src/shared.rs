@@ -360,7 +360,7 @@ impl SharedBuffer {
     /// Waits for the lock as [`read`](Self::read) does. The copy may be only enqueued when this returns.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`]. [`CudaError::Capture`](crate::CudaError::Capture) in a captured step if it would
+    /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`]. [`CudaError::Capture`] in a captured step if it would
     /// copy. If it copies nothing there, each launch of the step needs storage without other handles.
     pub fn make_unique(&mut self) -> Result<()> {
         of_graph::made_unique(&self.storage)?;

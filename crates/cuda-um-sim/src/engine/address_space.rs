@@ -36,8 +36,9 @@ fn whole_pages(range: &Range<usize>, page: usize) -> Range<usize> {
 /// The views begin at multiples of this: the driver moves managed memory by blocks of that size.
 const ALIGN: usize = 2 << 20;
 
-/// The pattern of undefined memory; as `f32` it is a NaN.
-static POISON: [u8; 64 << 10] = [0xff; 64 << 10];
+/// The pattern of undefined memory: a large finite number in every format of floating point, because a NaN passes a test like
+/// `!((a - b).abs() > limit)`.
+static POISON: [u8; 64 << 10] = [0x7b; 64 << 10];
 /// The largest range that is filled with it.
 const POISONED_UP_TO: usize = 1 << 20;
 

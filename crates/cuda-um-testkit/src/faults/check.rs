@@ -1,6 +1,5 @@
 //! One run with failures, and the checks after it.
 
-use crate::bomb::{self, Plan};
 use crate::call::Calls;
 use crate::faults::failure::{self, Failure};
 use crate::faults::leaks;
@@ -60,8 +59,6 @@ pub struct Combination<W: World> {
     pub scenario: &'static Scenario<W>,
     pub machine: W::Machine,
     pub failures: Vec<Failure>,
-    /// The times at which the `tracing` subscriber panics on the thread of the scenario.
-    pub subscriber: Plan,
 }
 
 impl<W: World> fmt::Display for Combination<W> {
@@ -69,11 +66,7 @@ impl<W: World> fmt::Display for Combination<W> {
         write!(f, "{} {:?}", self.scenario.name, self.machine)?;
         self.failures
             .iter()
-            .try_for_each(|failure| write!(f, ", {failure}"))?;
-        match self.subscriber {
-            Plan::Warnings => Ok(()),
-            plan => write!(f, ", the subscriber panics: {plan:?}"),
-        }
+            .try_for_each(|failure| write!(f, ", {failure}"))
     }
 }
 
@@ -90,13 +83,8 @@ pub fn run<W: World>(combination: &Combination<W>, rules: &Rules) -> Report {
     for failure in &combination.failures {
         failure.inject(&sim);
     }
-    let work = || {
-        let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
-        // The payload of a subscriber's panic must not be dropped.
-        let result = result.map_err(std::mem::forget);
-        (result, runtime.reclaim())
-    };
-    let ((result, reclaimed), _) = bomb::with(combination.subscriber, work);
+    let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
+    let reclaimed = runtime.reclaim();
     let struck = failure::struck(&combination.failures, &sim);
     sim.clear_failures();
     let Ok(result) = result else {
@@ -264,19 +252,12 @@ impl<W: World> Outcome<'_, W> {
     }
 }
 
-/// The calls of a run without failures with their counts, and how often a subscriber of all events is called on the scenario's
-/// thread.
-pub fn usual<W: World>(
-    scenario: &Scenario<W>,
-    machine: W::Machine,
-) -> (Vec<(&'static str, u64)>, u64) {
+/// The calls of a run without failures, with their counts.
+pub fn usual<W: World>(scenario: &Scenario<W>, machine: W::Machine) -> Vec<(&'static str, u64)> {
     let mut world = W::new(machine);
     let runtime = world.runtime();
-    let work = || {
-        (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
-        runtime.reclaim().unwrap();
-    };
-    let ((), told) = bomb::with(Plan::Never, work);
+    (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+    runtime.reclaim().unwrap();
     let more = world.more_errors();
     assert!(more.is_empty(), "{}: {more:?}", scenario.name);
     let sim = world.sim().clone();
@@ -288,7 +269,7 @@ pub fn usual<W: World>(
     let (name, leaks, misuse) = (scenario.name, leaks::words(&sim), sim.misuse());
     assert!(leaks.is_empty(), "{name}: {leaks:?}");
     assert!(misuse.is_empty(), "{name}: {misuse:?}");
-    (calls, told)
+    calls
 }
 
 /// [`run_all`] makes one of so many runs: all of them, unless `CUDA_UM_FAULT_SAMPLE` has another number, for an emulator.
@@ -308,10 +289,9 @@ pub fn run_all<W: World>(all: &[Combination<W>], rules: &Rules) -> BTreeMap<usiz
     let reports = workers::each(&all, |it| (it.to_string(), run(it, rules)));
     let summary = Summary::of(reports);
     println!(
-        "{} runs, by number of failures {:?}, {} panics of subscribers, in {:.1?}",
+        "{} runs, by number of failures {:?}, in {:.1?}",
         all.len(),
         summary.by_struck,
-        bomb::panics(),
         start.elapsed(),
     );
     summary.assert_no_problems();

@@ -209,8 +209,8 @@ impl Capture {
         }
         if is_outside() {
             return Err(refused(
-                "a capture by a `tracing` subscriber",
-                "its work is not captured, so it would run at once: capture outside of the subscriber",
+                "a capture by an observer",
+                "its work is not captured, so it would run at once: capture outside of the observer",
             ));
         }
         let inner = stream.inner();

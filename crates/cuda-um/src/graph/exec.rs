@@ -24,7 +24,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// An executable graph, from [`Graph::instantiate`].
+/// An executable graph, from [`Graph::instantiate`](crate::graph::Graph::instantiate).
 ///
 /// The kernels, and the memory that belongs to the graph, stay until its last launch is complete. A drop does not wait.
 #[doc(alias = "cudaGraphExec_t")]
@@ -88,11 +88,17 @@ impl GraphExec {
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] if a buffer is missing, is borrowed to read though the work writes it, or is a view without bytes that the
+    /// - [`InvalidArgument`] if a buffer is missing, is borrowed to read though the work writes it, or is a view without bytes that the
     ///   work uses; after a [`set`](Self::set) that CUDA could not undo.
-    /// - [`Error::DeviceMismatch`], [`Error::RuntimeMismatch`], [`Error::Busy`] as for a launch of a kernel.
-    /// - [`Error::Capture`] on a stream that this thread captures.
+    /// - [`DeviceMismatch`], [`RuntimeMismatch`], [`Busy`] as for a launch of a kernel.
+    /// - [`Capture`] on a stream that this thread captures.
     /// - The errors of `cudaMemAdvise`, `cudaMemPrefetchAsync` and `cudaGraphLaunch`.
+    ///
+    /// [`InvalidArgument`]: crate::Error::InvalidArgument
+    /// [`DeviceMismatch`]: crate::Error::DeviceMismatch
+    /// [`RuntimeMismatch`]: crate::Error::RuntimeMismatch
+    /// [`Busy`]: crate::Error::Busy
+    /// [`Capture`]: crate::Error::Capture
     #[doc(alias = "cudaGraphLaunch")]
     pub fn launch(&mut self, stream: &Stream, buffers: impl KernelArgs) -> Result<()> {
         buffers.collect(|arguments| self.launch_list(stream, arguments, arguments.parts()))

@@ -4,14 +4,12 @@
 //! Foreign code (subscribers of `tracing`, closures, wakers, destructors of panic payloads) may call the library, or wait for a thread that
 //! does. If the thread held a lock of the library, it would deadlock. Therefore:
 //!
-//! - Events of `tracing` go through [`send`], and drops of foreign values through [`after_unlock`].
+//! - Events of `tracing` and drops of foreign values go through [`after_unlock`].
 //! - Closures are called without locks; in debug builds, [`assert_no_lock_held`] panics otherwise.
 //! - A crate above that calls the library under a lock of its own has an [`Later`] meanwhile.
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
-use crate::fork;
 use crate::sync::locks::thread_local;
-use crate::sync::outside::outside;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,8 +19,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 thread_local! {
     /// The number of host guards of this thread that close the gate; shared with them.
     static GUARDS: RefCell<Option<Arc<AtomicUsize>>> = const { RefCell::new(None) };
-    /// Events that wait for those guards.
-    static BEHIND_GUARDS: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static TURNS: Cell<usize> = const { Cell::new(0) };
     /// The number of live `Later`.
@@ -79,15 +75,13 @@ impl Drop for Turn {
     }
 }
 
-/// A host guard of this thread that closes the gate. While it lives, launches of other threads may wait for it, so a subscriber of `tracing` that
-/// waits for such a thread would deadlock. It may be dropped on another thread: then this thread sends its events before its next one.
+/// A host guard of this thread that closes the gate. While it lives, launches of other threads may wait for it. It may be dropped on another thread.
 pub(crate) struct Closing(Arc<AtomicUsize>);
 
 impl Closing {
     pub(crate) fn begin() -> Self {
         let mine =
             GUARDS.try_with(|guards| Arc::clone(guards.borrow_mut().get_or_insert_default()));
-        // A thread that is exiting has no list of events either.
         let guards = mine.unwrap_or_default();
         guards.fetch_add(1, Ordering::Relaxed);
         Self(guards)
@@ -97,10 +91,6 @@ impl Closing {
 impl Drop for Closing {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-        // In a child made by `fork`, the parent's events are foreign code.
-        if !fork::is_inherited() && !has_closed() {
-            after_unlock(send_what_guards_put_off);
-        }
     }
 }
 
@@ -146,34 +136,9 @@ pub(crate) fn this_thread() -> u64 {
 }
 
 /// Returns true if this thread holds no lock, no turn and no [`Later`].
-fn is_free() -> bool {
+pub(crate) fn is_free() -> bool {
     let counts = [&LOCKS, &TURNS, &LATER];
     counts.iter().all(|count| count.with(Cell::get) == 0)
-}
-
-/// Returns true if a subscriber may be called now.
-pub(crate) fn may_send() -> bool {
-    is_free() && !has_closed()
-}
-
-/// Sends an event as soon as this thread holds no lock, no turn, no [`Later`] and no host guard that closes the gate: now, if it holds none.
-/// A panic in `event` is caught.
-pub(crate) fn send(event: impl FnOnce() + 'static) {
-    after_unlock(move || match has_closed() {
-        false => {
-            send_what_guards_put_off();
-            outside(event);
-        }
-        // A thread that is exiting may have no list: then the event is lost.
-        true => drop(BEHIND_GUARDS.try_with(|list| list.borrow_mut().push(Box::new(event)))),
-    });
-}
-
-fn send_what_guards_put_off() {
-    let events = BEHIND_GUARDS.try_with(RefCell::take).unwrap_or_default();
-    for event in events {
-        caught(|| outside(event));
-    }
 }
 
 /// Returns true if others may wait at the gate for this thread.

@@ -11,8 +11,6 @@
 //! - After a sticky failure every operation returns a sticky error within seconds, and all objects can be dropped. Memory is then lost with
 //!   the context, so leaks are not counted.
 //!
-//! At the same time a `tracing` subscriber panics at every warning, in some runs at every call, and in some at one call.
-//!
 //! # How it works
 //!
 //! Read the files in this order. `failure.rs`: one failing call, by name, number and kind. `check.rs` in
@@ -59,9 +57,8 @@ mod pairs;
 mod scenarios;
 mod world;
 
-use cuda_um_testkit::bomb::{self, Plan};
 use cuda_um_testkit::faults::check::{Combination, run_all, sample, usual};
-use cuda_um_testkit::faults::failure::{self, Failure, Kind};
+use cuda_um_testkit::faults::failure;
 use cuda_um_testkit::faults::rules::Rules;
 use scenarios::{SCENARIOS, Scenario};
 use world::{Machine, World};
@@ -88,32 +85,18 @@ fn combinations_of(scenario: &'static Scenario) -> impl Iterator<Item = Combinat
 
 /// All of them on one machine.
 fn combinations_on(scenario: &'static Scenario, machine: Machine) -> Vec<Combination<World>> {
-    let (calls, told) = usual(scenario, machine);
-    let combination = |failures: Vec<Failure>, subscriber| Combination {
+    let calls = usual(scenario, machine);
+    let each = failure::each_once(&calls, first().unwrap_or(1)).into_iter();
+    let combination = |failure| Combination {
         scenario,
         machine,
-        failures,
-        subscriber,
+        failures: vec![failure],
     };
-    let each = failure::each_once(&calls, first().unwrap_or(1));
-    // For calls on the path of an error, and for those after a call that did its work.
-    let is_sample = |failure: &&Failure| {
-        failure.nth == 1 && matches!(failure.kind, Kind::InvalidValue | Kind::Late)
-    };
-    let sample: Vec<_> = each.iter().filter(is_sample).copied().collect();
-    let alone = each.into_iter();
-    let alone = alone.map(|failure| combination(vec![failure], Plan::Warnings));
-    let sample = sample.into_iter();
-    let sample = sample.map(|failure| combination(vec![failure], Plan::Always));
-    // One panic, at each call of the subscriber in turn.
-    let nth = (1..=told).map(|nth| combination(Vec::new(), Plan::Nth(nth)));
-    let always = combination(Vec::new(), Plan::Always);
-    alone.chain(sample).chain(nth).chain([always]).collect()
+    each.map(combination).collect()
 }
 
 #[test]
 fn every_call_fails_once_in_every_way() {
-    bomb::install();
     let all: Vec<_> = SCENARIOS.iter().flat_map(combinations_of).collect();
     let rules = Rules::default();
     let struck = run_all(&all, &rules).get(&1).copied().unwrap_or(0);

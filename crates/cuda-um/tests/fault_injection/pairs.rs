@@ -3,7 +3,6 @@
 use crate::machines_of;
 use crate::scenarios::{SCENARIOS, Scenario};
 use crate::world::{Machine, World};
-use cuda_um_testkit::bomb::{self, Plan};
 use cuda_um_testkit::faults::check::{Combination, World as _, run_all, sample, usual};
 use cuda_um_testkit::faults::failure::{Failure, KINDS, Kind, is_inquiry};
 use cuda_um_testkit::faults::rules::Rules;
@@ -124,15 +123,10 @@ impl Place {
             seconds.map(move |second| vec![first, second])
         });
         pairs
-            .enumerate()
-            .map(|(number, failures)| Combination {
+            .map(|failures| Combination {
                 scenario: self.scenario,
                 machine: self.machine,
                 failures,
-                subscriber: match number % 2 {
-                    0 => Plan::Warnings,
-                    _ => Plan::Always,
-                },
             })
             .collect()
     }
@@ -140,7 +134,6 @@ impl Place {
 
 #[test]
 fn two_calls_of_one_run_fail() {
-    bomb::install();
     let (firsts, seed) = (setting(PAIRS), setting(SEED));
     let mut rng = Rng::with_seed(seed);
     let all = SCENARIOS.iter().flat_map(|scenario| {
@@ -151,7 +144,7 @@ fn two_calls_of_one_run_fail() {
         .map(|(scenario, machine)| Place {
             scenario,
             machine,
-            calls: usual(scenario, machine).0,
+            calls: usual(scenario, machine),
             seed: rng.u64(..),
         })
         .collect();

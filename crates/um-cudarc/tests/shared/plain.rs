@@ -155,26 +155,35 @@ fn work_of_cudarc_comes_after_the_pieces_of_a_file_that_panics() {
     let world = any_world();
     let theirs = world.context().new_stream().unwrap();
     let home = world.shared().adopt(&theirs).unwrap();
-    let mut slice = theirs.alloc_zeros::<u8>(24 << 20).unwrap();
-    theirs.synchronize().unwrap();
-    // The pieces wait on cuda-um's stream behind this work.
     let mut busy = DeviceBuffer::<u8>::zeroed(world.shared().device(), 64 << 20).unwrap();
-    for value in 0..30 {
-        busy.fill(value).unwrap();
+    for _ in 0..4 {
+        let mut slice = theirs.alloc_zeros::<u8>(24 << 20).unwrap();
+        // The pieces wait behind this work.
+        for value in 0..30 {
+            busy.fill(value).unwrap();
+        }
+        let read = AssertUnwindSafe(|| home.read_file(&Broken, 0, &mut slice));
+        assert!(catch_unwind(read).is_err());
+        // cudarc frees the slice in the order of its stream.
+        drop(slice);
+        let other = theirs.alloc_zeros::<u8>(24 << 20).unwrap();
+        theirs.synchronize().unwrap();
+        assert!(
+            theirs
+                .clone_dtoh(&other)
+                .unwrap()
+                .iter()
+                .all(|byte| *byte == 0)
+        );
+        world.shared().device().synchronize().unwrap();
+        assert!(
+            theirs
+                .clone_dtoh(&other)
+                .unwrap()
+                .iter()
+                .all(|byte| *byte == 0)
+        );
     }
-    let read = AssertUnwindSafe(|| home.read_file(&Broken, 0, &mut slice));
-    assert!(catch_unwind(read).is_err());
-    // cudarc frees the slice in the order of its stream.
-    drop(slice);
-    let other = theirs.alloc_zeros::<u8>(24 << 20).unwrap();
-    world.shared().device().synchronize().unwrap();
-    assert!(
-        theirs
-            .clone_dtoh(&other)
-            .unwrap()
-            .iter()
-            .all(|byte| *byte == 0)
-    );
 }
 
 #[test]

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use cuda_um_testkit::bomb::{self, Plan};
 use cuda_um_testkit::faults::check::{self, Combination, Scenario, run_all, usual};
 use cuda_um_testkit::faults::failure::{Failure, each_once};
 use cuda_um_testkit::faults::rules::Rules;
@@ -182,14 +181,12 @@ scenarios! { read_ahead unified host writes }
 
 #[test]
 fn every_call_behind_a_working_set_fails_once() {
-    bomb::install();
     let combinations_of = |scenario: &'static Scenario<World>| {
-        let failures = each_once(&usual(scenario, ()).0, first()).into_iter();
+        let failures = each_once(&usual(scenario, ()), first()).into_iter();
         failures.map(move |failure| Combination {
             scenario,
             machine: (),
             failures: vec![failure],
-            subscriber: Plan::Never,
         })
     };
     let all: Vec<_> = SCENARIOS.iter().flat_map(combinations_of).collect();

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
-use cuda_um_testkit::bomb::{self, Plan};
 use cuda_um_testkit::faults::check::{self, Combination, Scenario, run_all, usual};
 use cuda_um_testkit::faults::failure::{Failure, each_once};
 use cuda_um_testkit::faults::rules::Rules;
@@ -352,16 +351,14 @@ const SCENARIOS: &[Scenario<World>] = &[
 
 #[test]
 fn every_call_behind_a_load_fails_once() {
-    bomb::install();
     let mut all = Vec::new();
     for scenario in SCENARIOS {
         for &machine in scenario.machines {
-            let failures = each_once(&usual(scenario, machine).0, 1);
+            let failures = each_once(&usual(scenario, machine), 1);
             all.extend(failures.into_iter().map(|failure| Combination {
                 scenario,
                 machine,
                 failures: vec![failure],
-                subscriber: Plan::Warnings,
             }));
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::support::{numbers, world};
 use candle_core::Tensor;
-use um_profile::Profiler;
 use cuda_um::{Advice, Location, UnifiedBuffer};
 use cuda_um_trace::MigrationReport;
+use um_profile::Profiler;
 
 #[test]
 fn prefetches_and_advice_reach_the_memory() {
