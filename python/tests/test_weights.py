@@ -114,7 +114,7 @@ def test_names_are_anything_that_is_iterated(file):
         cuda_um.load_file(file, names=3)
 
 
-def test_many_names_take_no_time_of_other_threads(tmp_path):
+def test_a_load_of_many_names_takes_seconds(tmp_path):
     many = {f"layers.{number:05}": np.zeros(0, "int64") for number in range(30_000)}
     path = save(tmp_path / "many.safetensors", many)
     start = time.monotonic()
