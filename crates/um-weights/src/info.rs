@@ -109,7 +109,7 @@ impl TensorInfo {
     /// A range of one dimension.
     pub(crate) fn cut(&self, dimension: usize, range: Range<usize>) -> Result<Cut> {
         let (shape, Kind { name, block, .. }) = (&self.shape, self.kind);
-        let is_last = dimension + 1 == shape.len();
+        let is_last = dimension.checked_add(1) == Some(shape.len());
         let ends = [range.start, range.end].into_iter().filter(|_| is_last);
         let mut ends = ends.chain(shape.last().copied());
         let reason = match shape.get(dimension) {

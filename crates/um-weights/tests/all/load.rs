@@ -459,3 +459,26 @@ fn managed_memory_is_one_of_cuda_on_each_device() {
         );
     }
 }
+
+#[test]
+#[should_panic(expected = "V01: ")]
+fn small_tensors_of_a_file_have_locks_of_their_own() {
+    let folder = Folder::new();
+    let file = safetensors(&[("weight", "F32", &[4], 16), ("bias", "F32", &[4], 16)]);
+    let weights = Weights::open([folder.file("model.safetensors", &file)]).unwrap();
+    let (_sim, backend) = machine(Gpu::H200);
+    for kind in BufferKind::ALL {
+        let tensors = weights
+            .load(&backend, kind, &LoadOptions::default())
+            .unwrap();
+        let (weight, bias) = (tensors["weight"].buffer(), tensors["bias"].buffer());
+        let reader = weight.read().unwrap();
+        let writer = bias.try_write();
+        assert!(writer.is_ok(), "V01: {}", writer.unwrap_err());
+        assert!(
+            weight.is_unique() && !weight.shares_storage(bias),
+            "V01: storage"
+        );
+        drop((reader, writer));
+    }
+}
