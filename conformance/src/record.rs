@@ -1,6 +1,7 @@
 //! The observations of a run, as lines of JSON: the machine, then one line for each case.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
+use cuda_um_testkit::Output;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -117,12 +118,12 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub fn write(&self, file: Output) -> Result<()> {
         let mut text = serde_json::to_string(&self.machine)? + "\n";
         for record in &self.records {
             text += &(record.to_line()? + "\n");
         }
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        file.write(&text).map_err(Error::msg)
     }
 
     pub fn read(path: &Path) -> Result<Self> {

@@ -3,6 +3,7 @@
 use crate::Failure;
 use clap::{Parser, ValueEnum};
 use cuda_um::Device;
+use cuda_um_testkit::say;
 use std::time::{Duration, Instant};
 use um_backend::sim::Sim;
 use um_backend::{CudaBackend, CudaBackendConfig, CudaError};
@@ -149,7 +150,7 @@ pub fn example(
 ) -> std::process::ExitCode {
     run_on(MachineArgs::parse().runtime, name, |machine| {
         let table = run(machine)?;
-        println!("{}\n{}", machine.describe(), table.trim_end());
+        say!("{}\n{}", machine.describe(), table.trim_end());
         Ok(())
     })
 }
@@ -168,15 +169,4 @@ pub fn run_on(
             std::process::ExitCode::FAILURE
         }
     }
-}
-
-/// Prints a line; a closed pipe (`| head`) ends the program.
-#[macro_export]
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        if writeln!(std::io::stdout(), $($text)*).is_err() {
-            std::process::exit(0);
-        }
-    }};
 }

@@ -71,17 +71,23 @@ pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 /// The extents that an array of NumPy may have.
 pub(crate) const MOST_EXTENTS: usize = 64;
 
-/// The elements of a shape, each of so many bytes.
-pub(crate) fn count(shape: &[usize], size: usize) -> PyResult<usize> {
+/// The elements of a shape, each of so many bytes. Every array's shape is one that this function and NumPy allow.
+pub(crate) fn count(shape: &[usize], size: usize) -> Result<usize, String> {
+    if shape.len() > MOST_EXTENTS {
+        return Err(format!(
+            "shape cannot have {} extents: NumPy has at most {MOST_EXTENTS}",
+            shape.len()
+        ));
+    }
     // As NumPy, which counts in signed numbers, and leaves out extents of 0.
     let bytes = shape
         .iter()
         .try_fold(size, |bytes, extent| bytes.checked_mul(*extent.max(&1)));
     match bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
         true => Ok(shape.iter().product()),
-        false => Err(argument(format!(
+        false => Err(format!(
             "shape cannot be {shape:?}: it has more elements than can be addressed"
-        ))),
+        )),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::backend::backend;
 use crate::errors::{argument, without_lock};
 use crate::number::Number;
 use crate::outside::{Outside, Words};
-use crate::{dlpack, dtype, host, ops, outside};
+use crate::{dlpack, dtype, host, ops, outside, profile};
 
 /// Returns an array of zeros.
 ///
@@ -81,9 +81,10 @@ fn make(
     let py = shape.py();
     let shape = extents(shape)?;
     let dtype = dtype.map_or(Ok(DType::F32), dtype::dtype)?;
-    let (len, (kind, word)) = (count(&shape, dtype.size_bytes())?, kind(word)?);
+    let len = count(&shape, dtype.size_bytes()).map_err(argument)?;
+    let (kind, word) = kind(word)?;
     let backend = backend(py, device)?;
-    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name)))?;
+    let name = named(py, name)?;
     let buffer = without_lock(py, || allocate(&backend, kind, dtype, len))?;
     Ok(finish(buffer, shape, word, backend, name))
 }
@@ -110,6 +111,18 @@ pub(crate) fn finish(
     }
 }
 
+/// The name of a new array in profiles, which show a name that the program gave with the line of the call.
+pub(crate) fn named(py: Python<'_>, name: Option<String>) -> PyResult<Option<String>> {
+    let site = caller(py)?;
+    match (name, site) {
+        (Some(name), Some(site)) => {
+            profile::note(&name, &site);
+            Ok(Some(name))
+        }
+        (name, site) => Ok(name.or(site)),
+    }
+}
+
 /// The file and the line of the call in Python, if there is one. Runs no code of the program, whose exceptions would be lost.
 pub(crate) fn caller(py: Python<'_>) -> PyResult<Option<String>> {
     let Some(frame) = outside::frame(py) else {
@@ -132,7 +145,7 @@ pub(crate) fn from_numpy(
     name: Option<Words>,
 ) -> PyResult<Array> {
     let py = array.py();
-    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
+    let name = named(py, name.map(|name| name.0))?;
     copy_of_numpy(array, device.0, &kind.0, name)
 }
 
@@ -165,7 +178,7 @@ pub(crate) fn array(
     name: Option<Words>,
 ) -> PyResult<Array> {
     let py = obj.py();
-    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
+    let name = named(py, name.map(|name| name.0))?;
     let is_theirs = !obj.is_of(ndarray(py)?)? && obj.has(c"__dlpack__")?;
     let source = match obj.cast::<Array>() {
         Ok(own) => Some(own.clone()),
@@ -273,7 +286,7 @@ impl Elements {
         let array = convert.run([value, &none, outside::string(py, "C")?.as_any()])?;
         let dtype = dtype::of_numpy(&array.attribute(c"dtype")?)?;
         let shape: Vec<usize> = array.attribute(c"shape")?.extract()?;
-        let bytes = count(&shape, dtype.size_bytes())? * dtype.size_bytes();
+        let bytes = count(&shape, dtype.size_bytes()).map_err(argument)? * dtype.size_bytes();
         Ok(Self {
             dtype,
             shape,

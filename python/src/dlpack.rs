@@ -7,10 +7,10 @@ use um_backend::{CudaBackend, CudaBuffer, PinnedBuffer, Stream, UnifiedBuffer};
 use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use um_dlpack::{ConsumerOrder, ExportOptions, Imported, Target};
 
-use crate::array::{Array, MOST_EXTENTS};
+use crate::array::{Array, count};
 use crate::backend::backend;
 use crate::capsule::{self, Form, Tensor};
-use crate::create::{caller, finish, refuse_masked};
+use crate::create::{finish, named, refuse_masked};
 use crate::errors::{Kind, OrRaise, argument, error, refusal, refusal_as, text};
 use crate::number::Number;
 use crate::outside::{Outside, Words, dict, int, shape, string};
@@ -224,20 +224,17 @@ pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<Words>) -> PyRe
             (backend, request(array, stream)?)
         }
     };
-    let name = name.map_or_else(|| caller(py), |name| Ok(Some(name.0)))?;
+    let name = named(py, name.map(|name| name.0))?;
     let tensor = capsule::take(&capsule)?;
     // The exporting library ordered its work before the library's stream.
     let imported = py.detach(|| import(tensor, &backend)).or_raise()?;
     let (kind, shape, read_only) = (kind(&imported), imported.shape, imported.read_only);
-    if shape.len() > MOST_EXTENTS {
-        return Err(error(
+    count(&shape, imported.buffer.dtype().size_bytes()).map_err(|reason| {
+        error(
             Kind::DLPack,
-            format!(
-                "a tensor with {} extents cannot be imported: NumPy has at most {MOST_EXTENTS}; reshape it in the exporting library",
-                shape.len()
-            ),
-        ));
-    }
+            format!("a tensor's {reason}; reshape it in the exporting library"),
+        )
+    })?;
     Ok(Array {
         read_only,
         imported: true,

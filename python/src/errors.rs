@@ -1,14 +1,18 @@
 //! Errors as the exceptions of `cuda_um._errors`.
 
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use um_backend::CudaError;
-use um_backend::cuda_um::ErrorKind;
+use um_backend::cuda_um::ErrorKind as Cause;
 use um_backend::profile::ProfileError;
 use um_backend::sim::SimError;
+use um_weights::printable;
 
 use crate::outside::{self, Outside};
 
@@ -21,6 +25,8 @@ pub(crate) enum Kind {
     DLPack,
     Device,
     File,
+    MissingFile,
+    FilePermission,
 }
 
 /// Loads the exceptions, so that those of the first import are raised, also after a reload and at the end of the interpreter.
@@ -32,6 +38,8 @@ pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
         Kind::DLPack,
         Kind::Device,
         Kind::File,
+        Kind::MissingFile,
+        Kind::FilePermission,
     ];
     kinds
         .into_iter()
@@ -40,7 +48,7 @@ pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
 
 impl Kind {
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+        static CLASSES: [PyOnceLock<Py<PyType>>; 8] = [const { PyOnceLock::new() }; 8];
         let name = match self {
             Self::OutOfMemory => c"OutOfMemoryError",
             Self::Argument => c"ArgumentError",
@@ -48,6 +56,8 @@ impl Kind {
             Self::DLPack => c"DLPackError",
             Self::Device => c"DeviceError",
             Self::File => c"FileError",
+            Self::MissingFile => c"MissingFileError",
+            Self::FilePermission => c"FilePermissionError",
         };
         let class = CLASSES[self as usize].get_or_try_init(py, || {
             let class = outside::import(py, c"cuda_um._errors")?.attribute(name)?;
@@ -66,6 +76,34 @@ pub(crate) fn error(kind: Kind, message: impl Into<String>) -> PyErr {
     })
 }
 
+/// The system's error of a file, with its number and its name as Python's own have them.
+pub(crate) fn of_system(source: &io::Error, file: &Path, message: &str) -> PyErr {
+    const EINVAL: i32 = 22;
+    const EIO: i32 = 5;
+    let kind = match source.kind() {
+        ErrorKind::NotFound => Kind::MissingFile,
+        ErrorKind::PermissionDenied => Kind::FilePermission,
+        _ => Kind::File,
+    };
+    let number = source.raw_os_error().unwrap_or(match source.kind() {
+        ErrorKind::InvalidInput => EINVAL,
+        _ => EIO,
+    });
+    // Python adds the name.
+    let start = format!("{}: ", printable(&file.to_string_lossy()));
+    let message = message.strip_prefix(&*start).unwrap_or(message);
+    let message = message.trim_end_matches(&*format!(" (os error {number})"));
+    Python::attach(|py| {
+        let raised = || {
+            let file = outside::path(py, file)?;
+            let number = outside::int(py, number.unsigned_abs().into())?;
+            let message = outside::string(py, message)?;
+            kind.class(py)?.run([&number, message.as_any(), &file])
+        };
+        raised().map_or_else(|missing| missing, PyErr::from_value)
+    })
+}
+
 /// An error of Python.
 pub(crate) fn of_python<E: PyTypeInfo>(py: Python<'_>, message: &str) -> PyErr {
     made(&py.get_type::<E>(), message)
@@ -73,7 +111,8 @@ pub(crate) fn of_python<E: PyTypeInfo>(py: Python<'_>, message: &str) -> PyErr {
 
 /// Makes the exception now: without memory for it, PyO3 panics when it makes it later.
 fn made(class: &Bound<'_, PyType>, message: &str) -> PyErr {
-    let message = outside::string(class.py(), message);
+    // It may have names of a file.
+    let message = outside::string(class.py(), &printable(message));
     let raised = message.and_then(|message| class.run([message.as_any()]));
     raised.map_or_else(|missing| missing, PyErr::from_value)
 }
@@ -168,9 +207,9 @@ fn kind(refused: &CudaError) -> Kind {
         _ if is_second_profile(refused) => Kind::InUse,
         _ if wrong_environment(refused).is_some() => Kind::Argument,
         refused => match refused.kind() {
-            ErrorKind::OutOfMemory => Kind::OutOfMemory,
-            ErrorKind::InvalidArgument => Kind::Argument,
-            ErrorKind::Busy => Kind::InUse,
+            Cause::OutOfMemory => Kind::OutOfMemory,
+            Cause::InvalidArgument => Kind::Argument,
+            Cause::Busy => Kind::InUse,
             _ => Kind::Device,
         },
     }

@@ -11,7 +11,7 @@ use crate::host::{self, HostAccess, Mode};
 use crate::number::Number;
 use crate::ops::{self, Place};
 use crate::outside::Words;
-use crate::{dtype, interface, outside};
+use crate::{create, dtype, interface, outside};
 
 #[pymethods]
 impl Array {
@@ -36,7 +36,9 @@ impl Array {
     /// The ordinal of the array's CUDA device; None for memory of the host.
     #[getter]
     fn device(&self) -> Option<usize> {
-        Some(self.storage().device()?.ordinal() as usize)
+        // Of some devices memory of the host is a buffer.
+        let device = self.storage().device().filter(|_| self.kind != "host")?;
+        Some(device.ordinal() as usize)
     }
 
     /// The number of extents.
@@ -78,6 +80,7 @@ impl Array {
 
     #[setter]
     fn set_name(&self, py: Python<'_>, name: Words) -> PyResult<()> {
+        create::named(py, Some(name.0.clone()))?;
         without_lock(py, || {
             self.storage().write()?.set_name(&name.0);
             Ok(())

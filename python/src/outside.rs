@@ -6,6 +6,8 @@
 #![allow(unsafe_code, reason = "calls Python's C functions")]
 
 use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi::{self, Py_ssize_t, PyObject};
@@ -93,6 +95,14 @@ pub(crate) fn frame(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
 
 pub(crate) fn string<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> {
     PyString::from_bytes(py, text.as_bytes())
+}
+
+/// A path as Python's own functions have it.
+pub(crate) fn path<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = path.as_os_str().as_bytes();
+    let (start, len) = (bytes.as_ptr().cast(), bytes.len() as Py_ssize_t);
+    // SAFETY: so many bytes; returns a new reference, or null with an error.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_DecodeFSDefaultAndSize(start, len)) }
 }
 
 /// The words of a string. Halves of characters become escapes.

@@ -1,5 +1,6 @@
 //! Profiles of migrations.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cuda_um_sys::locks::Mutex;
@@ -45,6 +46,19 @@ pub(crate) fn profile(device: Number<usize>) -> Profile {
     Profile {
         device: device.0,
         state: Mutex::new(State::New),
+    }
+}
+
+/// Where arrays with the program's names were made last: the place that the library knows is one of its own. A lock as in `backend`.
+static SITES: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+/// A program may make names without end.
+const MOST_SITES: usize = 1 << 16;
+
+/// Notes the file and the line that made an array.
+pub(crate) fn note(name: &str, site: &str) {
+    let mut sites = SITES.lock();
+    if sites.len() < MOST_SITES || sites.contains_key(name) {
+        sites.insert(name.to_owned(), site.to_owned());
     }
 }
 
@@ -130,9 +144,13 @@ impl Profile {
             }
         };
         let backend = backend(py, self.device)?;
+        let sites = SITES.lock().clone();
         let done = without_lock(py, || {
             um_dlpack::settle()?;
-            let trace = profiler.stop()?;
+            let mut trace = profiler.stop()?;
+            for buffer in &mut trace.buffers {
+                buffer.site = sites.get(&buffer.name).cloned();
+            }
             let model = backend.device().cost_model();
             let mut report = cuda_um_trace::MigrationReport::of(&trace, &model);
             for finding in &mut report.findings {

@@ -1,5 +1,6 @@
 //! Tensors of files as arrays.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStringExt;
@@ -11,17 +12,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use um_backend::DType;
 use um_dlpack::DlpackBuffer;
-use um_weights::{LoadOptions, Tensor, TensorInfo, Weights};
+use um_weights::{LoadOptions, Tensor, TensorInfo, Weights, printable};
 
-use crate::array::{Array, kind};
+use crate::array::{Array, count, kind};
 use crate::backend::backend;
-use crate::errors::{Kind, argument, error, of_cuda};
+use crate::create::caller;
+use crate::errors::{Kind, argument, error, of_cuda, of_system};
 use crate::number::Number;
 use crate::outside::{self, Outside, Words};
+use crate::profile;
 
 /// Returns the tensors of a safetensors or GGUF file, or of an index of safetensors files, as a dict of new arrays by name.
 ///
-/// `names` is a sequence of the tensors to load; without it, all are. Several threads read the file straight into the memory for copies to the
+/// `names` has the tensors to load; without it, all are. Several threads read the file straight into the memory for copies to the
 /// GPU: at the speed of the link, if the file is in the system's cache. All is checked before a byte moves, and if the load fails, all memory is
 /// given back. Every array is complete when the call returns. Ctrl-C stops the load.
 #[pyfunction]
@@ -35,14 +38,16 @@ pub(crate) fn load_file<'py>(
     let py = path.py();
     let path = self::path(path)?;
     let names = names.map(self::names).transpose()?;
+    let site = caller(py)?;
     let (kind, word) = self::kind(&kind.0)?;
     let backend = backend(py, device.0)?;
     let weights = py.detach(|| Weights::open([&path])).map_err(refused)?;
-    check(&weights, names.as_deref())?;
+    py.detach(|| check(&weights, names.as_ref()))
+        .map_err(argument)?;
     // What Python raised, for example Ctrl-C.
     let raised = Arc::new(Mutex::new(None));
     let noted = Arc::clone(&raised);
-    let mut options = LoadOptions::default().progress(move |_, _| {
+    let mut options = LoadOptions::default().managed(true).progress(move |_, _| {
         match Python::try_attach(|py| py.check_signals()) {
             Some(Err(error)) => {
                 *noted.lock() = Some(error);
@@ -52,15 +57,21 @@ pub(crate) fn load_file<'py>(
         }
     });
     if let Some(names) = names {
-        options = options.only(move |name| names.iter().any(|wanted| wanted == name));
+        options = options.only(move |name| names.contains(name));
     }
     let loaded = py.detach(|| weights.load(&backend, kind, &options));
-    let loaded = match (loaded, raised.lock().take()) {
-        (Err(_), Some(error)) => return Err(error),
-        (loaded, _) => loaded.map_err(refused)?,
-    };
+    // Also if the load was complete then.
+    let raised = raised.lock().take();
+    if let Some(error) = raised {
+        py.detach(|| drop(loaded));
+        return Err(error);
+    }
+    let loaded = loaded.map_err(refused)?;
     let arrays = outside::dict(py, [])?;
     for (name, tensor) in loaded {
+        if let Some(site) = &site {
+            profile::note(&printable(&name), site);
+        }
         let array = array(tensor, &name, word, &backend);
         arrays.set_item(outside::string(py, &name)?, Bound::new(py, array)?)?;
     }
@@ -92,20 +103,20 @@ fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     Ok(OsString::from_vec(bytes).into())
 }
 
-/// The names in a sequence.
-fn names(names: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+/// The names that a program iterates over.
+fn names(names: &Bound<'_, PyAny>) -> PyResult<HashSet<String>> {
     if names.is_instance_of::<PyString>() {
-        return Err(argument(
-            "names is a sequence of names, and not one name: pass a list",
-        ));
+        return Err(argument("names are several, and not one name: pass a list"));
     }
+    let list = outside::import(names.py(), c"builtins")?.attribute(c"list")?;
+    let names = list.run([names])?;
     let name = |index| Ok(names.item(index)?.extract::<Words>()?.0);
     (0..names.length()?).map(name).collect()
 }
 
-/// Refuses names that the file does not have, and types that arrays do not have.
-fn check(weights: &Weights, names: Option<&[String]>) -> PyResult<()> {
-    for name in names.unwrap_or_default() {
+/// Refuses names that the file does not have, and types and shapes that arrays do not have.
+fn check(weights: &Weights, names: Option<&HashSet<String>>) -> Result<(), String> {
+    for name in names.into_iter().flatten() {
         if weights.tensor(name).is_none() {
             let known: Vec<_> = weights
                 .tensors()
@@ -113,38 +124,38 @@ fn check(weights: &Weights, names: Option<&[String]>) -> PyResult<()> {
                 .take(8)
                 .map(TensorInfo::name)
                 .collect();
-            return Err(argument(format!(
+            return Err(format!(
                 "the file has no tensor {name:?}: it has {} tensors, the first are {known:?}",
                 weights.tensors().len()
-            )));
+            ));
         }
     }
-    let is_wanted =
-        |name: &str| names.is_none_or(|names| names.iter().any(|wanted| wanted == name));
-    let opaque = |tensor: &&TensorInfo| matches!(tensor.dtype(), DType::Opaque(_));
-    let mut wanted = weights
-        .tensors()
-        .iter()
-        .filter(|tensor| is_wanted(tensor.name()));
-    match wanted.find(opaque) {
-        None => Ok(()),
-        Some(tensor) => Err(argument(format!(
-            "the tensor {:?} has the type {}, which arrays do not have: leave it out by `names`",
-            tensor.name(),
-            tensor.dtype_name()
-        ))),
+    for tensor in weights.tensors() {
+        let (name, dtype) = (tensor.name(), tensor.dtype());
+        if names.is_some_and(|names| !names.contains(name)) {
+            continue;
+        }
+        if matches!(dtype, DType::Opaque(_)) {
+            return Err(format!(
+                "the tensor {name:?} has the type {}, which arrays do not have: leave it out by `names`",
+                tensor.dtype_name()
+            ));
+        }
+        count(tensor.shape(), dtype.size_bytes())
+            .map_err(|reason| format!("the tensor {name:?}: {reason}"))?;
     }
+    Ok(())
 }
 
 /// An error of um-weights as an exception: files as `FileError`, what is wrong in a file as `ArgumentError`.
 fn refused(refused: um_weights::Error) -> PyErr {
     use um_weights::Error;
+    if let Some((source, file)) = refused.of_system() {
+        return of_system(source, file, &refused.to_string());
+    }
     match &refused {
         Error::Cuda { tensor, source } => of_cuda(source, &format!("tensor {tensor:?}: ")),
-        Error::File { .. }
-        | Error::MissingShard { .. }
-        | Error::Read { .. }
-        | Error::Shrunk { .. } => error(Kind::File, refused.to_string()),
+        Error::MissingShard { .. } | Error::Shrunk { .. } => error(Kind::File, refused.to_string()),
         _ => argument(refused.to_string()),
     }
 }

@@ -1,7 +1,9 @@
 //! Measures cuda-um, raw CUDA and other libraries: see docs/measuring.md.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use clap::Parser;
+use cuda_um::sys::RuntimeVersion;
+use cuda_um_testkit::{Output, say};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,10 +51,10 @@ fn run(args: &Args) -> Result<()> {
     if args.list {
         let cost = |one: &Measurement| one.cost(args.quick);
         for one in &chosen {
-            println!("{:<24}{:>4} s  {}", one.name, cost(one), one.what);
+            say!("{:<24}{:>4} s  {}", one.name, cost(one), one.what);
         }
         let all: u32 = chosen.iter().map(|one| cost(one)).sum();
-        println!("together: {all} s");
+        say!("together: {all} s");
         return Ok(());
     }
     let settings = Settings {
@@ -64,6 +66,10 @@ fn run(args: &Args) -> Result<()> {
     if args.sim {
         eprintln!("times are predictions of the simulator's cost model");
     }
+    // Before the measurements, which would be lost if the files could not be written.
+    let out = args.out.clone();
+    let out = out.unwrap_or_else(|| default_folder(&bench.gpu(), bench.runtime.version()));
+    let files = create(&out)?;
     let measurements = chosen.iter().map(|one| one.run(&bench)).collect();
     let report = Report {
         gpu: bench.gpu(),
@@ -75,9 +81,9 @@ fn run(args: &Args) -> Result<()> {
         peers: bench.peers.found(),
         measurements,
     };
-    let out = args.out.clone().unwrap_or_else(|| default_folder(&report));
-    write(&report, &out)?;
-    println!("{}", report.markdown());
+    let written = write(&report, files);
+    say!("{}", report.markdown());
+    written?;
     eprintln!("written to {}", out.display());
     // Times never fail a run; errors and wrong results do.
     let failures = report.failures();
@@ -98,23 +104,26 @@ fn choose(only: &[String]) -> Result<Vec<&'static Measurement>> {
     Ok(ALL.iter().filter(chosen).collect())
 }
 
-fn write(report: &Report, out: &Path) -> Result<()> {
+/// Opens `bench.json` and `bench.md`.
+fn create(out: &Path) -> Result<[Output; 2]> {
     fs::create_dir_all(out).with_context(|| out.display().to_string())?;
-    let file = |name: &str, text: String| {
-        let path = out.join(name);
-        fs::write(&path, text).with_context(|| path.display().to_string())
-    };
-    file("bench.json", serde_json::to_string_pretty(report)? + "\n")?;
-    file("bench.md", report.markdown())
+    let open = |name| Output::open(&out.join(name)).map_err(Error::msg);
+    Ok([open("bench.json")?, open("bench.md")?])
+}
+
+fn write(report: &Report, [json, markdown]: [Output; 2]) -> Result<()> {
+    let text = serde_json::to_string_pretty(report)? + "\n";
+    json.write(&text).map_err(Error::msg)?;
+    markdown.write(&report.markdown()).map_err(Error::msg)
 }
 
 /// `docs/results/h200-cuda-13.0`, `docs/results/simulator-h200-cuda-13.0`, or `results`.
-fn default_folder(report: &Report) -> PathBuf {
+fn default_folder(gpu: &str, cuda: RuntimeVersion) -> PathBuf {
     let results = Path::new("docs/results");
     if !results.is_dir() {
         return "results".into();
     }
-    let name = format!("{}-cuda-{}", report.gpu, report.cuda).to_lowercase();
+    let name = format!("{gpu}-cuda-{cuda}").to_lowercase();
     let words: Vec<&str> = name
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'))
         .filter(|word| !["", "nvidia", "of"].contains(word))

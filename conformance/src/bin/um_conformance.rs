@@ -1,8 +1,9 @@
 //! `um_conformance`: runs the cases on a machine, and compares two runs. See `docs/conformance.md`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, ValueEnum};
+use cuda_um_testkit::{Output, say};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,8 +93,15 @@ impl MachineArgs {
     }
 }
 
-fn main() -> Result<ExitCode> {
-    match Command::parse() {
+fn main() -> ExitCode {
+    start(Command::parse()).unwrap_or_else(|error| {
+        eprintln!("um_conformance: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn start(command: Command) -> Result<ExitCode> {
+    match command {
         Command::List => list(),
         Command::Run {
             machine,
@@ -107,17 +115,19 @@ fn main() -> Result<ExitCode> {
 
 fn list() -> Result<ExitCode> {
     for case in cases::all() {
-        println!("{}\n    {}", case.name, case.rule);
+        say!("{}\n    {}", case.name, case.rule);
         if !case.needs.is_empty() {
-            println!("    needs {:?}", case.needs);
+            say!("    needs {:?}", case.needs);
         }
-        println!("    {}", case.source);
+        say!("    {}", case.source);
     }
-    println!("{} cases", cases::all().count());
+    say!("{} cases", cases::all().count());
     Ok(ExitCode::SUCCESS)
 }
 
 fn run_all(choice: Choice, json: Option<&Path>, only: &str) -> Result<ExitCode> {
+    // Before the cases, whose records would be lost if the file could not be written.
+    let json = json.map(Output::open).transpose().map_err(Error::msg)?;
     let machine = Machine::open(choice)?;
     let program = std::env::current_exe()?;
     let run = run::run(
@@ -133,17 +143,16 @@ fn run_all(choice: Choice, json: Option<&Path>, only: &str) -> Result<ExitCode> 
             }
         },
     )?;
-    if let Some(path) = json {
-        run.write(path)?;
-    }
+    let written = json.map_or(Ok(()), |json| run.write(json));
     let failed = run.count("failed");
-    println!(
+    say!(
         "{}: {} cases, {} passed, {failed} failed, {} skipped",
         run.machine,
         run.records.len(),
         run.count("passed"),
         run.count("skipped")
     );
+    written?;
     Ok(status(failed == 0 && !run.records.is_empty()))
 }
 
@@ -151,7 +160,7 @@ fn run_one(name: &str, choice: Choice) -> Result<ExitCode> {
     let case = cases::all().find(|case| case.name == name);
     let case = case.with_context(|| format!("no case {name}"))?;
     let record = run::run_here(&Machine::open(choice)?, case);
-    println!("{}", record.to_line()?);
+    say!("{}", record.to_line()?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,7 +173,7 @@ fn compare_runs(gpu: &Path, sim: &Path, out: &Path) -> Result<ExitCode> {
         // Texts from other machines may contain any character.
         eprintln!("{}", fault.replace(char::is_control, " "));
     }
-    println!(
+    say!(
         "{} cases; {} differ; {} faults",
         gpu.records.len(),
         comparison.cases,

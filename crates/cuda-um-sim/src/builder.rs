@@ -22,6 +22,7 @@ pub struct Builder {
     topology: Option<Topology>,
     references: HashMap<String, CpuReference>,
     total_memory_bytes: Option<u64>,
+    page_cache_bytes: u64,
     cost: Option<CostModel>,
     crash_on_misuse: bool,
     cupti: Cupti,
@@ -54,6 +55,7 @@ impl Builder {
             topology: None,
             references: HashMap::new(),
             total_memory_bytes: None,
+            page_cache_bytes: 0,
             cost: None,
             crash_on_misuse: false,
             cupti: Cupti::default(),
@@ -147,6 +149,15 @@ impl Builder {
         }
     }
 
+    /// Sets the page cache of the operating system on an integrated device (GB10, Jetson), whose memory is the host's: `cudaMemGetInfo` counts
+    /// these bytes as used, and allocations reclaim them. The default is 0. Other devices have no page cache.
+    pub fn page_cache_bytes(self, bytes: u64) -> Builder {
+        Builder {
+            page_cache_bytes: bytes,
+            ..self
+        }
+    }
+
     /// Sets the cost model of the virtual clock, instead of the preset's.
     pub fn cost_model(self, cost: CostModel) -> Builder {
         Builder {
@@ -196,6 +207,9 @@ impl Builder {
                 return Err(SimError::NoMemory);
             }
             profile.total_memory_bytes = bytes;
+        }
+        if profile.integrated {
+            profile.page_cache_bytes = self.page_cache_bytes;
         }
         let cost = self.cost.unwrap_or_else(|| profile.cost.clone());
         cost.check()?;

@@ -30,6 +30,15 @@ impl DeclaredArgument {
 /// and whether the host writes them.
 pub type DeclareHostAccess = unsafe extern "C" fn(*const c_void, usize, bool);
 
+/// The simulator's function for [`Table::simulated_available`](crate::Table::simulated_available).
+pub type SimulatedAvailable = unsafe extern "C" fn(u32) -> usize;
+
+/// The simulator's function in place of the operating system's; `None` in NVIDIA's libraries.
+pub(crate) fn available(resolve: Resolve<'_>) -> Option<SimulatedAvailable> {
+    // SAFETY: a library that has a function of this name is the simulator, which gives it this type.
+    unsafe { symbols::function(resolve(c"cudaUmSimAvailable")) }
+}
+
 /// The simulator's function that takes accesses of the host; `None` in NVIDIA's libraries.
 pub(crate) fn host_access(resolve: Resolve<'_>) -> Option<DeclareHostAccess> {
     // SAFETY: a library that has a function of this name is the simulator, which gives it this type.

@@ -4,7 +4,7 @@ use crate::bindings::common::{
     PFN_cuLaunchKernel, PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError,
 };
 use crate::cupti::{self, Cupti, CuptiError, open_cupti};
-use crate::declared::{self, DeclareHostAccess};
+use crate::declared::{self, DeclareHostAccess, SimulatedAvailable};
 use crate::error::LoadError;
 use crate::symbols::{DriverSymbols, Resolve, Symbols};
 use crate::table::{DriverTable, Functions, LATE};
@@ -32,6 +32,7 @@ pub struct Table {
     driver: OnceLock<DriverTable>,
     declared_launch: Option<PFN_cuLaunchKernel>,
     declared_host_access: Option<DeclareHostAccess>,
+    simulated_available: Option<SimulatedAvailable>,
     /// CUPTI's symbols, if they come from the same place as the others; `None` if they are in a separate library.
     cupti: Option<cupti::Found>,
     owner: Arc<dyn Any + Send + Sync>,
@@ -95,6 +96,7 @@ impl Table {
             driver: OnceLock::new(),
             declared_launch: declared::launch(resolve),
             declared_host_access: declared::host_access(resolve),
+            simulated_available: declared::available(resolve),
             // SAFETY: required of the caller.
             cupti: Some(unsafe { cupti::Found::ask(resolve) }),
             owner,
@@ -146,6 +148,15 @@ impl Table {
     #[inline]
     pub fn declared_host_access(&self) -> Option<DeclareHostAccess> {
         self.declared_host_access
+    }
+
+    /// The simulator's function that returns the bytes that a simulated device (the argument) could still allocate: what the operating system
+    /// of its machine has free or can reclaim, such as a page cache. `None` for a GPU, for whose host the operating system answers.
+    ///
+    /// The call is no call of CUDA: it is not traced and cannot fail.
+    #[inline]
+    pub fn simulated_available(&self) -> Option<SimulatedAvailable> {
+        self.simulated_available
     }
 
     /// The table of a real runtime library, which has CUPTI in a separate library.

@@ -93,7 +93,7 @@ mod version;
 pub use bindings::common::*;
 pub use constants::*;
 pub use cupti::*;
-pub use declared::{DeclareHostAccess, DeclaredArgument};
+pub use declared::{DeclareHostAccess, DeclaredArgument, SimulatedAvailable};
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};

@@ -20,6 +20,7 @@ pub mod faults;
 #[cfg(unix)]
 mod libraries;
 mod machine;
+mod output;
 mod panics;
 #[cfg(unix)]
 mod sim_lib;
@@ -37,4 +38,5 @@ pub use machine::{
     calls, checked, device, is_concurrent, machine, no_memory_left, on, on_gpu, open, simulated,
     simulated_with, unpooled, unwatched, without_pools,
 };
+pub use output::{Output, show};
 pub use panics::message;

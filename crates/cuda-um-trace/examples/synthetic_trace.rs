@@ -10,6 +10,7 @@
 mod support;
 
 use cuda_um_trace::{BLOCK_BYTES, Cause, OperationKind, Place, RecordKind};
+use std::io::Write as _;
 use support::{Builder, DEVICE};
 
 /// The number of records, and true if names contain HTML.
@@ -111,7 +112,7 @@ impl Buffers {
     }
 }
 
-fn main() {
+fn main() -> std::io::Result<()> {
     let (wanted, hostile) = arguments().unwrap_or_else(|error| {
         eprintln!("the number of records is not a number: {error}");
         std::process::exit(2);
@@ -126,5 +127,10 @@ fn main() {
         buffers.round(&mut builder, round);
         round += 1;
     }
-    println!("{}", builder.finish().to_json());
+    let text = builder.finish().to_json() + "\n";
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // The reader closed the pipe (`| head`).
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }

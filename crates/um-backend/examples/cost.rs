@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use cuda_um_testkit::say;
 use um_backend::kernels::Scale;
 use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, HostBuffer, SharedBuffer,
@@ -35,14 +36,14 @@ fn compare(
     }
     for ((name, _), times) in ways.iter().zip(&mut times) {
         times.sort_by(f64::total_cmp);
-        println!("{title}, {name}: {:.0} ns", times[ROUNDS / 2]);
+        say!("{title}, {name}: {:.0} ns", times[ROUNDS / 2]);
     }
     Ok(())
 }
 
 fn main() -> Result<(), CudaError> {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-    println!("{}", backend.runtime_description());
+    say!("{}", backend.runtime_description());
     let (device, stream) = (backend.device(), backend.device().stream());
     let scale = Scale::load(device)?;
     let input = backend.create_cuda::<f32>(LEN)?;

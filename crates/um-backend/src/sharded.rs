@@ -36,7 +36,7 @@ use crate::error::{CudaError, Result};
 /// let first = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
 /// let backends = [first.clone(), first.sibling(1)?];
 /// let elements: Vec<f32> = (0..12).map(|i| i as f32).collect();
-/// let mut rows = Sharded::from_slice(&backends, BufferKind::Cuda, 4, &elements, Split::Even)?;
+/// let mut rows = Sharded::from_slice(&backends, BufferKind::Cuda, &elements, 4, Split::Even)?;
 /// assert_eq!((rows.rows_of(0), rows.rows_of(1)), (0..2, 2..3));
 /// rows.each_shard(|_, _, range, shard| shard.fill(range.start as f32))?;
 /// assert_eq!(rows.to_vec()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]);
@@ -147,8 +147,8 @@ impl<T: Element> Sharded<T> {
     pub fn from_slice(
         backends: &[CudaBackend],
         kind: BufferKind,
-        row_len: usize,
         elements: &[T],
+        row_len: usize,
         split: Split<'_>,
     ) -> Result<Self> {
         check_row_len(row_len)?;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "calls NCCL with a buffer's address")]
 
 use cuda_um::{DeviceBuffer, PinnedBuffer, Runtime, Stream, UnifiedBuffer};
+use cuda_um_testkit::say;
 use cudarc::driver::CudaContext;
 use cudarc::nccl::result::NcclError;
 use cudarc::nccl::safe::{Comm, Id, ReduceOp};
@@ -38,7 +39,7 @@ fn main() -> Outcome {
         });
         ended.collect::<Vec<_>>().into_iter().collect::<Outcome>()
     })?;
-    println!("{ranks} ranks: all elements of the sums are right");
+    say!("{ranks} ranks: all elements of the sums are right");
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "calls cuBLAS and launches a kernel")]
 
 use cuda_um::{Location, MemoryKind, PoolOptions, Runtime, UnifiedBuffer, resource::DriverPool};
+use cuda_um_testkit::say;
 use cudarc::cublas::sys::cublasOperation_t::CUBLAS_OP_N;
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig};
 use cudarc::driver::{
@@ -29,7 +30,7 @@ fn main() -> Outcome {
     let runtime = Runtime::open()?;
     let shared = SharedDevice::new(&context, &runtime)?;
     let stream = shared.adopt(&context.default_stream())?;
-    println!("{}, CUDA {}", context.name()?, runtime.version());
+    say!("{}, CUDA {}", context.name()?, runtime.version());
     // SAFETY: only looks for the library.
     let blas = match unsafe { cudarc::cublas::sys::is_culib_present() } {
         true => Some(CudaBlas::new(context.default_stream())?),
@@ -38,16 +39,16 @@ fn main() -> Outcome {
     let counter = MigrationCounter::start(&runtime);
     match &blas {
         Some(blas) => {
-            let counter = counter.map_err(|error| println!("no counts of faults: {error}"));
+            let counter = counter.map_err(|error| say!("no counts of faults: {error}"));
             products_are_equal(&stream, blas)?;
             faults(&stream, blas, counter.as_ref().ok())?;
             drop(counter);
-            println!("{HEAD}");
+            say!("{HEAD}");
             for n in [1024, 2048, 4096] {
                 times(&stream, blas, n)?;
             }
         }
-        None => println!("no libcublas: the products are left out"),
+        None => say!("no libcublas: the products are left out"),
     }
     drops(&shared, &stream)?;
     let module = context.load_module(Ptx::from_src(include_str!(
@@ -59,7 +60,7 @@ fn main() -> Outcome {
     launches(&several, &scale, "several streams")?;
     context.synchronize()?;
     context.check_err()?;
-    println!("the context has no error");
+    say!("the context has no error");
     Ok(())
 }
 
@@ -135,7 +136,7 @@ fn products_are_equal(stream: &SharedStream, blas: &CudaBlas) -> Outcome {
         };
         stream.device().context().synchronize()?;
         let (unified, managed) = (same_bits(&own, &unified), same_bits(&own, &managed));
-        println!(
+        say!(
             "product {n} x {n}: unified buffers bit-equal {unified}, managed slices bit-equal {managed}"
         );
         assert!(unified && managed);
@@ -162,7 +163,7 @@ fn faults(stream: &SharedStream, blas: &CudaBlas, counter: Option<&MigrationCoun
     assert!(c.host()?.iter().all(|value| *value == 0.25 * n as f32));
     if let (Some(before), Some(after)) = (before, counter.map(MigrationCounter::read).transpose()?)
     {
-        println!(
+        say!(
             "host_mut, gemm, host {n} x {n}, prefetched: {} faults of the GPU, {} of the CPU, {} MiB to the device, {} MiB to the host",
             after.gpu_faults - before.gpu_faults,
             after.cpu_faults - before.cpu_faults,
@@ -202,7 +203,7 @@ fn times(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome {
     let [in_place, overwritten] = with_unified(stream, blas, n)?;
     let row =
         [host, gemm, copied, staged, in_place, overwritten].map(|time| format!("{:>12.2?}", time));
-    println!("{n:>5} {:>4} MiB {}", n * n * 4 / (1 << 20), row.concat());
+    say!("{n:>5} {:>4} MiB {}", n * n * 4 / (1 << 20), row.concat());
     Ok(())
 }
 
@@ -308,7 +309,7 @@ fn drops(shared: &SharedDevice, stream: &SharedStream) -> Outcome {
     let kept = pool.stats();
     pool.trim();
     let left = pool.stats();
-    println!(
+    say!(
         "{TENSORS} managed slices dropped ({:.2?} each) and {TENSORS} unified slices ({:.2?} each): the driver's pool kept {} bytes, and after a \
          trim {}",
         given / TENSORS as u32,
@@ -362,7 +363,7 @@ fn launches(stream: &SharedStream, scale: &CudaFunction, mode: &str) -> Outcome 
     own.sort();
     ours.sort();
     let (own, ours) = (own[REPEATS / 2], ours[REPEATS / 2]);
-    println!(
+    say!(
         "a launch, {mode}: {} ns with cudarc's slices, {} ns with unified slices",
         own.as_nanos(),
         ours.as_nanos()

@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// A write to a buffer with the role `ReadOnly`.
     #[error(
-        "buffer {buffer} is `ReadOnly`, and the working set writes it: use `Input`, or make the buffer with `Role::ReadWrite`"
+        "{buffer} is `ReadOnly`, and the working set writes it: use `Input`, or make the buffer with `Role::ReadWrite`"
     )]
     ReadOnly {
         /// The buffer.
@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// A working set has a buffer twice, and writes it.
     #[error(
-        "the working set has buffer {buffer} twice, and writes it: name it once, with `InOut` for both"
+        "the working set has {buffer} twice, and writes it: name it once, with `InOut` for both"
     )]
     Twice {
         /// The buffer.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use um_backend::CudaError;
 
+use crate::printable::{printable, shown};
+
 /// The result of the functions of this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -14,7 +16,7 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// A file cannot be opened, read, written or renamed; or is a FIFO, a device, a socket or a folder
     /// ([`InvalidInput`](io::ErrorKind::InvalidInput)).
-    #[error("{}: {call}: {source}", file.display())]
+    #[error("{}: {call}: {source}", shown(file))]
     File {
         /// The file.
         file: PathBuf,
@@ -24,7 +26,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file as a whole is not what its format allows.
-    #[error("{}: at byte {at}: {reason}", file.display())]
+    #[error("{}: at byte {at}: {}", shown(file), printable(reason))]
     Format {
         /// The file.
         file: PathBuf,
@@ -35,7 +37,11 @@ pub enum Error {
     },
     /// The description of a tensor is wrong: its type, its shape, its place in the file, a name that another tensor has, or a file that an index
     /// names and that does not have it.
-    #[error("{}: tensor {tensor:?}, at byte {at}: {reason}", file.display())]
+    #[error(
+        "{}: tensor {tensor:?}, at byte {at}: {}",
+        shown(file),
+        printable(reason)
+    )]
     Tensor {
         /// The file.
         file: PathBuf,
@@ -46,8 +52,23 @@ pub enum Error {
         /// What is wrong, and what is allowed.
         reason: String,
     },
+    /// A file is one part of several, and another part was not opened.
+    #[error(
+        "{}: it is part {part} of {parts}, and part {missing} is missing: open all parts, or merge them with `llama-gguf-split --merge`",
+        shown(file)
+    )]
+    MissingPart {
+        /// The file.
+        file: PathBuf,
+        /// The number of the part, from 1.
+        part: u64,
+        /// The number of parts.
+        parts: u64,
+        /// The first part that is missing, from 1.
+        missing: u64,
+    },
     /// A file that an index names cannot be opened.
-    #[error("{} needs the file {shard:?}: {source}", index.display())]
+    #[error("{} needs the file {shard:?}: {source}", shown(index))]
     MissingShard {
         /// The index.
         index: PathBuf,
@@ -57,7 +78,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A slice, a place in memory or a format that the tensor does not allow.
-    #[error("tensor {tensor:?}: {reason}")]
+    #[error("tensor {tensor:?}: {}", printable(reason))]
     Refused {
         /// The tensor.
         tensor: String,
@@ -65,7 +86,7 @@ pub enum Error {
         reason: String,
     },
     /// A read of a tensor's bytes failed.
-    #[error("{}: tensor {tensor:?}, at byte {at}: {source}", file.display())]
+    #[error("{}: tensor {tensor:?}, at byte {at}: {source}", shown(file))]
     Read {
         /// The file.
         file: PathBuf,
@@ -80,7 +101,7 @@ pub enum Error {
     #[error(
         "{}: the file ends at byte {at}, in tensor {tensor:?}, and had {opened_bytes} bytes when it was opened: a file must not change while it is \
          read",
-        file.display()
+        shown(file)
     )]
     Shrunk {
         /// The file.
@@ -93,7 +114,7 @@ pub enum Error {
         opened_bytes: u64,
     },
     /// A buffer could not be allocated, written or read.
-    #[error("tensor {tensor:?}: {source}")]
+    #[error("tensor {tensor:?}: {}", printable(&source.to_string()))]
     Cuda {
         /// The tensor; the first one, if several are in the buffer.
         tensor: String,
@@ -131,6 +152,18 @@ impl Error {
     pub(crate) fn refused(tensor: &str, reason: String) -> Self {
         let tensor = tensor.to_owned();
         Self::Refused { tensor, reason }
+    }
+
+    /// Returns the system's error and the file, if the system refused an operation on a file.
+    #[must_use]
+    pub fn of_system(&self) -> Option<(&io::Error, &Path)> {
+        match self {
+            Self::File { file, source, .. } | Self::Read { file, source, .. } => {
+                Some((source, file))
+            }
+            Self::MissingShard { source, .. } => source.of_system(),
+            _ => None,
+        }
     }
 
     /// Returns true if there was not enough memory.

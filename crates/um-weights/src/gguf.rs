@@ -1,6 +1,10 @@
 //! The header of a GGUF file, as ggml has it: versions 2 and 3, little-endian.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use crate::error::Result;
+use crate::header::MOST_HEADER;
 use crate::info::{self, TensorInfo};
 use crate::kinds;
 use crate::shard::{Content, Shard};
@@ -37,10 +41,13 @@ impl Reader<'_> {
 
     fn skip(&mut self, bytes: u64, what: &str) -> Result<()> {
         match self.at.checked_add(bytes) {
-            Some(end) if end <= self.shard.bytes => {
+            Some(end) if end <= self.shard.bytes.min(MOST_HEADER) => {
                 self.at = end;
                 Ok(())
             }
+            Some(end) if end <= self.shard.bytes => self.wrong(format!(
+                "the header has more than {MOST_HEADER} bytes, and no more are allowed: {what} has {bytes}"
+            )),
             _ => self.wrong(format!(
                 "{what} needs {bytes} bytes, and {} follow: is the file truncated?",
                 self.shard.bytes - self.at
@@ -74,15 +81,31 @@ impl Reader<'_> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    fn string(&mut self, what: &str) -> Result<String> {
+    fn string(&mut self, what: &str) -> Result<&[u8]> {
         match self.u64(what)? {
-            bytes @ ..=MOST_STRING => {
-                let bytes = self.take(bytes, what)?.to_vec();
-                let text = String::from_utf8(bytes);
-                text.or_else(|error| self.wrong(format!("{what} is no text: {error}")))
-            }
+            bytes @ ..=MOST_STRING => self.take(bytes, what),
             bytes => self.wrong(format!(
                 "{what} has {bytes} bytes, and at most {MOST_STRING} are allowed"
+            )),
+        }
+    }
+
+    /// Text of the metadata. Old files have other encodings, so bytes that are no text are U+FFFD.
+    fn text(&mut self, what: &str) -> Result<String> {
+        self.string(what)
+            .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// Refuses a number of items that have at least so many bytes each before the first is read.
+    fn check_count(&self, count: u64, least: u64, what: &str) -> Result<()> {
+        let (has, needs) = (
+            self.shard.bytes.min(MOST_HEADER).saturating_sub(self.at),
+            count.saturating_mul(least),
+        );
+        match needs <= has {
+            true => Ok(()),
+            false => self.wrong(format!(
+                "{count} {what} need at least {needs} bytes, and the header has at most {has} here: is the file truncated?"
             )),
         }
     }
@@ -108,7 +131,7 @@ impl Reader<'_> {
                 [1] => "true".to_owned(),
                 [other] => return self.wrong(format!("a bool is {other}: 0 and 1 are allowed")),
             },
-            8 => self.string(WHAT)?,
+            8 => self.text(WHAT)?,
             9 => self.list(depth)?,
             10 => number!(u64),
             11 => number!(i64),
@@ -179,10 +202,13 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
         format: "GGUF",
         ..Content::default()
     };
+    // An entry has at least a key's length, a type and a value; a tensor the length of its name, and four numbers.
+    header.check_count(entries, 8 + 4 + 1, "entries")?;
+    header.check_count(tensors, 8 + 4 + 4 + 8, "tensors")?;
     let mut alignment = ALIGN;
     for _ in 0..entries {
         let at = header.at;
-        let key = header.string("a key of the metadata")?;
+        let key = header.text("a key of the metadata")?;
         let kind = header.u32("the type of a value")?;
         let value = header.value(kind, 0)?;
         if key == ALIGNMENT {
@@ -200,8 +226,19 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
             return Err(shard.wrong(at, twice));
         }
     }
+    // Checked here, so that no file is read to its end for nothing.
+    let mut names = HashSet::new();
     for _ in 0..tensors {
-        content.tensors.push(tensor(&mut header)?);
+        let at = header.at;
+        let info = tensor(&mut header)?;
+        if !names.insert(Arc::clone(&info.name)) {
+            return Err(shard.wrong_tensor(
+                &info.name,
+                at,
+                "a name has one tensor, and the file has this one twice".to_owned(),
+            ));
+        }
+        content.tensors.push(info);
     }
     let start = header.at.next_multiple_of(alignment);
     let mut at = start;
@@ -235,7 +272,13 @@ pub(crate) fn read(shard: &Shard) -> Result<Content> {
 fn tensor(header: &mut Reader<'_>) -> Result<TensorInfo> {
     let shard = header.shard;
     let at = header.at;
-    let name = header.string("the name of a tensor")?;
+    let name = header.string("the name of a tensor")?.to_vec();
+    let name = match String::from_utf8(name) {
+        Ok(name) => name,
+        Err(error) => {
+            return Err(shard.wrong(at, format!("the name of a tensor is no text: {error}")));
+        }
+    };
     let wrong = |reason: String| Err(shard.wrong_tensor(&name, at, reason));
     let dimensions = header.u32("the number of dimensions")?;
     if dimensions > MOST_DIMENSIONS {

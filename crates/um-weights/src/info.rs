@@ -48,10 +48,12 @@ pub(crate) fn whole(offset: u64, bytes: usize) -> Runs {
     }
 }
 
-/// The number of elements of a shape, if it does not overflow.
+/// The number of elements of a shape, if it can be addressed. As for NumPy, dimensions of 0 do not hide others.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     let mut dimensions = shape.iter();
-    dimensions.try_fold(1usize, |product, &len| product.checked_mul(len))
+    let product = dimensions.try_fold(1usize, |product, &len| product.checked_mul(len.max(1)));
+    let product = product.filter(|product| isize::try_from(*product).is_ok())?;
+    Some(if shape.contains(&0) { 0 } else { product })
 }
 
 impl TensorInfo {
@@ -107,7 +109,7 @@ impl TensorInfo {
     /// A range of one dimension.
     pub(crate) fn cut(&self, dimension: usize, range: Range<usize>) -> Result<Cut> {
         let (shape, Kind { name, block, .. }) = (&self.shape, self.kind);
-        let is_last = dimension + 1 == shape.len();
+        let is_last = dimension.checked_add(1) == Some(shape.len());
         let ends = [range.start, range.end].into_iter().filter(|_| is_last);
         let mut ends = ends.chain(shape.last().copied());
         let reason = match shape.get(dimension) {

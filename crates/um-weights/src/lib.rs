@@ -2,6 +2,7 @@
 
 mod each;
 mod error;
+mod foreign;
 mod gguf;
 mod header;
 mod info;
@@ -10,6 +11,7 @@ mod load;
 mod map;
 mod options;
 mod plan;
+mod printable;
 mod read;
 mod save;
 mod shard;
@@ -21,6 +23,7 @@ pub use each::LoadEach;
 pub use error::Error;
 pub use info::TensorInfo;
 pub use options::LoadOptions;
+pub use printable::printable;
 pub use save::Save;
 pub use tensor::Tensor;
 pub use weights::Weights;

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::map::mapped;
 use crate::options::LoadOptions;
 use crate::plan::{Group, Left, Plan, Wanted};
+use crate::printable::printable;
 use crate::tensor::Tensor;
 use crate::weights::Opened;
 
@@ -32,6 +33,8 @@ pub(crate) struct Job {
     wanted: Vec<Wanted>,
     /// The tensors that are parts of mapped files.
     mapped: Vec<(Wanted, SharedBuffer)>,
+    /// Whether the buffers are memory of the system, which the device reads where it is.
+    is_system: bool,
     /// For the migration of new managed memory to the device, while copies run on the library's stream.
     stream: Option<Stream>,
 }
@@ -51,8 +54,8 @@ impl Job {
             true => mapped(&mut plan, &mut wanted, device)?,
             false => Vec::new(),
         };
-        let is_managed = is_unified && !is_one_memory(device);
-        let migrates = is_managed && capabilities.concurrent_managed_access;
+        let is_system = is_unified && !options.is_managed && is_one_memory(device);
+        let migrates = is_unified && !is_system && capabilities.concurrent_managed_access;
         let stream = migrates.then(|| device.create_stream()).transpose();
         Ok(Self {
             plan,
@@ -60,6 +63,7 @@ impl Job {
             kind,
             wanted,
             mapped,
+            is_system,
             stream: stream.map_err(Error::of_cuda("none"))?,
         })
     }
@@ -76,7 +80,7 @@ impl Job {
     #[allow(unsafe_code, reason = "the read writes each byte")]
     fn buffer(&self, bytes: usize) -> Result<ErasedBuffer, CudaError> {
         let device: &Device = self.backend.device();
-        if self.kind == BufferKind::Unified && is_one_memory(device) {
+        if self.is_system {
             let options = UnifiedOptions::default().placement(Placement::System);
             let memory = UnifiedBuffer::<u8>::zeroed_with(device, bytes, options)?;
             return ErasedBuffer::from_bytes(Box::new(memory), DType::U8);
@@ -96,7 +100,8 @@ impl Job {
         for (group, mut buffer) in groups.into_iter().zip(buffers) {
             let tensors = &group.tensors;
             if let [wanted] = &tensors[..] {
-                buffer.set_name(self.plan.name(wanted));
+                // Messages and profiles show it.
+                buffer.set_name(&printable(self.plan.name(wanted)));
             }
             let buffer = SharedBuffer::new(buffer);
             for wanted in tensors {
@@ -219,7 +224,7 @@ pub(crate) fn into(
     }
 }
 
-/// Whether the device reads memory of the host where it is, so that a unified buffer is memory of the system and nothing is staged.
+/// Whether the device reads memory of the host where it is, so that a unified buffer may be memory of the system, and nothing is staged.
 fn is_one_memory(device: &Device) -> bool {
     let capabilities = device.capabilities();
     capabilities.pageable_memory_access

@@ -38,6 +38,7 @@ pub struct LoadOptions {
     pub(crate) threads: usize,
     pub(crate) drop_page_cache: bool,
     pub(crate) is_mapped: bool,
+    pub(crate) is_managed: bool,
 }
 
 impl Default for LoadOptions {
@@ -52,6 +53,7 @@ impl Default for LoadOptions {
             threads: usize::MAX,
             drop_page_cache: false,
             is_mapped: false,
+            is_managed: false,
         }
     }
 }
@@ -105,6 +107,14 @@ impl LoadOptions {
     #[must_use]
     pub fn drop_page_cache(mut self, drop: bool) -> Self {
         self.drop_page_cache = drop;
+        self
+    }
+
+    /// Loads unified buffers into managed memory also where the device reads the host's memory, in which they are memory of the system otherwise.
+    /// Other libraries know managed memory on each device (`cudaPointerGetAttributes`, DLPack).
+    #[must_use]
+    pub fn managed(mut self, managed: bool) -> Self {
+        self.is_managed = managed;
         self
     }
 

@@ -1,16 +1,19 @@
 //! Files, written.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
-use safetensors::tensor::{Metadata, TensorInfo as Declared};
+use safetensors::tensor::{Metadata as Header, TensorInfo as Declared};
+use tempfile::NamedTempFile;
 use um_backend::{CudaError, ErasedBuffer};
 
 use crate::error::{Error, Result};
 use crate::header::MOST_HEADER;
 use crate::info;
 use crate::kinds;
+use crate::shard::check_regular;
 use crate::tensor::Tensor;
 
 /// The bytes of the file begin at a multiple of this, so that a mapped tensor is aligned for any type.
@@ -129,13 +132,17 @@ impl<'a> Save<'a> {
     /// Writes the file: beside its place first, to the end and to the disk, and then under its name. After a failure the old file is as it was.
     /// Types with larger elements come first, as the crate `safetensors` writes them.
     ///
+    /// A link stays, and its file is replaced. The file keeps its mode; another hard link keeps the old contents. Where the file system has files
+    /// without names (`O_TMPFILE`), a process that is killed leaves nothing; otherwise a hidden file beside the target.
+    ///
     /// # Ordering
     ///
     /// Waits for work that writes the buffers.
     ///
     /// # Errors
     ///
-    /// [`Error::File`], also for a full disk; [`Error::Cuda`] if a buffer cannot be read.
+    /// [`Error::File`], also for a full disk, and for a target that is no regular file or may not be written; [`Error::Cuda`] if a buffer cannot
+    /// be read.
     pub fn write(mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let failed = |call| Error::of_file(path, call);
@@ -143,25 +150,28 @@ impl<'a> Save<'a> {
         let tensors = self.tensors.iter();
         let tensors = tensors.map(|item| (&*item.name, &item.declared));
         let header = header(self.metadata, tensors, path)?;
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut beside = tempfile::Builder::new();
-        beside.prefix(".um-weights-");
-        #[cfg(unix)]
-        beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let beside = beside.tempfile_in(folder).map_err(failed("create"))?;
-        let mut to = BufWriter::with_capacity(1 << 20, beside.as_file());
+        let (target, old) = target(path)?;
+        let folder = folder(&target);
+        // No other process opens it before it has the mode of the old file.
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let beside = Beside::new(folder, mode).map_err(failed("create"))?;
+        let file = beside.file();
+        if let Some(old) = old {
+            // Before a byte is in it. Only root may give it another owner.
+            #[cfg(unix)]
+            keep_owner(file, &old);
+            file.set_permissions(old.permissions())
+                .map_err(failed("set of the mode"))?;
+        }
+        let mut to = BufWriter::with_capacity(1 << 20, file);
         to.write_all(&header).map_err(failed("write"))?;
         for item in &self.tensors {
             item.write(&mut to, path)?;
         }
         to.flush().map_err(failed("write"))?;
         drop(to);
-        beside.as_file().sync_all().map_err(failed("sync"))?;
-        let renamed = beside.persist(path);
-        renamed.map_err(|error| failed("rename")(error.error))?;
+        file.sync_all().map_err(failed("sync"))?;
+        beside.rename(folder, &target).map_err(failed("rename"))?;
         #[cfg(unix)]
         std::fs::File::open(folder)
             .and_then(|folder| folder.sync_all())
@@ -185,6 +195,116 @@ impl<'a> Save<'a> {
     }
 }
 
+/// The file that a path means, through links, and what is there now: only a regular file that may be written is replaced.
+fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>)> {
+    let failed = Error::of_file(path, "open");
+    let mut target = path.to_path_buf();
+    // The system's limit. A link that goes round is an error of the metadata.
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&target) else {
+            break;
+        };
+        target = folder(&target).join(next);
+    }
+    match fs::metadata(path) {
+        Ok(old) => {
+            check_regular(path, "open", old.file_type())?;
+            if old.permissions().readonly() {
+                let reason = io::Error::new(ErrorKind::PermissionDenied, "it is read-only");
+                return Err(failed(reason));
+            }
+            File::options().write(true).open(&target).map_err(failed)?;
+            Ok((target, Some(old)))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok((target, None)),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(unix)]
+fn keep_owner(file: &File, old: &Metadata) {
+    use std::os::unix::fs::MetadataExt;
+    if let Ok(new) = file.metadata()
+        && (new.uid(), new.gid()) != (old.uid(), old.gid())
+    {
+        let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
+    }
+}
+
+/// A new file in the folder of its target.
+enum Beside {
+    /// It has no name yet.
+    #[cfg(target_os = "linux")]
+    Unnamed(File),
+    /// Its drop removes it.
+    Hidden(NamedTempFile),
+}
+
+impl Beside {
+    fn new(folder: &Path, mode: u32) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{Mode, OFlags, open};
+            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+            // Without /proc it could not get a name, and not every file system has such files.
+            if Path::new("/proc/self/fd").exists()
+                && let Ok(file) = open(folder, flags, Mode::from(mode))
+            {
+                return Ok(Self::Unnamed(file.into()));
+            }
+        }
+        let mut names = hidden();
+        #[cfg(unix)]
+        names.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+        #[cfg(not(unix))]
+        let _ = mode;
+        names.tempfile_in(folder).map(Self::Hidden)
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Unnamed(file) => file,
+            Self::Hidden(file) => file.as_file(),
+        }
+    }
+
+    fn rename(self, folder: &Path, target: &Path) -> io::Result<()> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Unnamed(file) => {
+                use std::os::fd::AsRawFd;
+
+                use rustix::fs::{AtFlags, CWD, linkat};
+                let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+                // `linkat` replaces no file.
+                let link =
+                    |path: &Path| Ok(linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?);
+                hidden()
+                    .make_in(folder, link)?
+                    .into_temp_path()
+                    .persist(target)?;
+            }
+            Self::Hidden(file) => drop(file.persist(target)?),
+        }
+        Ok(())
+    }
+}
+
+/// The names of files beside the target.
+fn hidden() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".um-weights-");
+    names
+}
+
 /// The bytes before the tensors of a safetensors file.
 fn header<'a>(
     metadata: BTreeMap<String, String>,
@@ -199,7 +319,7 @@ fn header<'a>(
         at: 0,
         reason: format!("the header cannot be written: {reason}"),
     };
-    let text = Metadata::new(metadata, tensors.collect())
+    let text = Header::new(metadata, tensors.collect())
         .and_then(|metadata| Ok(serde_json::to_vec(&metadata)?))
         .map_err(|error| wrong(error.to_string()))?;
     let length = (8 + text.len()).next_multiple_of(ALIGN) - 8;

@@ -10,7 +10,7 @@ use um_backend::cuda_um::buffer::{ReadAt, read_into};
 
 use crate::error::{Error, Result};
 use crate::info::{TensorInfo, whole};
-use crate::{gguf, header};
+use crate::{foreign, gguf, header};
 
 /// Storage that is open.
 pub(crate) struct Shard {
@@ -22,6 +22,8 @@ pub(crate) struct Shard {
     pub(crate) bytes: u64,
     /// The name of the format, once the header was read.
     pub(crate) format: &'static str,
+    /// The number of a part, from 0, and that of all parts, if the file says that it is one.
+    pub(crate) split: Option<(u64, u64)>,
 }
 
 /// What a header says.
@@ -40,7 +42,11 @@ impl Shard {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let failed = Error::of_file(path, "open");
         // Before it is opened, because the opening of a device may have effects.
-        check_regular(path, fs::metadata(path).map_err(&failed)?.file_type())?;
+        check_regular(
+            path,
+            "open",
+            fs::metadata(path).map_err(&failed)?.file_type(),
+        )?;
         let mut options = File::options();
         options.read(true);
         #[cfg(unix)]
@@ -51,7 +57,7 @@ impl Shard {
         }
         let file = options.open(path).map_err(&failed)?;
         let metadata = file.metadata().map_err(&failed)?;
-        check_regular(path, metadata.file_type())?;
+        check_regular(path, "open", metadata.file_type())?;
         let file = Arc::new(file);
         Ok(Self {
             path: path.into(),
@@ -59,6 +65,7 @@ impl Shard {
             file: Some(file),
             bytes: metadata.len(),
             format: "",
+            split: None,
         })
     }
 
@@ -70,7 +77,7 @@ impl Shard {
         }
         let content = match &magic {
             gguf::MAGIC => gguf::read(self),
-            _ => header::read(self),
+            _ => header::read(self).map_err(|error| self.other(error)),
         }?;
         match self.bytes.saturating_sub(content.end) {
             0 => Ok(content),
@@ -78,6 +85,15 @@ impl Shard {
                 let reason = format!("the last {unused} bytes belong to no tensor");
                 Err(self.wrong(content.end, reason))
             }
+        }
+    }
+
+    /// The error of a file that is no file of weights: says what it is, if its first bytes tell it.
+    pub(crate) fn other(&self, error: Error) -> Error {
+        let mut first = vec![0; self.bytes.min(64) as usize];
+        match self.read(0, &mut first) {
+            Ok(()) => foreign::name(&first).map_or(error, |text| self.wrong(0, text)),
+            Err(_) => error,
         }
     }
 
@@ -144,7 +160,8 @@ impl Shard {
     }
 }
 
-fn check_regular(path: &Path, kind: FileType) -> Result<()> {
+/// Refuses folders, FIFOs, sockets and devices.
+pub(crate) fn check_regular(path: &Path, call: &'static str, kind: FileType) -> Result<()> {
     #[cfg(unix)]
     use std::os::unix::fs::FileTypeExt;
     let found = match kind {
@@ -156,7 +173,7 @@ fn check_regular(path: &Path, kind: FileType) -> Result<()> {
         kind if kind.is_socket() => "a socket",
         _ => "a device",
     };
-    let text = format!("it is {found}, and weights are read from regular files");
+    let text = format!("it is {found}, and weights are in regular files");
     let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-    Err(Error::of_file(path, "open")(source))
+    Err(Error::of_file(path, call)(source))
 }

@@ -74,7 +74,8 @@ impl Weights {
     ///
     /// [`Error::File`] for a file that cannot be opened or is no regular file; [`Error::Format`] and [`Error::Tensor`] for a header that is wrong in
     /// itself or does not fit the file: types, shapes whose size overflows, tensors that overlap, leave gaps or end behind the file; and for equal
-    /// names, and an index that does not fit its files; [`Error::MissingShard`].
+    /// names, and an index that does not fit its files; [`Error::MissingShard`]; [`Error::MissingPart`] for a part of a split GGUF file without the
+    /// others.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut opened = Opened::default();
         for path in paths {
@@ -99,6 +100,7 @@ impl Weights {
             file: None,
             bytes,
             format: "",
+            split: None,
         };
         let mut opened = Opened::default();
         opened.add(shard, |_| true)?;
@@ -217,6 +219,8 @@ impl Opened {
     fn add(&mut self, mut shard: Shard, mut is_wanted: impl FnMut(&str) -> bool) -> Result<()> {
         let content = shard.content()?;
         shard.format = content.format;
+        let number = |key| content.metadata.get(key)?.parse::<u64>().ok();
+        shard.split = number("split.no").zip(number("split.count"));
         let tensors = content.tensors.into_iter();
         let tensors = tensors.filter(|info| is_wanted(&info.name));
         let number = self.shards.len();
@@ -230,8 +234,26 @@ impl Opened {
         Ok(())
     }
 
-    /// Refuses equal names.
+    /// Refuses equal names, and parts without the others.
     fn finish(mut self) -> Result<Weights> {
+        for shard in &self.shards {
+            let Some((part, parts)) = shard.split else {
+                continue;
+            };
+            let has = |part| {
+                self.shards
+                    .iter()
+                    .any(|shard| shard.split == Some((part, parts)))
+            };
+            if let Some(missing) = (0..parts).find(|part| !has(*part)) {
+                return Err(Error::MissingPart {
+                    file: shard.path.to_path_buf(),
+                    part: part.saturating_add(1),
+                    parts,
+                    missing: missing + 1,
+                });
+            }
+        }
         for (index, info) in self.tensors.iter().enumerate() {
             if let Some(other) = self.by_name.insert(info.name.clone(), index) {
                 let reason = format!(
@@ -252,7 +274,11 @@ impl Opened {
         let wrong = |reason: String| file.wrong(0, reason);
         let text = file.text(0, file.bytes)?;
         let index: Index = serde_json::from_slice(&text)
-            .map_err(|error| wrong(format!("the index is not valid: {error}")))?;
+            .map_err(|error| wrong(format!("the index is not valid: {error}")))
+            .map_err(|error| match text.trim_ascii_start() {
+                [b'{' | b'[', ..] => error,
+                _ => file.other(error),
+            })?;
         let mut of_shard = BTreeMap::<&str, HashSet<&str>>::new();
         for (tensor, shard) in &index.weight_map.0 {
             of_shard.entry(shard).or_default().insert(tensor);

@@ -11,8 +11,9 @@ use um_backend::{
 };
 use um_kernels::{CosineTopK, TopKShape, cosine_top_k_cpu};
 
-/// Searches with every kind of buffer that the command line names, and returns the object that `--json` prints.
-pub fn run(args: &Args, inputs: &Inputs) -> Result<Value, Failure> {
+/// Searches with every kind of buffer that the command line names, and returns the object that `--json` prints, and whether the
+/// files were written: a failure must not lose the object.
+pub fn run(args: &Args, inputs: &Inputs) -> Result<(Value, Result<(), Failure>), Failure> {
     let config = CudaBackendConfig::default().runtime(args.runtime());
     let backend = CudaBackend::initialize_blocking(config)?;
     let is_simulated = backend.is_simulated();
@@ -34,12 +35,13 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Value, Failure> {
         }
     }
     let run_all = || args.kinds().map(|kind| job.run(kind)).collect();
+    let mut written = Ok(());
     let runs: Result<Vec<_>, Failure> = if is_profiled {
         let (runs, trace) = backend.profile(run_all)?;
         let costs = backend.device().cost_model();
         let page = trace::html(&trace, &trace::MigrationReport::of(&trace, &costs));
         for (path, text) in [(&args.trace, trace.to_json()), (&args.profile, page)] {
-            path.iter().try_for_each(|path| write(path, &text))?;
+            written = written.and(path.iter().try_for_each(|path| write(path, &text)));
         }
         runs
     } else {
@@ -48,13 +50,14 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Value, Failure> {
     let (runs, scores): (Vec<Value>, Vec<Vec<f32>>) = runs?.into_iter().unzip();
     let is_near = |(one, other): (&f32, &f32)| (one - other).abs() <= 1e-5;
     let agrees = |other: &Vec<f32>| other.iter().zip(&scores[0]).all(is_near);
-    Ok(json!({
+    let report = json!({
         "runtime": if is_simulated { "sim" } else { "cuda" },
         "device": backend.device().name(),
         "on": backend.runtime_description(),
         "agree": scores.iter().all(agrees),
         "runs": runs,
-    }))
+    });
+    Ok((report, written))
 }
 
 /// Writes a file.

@@ -28,7 +28,7 @@ fn run(args: &args::Args) -> Result<(), Failure> {
         job::write(path, "")?;
     }
     let inputs = inputs::Inputs::load(args)?;
-    let report = job::run(args, &inputs)?;
+    let (report, files) = job::run(args, &inputs)?;
     let text = match args.json {
         true => format!("{report}\n"),
         false => report::text(&report, &inputs, args),
@@ -36,8 +36,9 @@ fn run(args: &args::Args) -> Result<(), Failure> {
     match std::io::stdout().write_all(text.as_bytes()) {
         // The reader closed the pipe (`| head`).
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        written => written?,
+        written => written.map_err(|error| format!("standard output: {error}"))?,
     }
+    files?;
     match report["agree"] == true {
         true => Ok(()),
         false => Err("the kinds of buffers have different cosines".into()),

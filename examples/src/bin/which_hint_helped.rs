@@ -5,6 +5,7 @@
 
 use clap::Parser;
 use cuda_um::{AccessPattern, Advice, Location, Stream, UnifiedBuffer, UnifiedOptions};
+use cuda_um_testkit::say;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use um_backend::profile::{
     profile,
     trace::{MigrationReport, html},
 };
+use um_examples::Failure;
 use um_examples::machine::{Machine, MachineArgs, median, run_on, us};
-use um_examples::{Failure, say};
 use um_kernels::{Saxpy, saxpy_cpu};
 
 /// Runs the same work with each advice and prefetch in turn, and prints migrations, faults and costs

@@ -45,7 +45,9 @@ from ._errors import (
     DLPackError,
     Error,
     FileError,
+    FilePermissionError,
     InUseError,
+    MissingFileError,
     OutOfMemoryError,
 )
 
@@ -58,8 +60,10 @@ __all__ = [
     "DeviceError",
     "Error",
     "FileError",
+    "FilePermissionError",
     "HostAccess",
     "InUseError",
+    "MissingFileError",
     "OutOfMemoryError",
     "Profile",
     "__version__",

@@ -2,7 +2,7 @@
 
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Optional, Protocol, Sequence, Union, final
+from typing import Any, Iterable, Literal, Optional, Protocol, Sequence, Union, final
 
 import numpy.typing as npt
 
@@ -108,7 +108,7 @@ def array(
 ) -> Array: ...
 def load_file(
     path: Union[str, bytes, PathLike[str], PathLike[bytes]],
-    names: Optional[Sequence[str]] = None,
+    names: Optional[Iterable[str]] = None,
     device: int = 0,
     kind: str = "unified",
 ) -> dict[str, Array]: ...

@@ -28,4 +28,14 @@ class DeviceError(Error, RuntimeError):
 
 
 class FileError(Error, OSError):
-    """A file that cannot be opened or read, or that changed while it was read. The message has the file, the tensor and the byte."""
+    """A file that cannot be opened or read, or that changed while it was read. The message has the file, the tensor and the byte; ``errno`` and
+    ``filename`` are set if the system refused the file.
+    """
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+
+class FilePermissionError(FileError, PermissionError):
+    """A file that may not be read."""

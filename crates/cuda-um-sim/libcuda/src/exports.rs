@@ -122,7 +122,7 @@ exports! {
     cuMemsetD8Async cuPointerGetAttribute cuMemsetD16Async cuMemsetD32Async cuStreamWriteValue32 cuInit cuDriverGetVersion cuDeviceTotalMem_v2
     cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
     cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice cuCtxGetApiVersion cuCtxSetFlags cuCtxSetCacheConfig cuCtxGetCacheConfig
-    cuStreamGetCtx cuStreamIsCapturing cuProfilerStart cuProfilerStop cuGetProcAddress_v2 cuGetProcAddress cuGetErrorName
+    cuStreamGetCtx cuStreamIsCapturing cuProfilerStart cuProfilerStop cuGetProcAddress_v2 cuGetProcAddress cuGetErrorName cuGetExportTable
     cuGetErrorString cuMemAlloc_v2 cuMemAllocManaged cuMemAllocHost_v2 cuMemHostAlloc cuMemAllocAsync cuMemAllocFromPoolAsync
     cuMemcpy cuMemcpyAsync cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoH_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoD_v2
     cuMemcpyDtoDAsync_v2 cuMemcpyPeerAsync cuMemsetD8_v2 cuMemsetD32_v2 cuDeviceGetCount cuDeviceGetAttribute cuDeviceGetPCIBusId

@@ -15,6 +15,7 @@ use crate::preset::Profile;
 pub(crate) struct Device {
     pub(crate) total_bytes: u64,
     reserved_bytes: u64,
+    page_cache_bytes: u64,
     /// Bytes of device allocations and of the reserves of pools.
     pub(crate) explicit_bytes: u64,
     /// Bytes of managed pages that are resident here.
@@ -36,6 +37,7 @@ impl Device {
             reserved_bytes: profile
                 .reserved_memory_bytes
                 .min(profile.total_memory_bytes / 8),
+            page_cache_bytes: profile.page_cache_bytes,
             explicit_bytes: 0,
             managed_bytes: 0,
             peers: BTreeSet::new(),
@@ -46,10 +48,15 @@ impl Device {
         }
     }
 
-    /// Bytes that are not in use.
+    /// Bytes that allocations can have. They reclaim the page cache.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.total_bytes
             .saturating_sub(self.reserved_bytes + self.explicit_bytes + self.managed_bytes)
+    }
+
+    /// Bytes that nothing has, not even the page cache.
+    pub(crate) fn unused_bytes(&self) -> u64 {
+        self.free_bytes().saturating_sub(self.page_cache_bytes)
     }
 
     /// The device has worked until `end`.

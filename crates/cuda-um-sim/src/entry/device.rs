@@ -113,7 +113,7 @@ entry_points! { Runtime;
         with_state(core, |state, device| {
             state.forget_unmapped();
             let device = &state.devices[device];
-            free.put(device.free_bytes() as usize)?;
+            free.put(device.unused_bytes() as usize)?;
             total.put(device.total_bytes as usize)
         })
     }

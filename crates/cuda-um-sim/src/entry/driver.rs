@@ -14,6 +14,8 @@ const MAX_DYNAMIC_SHARED: i32 = 8;
 /// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR` and `CU_POINTER_ATTRIBUTE_RANGE_SIZE`.
 const RANGE_START: u32 = 11;
 const RANGE_BYTES: u32 = 12;
+/// `CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE`.
+const POOL: u32 = 17;
 
 /// Reads a file. Names of files are bytes on Linux.
 fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
@@ -220,6 +222,7 @@ entry_points! { Driver;
         match attribute {
             RANGE_START => value.put(range.start),
             RANGE_BYTES => value.put(range.len()),
+            POOL => value.put(state.memory.holding(pointer as usize).and_then(|allocation| allocation.pool).unwrap_or(0)),
             // The other attributes are not simulated.
             _ => Err(Code::NOT_SUPPORTED),
         }

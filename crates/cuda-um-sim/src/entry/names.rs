@@ -134,6 +134,16 @@ unsafe extern "C" fn cudaUmSimHostAccess<const SLOT: usize>(
     }
 }
 
+/// `Table::simulated_available` of cuda-um-sys.
+unsafe extern "C" fn cudaUmSimAvailable<const SLOT: usize>(device: u32) -> usize {
+    let core = slot::core(SLOT).filter(|core| !core.is_inherited());
+    core.map_or(0, |core| {
+        let state = core.state.lock();
+        let device = state.devices.get(device as usize);
+        device.map_or(0, |device| device.free_bytes() as usize)
+    })
+}
+
 pub(super) const ENTRIES: &[Entry] = &[
     Entry::unrecorded("cudaGetLastError", of_all_slots!(cudaGetLastError)),
     Entry::unrecorded("cudaPeekAtLastError", of_all_slots!(cudaPeekAtLastError)),
@@ -143,4 +153,5 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     Entry::unrecorded("cudaGetErrorString", of_all_slots!(cudaGetErrorString)),
     Entry::unrecorded("cudaUmSimHostAccess", of_all_slots!(cudaUmSimHostAccess)),
+    Entry::unrecorded("cudaUmSimAvailable", of_all_slots!(cudaUmSimAvailable)),
 ];

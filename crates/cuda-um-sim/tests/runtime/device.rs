@@ -111,6 +111,29 @@ fn memory_info_counts_allocations_and_resident_managed_pages() {
 }
 
 #[test]
+fn allocations_reclaim_the_page_cache_of_an_integrated_device() {
+    for (gpu, cached) in [(Gpu::Gb10, 40 * MIB), (Gpu::H200, 0)] {
+        let sized = Sim::builder().gpu(gpu).total_memory_bytes(64 << 20);
+        let cuda = Cuda::new(sized.page_cache_bytes(40 << 20));
+        let free = || {
+            let (mut free, mut total) = (0, 0);
+            ok(call!(cuda.table, cudaMemGetInfo(&mut free, &mut total)));
+            free
+        };
+        // SAFETY: the function takes any number.
+        let available = || unsafe { cuda.table.simulated_available().unwrap()(0) };
+        assert_eq!((free(), available()), (56 * MIB - cached, 56 * MIB));
+        let device = cuda.device(48 * MIB);
+        assert_eq!(available(), 8 * MIB);
+        assert_eq!(free(), if cached > 0 { 0 } else { 8 * MIB });
+        cuda.free(device);
+        // SAFETY: as above.
+        let none = unsafe { cuda.table.simulated_available().unwrap()(9) };
+        assert_eq!((available(), none), (56 * MIB, 0));
+    }
+}
+
+#[test]
 fn a_machine_without_peers_says_so() {
     let cuda = Cuda::new(Sim::builder().gpu(Gpu::Maxwell).devices(2));
     assert_eq!(

@@ -277,6 +277,42 @@ fn a_plain_name_means_the_function_of_the_version() {
 }
 
 #[test]
+fn there_are_no_export_tables() {
+    let (cuda, id, mut table) = (h200(), [7_u8; 16], usize::MAX);
+    let code = driver!(cuda, cuGetExportTable(&mut table => *mut usize, &id => *const [u8; 16]));
+    assert_eq!((code, table), (INVALID_VALUE, 0));
+    let code =
+        driver!(cuda, cuGetExportTable(std::ptr::null_mut() => *mut usize, &id => *const [u8; 16]));
+    assert_eq!(code, INVALID_VALUE);
+}
+
+#[test]
+fn memory_of_a_pool_has_the_handle_of_its_pool() {
+    let cuda = h200();
+    let (mut pooled, mut plain, mut pool) = (0, 0, 0_usize);
+    let pools = [
+        driver!(cuda, cuMemAllocAsync(&mut pooled => *mut usize, 1000 => usize, 0 => usize)),
+        driver!(cuda, cuMemAlloc_v2(&mut plain => *mut usize, 1000 => usize)),
+    ];
+    assert_eq!(pools, [0; 2]);
+    let mut handle_at = |address: usize| {
+        let code = driver!(cuda, cuPointerGetAttribute(&mut pool => *mut usize, 17 => u32, address => usize));
+        (code, pool)
+    };
+    let (code, pool) = handle_at(pooled + 10);
+    assert_eq!(
+        (code, handle_at(plain), handle_at(7).0),
+        (0, (0, 0), INVALID_VALUE)
+    );
+    assert_ne!(pool, 0);
+    let freed = [
+        driver!(cuda, cuMemFreeAsync(pooled => usize, 0 => usize)),
+        driver!(cuda, cuMemFree_v2(plain => usize)),
+    ];
+    assert_eq!(freed, [0; 2]);
+}
+
+#[test]
 fn a_module_is_loaded_from_a_file() {
     let cuda = h200();
     let mut module = 0;

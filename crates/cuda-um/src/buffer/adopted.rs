@@ -154,10 +154,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     #[doc(hidden)]
     pub fn into_system_vec(mut self) -> Vec<T> {
         let is_held = self.raw.holds::<Vec<T>>();
-        let elements = self.system_slice_mut();
         if fork::is_inherited() || !is_held {
-            return elements.to_vec();
+            return self.system_slice().to_vec();
         }
+        self.settle(Access::Write);
         // The work is over, also if a wait for it fails once more.
         self.raw.in_flight = InFlight::default();
         self.into_vec().unwrap_or_default()

@@ -119,7 +119,8 @@ impl Device {
         &self.handle.state.capabilities
     }
 
-    /// Free and total memory of the device, in bytes.
+    /// Free and total memory of the device, in bytes. On an integrated device, which has the memory of the host, what the operating system can
+    /// reclaim is free: see [`MemoryInfo::free_bytes`](crate::resource::MemoryInfo::free_bytes).
     ///
     /// # Errors
     ///
@@ -225,6 +226,9 @@ impl DeviceState {
         is_gated: bool,
     ) -> Result<Self> {
         let capabilities = Capabilities::read(api, ordinal)?;
+        if capabilities.integrated {
+            api.has_host_memory(ordinal);
+        }
         let name = api.device_name(ordinal)?;
         let cost = cost_model(&name, &capabilities)?;
         Ok(Self {

@@ -3,6 +3,7 @@
 use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
+use crate::resource::kind::MemoryKind;
 use crate::sync::{Mutex, global};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -130,9 +131,18 @@ pub(crate) enum Used {
     Any(usize),
 }
 
+/// Refuses more than the free memory of the device.
+pub(crate) fn check_room(memory: (MemoryKind, u32), bytes: usize, info: MemoryInfo) -> Result<()> {
+    if bytes <= info.free_bytes {
+        return Ok(());
+    }
+    let used = Used::Any(info.total_bytes.saturating_sub(info.free_bytes));
+    Err(would_oversubscribe(memory, bytes, used, info))
+}
+
 /// The error for an allocation that would oversubscribe the device.
 pub(crate) fn would_oversubscribe(
-    ordinal: u32,
+    (kind, ordinal): (MemoryKind, u32),
     requested_bytes: usize,
     used: Used,
     info: MemoryInfo,
@@ -142,9 +152,9 @@ pub(crate) fn would_oversubscribe(
         Used::Any(bytes) => format!("{bytes} bytes of it are in use"),
     };
     Error::OutOfMemory {
-        call: "cudaMallocManaged",
+        call: kind.call(),
         subject: format!(
-            "managed memory on device {ordinal}, not allocated: it would oversubscribe the device ({used}), which needs \
+            "{kind} on device {ordinal}, not allocated: it would oversubscribe the device ({used}), which needs \
              Oversubscription::Allowed"
         ),
         requested_bytes,

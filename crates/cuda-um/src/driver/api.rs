@@ -7,7 +7,7 @@ use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The function table of one runtime.
 pub(crate) struct Api {
@@ -16,6 +16,8 @@ pub(crate) struct Api {
     pub(super) worked: Mutex<Vec<u32>>,
     /// True if the driver has one device: it is current in every thread, so it need not be queried.
     has_one_device: AtomicBool,
+    /// Bit n is set for an integrated device n, whose memory is the host's.
+    pub(super) integrated: AtomicU64,
     /// The retired memory pools.
     pub(super) spare_pools: Mutex<Vec<SparePool>>,
 }
@@ -34,6 +36,7 @@ impl Api {
             table,
             worked: Mutex::default(),
             has_one_device: AtomicBool::new(false),
+            integrated: AtomicU64::new(0),
             spare_pools: Mutex::default(),
         })
     }
@@ -46,6 +49,13 @@ impl Api {
 
     pub(super) fn has_one_device(&self) -> bool {
         self.has_one_device.load(Ordering::Relaxed)
+    }
+
+    /// Stores that the memory of a device is the host's.
+    // Relaxed: the device that is opened is published with synchronization of its own.
+    pub(crate) fn has_host_memory(&self, ordinal: u32) {
+        let bit = 1u64.checked_shl(ordinal).unwrap_or(0);
+        self.integrated.fetch_or(bit, Ordering::Relaxed);
     }
 
     /// Declares to the simulator that the host accesses memory of its own, which kernels use, too.

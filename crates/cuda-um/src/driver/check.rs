@@ -1,6 +1,7 @@
 //! Converts CUDA's codes into errors.
 
 use crate::driver::api::Api;
+use crate::driver::device::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::fork;
 use cuda_um_sys as sys;
@@ -171,7 +172,7 @@ impl Api {
                 let (free_bytes, total_bytes) = if subject.host_memory {
                     host_memory()
                 } else {
-                    self.current_memory_info()
+                    self.current_memory_info(device)
                 };
                 Error::OutOfMemory {
                     call,
@@ -212,13 +213,18 @@ impl Api {
         }
     }
 
-    /// Free and total bytes of the current device; zeros if the query fails.
-    fn current_memory_info(&self) -> (usize, usize) {
+    /// Free and total bytes of the current device, which is that of the call, if any; zeros if the query fails.
+    fn current_memory_info(&self, device: Option<u32>) -> (usize, usize) {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both pointers are valid for one write.
         let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
         if code == sys::cudaError::cudaSuccess {
-            (free, total)
+            let info = MemoryInfo {
+                free_bytes: free,
+                total_bytes: total,
+            };
+            let info = device.map_or(info, |device| self.with_reclaimable(device, info));
+            (info.free_bytes, info.total_bytes)
         } else {
             self.clear_last_error();
             (0, 0)

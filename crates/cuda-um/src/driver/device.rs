@@ -1,19 +1,21 @@
 //! Versions, devices and their attributes.
 
 use crate::driver::api::Api;
-use crate::driver::check::Subject;
-use crate::driver::check::text;
+use crate::driver::check::{Subject, host_memory, text};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::{self, Calls, Used};
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
+use std::sync::atomic::Ordering;
 
 /// Free and total memory of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryInfo {
-    /// Free bytes at the time of the call.
+    /// Free bytes at the time of the call. An integrated device has the memory of the host: `cudaMemGetInfo` counts what the operating system
+    /// only caches as used there, so this is at least what the operating system can reclaim (`MemAvailable`), less a 32nd of the total for the
+    /// rest of the machine.
     pub free_bytes: usize,
     /// Total bytes.
     pub total_bytes: usize,
@@ -111,10 +113,28 @@ impl Api {
                 unsafe { (table.cudaMemGetInfo)(&mut free_bytes, &mut total_bytes) }
             },
         )?;
-        Ok(MemoryInfo {
-            free_bytes,
-            total_bytes,
-        })
+        Ok(self.with_reclaimable(
+            ordinal,
+            MemoryInfo {
+                free_bytes,
+                total_bytes,
+            },
+        ))
+    }
+
+    /// Adds what the operating system can reclaim, for an integrated device.
+    pub(super) fn with_reclaimable(&self, ordinal: u32, mut info: MemoryInfo) -> MemoryInfo {
+        let integrated = self.integrated.load(Ordering::Relaxed);
+        if integrated & 1u64.checked_shl(ordinal).unwrap_or(0) != 0 {
+            let available = match self.table.simulated_available() {
+                // SAFETY: the function is the simulator's, which takes any number.
+                Some(available) => unsafe { available(ordinal) },
+                None => host_memory().0,
+            };
+            let reclaimable = available.saturating_sub(info.total_bytes / 32);
+            info.free_bytes = info.free_bytes.max(reclaimable).min(info.total_bytes);
+        }
+        info
     }
 
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {

@@ -38,26 +38,42 @@ impl Api {
     /// The addresses of the allocation that contains an address; `None` if the driver does not report them.
     pub(crate) fn pointer_range(&self, ordinal: u32, address: *const u8) -> Option<Range<usize>> {
         use sys::CUpointer_attribute_enum as Attribute;
-        let get = |attribute| {
-            let mut value = 0usize;
-            let subject = || Subject::new(format_args!("the address {address:p}"));
-            self.on_driver(ordinal, "cuPointerGetAttribute", subject, |driver| {
-                // SAFETY: both attributes have the size of an address, for which the place is valid; the driver does not read through
-                // the address.
-                unsafe {
-                    (driver.cuPointerGetAttribute)(
-                        (&raw mut value).cast(),
-                        attribute,
-                        address.addr() as _,
-                    )
-                }
-            })
-            .ok()?;
-            Some(value)
-        };
-        let start = get(Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)?;
-        let bytes = get(Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE)?;
+        let start = Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
+        let start = self.pointer_attribute(ordinal, address, start)?;
+        let bytes = Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+        let bytes = self.pointer_attribute(ordinal, address, bytes)?;
         Some(start..start.checked_add(bytes)?)
+    }
+
+    /// Returns true for memory of a driver's pool, if the driver reports it.
+    pub(crate) fn is_of_pool(&self, ordinal: u32, address: *const u8) -> bool {
+        let pool = sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+        self.pointer_attribute(ordinal, address, pool)
+            .is_some_and(|handle| handle != 0)
+    }
+
+    /// An attribute that has the size of an address; `None` if the driver does not report it.
+    fn pointer_attribute(
+        &self,
+        ordinal: u32,
+        address: *const u8,
+        attribute: sys::CUpointer_attribute_enum,
+    ) -> Option<usize> {
+        let mut value = 0usize;
+        let subject = || Subject::new(format_args!("the address {address:p}"));
+        self.on_driver(ordinal, "cuPointerGetAttribute", subject, |driver| {
+            // SAFETY: the attribute has the size of an address, for which the place is valid; the driver does not read through the
+            // address.
+            unsafe {
+                (driver.cuPointerGetAttribute)(
+                    (&raw mut value).cast(),
+                    attribute,
+                    address.addr() as _,
+                )
+            }
+        })
+        .ok()?;
+        Some(value)
     }
 
     /// The ordinal of a stream's device; `None` if the runtime does not report it: before CUDA 12.8.

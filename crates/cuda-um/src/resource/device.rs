@@ -2,10 +2,11 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::Device;
+use crate::context::driver_state::check_room;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
-use crate::resource::kind::MemoryKind;
+use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::memory_resource::{Allocate, Upstream};
 use crate::resource::owner::{Held, Owner};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 #[doc(alias = "cudaMalloc")]
 pub struct DeviceMemory {
     device: Device,
+    oversubscription: Oversubscription,
 }
 
 impl DeviceMemory {
@@ -22,12 +24,26 @@ impl DeviceMemory {
     pub fn new(device: &Device) -> Self {
         Self {
             device: device.for_memory(),
+            oversubscription: Oversubscription::default(),
         }
+    }
+
+    /// Sets if the memory may exceed the free memory of an integrated device, which is the host's: full of device memory, the machine no longer
+    /// responds. The default is [`Oversubscription::Refused`]. Of other devices, `cudaMalloc` gives only what is free.
+    #[must_use]
+    pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
+        self.oversubscription = oversubscription;
+        self
     }
 }
 
 impl Upstream for DeviceMemory {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
+        let is_refused = self.oversubscription == Oversubscription::Refused;
+        if is_refused && self.device.capabilities().integrated {
+            let memory = (MemoryKind::Device, self.device.ordinal());
+            check_room(memory, bytes, self.device.memory_info()?)?;
+        }
         let pointer = self.device.api().malloc(self.device.ordinal(), bytes)?;
         let owner = Arc::new(self.clone());
         Ok(Allocation::new(owner, Address::shared(pointer), bytes))

@@ -76,7 +76,7 @@ impl Foreign {
             ));
         }
         let found = api.pointer_properties(ordinal, first)?;
-        let kind = kind_of(found.kind);
+        let kind = self.kind_at(device, first, &found);
         if kind != Some(self.kind) {
             let found = kind.map_or("memory that CUDA does not know", MemoryKind::name);
             return Err(self.refused(found.to_owned(), self.kind.name().to_owned()));
@@ -118,12 +118,30 @@ impl Foreign {
         }
         // The driver does not report extents: the last byte must at least be memory of the same kind.
         let last = api.pointer_properties(ordinal, first.wrapping_add(self.bytes - 1))?;
-        match kind_of(last.kind) == Some(self.kind) {
+        match self.kind_at(device, first.wrapping_add(self.bytes - 1), &last) == Some(self.kind) {
             true => Ok(()),
             false => Err(self.refused(
                 format!("{} bytes long", self.bytes),
                 format!("a range that ends in {}", self.kind.name()),
             )),
+        }
+    }
+
+    /// The kind of the memory at an address. The driver may report the managed memory of a pool as host memory (a B300 does). Then its pool tells
+    /// it from pinned memory, and the address for kernels from the memory of a pool on the host.
+    fn kind_at(
+        &self,
+        device: &Device,
+        address: *const u8,
+        found: &PointerProperties,
+    ) -> Option<MemoryKind> {
+        let kind = kind_of(found.kind);
+        let may_be_pool = self.kind == MemoryKind::Managed
+            && kind == Some(MemoryKind::Pinned)
+            && found.on_device.is_some();
+        match may_be_pool && device.api().is_of_pool(device.ordinal(), address) {
+            true => Some(MemoryKind::Managed),
+            false => kind,
         }
     }
 

@@ -49,7 +49,7 @@ impl std::fmt::Display for MemoryKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Oversubscription {
-    /// An allocation is refused as out of memory if it exceeds the free memory, or if all live managed memory of the device would exceed
+    /// An allocation is refused as out of memory if it exceeds the free memory (on an integrated device also one of device memory), or if all live managed memory of the device would exceed
     /// the device. An oversubscribed device can hang for every process that uses it.
     #[default]
     Refused,

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::Device;
-use crate::context::driver_state::{Used, would_oversubscribe};
+use crate::context::driver_state::{Used, check_room, would_oversubscribe};
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
@@ -51,13 +51,15 @@ impl Upstream for ManagedMemory {
         let total = info.map(|info| info.total_bytes);
         let reserved = driver.reserve(ordinal, bytes, total).map_err(|live| {
             let info = info.unwrap_or_default();
-            would_oversubscribe(ordinal, bytes, Used::Managed(live), info)
+            would_oversubscribe(
+                (MemoryKind::Managed, ordinal),
+                bytes,
+                Used::Managed(live),
+                info,
+            )
         })?;
-        if let Some(info) = info
-            && bytes > info.free_bytes
-        {
-            let used = info.total_bytes - info.free_bytes;
-            return Err(would_oversubscribe(ordinal, bytes, Used::Any(used), info));
+        if let Some(info) = info {
+            check_room((MemoryKind::Managed, ordinal), bytes, info)?;
         }
         let pointer = device.api().malloc_managed(ordinal, bytes)?;
         // The bytes occupy the device until a free succeeds.

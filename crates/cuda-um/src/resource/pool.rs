@@ -92,7 +92,8 @@ impl PoolOptions {
         self
     }
 
-    /// Sets if managed memory may exceed the memory of the device. The default is [`Oversubscription::Refused`].
+    /// Sets if managed memory may exceed the memory of the device, and device memory that of an integrated device. The default is
+    /// [`Oversubscription::Refused`].
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.oversubscription = oversubscription;

@@ -1,7 +1,7 @@
 //! Several devices: their links, peer access, and the loss of one.
 
 use cuda_um::cost::PeerLink;
-use cuda_um::{DeviceBuffer, Devices, Error, Stream};
+use cuda_um::{DeviceBuffer, Devices, Error, Stream, constant};
 use cuda_um_sim::{Fail, Gpu, Sim, Topology};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::Checked;
@@ -113,6 +113,30 @@ fn a_kernel_uses_memory_of_another_device_with_peer_access() {
     devices.enable_peer_access().unwrap();
     launch(&mut there).unwrap();
     assert_eq!(there.to_vec().unwrap(), [3; 100]);
+}
+
+/// Peer access does not end, so the launches of the graph can rely on it.
+#[test]
+fn a_graph_keeps_memory_of_another_device() {
+    let (sim, devices, streams) = machine(2, Topology::NvLink);
+    devices.enable_peer_access().unwrap();
+    let (add, stream) = (Add::load(&devices[0]), &streams[0]);
+    let mut sum = DeviceBuffer::<u32>::zeroed(&devices[0], 100).unwrap();
+    let mut there = DeviceBuffer::<u32>::zeroed(&devices[1], 100).unwrap();
+    let graph = stream.capture(|_| {
+        let arguments = (&mut there, constant(100u32), constant(3u32));
+        add.launch(stream, 100, arguments)?;
+        stream.copy(&there, &mut sum)?;
+        drop(there);
+        Ok(())
+    });
+    drop(devices);
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    for round in 1..=2 {
+        exec.launch(stream, (&mut sum,)).unwrap();
+        assert_eq!(sum.to_vec().unwrap(), [3 * round; 100]);
+    }
+    assert_eq!(calls(&sim, "cudaDeviceDisablePeerAccess"), 0);
 }
 
 #[test]

@@ -4,10 +4,12 @@ mod borrowed;
 mod memory;
 
 use cuda_um::{
-    DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Oversubscription, PinnedBuffer, Pool,
-    PoolOptions, RegisteredBuffer, UnifiedBuffer, UnifiedOptions, buffer::TransferOptions,
+    DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Oversubscription, PinnedBuffer,
+    Placement, Pool, PoolOptions, RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
+    buffer::TransferOptions,
+    resource::{DeviceMemory, DriverPool},
 };
-use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
+use cuda_um_sim::{Builder, Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with, unpooled, without_pools};
 

@@ -3,10 +3,11 @@
 mod driver;
 
 use cuda_um::{
-    Advice, Device, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, Stream, UnifiedBuffer,
+    Advice, Device, Location, MemoryKind, Oversubscription, Pool, PoolOptions, PrefetchBatch,
+    Stream, UnifiedBuffer, UnifiedOptions, constant,
 };
 use cuda_um_sim::{CudaVersion, Gpu};
-use cuda_um_testkit::{calls, simulated, simulated_with};
+use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
 
@@ -230,4 +231,51 @@ fn nothing_is_nowhere() {
     let (_sim, device, _) = simulated(Gpu::H200);
     let empty = UnifiedBuffer::<u8>::zeroed(&device, 0).unwrap();
     assert_eq!(empty.residency().unwrap(), []);
+}
+
+/// A device of 64 MiB, and two buffers of 40 MiB that were prefetched to it: a part of the first one was evicted.
+fn evicted() -> (Checked, Stream, [UnifiedBuffer<u32>; 2]) {
+    let (sim, device, stream) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
+    let buffers = [(); 2].map(|()| {
+        let buffer = UnifiedBuffer::zeroed_with(&device, 10 * MIB, options).unwrap();
+        buffer.prefetch_on(&device, &stream).unwrap();
+        buffer
+    });
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    (sim, stream, buffers)
+}
+
+#[test]
+#[should_panic(expected = "bug1: ")]
+fn a_prefetch_of_evicted_memory_is_made() {
+    let (sim, stream, [first, _second]) = evicted();
+    first.prefetch_on(&stream.device(), &stream).unwrap();
+    stream.synchronize().unwrap();
+    let moved = sim.counters().bytes_to_device;
+    assert!(moved > 0, "bug1: the prefetch was left out");
+}
+
+#[test]
+#[should_panic(expected = "bug1b: ")]
+fn a_launch_of_a_graph_brings_evicted_memory() {
+    let (sim, stream, [mut first, second]) = evicted();
+    let add = Add::load(&stream.device());
+    let len = first.len();
+    let graph = stream.capture(|_| {
+        let arguments = (&mut first, constant(len as u32), constant(1u32));
+        add.launch(&stream, len, arguments)
+    });
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    second.prefetch_on(&stream.device(), &stream).unwrap();
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    exec.launch(&stream, (&mut first,)).unwrap();
+    stream.synchronize().unwrap();
+    let faults = sim.counters().gpu_faults;
+    assert_eq!(
+        faults, 0,
+        "bug1b: the memory was not brought before the launch"
+    );
 }

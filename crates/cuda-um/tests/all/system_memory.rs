@@ -7,10 +7,11 @@ use cuda_um::{
     PoolOptions, PrefetchBatch, RegisteredBuffer, Stream, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{CudaVersion, Gpu};
-use cuda_um_testkit::{Add, Checked, calls, on, open, simulated, simulated_with};
+use cuda_um_testkit::{Add, Checked, calls, message, on, open, simulated, simulated_with};
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Memory of the heap that is unmapped as soon as it is freed.
 const LARGE: usize = 1 << 20;
@@ -208,13 +209,16 @@ fn a_file_is_mapped_to_be_read() {
         stream.copy(&mapped, &mut on_device).unwrap();
         assert_eq!(on_device.to_vec().unwrap(), mapped.to_vec().unwrap());
         assert!(matches!(mapped.host_mut(), Err(Error::ReadOnly { .. })));
+        let refused = catch_unwind(AssertUnwindSafe(|| mapped.system_slice_mut()[0] = 1));
+        let panic = refused.unwrap_err();
+        assert!(message(&*panic).contains("read-only"));
         let n = mapped.len() as u32;
         let written = Add::load(device).launch(stream, 8, (&mut mapped, n, 1u32));
         assert!(
             matches!(written, Err(Error::ReadOnly { .. })),
             "{written:?}"
         );
-        assert_eq!(mapped.into_vec().unwrap().len(), 3976);
+        assert_eq!(mapped.into_system_vec().len(), 3976);
 
         for (range, reason) in [
             (0..20_004, "the file has 20000 bytes"),
@@ -292,8 +296,9 @@ fn headroom_keeps_memory_of_the_device_free() {
         let (sim, device, stream) = simulated_with(sized);
         let add = Add::load(&device);
         let free = || device.memory_info().unwrap().free_bytes;
+        // Memory that is unmapped would count until the address is free: other tests may take and free it meanwhile.
+        let mut kept = Vec::new();
         for (left, near) in [(BYTES, BYTES), (1 << 20, 1 << 20), (0, 0)] {
-            // Also lets the simulator forget the memory of the last round, which was unmapped.
             let now = free();
             let headroom = if left > 0 { now - left } else { 2 * TOTAL };
             let memory = SystemMemory::new(&device).headroom_bytes(headroom);
@@ -309,6 +314,7 @@ fn headroom_keeps_memory_of_the_device_free() {
             let taken = if gpu == Gpu::Gb10 { 0 } else { near };
             assert_eq!(before - free(), taken, "{gpu:?}");
             assert_eq!(buffer.to_vec().unwrap(), vec![1; len]);
+            kept.push(buffer);
         }
         // A small buffer with headroom has pages of its own.
         let memory = SystemMemory::new(&device).headroom_bytes(2 * TOTAL);

@@ -21,7 +21,7 @@ impl Pools {
         let unified = config.unified_pool.filter(|_| has_managed).map(allowed);
         let wanted = [
             (MemoryKind::Managed, unified),
-            (MemoryKind::Device, config.device_pool),
+            (MemoryKind::Device, config.device_pool.map(allowed)),
             (MemoryKind::Pinned, config.pinned_pool),
         ];
         let pools = wanted

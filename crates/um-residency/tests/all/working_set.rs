@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::support::{MIB, Machine, SLOT, each_machine};
 use cuda_um_testkit::{calls, watchdog::watch};
-use um_backend::cuda_um::PinnedBuffer;
+use um_backend::cuda_um::{PinnedBuffer, constant};
 use um_backend::sim::{Builder, Gpu};
 use um_backend::{Buffer, CudaError, kernels::Saxpy};
 use um_residency::{Arena, Budget, Error, Homed, InOut, Input, Output, Role, working_set};
@@ -253,4 +253,53 @@ fn pinned_memory_of_another_runtime_is_no_home() {
             "{error}"
         );
     });
+}
+
+/// A machine on the simulator, whose captures do not run: the contents of a slot are known.
+fn capturing() -> Machine {
+    let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
+    Machine::built(builder.gpu(Gpu::H200))
+}
+
+#[test]
+#[should_panic(expected = "R7: ")]
+fn an_output_of_a_graph_that_is_not_launched_replaces_nothing() {
+    let machine = capturing();
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let (other, buffer) = (
+        homed(&arena, 7, 1, Role::ReadWrite),
+        homed(&arena, 5, 1, Role::ReadWrite),
+    );
+    drop(working_set(stream, Input(&other)).unwrap());
+    // A set in a capture may be refused.
+    let graph = stream.capture(|_| {
+        let set = working_set(stream, Output(&buffer));
+        let mut output = set.map_err(|error| CudaError::Other(error.into()))?;
+        output.view_mut().fill_on(constant(9), stream)
+    });
+    drop(graph);
+    assert!(holds(&buffer, 5), "R7: the contents were replaced");
+}
+
+#[test]
+#[should_panic(expected = "R7: ")]
+fn a_buffer_that_leaves_in_a_capture_gives_its_slot_back() {
+    let machine = capturing();
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let weights = [0, 1].map(|value| homed(&arena, value, 1, Role::ReadOnly));
+    let mut leaves = Some(homed(&arena, 7, 1, Role::ReadWrite));
+    // The buffer is there before the capture.
+    drop(working_set(stream, InOut(leaves.as_ref().unwrap())).unwrap());
+    machine.device.synchronize().unwrap();
+    let graph = stream.capture(|_| {
+        let set = working_set(stream, InOut(leaves.as_ref().unwrap()));
+        let mut guard = set.map_err(|error| CudaError::Other(error.into()))?;
+        guard.view_mut().fill_on(constant(9), stream)?;
+        drop(guard);
+        leaves = None;
+        Ok(())
+    });
+    let both = working_set(stream, (Input(&weights[0]), Input(&weights[1])));
+    assert!(both.is_ok(), "R7: {}", both.unwrap_err());
+    drop((both, graph));
 }

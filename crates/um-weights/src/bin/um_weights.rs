@@ -1,7 +1,7 @@
 //! `um_weights`: shows and loads files of weights.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::{ErrorKind, IsTerminal, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 use um_weights::um_backend::{BufferKind, CudaBackend, CudaBackendConfig};
-use um_weights::{LoadOptions, TensorInfo, Weights};
+use um_weights::{LoadOptions, TensorInfo, Weights, printable};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,7 +67,12 @@ fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("um_weights: {}", error.to_string().replace('\n', " "));
+            // A closed standard error takes nothing.
+            let _ = writeln!(
+                std::io::stderr(),
+                "um_weights: {}",
+                printable(&error.to_string())
+            );
             ExitCode::FAILURE
         }
     }
@@ -77,13 +82,18 @@ fn run(task: Task) -> Done {
     let (Task::Info { from, .. } | Task::Load { from, .. }) = &task;
     let weights = Weights::open(&from.files)?;
     let text = match task {
-        Task::Info { json: true, .. } => serde_json::to_string_pretty(&info(&weights))? + "\n",
+        Task::Info { json: true, .. } => as_json(&info(&weights))?,
         Task::Info { .. } => table(&weights),
         Task::Load {
             to, times, json, ..
         } => load(&weights, to, times, json)?,
     };
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // The reader, such as `head`, has all that it wants.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(format!("standard output: {error}").into()),
+        Ok(()) => Ok(()),
+    }
 }
 
 fn kind(text: &str) -> Result<BufferKind, String> {
@@ -134,7 +144,25 @@ fn load(weights: &Weights, kind: BufferKind, times: usize, json: bool) -> Done<S
         "gb_per_s": speeds,
         "peak_memory_bytes": peak,
     });
-    Ok(serde_json::to_string_pretty(&report)? + "\n")
+    as_json(&report)
+}
+
+/// JSON, in which characters that control a terminal are escapes.
+fn as_json(value: &Value) -> Done<String> {
+    let text = serde_json::to_string_pretty(value)? + "\n";
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let mut parts = [0; 2];
+        match matches!(c, '\n' | ' '..='~')
+            || *printable(c.encode_utf8(&mut [0; 4])) == *c.encode_utf8(&mut [0; 4])
+        {
+            true => shown.push(c),
+            false => c.encode_utf16(&mut parts).iter().for_each(|part| {
+                let _ = write!(shown, "\\u{part:04x}");
+            }),
+        }
+    }
+    Ok(shown)
 }
 
 fn of_tensor(tensor: &TensorInfo) -> Value {
@@ -161,7 +189,7 @@ fn info(weights: &Weights) -> Value {
 fn table(weights: &Weights) -> String {
     let mut text = String::new();
     for (path, format) in weights.files() {
-        let _ = writeln!(text, "{} ({format})", path.display());
+        let _ = writeln!(text, "{} ({format})", printable(&path.to_string_lossy()));
     }
     for (key, value) in weights.metadata() {
         let short: String = value.chars().take(100).collect();
@@ -185,18 +213,15 @@ fn table(weights: &Weights) -> String {
     text
 }
 
-/// A file may name its tensors with characters that change a terminal.
-fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
-}
-
 fn bar(done: u64, total: u64, time: Duration) {
     let part = (done as f64 / total.max(1) as f64).min(1.0);
     let speed = done as f64 / time.as_secs_f64().max(1e-9) / 1e9;
     let (filled, percent) = ("#".repeat((part * 40.0) as usize), part * 100.0);
     let end = if done < total { "" } else { "\n" };
-    eprint!("\r[{filled:<40}] {percent:3.0} % {speed:.1} GB/s {end}");
+    let _ = write!(
+        std::io::stderr(),
+        "\r[{filled:<40}] {percent:3.0} % {speed:.1} GB/s {end}"
+    );
 }
 
 /// The largest resident memory of this process, if the system tells it.

@@ -4,7 +4,7 @@ use um_backend::sim::Gpu;
 use um_backend::{BufferKind, DType};
 use um_weights::{Error, LoadOptions, Weights};
 
-use crate::support::{Storage, byte, bytes_of, load_all, machine};
+use crate::support::{Folder, Storage, byte, bytes_of, load_all, machine};
 
 /// Numbers and texts as the format has them.
 #[derive(Clone, Default)]
@@ -168,7 +168,7 @@ fn each_field_of_the_header_is_checked() {
         (head(3, u64::MAX, 0), 0, "is the file truncated?"),
         (head(3, 0, u64::MAX), 0, "is the file truncated?"),
         (
-            head(3, 0, 1).u64(u64::MAX),
+            head(3, 0, 1).u64(u64::MAX).u64(0).u64(0),
             0,
             "has 18446744073709551615 bytes",
         ),
@@ -317,4 +317,72 @@ fn each_field_of_the_header_is_checked() {
             "{end}"
         );
     }
+}
+
+/// The files have one block on the disk.
+#[test]
+fn a_sparse_file_is_refused_before_it_fills_memory() {
+    let many = 1 << 40;
+    for (header, reason) in [
+        (Writer::head(3, many, 0), "tensors need at least"),
+        (Writer::head(3, 0, many), "entries need at least"),
+        (Writer::head(3, 1 << 20, 0), "a name has one tensor"),
+        (
+            Writer::head(3, 0, 1 << 20),
+            "is there twice in the metadata",
+        ),
+        (
+            Writer::head(3, 0, 1).text("k").u32(9).u32(0).u64(1 << 30),
+            "the header has more than 100000000 bytes",
+        ),
+        (
+            Writer::head(3, 0, 1).text("k").u32(9).u32(8).u64(1 << 40),
+            "the header has more than 100000000 bytes",
+        ),
+    ] {
+        let folder = Folder::new();
+        let path = folder.file("sparse.gguf", &header.0);
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(many)
+            .unwrap();
+        let error = Weights::open([&path]).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_part_of_a_split_file_needs_the_others() {
+    let folder = Folder::new();
+    let part = |number: u32, count: u32| {
+        let header = Writer::head(3, 1, 2)
+            .text("split.no")
+            .u32(4)
+            .u32(number)
+            .text("split.count")
+            .u32(4)
+            .u32(count);
+        let header = header.tensor(&format!("t{number}"), &[1], 0, 0);
+        folder.file(&format!("{number}-{count}.gguf"), &header.data(32, 32))
+    };
+    let (first, second, alone) = (part(0, 2), part(1, 2), part(0, 1));
+    for (path, part, missing) in [(&first, 1, 2), (&second, 2, 1)] {
+        let error = Weights::open([path]).unwrap_err();
+        assert!(
+            matches!(error, Error::MissingPart { part: p, parts: 2, missing: m, .. } if (p, m) == (part, missing)),
+            "{error}"
+        );
+    }
+    assert_eq!(Weights::open([&first, &second]).unwrap().tensors().len(), 2);
+    assert_eq!(Weights::open([&alone]).unwrap().tensors().len(), 1);
+}
+
+#[test]
+fn metadata_that_is_no_text_is_replaced_and_not_refused() {
+    let mut header = Writer::head(3, 0, 1).text("general.author").u32(8).u64(6);
+    header.0.extend(b"Jos\xe9 1");
+    let weights = header.open(0).unwrap();
+    assert_eq!(weights.metadata()["general.author"], "Jos\u{fffd} 1");
 }

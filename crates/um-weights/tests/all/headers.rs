@@ -193,3 +193,108 @@ fn only_regular_files_are_read() {
         "{error}"
     );
 }
+
+#[test]
+fn a_file_of_another_kind_says_what_it_is() {
+    let zeros = [0; 100];
+    for (bytes, what) in [
+        (
+            &b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"[..],
+            "a pointer of Git LFS",
+        ),
+        (b"<!DOCTYPE html>\n<html><head>", "a page of HTML"),
+        (b"\n  <HTML lang=\"en\">", "a page of HTML"),
+        (
+            b"<?xml version=\"1.0\"?><Error><Code>AccessDenied",
+            "a page of XML or HTML",
+        ),
+        (b"\xef\xbb\xbf<!doctype html><html>", "a page of HTML"),
+        (b"PK\x03\x04\x14\0\0\0\x08\0", "a ZIP archive"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a pickle"),
+        (b"\x80\x04\x95\x2a\0\0\0\0\0\0\0}\x94", "a pickle"),
+        (b"\x93NUMPY\x01\0v\0{'descr'", "an array of NumPy"),
+        (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "compressed by gzip"),
+        (b"{\"metadata\": {}, \"weight_map\": {}}", "JSON"),
+        (b"Entry not found", "text: was the download refused?"),
+        (&zeros, "zeros"),
+    ] {
+        let Error::Format { at: 0, reason, .. } = refused(bytes.to_vec()) else {
+            panic!("{what}");
+        };
+        assert!(
+            reason.starts_with(&format!("it is no file of weights: it is {what}")),
+            "{reason}"
+        );
+        assert!(
+            !reason.contains("Entry"),
+            "an index may name a link to a secret"
+        );
+        if what != "JSON" {
+            let folder = Folder::new();
+            let index = folder.file("model.safetensors.index.json", bytes);
+            let error = Weights::open([&index]).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+    // Headers of 123 and 60 bytes begin with `{` and `<`, and one of 640 as a pickle.
+    for length in [123, 60, 640] {
+        let error = refused(with_header(&" ".repeat(length)));
+        assert!(
+            error.to_string().contains("the header is not valid"),
+            "{error}"
+        );
+    }
+}
+
+/// They would clear a terminal, set its title, or reverse what follows.
+#[test]
+fn control_characters_of_a_file_reach_no_message() {
+    let evil = "\u{1b}[2J\u{7}\u{9b}31m\u{202e}\u{200b}";
+    let folder = Folder::new();
+    let text = serde_json::json!(evil).to_string();
+    let index = format!(r#"{{"weight_map":{{"t":{text}}}}}"#);
+    let index = folder.file("i.json", index.as_bytes());
+    for error in [
+        refused(one(
+            &format!(r#"{{"dtype":{text},"shape":[1],"data_offsets":[0,4]}}"#),
+            4,
+        )),
+        refused(one(
+            &format!(r#"{{"dtype":"F32","shape":{text},"data_offsets":[0,4]}}"#),
+            4,
+        )),
+        refused(with_header(&format!(
+            r#"{{{text}:{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#
+        ))),
+        Weights::open([&index]).unwrap_err(),
+        Weights::open([folder.path(evil)]).unwrap_err(),
+    ] {
+        let message = error.to_string();
+        assert!(
+            message.contains("\\u{1b}[2J\\u{7}\\u{9b}31m\\u{202e}\\u{200b}"),
+            "{message:?}"
+        );
+        assert!(
+            !message.contains(|c: char| c.is_control() || evil[3..].contains(c) && !c.is_ascii()),
+            "{message:?}"
+        );
+    }
+}
+
+#[test]
+fn a_dimension_of_0_hides_no_other() {
+    for shape in [
+        "[18446744073709551615,0]",
+        "[0,18446744073709551615]",
+        "[0,4294967296,4294967296]",
+    ] {
+        let error = refused(one(
+            &format!(r#"{{"dtype":"F32","shape":{shape},"data_offsets":[0,0]}}"#),
+            0,
+        ));
+        assert!(
+            error.to_string().contains("larger than any memory"),
+            "{error}"
+        );
+    }
+}

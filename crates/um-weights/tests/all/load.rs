@@ -427,3 +427,58 @@ fn memory_of_the_caller_is_filled_or_refused() {
         .unwrap();
     assert_eq!(bytes, [0, 1, 2].map(|at| byte(2, at)));
 }
+
+/// CUDA does not know memory of the system, so other libraries refuse it.
+#[test]
+fn managed_memory_is_one_of_cuda_on_each_device() {
+    let file = safetensors(&[
+        ("small", "F32", &[4], 16),
+        ("large", "U8", &[3 << 20], 3 << 20),
+    ]);
+    for gpu in [Gpu::H200, Gpu::Gh200, Gpu::Gb10] {
+        let (_sim, backend) = machine(gpu);
+        let weights = Storage::of(file.clone()).open().1.unwrap();
+        let options = LoadOptions::default().managed(true);
+        let tensors = weights
+            .load(&backend, BufferKind::Unified, &options)
+            .unwrap();
+        for tensor in tensors.values() {
+            let held = tensor.buffer().read().unwrap();
+            let BufferMemory::Cuda(view) = held.bytes().memory() else {
+                panic!("{gpu:?}");
+            };
+            assert_eq!(view.kind(), MemoryKind::Managed, "{gpu:?}");
+        }
+        assert_eq!(
+            bytes_of(&tensors["small"]),
+            (0..16).map(|at| byte(0, at)).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            bytes_of(&tensors["large"])[..99],
+            (0..99).map(|at| byte(1, at)).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+#[should_panic(expected = "V01: ")]
+fn small_tensors_of_a_file_have_locks_of_their_own() {
+    let folder = Folder::new();
+    let file = safetensors(&[("weight", "F32", &[4], 16), ("bias", "F32", &[4], 16)]);
+    let weights = Weights::open([folder.file("model.safetensors", &file)]).unwrap();
+    let (_sim, backend) = machine(Gpu::H200);
+    for kind in BufferKind::ALL {
+        let tensors = weights
+            .load(&backend, kind, &LoadOptions::default())
+            .unwrap();
+        let (weight, bias) = (tensors["weight"].buffer(), tensors["bias"].buffer());
+        let reader = weight.read().unwrap();
+        let writer = bias.try_write();
+        assert!(writer.is_ok(), "V01: {}", writer.unwrap_err());
+        assert!(
+            weight.is_unique() && !weight.shares_storage(bias),
+            "V01: storage"
+        );
+        drop((reader, writer));
+    }
+}

@@ -92,3 +92,50 @@ fn a_failure_is_one_line_and_status_1() {
         assert_eq!(text.lines().count(), 1);
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_output_is_quiet_and_a_full_one_is_an_error() {
+    let folder = Folder::new();
+    model(&folder);
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_um_weights"));
+        command
+            .args(["info", "model.safetensors"])
+            .current_dir(folder.path(""));
+        command
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = command().stdout(writer).output().unwrap();
+    assert!(
+        closed.status.success() && closed.stderr.is_empty(),
+        "{closed:?}"
+    );
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let full = command().stdout(full).output().unwrap();
+    assert_eq!(full.status.code(), Some(1));
+    let text = String::from_utf8(full.stderr).unwrap();
+    assert!(
+        text.starts_with("um_weights: standard output: ") && text.lines().count() == 1,
+        "{text}"
+    );
+}
+
+#[test]
+fn no_control_character_reaches_the_terminal() {
+    let folder = Folder::new();
+    let bytes = safetensors(&[("a\\u009b2J\\u202e", "U8", &[1], 1)]);
+    let name = "model\u{1b}[2J";
+    folder.file(name, &bytes);
+    for json in [&["info", name][..], &["info", name, "--json"]] {
+        let text = out(&run(json, &folder));
+        let is_shown = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
+        assert!(text.chars().all(is_shown), "{text:?}");
+    }
+    let json: Value = serde_json::from_str(&out(&run(&["info", name, "--json"], &folder))).unwrap();
+    assert_eq!(json["tensors"][0]["name"], "a\u{9b}2J\u{202e}");
+}

@@ -119,7 +119,7 @@ fn a_failed_save_leaves_no_file() {
     );
     let error = Save::new().write(folder.path("")).unwrap_err();
     assert!(
-        matches!(&error, Error::File { call: "rename", .. }),
+        matches!(&error, Error::File { call: "open", .. }),
         "{error}"
     );
     assert!(folder.names().is_empty());
@@ -164,4 +164,88 @@ fn a_full_disk_leaves_the_old_file() {
     );
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(folder.names(), ["model.safetensors"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_save_replaces_only_regular_files_and_keeps_their_mode_and_links() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let folder = Folder::new();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let kept = folder.file("kept", b"old");
+    let link = folder.path("link");
+    for bits in [0o600, 0o640, 0o755] {
+        fs::set_permissions(&kept, fs::Permissions::from_mode(bits)).unwrap();
+        Save::new().write(&kept).unwrap();
+        assert_eq!(mode(&kept), bits);
+    }
+    symlink("kept", &link).unwrap();
+    symlink("new", folder.path("dangling")).unwrap();
+    fs::write(&kept, b"old").unwrap();
+    Save::new().write(&link).unwrap();
+    Save::new().write(folder.path("dangling")).unwrap();
+    assert!(Weights::open([&kept]).is_ok() && mode(&kept) == 0o755);
+    assert!(Weights::open([folder.path("new")]).is_ok());
+    assert!(fs::read_link(&link).is_ok() && fs::read_link(folder.path("dangling")).is_ok());
+
+    let locked = folder.file("locked", b"old");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o444)).unwrap();
+    make_fifo(&folder.path("fifo"));
+    symlink("/dev/null", folder.path("device")).unwrap();
+    symlink("round", folder.path("round")).unwrap();
+    let before = folder.names();
+    for (name, reason) in [
+        ("locked", "it is read-only"),
+        ("fifo", "it is a FIFO"),
+        ("device", "it is a device"),
+        ("", "it is a folder"),
+        ("round", "symbolic links"),
+    ] {
+        let error = Save::new().write(folder.path(name)).unwrap_err();
+        assert!(
+            matches!(&error, Error::File { call: "open", source, .. } if source.to_string().contains(reason)),
+            "{error}"
+        );
+    }
+    assert_eq!(folder.names(), before);
+    assert_eq!(fs::read(&locked).unwrap(), b"old");
+}
+
+#[cfg(unix)]
+fn make_fifo(path: &std::path::Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
+}
+
+/// A signal ends the process within a write, as its file grows beyond 64 KiB.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_save_that_a_signal_ends_leaves_no_file() {
+    if let Ok(path) = std::env::var("SAVED") {
+        let backend = backend();
+        let large = backend
+            .create_erased(BufferKind::Host, DType::U8, 4 << 20)
+            .unwrap();
+        let (rlim_cur, rlim_max) = (64 << 10, 64 << 10);
+        // SAFETY: the call has effects on this process only, which runs only this test.
+        #[allow(unsafe_code, reason = "limits the size of files")]
+        unsafe {
+            assert_eq!(
+                libc::setrlimit(libc::RLIMIT_FSIZE, &libc::rlimit { rlim_cur, rlim_max }),
+                0
+            );
+        }
+        let mut save = Save::new();
+        save.buffer("large", &[4 << 20], &large).unwrap();
+        panic!("not ended: {:?}", save.write(path));
+    }
+    use std::os::unix::process::ExitStatusExt;
+    let folder = Folder::new();
+    let path = folder.file("model.safetensors", b"old");
+    let mut child = again("save::a_save_that_a_signal_ends_leaves_no_file");
+    let done = child.env("SAVED", &path).output().unwrap();
+    assert_eq!(done.status.signal(), Some(libc::SIGXFSZ), "{done:?}");
+    assert_eq!(folder.names(), ["model.safetensors"]);
+    assert_eq!(fs::read(&path).unwrap(), b"old");
 }

@@ -121,6 +121,20 @@ fn wrong_slices_are_refused_before_a_byte_is_read() {
     );
 }
 
+#[test]
+fn a_dimension_of_any_number_is_an_error() {
+    let (_storage, weights) = Storage::of(safetensors(&[("t", "U8", &[3], 3)])).open();
+    let weights = weights.unwrap();
+    for dimension in [1, usize::MAX] {
+        let options = LoadOptions::default().slices(move |_| Some((dimension, 0..1)));
+        let error = weights
+            .load(&backend(), BufferKind::Host, &options)
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("it has 1 dimensions"), "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_slice_is_what_indexing_says(

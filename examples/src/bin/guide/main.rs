@@ -1,5 +1,13 @@
 //! The programs of `docs/guide.md`, one file for each step: `guide share`, and so on; `guide` runs all of them.
 
+/// The steps print without a panic if the output is closed (`| head`).
+macro_rules! println {
+    ($($text:tt)*) => { cuda_um_testkit::say!($($text)*) };
+}
+macro_rules! print {
+    ($($text:tt)*) => { cuda_um_testkit::show(format_args!($($text)*)) };
+}
+
 mod advice;
 mod errors;
 mod kernel;

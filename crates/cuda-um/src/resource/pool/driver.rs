@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
-use crate::context::driver_state::{Used, would_oversubscribe};
+use crate::context::driver_state::{Used, check_room, would_oversubscribe};
 use crate::context::enqueue::{Work, enqueue_of};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
@@ -154,6 +154,10 @@ impl Driver {
     /// Counts a new block.
     fn charge(&self, bytes: usize) -> Result<()> {
         self.charge_pool(bytes)?;
+        if let Err(error) = self.check_host(bytes) {
+            self.discharge_pool(bytes);
+            return Err(error);
+        }
         if self.kind != MemoryKind::Managed {
             return Ok(());
         }
@@ -167,13 +171,28 @@ impl Driver {
                 self.discharge_pool(bytes);
                 let info = self.device.memory_info().unwrap_or_default();
                 Err(would_oversubscribe(
-                    ordinal,
+                    (self.kind, ordinal),
                     bytes,
                     Used::Managed(live),
                     info,
                 ))
             }
         }
+    }
+
+    /// Refuses more than an integrated device has free, because its memory is the host's. `bytes` are counted already.
+    fn check_host(&self, bytes: usize) -> Result<()> {
+        let is_refused = self.options.oversubscription == Oversubscription::Refused;
+        if !is_refused || !self.device.capabilities().integrated {
+            return Ok(());
+        }
+        let live = self.live.lock().bytes;
+        let grows_by = live.saturating_sub(self.reserved_bytes().unwrap_or(0));
+        if grows_by == 0 {
+            return Ok(());
+        }
+        let memory = (self.kind, self.device.ordinal());
+        check_room(memory, grows_by.min(bytes), self.device.memory_info()?)
     }
 
     fn charge_pool(&self, bytes: usize) -> Result<()> {

@@ -71,7 +71,7 @@ pool_methods!(DriverPool);
 const SINCE: RuntimeVersion = RuntimeVersion::new(13, 0);
 
 impl DriverPool {
-    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory only.
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory, and on an integrated device.
     ///
     /// # Errors
     ///

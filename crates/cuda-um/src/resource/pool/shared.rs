@@ -356,7 +356,11 @@ impl Shared {
         live_bytes += usize::try_from(bytes).unwrap_or(0);
         PoolStats {
             live_bytes,
-            peak_bytes: self.peak_bytes.load(Ordering::Relaxed),
+            // What is counted includes bytes that shards returned, so it may be above the limit, which buffers never are.
+            peak_bytes: self
+                .peak_bytes
+                .load(Ordering::Relaxed)
+                .min(self.options.limit_bytes.unwrap_or(usize::MAX)),
             reserved_bytes: heap.reserved_bytes,
             free_bytes: heap.reserved_bytes.saturating_sub(live_bytes),
             live_buffers,

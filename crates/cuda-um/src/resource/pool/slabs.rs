@@ -171,7 +171,8 @@ impl Home {
 pool_methods!(Pool);
 
 impl Pool {
-    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory only.
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory, and for device memory of an integrated
+    /// device.
     ///
     /// # Errors
     ///
@@ -183,7 +184,9 @@ impl Pool {
                 device.state().check_managed_memory()?;
                 Box::new(ManagedMemory::new(device).oversubscription(options.oversubscription))
             }
-            MemoryKind::Device => Box::new(DeviceMemory::new(device)),
+            MemoryKind::Device => {
+                Box::new(DeviceMemory::new(device).oversubscription(options.oversubscription))
+            }
             MemoryKind::Pinned => Box::new(PinnedMemory::new(device)),
             MemoryKind::System => {
                 return Err(Error::NotSupported {

@@ -74,6 +74,72 @@ fn oversubscription_must_be_asked_for() {
 }
 
 #[test]
+fn what_the_operating_system_caches_is_free_on_an_integrated_device() {
+    let sized = |gpu| {
+        let sized = move |builder: Builder| builder.gpu(gpu).total_memory_bytes(1 << 30);
+        simulated_with(move |builder| sized(builder).page_cache_bytes(600 << 20))
+    };
+    // An eighth is reserved. What the cache has can be reclaimed, less a 32nd of the memory.
+    let (sim, device, _) = sized(Gpu::Gb10);
+    let info = device.memory_info().unwrap();
+    assert_eq!(info.free_bytes, (1024 - 128 - 32) * MIB);
+    let managed = UnifiedOptions::default().placement(Placement::Managed);
+    let all = UnifiedBuffer::<u8>::uninit(&device, 700 * MIB, managed).unwrap();
+    all.close().unwrap();
+    let driver_pool = DriverPool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap();
+    let all = DeviceBuffer::<u8>::uninit_in(&driver_pool, 700 * MIB).unwrap();
+    all.close().unwrap();
+    driver_pool.trim();
+    DeviceBuffer::<u8>::uninit(&device, 700 * MIB)
+        .unwrap()
+        .close()
+        .unwrap();
+    device.trim();
+
+    // Full of device memory, the machine would hang.
+    sim.clear_trace();
+    let alone = DeviceMemory::new(&device);
+    for refused in [
+        DeviceBuffer::<u8>::uninit(&device, 880 * MIB),
+        DeviceBuffer::<u8>::uninit_in(&alone, 880 * MIB),
+        DeviceBuffer::<u8>::uninit_in(&driver_pool, 880 * MIB),
+    ] {
+        let error = refused.unwrap_err();
+        let Error::OutOfMemory { free_bytes, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!(free_bytes, info.free_bytes, "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("device memory on device 0, not alloc"),
+            "{text}"
+        );
+        assert!(text.contains("Oversubscription::Allowed"), "{text}");
+    }
+    assert_eq!(calls(&sim, "cudaMalloc"), 0, "CUDA was not asked");
+    let allowed = alone.oversubscription(Oversubscription::Allowed);
+    let all = DeviceBuffer::<u8>::uninit_in(&allowed, 880 * MIB).unwrap();
+    // The larger of the two: cudaMemGetInfo has nothing free.
+    assert_eq!(device.memory_info().unwrap().free_bytes, 0);
+    all.close().unwrap();
+
+    let (sim, device, _) = sized(Gpu::H200);
+    sim.clear_trace();
+    let free = device.memory_info().unwrap().free_bytes;
+    assert_eq!(
+        (free, sim.trace().len()),
+        (896 * MIB, 1),
+        "{:?}",
+        sim.trace()
+    );
+    DeviceBuffer::<u8>::uninit_in(&DeviceMemory::new(&device), free)
+        .unwrap()
+        .close()
+        .unwrap();
+    assert_eq!(calls(&sim, "cudaMemGetInfo"), 1, "it was not asked again");
+}
+
+#[test]
 fn memory_on_its_way_back_is_waited_for() {
     let (sim, device, stream) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
     let add = Add::load(&device);

@@ -1,12 +1,16 @@
 //! Managed memory of the driver's pool.
 
 use cuda_um::{
-    Advice, Device, Error, ErrorKind, Location, MemoryKind, PoolOptions, UnifiedBuffer,
+    Advice, Device, Error, ErrorKind, Location, MemoryKind, PinnedBuffer, PoolOptions, Runtime,
+    UnifiedBuffer,
     resource::{DriverPool, MemoryResource},
     sys,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_testkit::{Checked, device, is_concurrent, simulated_with};
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
 
 fn machine() -> (Checked, Device, cuda_um::Stream) {
     simulated_with(|builder| builder.gpu(Gpu::H200).cuda(CudaVersion::V13_0))
@@ -154,4 +158,51 @@ fn limits_hold_for_given_memory() {
     let error = UnifiedBuffer::<u8>::uninit_in(&unbounded, total + 1).unwrap_err();
     assert!(error.to_string().contains("oversubscribe"), "{error}");
     assert_eq!(unbounded.stats().live_buffers, 0);
+}
+
+static TABLE: Mutex<Option<Arc<sys::Table>>> = Mutex::new(None);
+
+/// Reports all memory that CUDA knows as memory of the host, as was seen for the managed memory of a pool on a B300.
+unsafe extern "C" fn as_host(
+    attributes: *mut sys::cudaPointerAttributes,
+    address: *const c_void,
+) -> sys::cudaError_t {
+    let table = TABLE.lock().unwrap();
+    // SAFETY: guaranteed by the caller; the call has written the structure.
+    unsafe {
+        let code = (table.as_ref().unwrap().cudaPointerGetAttributes)(attributes, address);
+        (*attributes).type_ = sys::cudaMemoryType::cudaMemoryTypeHost;
+        code
+    }
+}
+
+#[test]
+fn managed_memory_that_is_reported_as_the_hosts_is_known_by_its_pool() {
+    let (sim, device, _) = machine();
+    *TABLE.lock().unwrap() = Some(sim.table());
+    let mut resolve = |name: &CStr| match name == c"cudaPointerGetAttributes" {
+        true => as_host as *const c_void,
+        false => sim.symbol(name.to_str().unwrap()),
+    };
+    let owner = Arc::new(sim.table());
+    // SAFETY: the simulator's functions, and one that calls the simulator's; the owner keeps it alive.
+    let table = unsafe { sys::Table::from_symbols(owner, None, &mut resolve) }.unwrap();
+    let b300 = Runtime::from_table(Arc::new(table))
+        .unwrap()
+        .device(0)
+        .unwrap();
+    let theirs = UnifiedBuffer::from_slice_in(&pool(&device), &[1u32; 1000]).unwrap();
+    device.synchronize().unwrap();
+    let address = NonNull::new(theirs.as_view().as_ptr().cast_mut()).unwrap();
+    // SAFETY: the owner keeps the memory, and nothing else uses it.
+    let ours = unsafe { UnifiedBuffer::from_foreign(&b300, address, 1000, theirs) }.unwrap();
+    assert_eq!(ours.to_vec().unwrap(), [1; 1000]);
+    drop(ours);
+    let pinned = PinnedBuffer::from_slice(&device, &[1u32; 8]).unwrap();
+    let address = NonNull::new(pinned.as_view().as_ptr().cast_mut()).unwrap();
+    // SAFETY: the buffer lives longer, and nothing else uses it.
+    let refused = unsafe { UnifiedBuffer::from_foreign(&b300, address, 8, ()) };
+    assert!(matches!(refused, Err(Error::Foreign { .. })), "{refused:?}");
+    b300.runtime().reclaim().unwrap();
+    *TABLE.lock().unwrap() = None;
 }

@@ -1,6 +1,8 @@
 //! The limit of a pool, and the end of the memory.
 
-use crate::pool::{ALL, Driver, MIB, WAITLESS, on_each, on_each_here, on_each_with, small_slabs};
+use crate::pool::{
+    ALL, Driver, KIB, MIB, WAITLESS, on_each, on_each_here, on_each_with, small_slabs,
+};
 use cuda_um::{Error, ErrorKind, PoolOptions};
 use cuda_um_sim::{Builder, Fail};
 use cuda_um_sys::cudaError;
@@ -87,5 +89,23 @@ fn a_full_device_serves_what_was_dropped() {
         pool.trim();
         drop(other.uninit(10 * MIB).unwrap());
         assert_eq!(pool.stats().live_buffers, 1);
+    });
+}
+
+#[test]
+fn the_peak_is_never_above_the_limit() {
+    on_each_here(ALL, |it| {
+        let pool = it.open(small_slabs().limit_bytes(2 * MIB)).unwrap();
+        for _ in 0..8 {
+            // Each thread's shard keeps what it returned.
+            std::thread::scope(|scope| {
+                drop(scope.spawn(|| drop(pool.zeroed(100 * KIB).unwrap())).join())
+            });
+        }
+        let stats = pool.stats();
+        assert!(
+            (400 * KIB..=2 * MIB).contains(&stats.peak_bytes),
+            "{stats:?}"
+        );
     });
 }

@@ -83,7 +83,7 @@ fn a_kernel_runs_on_each_shard() {
             for kind in [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned] {
                 let split = Split::Weights(&[3.0, 0.0, 1.0]);
                 let mut rows =
-                    Sharded::from_slice(&backends, kind, 5, &numbers(40), split).unwrap();
+                    Sharded::from_slice(&backends, kind, &numbers(40), 5, split).unwrap();
                 let mut seen = Vec::new();
                 let double = |rows: &mut Sharded<f32>, seen: &mut Vec<_>| {
                     rows.each_shard(|shard, backend, range, buffer| {
@@ -115,7 +115,7 @@ fn large_copies_and_files_go_to_all_shards() {
     let elements = numbers(5 << 18);
     for kind in BufferKind::ALL {
         let mut rows =
-            Sharded::from_slice(&backends, kind, 1 << 10, &elements, Split::Even).unwrap();
+            Sharded::from_slice(&backends, kind, &elements, 1 << 10, Split::Even).unwrap();
         assert!(rows.to_vec().unwrap() == elements, "{kind}");
         let part = 1 << 18..elements.len() - 7;
         rows.copy_from_host_at(part.start, &elements[..part.len()])
@@ -145,7 +145,7 @@ fn another_split_has_the_same_rows() {
     let elements = numbers(1200);
     for kind in [BufferKind::Unified, BufferKind::Cuda] {
         let mut rows =
-            Sharded::from_slice(&backends[..2], kind, 3, &elements, Split::Even).unwrap();
+            Sharded::from_slice(&backends[..2], kind, &elements, 3, Split::Even).unwrap();
         rows.set_name("rows");
         let others = [&backends[3], &backends[0], &backends[2]].map(CudaBackend::clone);
         let before = sim.counters();
@@ -183,7 +183,7 @@ fn another_split_has_the_backends_that_were_given() {
     let config = CudaBackendConfig::default().simulator(Sim::clone(&sim));
     let other = CudaBackend::initialize_blocking(config).unwrap();
     let (kind, elements) = (BufferKind::Cuda, numbers(16));
-    let mut rows = Sharded::from_slice(&backends[..1], kind, 2, &elements, Split::Even).unwrap();
+    let mut rows = Sharded::from_slice(&backends[..1], kind, &elements, 2, Split::Even).unwrap();
     rows.reshard(std::slice::from_ref(&other), Split::Even)
         .unwrap();
     let runtime = other.device().runtime();
@@ -206,7 +206,7 @@ fn threads_split_anew_at_the_same_time() {
             let (backends, elements) = (&backends, &elements);
             threads.spawn(move || {
                 let split = Split::Even;
-                let mut rows = Sharded::from_slice(backends, kind, 4, elements, split).unwrap();
+                let mut rows = Sharded::from_slice(backends, kind, elements, 4, split).unwrap();
                 for round in 0..12 {
                     let mut order = backends.clone();
                     order.rotate_left(round % 4);
@@ -272,14 +272,14 @@ fn wrong_splits_are_refused() {
     );
     let error = refused(two, usize::MAX, 3, Split::Even);
     assert!(error.contains("more than can be addressed"), "{error}");
-    let part = Sharded::from_slice(two, BufferKind::Cuda, 3, &[1.0f32; 10], Split::Even);
+    let part = Sharded::from_slice(two, BufferKind::Cuda, &[1.0f32; 10], 3, Split::Even);
     let error = part.unwrap_err().to_string();
     assert_eq!(
         error,
         "the length of Sharded cannot be 10 elements: a row has 3 elements: give whole rows"
     );
     let mut rows =
-        Sharded::from_slice(two, BufferKind::Cuda, 3, &numbers(12), Split::Even).unwrap();
+        Sharded::from_slice(two, BufferKind::Cuda, &numbers(12), 3, Split::Even).unwrap();
     assert!(rows.clone_empty(4).is_err());
     assert!(rows.reshard(&twice, Split::Even).is_err());
     assert_eq!(rows.to_vec().unwrap(), numbers(12));
@@ -344,7 +344,7 @@ fn a_lost_device_is_named_and_the_others_survive() {
     let (sim, backends) = four();
     sim.breaks("a device is lost");
     let mut rows =
-        Sharded::from_slice(&backends, BufferKind::Cuda, 2, &numbers(16), Split::Even).unwrap();
+        Sharded::from_slice(&backends, BufferKind::Cuda, &numbers(16), 2, Split::Even).unwrap();
     sim.fail(
         Fail::call("cudaMemsetAsync")
             .on_device(1)

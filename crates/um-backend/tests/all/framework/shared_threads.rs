@@ -3,9 +3,12 @@
 use super::shared::{floats, storages};
 use crate::support::{on_each, on_each_preset};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 use std::{panic, thread};
-use um_backend::{BufferKind, CudaError, DType, SharedBuffer, dtype::Bool};
+use um_backend::{
+    BufferKind, CudaError, DType, ErasedBuffer, HostBuffer, SharedBuffer, dtype::Bool,
+};
 
 #[test]
 fn a_panic_releases_the_storage_and_writes_no_copy_back() {
@@ -147,4 +150,38 @@ fn many_threads_add_to_one_storage() {
             assert!(all.is_unique() && all.try_write().is_ok());
         },
     );
+}
+
+/// `x += y`, with the guards one after the other. One call that takes both has no `both_have_one`.
+fn add_assign(
+    x: &SharedBuffer,
+    y: &SharedBuffer,
+    both_have_one: &Barrier,
+) -> Result<(), CudaError> {
+    let mut sum = x.host_mut::<f32>()?;
+    both_have_one.wait();
+    let other = y.host::<f32>()?;
+    sum.iter_mut().zip(&*other).for_each(|(sum, y)| *sum += y);
+    Ok(sum.close()?)
+}
+
+/// The threads that wait for each other have memory of the host, which needs no device, and stay until the process ends.
+#[test]
+#[should_panic(expected = "bug3: ")]
+fn two_threads_that_add_to_each_others_operand_end() {
+    static BOTH_HAVE_ONE: Barrier = Barrier::new(2);
+    let new = || {
+        let bytes = Box::new(HostBuffer::<u8>::zeroed(16).unwrap());
+        SharedBuffer::new(ErasedBuffer::from_bytes(bytes, DType::F32).unwrap())
+    };
+    let (x, y) = (new(), new());
+    let (ended, end) = mpsc::channel();
+    for (x, y) in [(x.clone(), y.clone()), (y.clone(), x.clone())] {
+        let ended = ended.clone();
+        thread::spawn(move || ended.send(add_assign(&x, &y, &BOTH_HAVE_ONE).is_ok()));
+    }
+    for _ in 0..2 {
+        let outcome = end.recv_timeout(Duration::from_secs(1));
+        assert!(outcome.is_ok(), "bug3: the threads wait for each other");
+    }
 }
