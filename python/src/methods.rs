@@ -11,7 +11,7 @@ use crate::host::{self, HostAccess, Mode};
 use crate::number::Number;
 use crate::ops::{self, Place};
 use crate::outside::Words;
-use crate::{dtype, interface, outside};
+use crate::{create, dtype, interface, outside};
 
 #[pymethods]
 impl Array {
@@ -80,6 +80,7 @@ impl Array {
 
     #[setter]
     fn set_name(&self, py: Python<'_>, name: Words) -> PyResult<()> {
+        create::named(py, Some(name.0.clone()))?;
         without_lock(py, || {
             self.storage().write()?.set_name(&name.0);
             Ok(())

@@ -144,11 +144,12 @@ impl Profile {
             }
         };
         let backend = backend(py, self.device)?;
+        let sites = SITES.lock().clone();
         let done = without_lock(py, || {
             um_dlpack::settle()?;
             let mut trace = profiler.stop()?;
             for buffer in &mut trace.buffers {
-                buffer.site = SITES.lock().get(&buffer.name).cloned();
+                buffer.site = sites.get(&buffer.name).cloned();
             }
             let model = backend.device().cost_model();
             let mut report = cuda_um_trace::MigrationReport::of(&trace, &model);

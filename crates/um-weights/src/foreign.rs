@@ -1,7 +1,6 @@
 //! Files that are no weights, by their first bytes: what a failed download, or a program for another format, leaves.
 
 use crate::header::MOST_HEADER;
-use crate::printable::printable;
 
 /// It may look like the length of a header.
 const GZIP: &[u8] = b"\x1f\x8b\x08";
@@ -45,28 +44,24 @@ pub(crate) fn name(first: &[u8]) -> Option<String> {
         && text.len() >= 8
         && !text.chars().any(|c| c.is_control() && !c.is_whitespace());
     let lower = text.to_ascii_lowercase();
-    let shown = printable(text.trim_ascii_end());
     let what = match known {
         _ if first.len() > 8 && first.iter().all(|byte| *byte == 0) => {
-            "zeros: was it downloaded whole?".to_owned()
+            "zeros: was it downloaded whole?"
         }
-        Some((GZIP, what)) => (*what).to_owned(),
+        Some((GZIP, what)) => what,
         // The header of a safetensors file, in which something else is wrong.
         _ if length.is_some_and(|length| length <= MOST_HEADER) => return None,
-        Some((_, what)) => (*what).to_owned(),
+        Some((_, what)) => what,
         None if matches!(first, [0x80, 2..=5, ..]) => {
-            "a pickle, as PyTorch writes: convert it to safetensors".to_owned()
+            "a pickle, as PyTorch writes: convert it to safetensors"
         }
         None if lower.starts_with("<!doctype") || lower.starts_with("<html") => {
-            "a page of HTML: was the download refused?".to_owned()
+            "a page of HTML: was the download refused?"
         }
-        None if text.starts_with('<') => {
-            "a page of XML or HTML: was the download refused?".to_owned()
-        }
-        None if is_text && text.starts_with('{') => {
-            format!("JSON, which begins {shown}: the name of an index ends in .json")
-        }
-        None if is_text => format!("text, which begins \"{shown}\""),
+        None if text.starts_with('<') => "a page of XML or HTML: was the download refused?",
+        None if is_text && text.starts_with('{') => "JSON: the name of an index ends in .json",
+        // Not which one: a hostile index may name a link to a secret.
+        None if is_text => "text: was the download refused?",
         None => return None,
     };
     Some(format!("it is no file of weights: it is {what}"))

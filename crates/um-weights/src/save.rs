@@ -152,7 +152,9 @@ impl<'a> Save<'a> {
         let header = header(self.metadata, tensors, path)?;
         let (target, old) = target(path)?;
         let folder = folder(&target);
-        let beside = Beside::new(folder).map_err(failed("create"))?;
+        // No other process opens it before it has the mode of the old file.
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let beside = Beside::new(folder, mode).map_err(failed("create"))?;
         let file = beside.file();
         if let Some(old) = old {
             // Before a byte is in it. Only root may give it another owner.
@@ -246,19 +248,24 @@ enum Beside {
 }
 
 impl Beside {
-    fn new(folder: &Path) -> io::Result<Self> {
+    fn new(folder: &Path, mode: u32) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{Mode, OFlags, open};
             let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
             // Without /proc it could not get a name, and not every file system has such files.
             if Path::new("/proc/self/fd").exists()
-                && let Ok(file) = open(folder, flags, Mode::from(0o666))
+                && let Ok(file) = open(folder, flags, Mode::from(mode))
             {
                 return Ok(Self::Unnamed(file.into()));
             }
         }
-        hidden().tempfile_in(folder).map(Self::Hidden)
+        let mut names = hidden();
+        #[cfg(unix)]
+        names.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+        #[cfg(not(unix))]
+        let _ = mode;
+        names.tempfile_in(folder).map(Self::Hidden)
     }
 
     fn file(&self) -> &File {
@@ -295,8 +302,6 @@ impl Beside {
 fn hidden() -> tempfile::Builder<'static, 'static> {
     let mut names = tempfile::Builder::new();
     names.prefix(".um-weights-");
-    #[cfg(unix)]
-    names.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     names
 }
 

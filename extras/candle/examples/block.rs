@@ -9,6 +9,8 @@ use cuda_um::{Location, Runtime};
 use cuda_um_trace::MigrationReport;
 use std::error::Error;
 use std::hint::black_box;
+use std::io::{self, Write, stdout};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use um_candle::{Named, UnifiedDevice};
 use um_profile::{MigrationCounter, Profiler};
@@ -44,7 +46,21 @@ const SMALL: Size = Size {
     drops: 1000,
 };
 
-fn main() -> Outcome {
+fn main() -> ExitCode {
+    let Err(error) = run() else {
+        return ExitCode::SUCCESS;
+    };
+    // The reader closed the pipe (`| head`).
+    let error_of_io = error.downcast_ref::<io::Error>();
+    if error_of_io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Standard error may be closed, too.
+    let _ = writeln!(io::stderr(), "block: {error}");
+    ExitCode::FAILURE
+}
+
+fn run() -> Outcome {
     let has = |option: &str| std::env::args().any(|argument| argument == option);
     let size = if has("--small") { SMALL } else { USUAL };
     let candle = match has("--per-thread") {
@@ -53,7 +69,12 @@ fn main() -> Outcome {
     };
     let runtime = Runtime::open()?;
     let unified = UnifiedDevice::new(&candle, &runtime)?;
-    println!("{}, CUDA {}", unified.ours().name(), runtime.version());
+    writeln!(
+        stdout(),
+        "{}, CUDA {}",
+        unified.ours().name(),
+        runtime.version()
+    )?;
     let input = random((size.tokens, size.width), 1, &candle)?;
     let own = Block::new(size.width, &candle)?;
     // First: CUPTI does not report memory that was allocated before.
@@ -65,7 +86,7 @@ fn main() -> Outcome {
     drops(&unified, size.drops)?;
     candle.synchronize()?;
     unified.candle().cuda_stream().context().check_err()?;
-    println!("the context has no error");
+    writeln!(stdout(), "the context has no error")?;
     Ok(())
 }
 
@@ -167,7 +188,7 @@ fn profile(
     let profiler = match Profiler::start(runtime) {
         Ok(profiler) => profiler,
         Err(error) => {
-            println!("no profile: {error}");
+            writeln!(stdout(), "no profile: {error}")?;
             return own.unified(unified);
         }
     };
@@ -189,10 +210,11 @@ fn profile(
         );
     }
     drop(named);
-    println!(
+    writeln!(
+        stdout(),
         "{}",
         MigrationReport::of(&trace, &unified.ours().cost_model())
-    );
+    )?;
     Ok(block)
 }
 
@@ -222,7 +244,7 @@ fn equal_operations(unified: &UnifiedDevice, input: &Tensor) -> Outcome {
     ];
     for (name, own, of_unified) in pairs {
         let equal = same_bits(&own, &of_unified)?;
-        println!("{name} of unified tensors: bit-equal {equal}");
+        writeln!(stdout(), "{name} of unified tensors: bit-equal {equal}")?;
         assert!(equal);
     }
     Ok(())
@@ -236,7 +258,7 @@ fn equal_blocks(
     repeats: usize,
 ) -> Outcome {
     let equal = same_bits(&own.forward(input)?, &unified.forward(input)?)?;
-    println!("block with unified weights: bit-equal {equal}");
+    writeln!(stdout(), "block with unified weights: bit-equal {equal}")?;
     assert!(equal);
     let pass = |block: &Block| -> Outcome<Duration> {
         let start = Instant::now();
@@ -253,9 +275,10 @@ fn equal_blocks(
     }
     let [own, unified] = times.map(median);
     let ratio = unified.as_secs_f64() / own.as_secs_f64();
-    println!(
+    writeln!(
+        stdout(),
         "block: {own:.2?} with candle's weights, {unified:.2?} with unified weights, ratio {ratio:.3}"
-    );
+    )?;
     Ok(())
 }
 
@@ -291,18 +314,19 @@ fn host_product_host(runtime: &Runtime, unified: &UnifiedDevice, size: &Size) ->
     };
     assert_eq!(in_place()?, copied()?);
     match MigrationCounter::start(runtime) {
-        Err(error) => println!("no counts of faults: {error}"),
+        Err(error) => writeln!(stdout(), "no counts of faults: {error}")?,
         Ok(counter) => {
             let before = counter.read()?;
             in_place()?;
             let after = counter.read()?;
-            println!(
+            writeln!(
+                stdout(),
                 "host_mut, matmul, host {n} x {n}, prefetched: {} faults of the GPU, {} of the CPU, {} MiB to the device, {} MiB to the host",
                 after.gpu_faults - before.gpu_faults,
                 after.cpu_faults - before.cpu_faults,
                 (after.bytes_to_device - before.bytes_to_device) >> 20,
                 (after.bytes_to_host - before.bytes_to_host) >> 20,
-            );
+            )?;
         }
     }
     let mut times = [Vec::new(), Vec::new()];
@@ -315,9 +339,10 @@ fn host_product_host(runtime: &Runtime, unified: &UnifiedDevice, size: &Size) ->
         times[1].push(start.elapsed());
     }
     let [in_place, copied] = times.map(median);
-    println!(
+    writeln!(
+        stdout(),
         "host, matmul, host {n} x {n}: {in_place:.2?} in place, {copied:.2?} with to_device and to_vec"
-    );
+    )?;
     Ok(())
 }
 
@@ -342,8 +367,9 @@ fn drops(unified: &UnifiedDevice, count: usize) -> Outcome {
     let kept = pool.stats().reserved_bytes;
     pool.trim();
     let left = pool.stats().reserved_bytes;
-    println!(
+    writeln!(
+        stdout(),
         "{count} tensors made and dropped, {each:.2?} each: the pool kept {kept} bytes, and after a trim {left}"
-    );
+    )?;
     Ok(())
 }

@@ -6,32 +6,39 @@
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use std::error::Error;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write, stdout};
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use um_candle::LoadedWeights;
 use um_weights::Weights;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-fn main() -> Outcome {
+fn main() -> ExitCode {
+    let Err(error) = run() else {
+        return ExitCode::SUCCESS;
+    };
+    // The reader closed the pipe (`| head`).
+    let error_of_io = error.downcast_ref::<io::Error>();
+    if error_of_io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Standard error may be closed, too.
+    let _ = writeln!(io::stderr(), "weights: {error}");
+    ExitCode::FAILURE
+}
+
+fn run() -> Outcome {
     let is_small = std::env::args().any(|argument| argument == "--small");
     let device = Device::new_cuda_with_stream(0)?;
-    let folder = std::env::temp_dir().join(format!("um-candle-{}", std::process::id()));
-    std::fs::create_dir(&folder)?;
-    let path = folder.join("model.safetensors");
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("model.safetensors");
     // Layers of 4096 columns, and small tensors.
     for (what, count, shape) in [("matrices", 128, [4096, 4096]), ("rows", 20_000, [1, 4096])] {
         let count = if is_small { count / 64 } else { count };
         let bytes = write(&path, count, shape)?;
-        let outcome = measure(&path, (count, shape), &device);
-        let (ours, theirs) = match outcome {
-            Ok(times) => times,
-            Err(error) => {
-                std::fs::remove_dir_all(&folder)?;
-                return Err(error);
-            }
-        };
+        let (ours, theirs) = measure(&path, (count, shape), &device)?;
         let speed = |times: &[Duration]| {
             let speeds = times
                 .iter()
@@ -41,13 +48,13 @@ fn main() -> Outcome {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        println!(
+        writeln!(
+            stdout(),
             "{count} {what} of bf16, {bytes} bytes: um-weights {} GB/s, candle {} GB/s",
             speed(&ours),
             speed(&theirs)
-        );
+        )?;
     }
-    std::fs::remove_dir_all(&folder)?;
     Ok(())
 }
 

@@ -122,10 +122,9 @@ impl LoadedWeights {
         targets.extend(
             views.map(|(name, buffer)| (*name, BufferMemoryMut::Cuda(buffer.as_view_mut()))),
         );
+        let end = End(self.cuda.as_ref().map(|(_, shared)| shared));
         let loaded = self.weights.load_into(targets, &LoadOptions::default());
-        if let Some((_, shared)) = &self.cuda {
-            shared.device().synchronize()?;
-        }
+        end.wait()?;
         loaded?;
         let tensor = |(info, storage): (&&TensorInfo, _)| {
             Tensor::from_storage(storage, info.shape(), BackpropOp::none(), false)
@@ -194,6 +193,25 @@ impl LoadedWeights {
             .bt()
         };
         self.weights.tensor(name).ok_or_else(missing)
+    }
+}
+
+/// Waits for a load, also if it panics: a file of the caller's can, with pieces in flight to memory that is freed then.
+struct End<'a>(Option<&'a SharedDevice>);
+
+impl End<'_> {
+    fn wait(mut self) -> cuda_um::Result<()> {
+        let shared = self.0.take();
+        shared.map_or(Ok(()), |shared| shared.device().synchronize())
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0 {
+            // If this fails, the context does no more work.
+            let _ = shared.device().synchronize();
+        }
     }
 }
 

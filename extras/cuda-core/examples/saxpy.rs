@@ -13,6 +13,8 @@ use cuda_um::{Location, Runtime, UnifiedBuffer};
 use cutile::cutile_compiler::jit_cache::{self, FileSystemJitStore};
 use cutile::prelude::*;
 use std::error::Error;
+use std::io::{self, Write, stdout};
+use std::process::ExitCode;
 use std::time::Instant;
 use um_cuda_core::SharedContext;
 
@@ -30,7 +32,21 @@ mod kernels {
 
 const LEN: usize = 1 << 22;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    let Err(error) = run() else {
+        return ExitCode::SUCCESS;
+    };
+    // The reader closed the pipe (`| head`).
+    let error_of_io = error.downcast_ref::<io::Error>();
+    if error_of_io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Standard error may be closed, too.
+    let _ = writeln!(io::stderr(), "saxpy: {error}");
+    ExitCode::FAILURE
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).peekable();
     let is_simulated = arguments.next_if_eq("--simulator").is_some();
     if let Some(folder) = arguments.next() {
@@ -82,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
     }?;
     assert_eq!(stream.host(&y)?[1999], 1998.0);
-    println!("cuda-core: y = 2x in unified memory");
+    writeln!(stdout(), "cuda-core: y = 2x in unified memory")?;
 
     // y = 3x + y, by cuTile. Its tensors are the same memory.
     let x = Tensor::from_buffer(x, vec![LEN as i32]);
@@ -93,14 +109,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         let refused = launched.map(drop).unwrap_err().to_string();
         // CUDA_ERROR_NO_BINARY_FOR_GPU
         assert!(refused.contains("DriverError(209"), "{refused}");
-        println!("cuTile: compiled, and refused by the simulator");
+        writeln!(stdout(), "cuTile: compiled, and refused by the simulator")?;
         return Ok(());
     }
     let (y, _, x) = launched?;
     let first = start.elapsed();
     let y = y.unpartition().into_buffer();
     assert_eq!(stream.host(&y)?[1999], 4995.0);
-    println!("cuTile: y = 3x + y in unified memory, {first:?} with the compilation");
+    writeln!(
+        stdout(),
+        "cuTile: y = 3x + y in unified memory, {first:?} with the compilation"
+    )?;
 
     let mut y = Tensor::from_buffer(y, vec![LEN as i32]).partition([1024]);
     let mut x = x;
@@ -113,10 +132,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             .iter()
             .map(|element| f64::from(*element))
             .sum();
-        println!(
+        writeln!(
+            stdout(),
             "round {round}: {:?} for the kernel and the host's sum {sum}",
             start.elapsed()
-        );
+        )?;
         (x, y) = (
             used,
             Tensor::from_buffer(buffer, vec![LEN as i32]).partition([1024]),

@@ -4,9 +4,11 @@ use crate::support::{numbers, world};
 use candle_core::cuda::CudaStorageSlice;
 use candle_core::{CpuStorage, DType, Device, Error, Module, Storage, Tensor};
 use candle_nn::{Embedding, Linear, VarBuilder, embedding, linear};
+use cuda_um::DeviceBuffer;
 use cuda_um::buffer::ReadAt;
 use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -244,4 +246,43 @@ fn a_file_that_shrinks_is_an_error() {
             "{error}"
         );
     }
+}
+
+/// The header of a file with one tensor of 24 MiB, of which the first 12 MiB can be read.
+struct Broken(Vec<u8>);
+
+impl ReadAt for Broken {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(header) = self.0.get(offset as usize..).filter(|it| !it.is_empty()) {
+            let count = into.len().min(header.len());
+            into[..count].copy_from_slice(&header[..count]);
+            return Ok(count);
+        }
+        if offset > 12 << 20 {
+            // Without the hook: a backtrace takes longer than the work.
+            resume_unwind(Box::new("the storage is gone"));
+        }
+        into.fill(7);
+        Ok(into.len())
+    }
+}
+
+#[test]
+fn a_load_that_panics_leaves_no_piece_in_flight() {
+    let Some(world) = world() else { return };
+    const BYTES: usize = 24 << 20;
+    let text = format!(r#"{{"t":{{"dtype":"U8","shape":[{BYTES}],"data_offsets":[0,{BYTES}]}}}}"#);
+    let header = [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let length = (header.len() + BYTES) as u64;
+    let weights = Weights::from_storage("model", Arc::new(Broken(header)), length).unwrap();
+    let ours = world.unified().ours().default_stream().unwrap();
+    // The pieces wait behind this work.
+    let mut busy = DeviceBuffer::<u8>::zeroed(world.unified().ours(), 64 << 20).unwrap();
+    for value in 0..240 {
+        busy.fill_on(value, &ours).unwrap();
+    }
+    let before = ours.record().unwrap();
+    let load = AssertUnwindSafe(|| LoadedWeights::load(&weights, world.candle(), |_| true));
+    assert!(catch_unwind(load).is_err());
+    assert!(before.is_complete().unwrap());
 }

@@ -5,7 +5,9 @@
 use cuda_um::{Device, DeviceBuffer, Runtime};
 use cuda_um_sim::Sim;
 use std::error::Error;
+use std::io::{self, Write};
 use std::ops::Range;
+use std::process::ExitCode;
 use um_mpi::Mpi;
 use um_search::{Filter, Metric, Shard, ShardedSearch, TopKShape, World};
 
@@ -16,7 +18,21 @@ const ROWS_OF_A_RANK: usize = 2048;
 const QUERIES: usize = 16;
 const K: usize = 3;
 
-fn main() -> Result<(), Failure> {
+fn main() -> ExitCode {
+    let Err(error) = run(&mut io::stdout()) else {
+        return ExitCode::SUCCESS;
+    };
+    // The reader closed the pipe (`| head`).
+    let error_of_io = error.downcast_ref::<io::Error>();
+    if error_of_io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Standard error may be closed, too.
+    let _ = writeln!(io::stderr(), "search_over_ranks: {error}");
+    ExitCode::FAILURE
+}
+
+fn run(out: &mut dyn Write) -> Result<(), Failure> {
     // The first line of the program: dropped last.
     let mpi = Mpi::init()?;
     let world = mpi.world();
@@ -34,10 +50,13 @@ fn main() -> Result<(), Failure> {
     if lists != search((), &device, 0..all, all)? {
         return Err("the lists differ from those of one rank with all rows".into());
     }
-    println!("rank {rank} of {ranks}, device {ordinal}: the lists are those of one rank");
+    writeln!(
+        out,
+        "rank {rank} of {ranks}, device {ordinal}: the lists are those of one rank"
+    )?;
     if rank == 0 {
         for query in 0..2 {
-            println!("query {query}: rows {:?}", &lists.1[query * K..][..K]);
+            writeln!(out, "query {query}: rows {:?}", &lists.1[query * K..][..K])?;
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ const TOGETHER: usize = 64 << 20;
 /// ([`MpiError::Order`]) and not a hang; the communicator can be used again. Threads that share a communicator take turns.
 ///
 /// # Errors
-/// After an error other than [`MpiError::Order`], [`MpiError::Protocol`] and [`MpiError::NoSuchRank`], MPI is unusable: each later
+/// After an error other than [`MpiError::Order`], [`MpiError::Protocol`], [`MpiError::NoSuchRank`] and [`MpiError::Forked`], MPI is unusable: each later
 /// call returns the same error, and the drop of [`Mpi`](crate::Mpi) ends all ranks.
 #[doc(alias = "MPI_Comm")]
 pub struct Communicator<'mpi> {
@@ -80,6 +80,8 @@ impl Communicator<'_> {
         root: usize,
         mine: &[u8],
     ) -> Result<Vec<Vec<u8>>, MpiError> {
+        // Before the lock, which a child made by fork may find held for ever.
+        self.state.check_fork()?;
         let _turn = lock(&self.turn);
         if let Some(error) = self.state.broken.get() {
             return Err(error.clone());

@@ -22,6 +22,19 @@ pub enum MpiError {
         "MPI was initialised before, and can be only once: keep one Mpi until the program ends"
     )]
     AlreadyInitialized,
+    /// This process is a child that a rank made by `fork`. It is not a rank, and calls no function of MPI; its drop of [`Mpi`](crate::Mpi)
+    /// does nothing.
+    #[error(
+        "process {pid} is a child that rank {rank} (PID {parent}) made by fork, and not a rank: only the parent can use MPI"
+    )]
+    Forked {
+        /// This process.
+        pid: u32,
+        /// The rank of the parent.
+        rank: usize,
+        /// The process that initialised MPI.
+        parent: u32,
+    },
     /// The library does not allow calls from several threads.
     #[error("the MPI library has thread level {provided}; MPI_THREAD_MULTIPLE (4096) is needed")]
     ThreadLevel {

@@ -9,9 +9,14 @@ use crate::state::text;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use std::error::Error;
 use std::ffi::{OsString, c_char, c_int};
+use std::path::Path;
 
-/// Names the library (a path, or a name for the system's loader); if it is set, nothing else is tried.
+/// Names the library (an absolute path, or a name for the system's loader); if it is set, nothing else is tried.
 const VARIABLE: &str = "CUDA_UM_MPI";
+
+/// The reason why a path of the variable is not used.
+const RELATIVE: &str =
+    "a relative path is refused, because it depends on the current folder: name an absolute path";
 
 #[cfg(target_os = "macos")]
 const NAMES: [&str; 3] = [
@@ -38,6 +43,11 @@ pub(crate) fn open() -> Result<(Functions, String), MpiError> {
     let mut tried = Vec::new();
     for (number, name) in names.into_iter().enumerate() {
         let path = name.to_string_lossy().into_owned();
+        let parts = Path::new(&name).components().count();
+        if Path::new(&name).is_relative() && parts > 1 {
+            tried.push(format!("{path}: {RELATIVE}"));
+            continue;
+        }
         // Plugins of Open MPI look for its symbols in the global scope (https://github.com/open-mpi/ompi/issues/3705).
         let has_abi = number < NAMES.len();
         let scope = [RTLD_LOCAL, RTLD_GLOBAL][usize::from(has_abi)];

@@ -30,6 +30,8 @@ static STATE: OnceLock<State> = OnceLock::new();
 /// panic, or after an error of MPI itself, ends all ranks (`MPI_Abort`), because the others would wait for ever; so does a process that
 /// exits (`std::process::exit`) before the drop. Each of these prints a line that names the rank.
 ///
+/// A child made by `fork` is not a rank: it gets [`MpiError::Forked`], and its drop does nothing.
+///
 /// It stays on the thread that made it, as MPI requires; its communicators can be used on every thread.
 #[doc(alias = "MPI_Init_thread")]
 #[doc(alias = "MPI_Finalize")]
@@ -43,16 +45,20 @@ pub struct Mpi {
 impl Mpi {
     /// Opens the MPI library and initialises it, for use by several threads. Returns when all ranks have called this.
     ///
-    /// If `CUDA_UM_MPI` is set (a path, or a name for the system's loader; trusted input), only this library is tried, otherwise
+    /// If `CUDA_UM_MPI` is set and not empty (an absolute path, or a name for the system's loader; trusted input), only this library is tried, otherwise
     /// `libmpi_abi.so.1`, `libmpi_abi.so.0` and `libmpi_abi.so`. The library stays loaded. A program that was started without a launcher has one
     /// rank. In a program of several ranks, a shell (`/bin/sh`) waits beside each process, and reports the rank if the process is killed.
     ///
     /// # Errors
     /// - [`MpiError::NotFound`]: there is no library that can be used.
     /// - [`MpiError::AlreadyInitialized`]: this is not the first call in this process.
+    /// - [`MpiError::Forked`]: this process is a child that a rank made by `fork`.
     /// - [`MpiError::OtherLauncher`]: the launcher is not the one of the library.
     /// - [`MpiError::ThreadLevel`], [`MpiError::Call`]: the library cannot be initialised.
     pub fn init() -> Result<Self, MpiError> {
+        if let Some(state) = STATE.get() {
+            state.check_fork()?;
+        }
         let (functions, library) = library::open()?;
         let mut initialized = 0;
         // SAFETY: this may be called at any time; the pointer is valid.
@@ -95,7 +101,8 @@ impl Mpi {
         ordinal.ok_or(MpiError::NoDevice)
     }
 
-    /// Ends the processes of all ranks, with this exit code, after a line on the standard error that names this rank. Nothing is dropped.
+    /// Ends the processes of all ranks, with this exit code, after a line on the standard error that names this rank. Nothing is dropped. In a
+    /// child made by `fork` only the child ends.
     #[doc(alias = "MPI_Abort")]
     pub fn abort(&self, code: i32) -> ! {
         self.world
@@ -113,6 +120,10 @@ impl std::fmt::Debug for Mpi {
 impl Drop for Mpi {
     fn drop(&mut self) {
         let state = self.world.state;
+        // A child made by fork inherits this, but is not a rank.
+        if state.check_fork().is_err() {
+            return;
+        }
         if state.size > 1 {
             if std::thread::panicking() {
                 state.abort(101, "the program panicked");
@@ -146,7 +157,9 @@ fn start(functions: Functions, library: String) -> Result<&'static State, MpiErr
         broken: OnceLock::new(),
         witness: Mutex::new(None),
     });
-    let told = |variable| Some((variable, std::env::var(variable).ok()?));
+    // An empty variable is an unset one.
+    let value = |variable| std::env::var(variable).ok().filter(|it| !it.is_empty());
+    let told = |variable| Some((variable, value(variable)?));
     let refused = match RANKS.into_iter().find_map(told) {
         _ if provided < THREAD_MULTIPLE => Some(MpiError::ThreadLevel { provided }),
         Some((variable, value)) if size == 1 && value != "1" => Some(MpiError::OtherLauncher {
@@ -191,7 +204,7 @@ fn meet_the_others_of_this_machine(state: &'static State) -> Result<usize, MpiEr
 extern "C" fn at_exit() {
     if let Some(state) = STATE.get()
         // A child made by fork is not a rank.
-        && std::process::id() == state.pid
+        && state.check_fork().is_ok()
         && lock(&state.witness).is_some()
     {
         state.abort(1, "the process exits without MPI_Finalize");

@@ -38,6 +38,18 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// The error in a child made by fork: it is not a rank, and MPI is that of its parent.
+    pub(crate) fn check_fork(&self) -> Result<(), MpiError> {
+        match std::process::id() {
+            pid if pid == self.pid => Ok(()),
+            pid => Err(MpiError::Forked {
+                pid,
+                rank: self.rank,
+                parent: self.pid,
+            }),
+        }
+    }
+
     /// The error for the lowest rank whose process has ended.
     fn lost(&self) -> Option<MpiError> {
         let process = self.watch.get()?.lost()?;
@@ -95,8 +107,13 @@ impl State {
         }
     }
 
-    /// Ends the processes of all ranks.
+    /// Ends the processes of all ranks; in a child made by fork, only the child.
     pub(crate) fn abort(&self, code: i32, reason: &str) -> ! {
+        if let Err(error) = self.check_fork() {
+            eprintln!("um-mpi: {reason}; {error}");
+            // SAFETY: it runs nothing of this process. The handlers at the exit are those of the parent's MPI, too.
+            unsafe { libc::_exit(code) }
+        }
         eprintln!(
             "um-mpi: rank {} of {}: {reason}; MPI_Abort ends all ranks",
             self.rank, self.size

@@ -17,7 +17,7 @@
 
 // The norm of a target. Beyond the end it is NaN, so that no score is better than another.
 static __device__ __forceinline__ float norm_or_nan(const float *norms, u64 at, u64 end) {
-    return at < end ? norms[at] : __int_as_float(0x7fffffff);
+    return at < end ? fabsf(norms[at]) : __int_as_float(0x7fffffff);
 }
 
 // Inserts a candidate that belongs into a sorted list; the whole warp calls it together. Candidates come with ascending
@@ -129,6 +129,7 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
     for (u64 tile = first_target; tile < end_target; tile += TILE) {
         const float *query[TIMES];
         const T *target[TIMES];
+        float power[TIMES];
         // Rows beyond the end: the last row again; its scores are not used.
 #pragma unroll
         for (unsigned l = 0; l < TIMES; l++) {
@@ -138,7 +139,8 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
 #pragma unroll
         for (unsigned l = 0; l < TIMES; l++) {
             u64 at = tile + row + l * LOADED;
-            target[l] = targets + (at < target_count ? at : target_count - 1) * dim + part;
+            at = at < target_count ? at : target_count - 1;
+            target[l] = targets + at * dim + part, power[l] = row_power(target_norms[at]);
         }
         float sums[8][8] = {}, staged_q[TIMES][4], staged_t[TIMES][4];
 
@@ -170,7 +172,7 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
 #pragma unroll
                 for (unsigned l = 0; l < TIMES; l++) to[BEGIN(i) + l * LOADED] = staged_q[l][i];
 #pragma unroll
-                for (unsigned l = 0; l < TIMES; l++) to[BEGIN(DEPTH) + BEGIN(i) + l * LOADED] = staged_t[l][i];
+                for (unsigned l = 0; l < TIMES; l++) to[BEGIN(DEPTH) + BEGIN(i) + l * LOADED] = staged_t[l][i] * power[l];
             }
         };
 

@@ -134,10 +134,26 @@ __device__ __forceinline__ void few(const float *queries, const T *targets, cons
                 float sum = (squares[l][0] + squares[l][2]) + (squares[l][1] + squares[l][3]);
                 for (unsigned offset = SHARE / 2; offset > 0; offset /= 2) sum += __shfl_down_sync(ALL, sum, offset);
                 u64 at = tile + row + l * (THREADS / SHARE);
-                if (part == 0 && at < target_count) target_norms[at] = inverse_norm(sum);
+                if (part == 0 && at < target_count) target_norms[at] = is_extreme(sum) ? -1.0f : inverse_norm(sum);
+            }
+            __syncthreads();
+            u64 at = tile + warp * 32 + lane;
+            unsigned extreme = __ballot_sync(ALL, at < target_count && target_norms[at] < 0.0f);
+            for (; extreme; extreme &= extreme - 1) {
+                const T *of = targets + (tile + warp * 32 + __ffs(extreme) - 1) * dim;
+                float norm = row_norm(of, dim, square_sum(of, dim));
+                if (lane == __ffs(extreme) - 1) target_norms[at] = norm;
             }
         }
         __syncthreads();
+        for (unsigned r = 0; r < OWN_ROWS; r++) {
+            u64 at = tile + r * 32 + lane;
+            float power = row_power(at < end_target ? target_norms[at] : 1.0f);
+            if (power == 1.0f) continue;
+            for (unsigned query = warp; query < query_count; query += WARPS)
+                products[query * SCORES * 2 + r * 32 + lane] = extreme_product(queries + query * dim, targets + at * dim, power, dim);
+        }
+        __syncwarp();
 #pragma unroll
         for (unsigned i = 0; i < MOST / WARPS; i++) {
             unsigned query = warp + i * WARPS;

@@ -134,7 +134,7 @@ __device__ __forceinline__ void few(const float *queries, const T *targets, cons
                                     unsigned *indices, u64 query_count, u64 target_count, u64 dim, unsigned k, unsigned cosine) {
     constexpr unsigned PART = PER_STAGE(T), TURNS = 128 / PART, SUMS = CHUNK / sizeof(T) / 4, ASKS = PART / 4;
     extern __shared__ __align__(128) char memory[];  // two stages of targets and queries: one is copied while the other is read
-    __shared__ float square_sums[TILE];
+    __shared__ float norms[TILE];  // first the sums of squares
     __shared__ unsigned upcoming;
     unsigned lane = threadIdx.x % 32, part = threadIdx.x % PARTS, row = threadIdx.x / PARTS;
     unsigned stages = (unsigned)(dim / PART), tiles = (unsigned)((target_count + TILE - 1) / TILE);
@@ -214,15 +214,33 @@ __device__ __forceinline__ void few(const float *queries, const T *targets, cons
 #pragma unroll
         for (unsigned l = 0; l < LOADS; l++) {
             float sum = all_squares(squares[l]);
-            if (part == 0) square_sums[row + l * STEP] = sum;
+            if (part == 0) norms[row + l * STEP] = sum;
+        }
+        __syncthreads();
+        for (unsigned i = threadIdx.x; cosine && i < TILE; i += THREADS) {
+            float sum = norms[i];
+            unsigned first = i - lane, extreme = __ballot_sync(ALL, is_extreme(sum) && (u64)tile * TILE + i < target_count);
+            norms[i] = inverse_norm(sum);
+            for (; extreme; extreme &= extreme - 1) {
+                const T *of = targets + ((u64)tile * TILE + first + __ffs(extreme) - 1) * dim;
+                float norm = row_norm(of, dim, square_sum(of, dim));
+                if (lane == __ffs(extreme) - 1) norms[i] = norm;
+            }
         }
         __syncthreads();
         float inverse[OWN_ROWS];
 #pragma unroll
         for (unsigned r = 0; r < OWN_ROWS; r++) {
-            inverse[r] = cosine ? inverse_norm(square_sums[r * 32 + lane]) : 1.0f;
+            u64 at = (u64)tile * TILE + r * 32 + lane;
+            inverse[r] = cosine ? norms[r * 32 + lane] : 1.0f;
             // Beyond the end NaN, so that no score is better than another.
-            if ((u64)tile * TILE + r * 32 + lane >= target_count) inverse[r] = __int_as_float(0x7fffffff);
+            if (at >= target_count) inverse[r] = __int_as_float(0x7fffffff);
+            float power = row_power(inverse[r]);
+            if (power == 1.0f) continue;
+            inverse[r] = fabsf(inverse[r]);
+#pragma unroll
+            for (unsigned i = 0; i < MOST / 2; i++)
+                if (i < own) sums[i][r] = extreme_product(queries + (first_query + i) * dim, targets + at * dim, power, dim);
         }
         worst = take_tile(sums, inverse, norm, worst, tile * TILE, scores, indices, lists, k);
     }

@@ -6,8 +6,6 @@
 #include "exact.cuh"
 
 #define THREADS 256
-#define LEAST 0x1p-80f  // rows with squared norms outside of these limits are special
-#define MOST 0x1p120f
 #define LEAST_SCALE 0x1p-60f
 
 // How a row is scaled to 8 bits: an element's number is the element times `inverse`, rounded, and stands for `scale` times the
@@ -101,8 +99,8 @@ static __device__ __forceinline__ void prepare(const T *rows, float *norms, char
         for (u64 i = lane; i < dim; i += 32) some |= to_float(from[i]) != 0.0f;
         zero = !__any_sync(ALL, some);
     }
-    float norm = cosine ? inverse_norm(sum) : 1.0f;
-    bool special = !exists || !(zero || (sum <= MOST && (!cosine || sum >= LEAST)));
+    float norm = cosine && exists ? row_norm(from, dim, sum) : 1.0f;
+    bool special = !exists || !(zero || (sum <= MOST_SQUARES && (!cosine || sum >= LEAST_SQUARES)));
     Scale scale = {LEAST_SCALE, 0.0f};
     if (FORMAT == INT8 && !special && !zero) {
         float most = 0.0f;

@@ -72,7 +72,7 @@ static __device__ __forceinline__ void score(const Shared &shared, const float *
     u64 *order = shared.order;
     for (unsigned first = begin_at; first < end; first += ROWS) {
         unsigned rows = end - first < ROWS ? end - first : ROWS;
-        float sum = 0.0f;
+        float sum = 0.0f, norm = threadIdx.x < rows ? target_norms[(unsigned)order[first + threadIdx.x]] : 0.0f, power = row_power(norm);
         for (u64 begin = 0; begin < dim; begin += PART) {
             unsigned length = dim - begin < PART ? (unsigned)(dim - begin) : PART;
             if (aligned(targets, dim)) {
@@ -94,9 +94,10 @@ static __device__ __forceinline__ void score(const Shared &shared, const float *
 #pragma unroll 4
                 for (; i + 4 <= length; i += 4) {
                     float4 t = *(const float4 *)&line[i], q = *(const float4 *)&own[i];
-                    sum = fmaf(q.x, t.x, sum), sum = fmaf(q.y, t.y, sum), sum = fmaf(q.z, t.z, sum), sum = fmaf(q.w, t.w, sum);
+                    sum = fmaf(q.x, t.x * power, sum), sum = fmaf(q.y, t.y * power, sum);
+                    sum = fmaf(q.z, t.z * power, sum), sum = fmaf(q.w, t.w * power, sum);
                 }
-                for (; i < length; i++) sum = fmaf(own[i], line[i], sum);
+                for (; i < length; i++) sum = fmaf(own[i], line[i] * power, sum);
             }
             __syncthreads();
         }
@@ -104,7 +105,7 @@ static __device__ __forceinline__ void score(const Shared &shared, const float *
             // That kernel pads rows with 0, which changes -0 to 0.
             if (dim % 16 != 0) sum = fmaf(0.0f, 0.0f, sum);
             unsigned index = (unsigned)order[first + threadIdx.x];
-            float score = __fmul_rn(__fmul_rn(sum, query_norm), target_norms[index]);
+            float score = __fmul_rn(__fmul_rn(sum, query_norm), fabsf(norm));
             // A score that is not above -inf is in no list.
             bool listed = score > -INFINITE;
             shared.values[first + threadIdx.x] = listed ? score : -INFINITE;

@@ -1,9 +1,18 @@
-// Rows of vectors: reading elements, and the sum of squares with one order of additions for all kernels.
+// Rows of vectors: reading elements, and norms, with one order of additions for all kernels.
+//
+// Extreme rows are those of a squared norm outside of LEAST_SQUARES to MOST_SQUARES. Their elements are multiplied by a power of two when they
+// are read: then no square and no product of a finite row overflows, and none that matters underflows. The inverse norm of such a row is that of
+// the multiplied row; its sign bit is set, and its last bit says which power of two belongs to it.
 
 #pragma once
 
 #define NONE 0xffffffffu
 #define ALL 0xffffffffu
+
+#define LEAST_SQUARES 0x1p-80f
+#define MOST_SQUARES 0x1p120f
+#define OF_SMALL_ROW 0x1p96f
+#define OF_LARGE_ROW 0x1p-96f
 
 typedef unsigned long long u64;
 typedef unsigned short half_bits;
@@ -41,8 +50,8 @@ template <typename T> static __device__ __forceinline__ bool aligned(const T *ro
     return (u64)rows % (4 * sizeof(T)) == 0 && dim % 4 == 0;
 }
 
-// The sum of the squares of a row, in lane 0; the whole warp calls it together.
-template <typename T> static __device__ __forceinline__ float square_sum(const T *row, u64 dim) {
+// The sum of the squares of a row times `power`, in lane 0; the whole warp calls it together.
+template <typename T> static __device__ __forceinline__ float square_sum(const T *row, u64 dim, float power = 1.0f) {
     unsigned lane = threadIdx.x % 32;
     float sum = 0.0f;
     u64 rest = 0;
@@ -53,11 +62,11 @@ template <typename T> static __device__ __forceinline__ float square_sum(const T
             float four[4];
             load_four(row + i, four);
 #pragma unroll
-            for (unsigned j = 0; j < 4; j++) sum = fmaf(four[j], four[j], sum);
+            for (unsigned j = 0; j < 4; j++) sum = fmaf(four[j] * power, four[j] * power, sum);
         }
     }
     for (u64 i = rest + lane; i < dim; i += 32) {
-        float value = to_float(row[i]);
+        float value = to_float(row[i]) * power;
         sum = fmaf(value, value, sum);
     }
     for (unsigned offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(ALL, sum, offset);
@@ -66,4 +75,31 @@ template <typename T> static __device__ __forceinline__ float square_sum(const T
 
 static __device__ __forceinline__ float inverse_norm(float square_sum) {
     return square_sum > 0.0f ? 1.0f / sqrtf(square_sum) : 0.0f;
+}
+
+static __device__ __forceinline__ bool is_extreme(float square_sum) { return !(square_sum >= LEAST_SQUARES && square_sum <= MOST_SQUARES); }
+
+// The inverse norm of a row, from the sum of its squares in lane 0; 0 for a row of zeros. The whole warp calls it together.
+template <typename T> static __device__ __forceinline__ float row_norm(const T *row, u64 dim, float sum) {
+    sum = __shfl_sync(ALL, sum, 0);
+    if (!is_extreme(sum)) return inverse_norm(sum);
+    bool small = sum < 1.0f;
+    float norm = inverse_norm(__shfl_sync(ALL, square_sum(row, dim, small ? OF_SMALL_ROW : OF_LARGE_ROW), 0));
+    if (norm == 0.0f) return norm;
+    return __uint_as_float((__float_as_uint(norm) & ~1u) | 0x80000000u | (small ? 1 : 0));
+}
+
+// The power of two for the elements of a row with this inverse norm.
+static __device__ __forceinline__ float row_power(float norm) {
+    unsigned bits = __float_as_uint(norm);
+    return !(bits >> 31) ? 1.0f : bits & 1 ? OF_SMALL_ROW : OF_LARGE_ROW;
+}
+
+// The product of a query and an extreme row, in the order of cosine_top_k_partial, which pads rows with 0: that changes -0 to 0.
+template <typename T>
+static __device__ __forceinline__ float extreme_product(const float *query, const T *row, float power, u64 dim) {
+    float sum = 0.0f;
+#pragma unroll 1
+    for (u64 i = 0; i < dim; i++) sum = fmaf(query[i], to_float(row[i]) * power, sum);
+    return dim % 16 != 0 ? fmaf(0.0f, 0.0f, sum) : sum;
 }

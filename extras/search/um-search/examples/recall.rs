@@ -9,6 +9,8 @@ use cuda_um::{Device, DeviceBuffer, PinnedBuffer, Runtime, Stream, UnifiedBuffer
 use half::f16;
 use std::cell::RefCell;
 use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use um_search::{
     ExactTopK, Filter, Format, Metric, SearchBuffers, TargetScalar, TopKShape, cosine_top_k_cpu,
@@ -31,7 +33,21 @@ const LEAST_PINNED: usize = 100_000;
 const VERIFIED: usize = 4;
 const TOLERANCE: f32 = 1e-4;
 
-fn main() -> Result<(), Failure> {
+fn main() -> ExitCode {
+    let Err(error) = run(&mut io::stdout()) else {
+        return ExitCode::SUCCESS;
+    };
+    // The reader closed the pipe (`| head`).
+    let error_of_io = error.downcast_ref::<io::Error>();
+    if error_of_io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Standard error may be closed, too.
+    let _ = writeln!(io::stderr(), "recall: {error}");
+    ExitCode::FAILURE
+}
+
+fn run(out: &mut dyn Write) -> Result<(), Failure> {
     let is_quick = std::env::args().any(|argument| argument == "--quick");
     let is_simulated = std::env::var("CUDA_UM_RUNTIME").as_deref() == Ok("sim");
     let runtime = match is_simulated {
@@ -39,7 +55,11 @@ fn main() -> Result<(), Failure> {
         false => Runtime::open()?,
     };
     let device = runtime.device(0)?;
-    println!("| queries × targets × {DIM} | search | median, ms | least, ms |\n|---|---|---|---|");
+    // Before the measurements, which would be lost if it could not be written.
+    writeln!(
+        out,
+        "| queries × targets × {DIM} | search | median, ms | least, ms |\n|---|---|---|---|"
+    )?;
     let (sizes, rounds) = match (is_simulated, is_quick) {
         (true, _) => (&[(1000, &[20][..])][..], 2),
         (_, true) => (&SIZES[..2], ROUNDS),
@@ -54,7 +74,7 @@ fn main() -> Result<(), Failure> {
                 dim: DIM,
                 k: K,
             };
-            measure(&device, shape, &rows, rounds)?;
+            measure(out, &device, shape, &rows, rounds)?;
         }
     }
     Ok(())
@@ -73,7 +93,13 @@ struct Way<'a> {
 }
 
 /// Measures all ways in turn, and prints a line for each.
-fn measure(device: &Device, shape: TopKShape, rows: &[f32], rounds: u64) -> Result<(), Failure> {
+fn measure(
+    out: &mut dyn Write,
+    device: &Device,
+    shape: TopKShape,
+    rows: &[f32],
+    rounds: u64,
+) -> Result<(), Failure> {
     let stream = &device.create_stream()?;
     let search = &ExactTopK::load(device)?;
     let in_half: Vec<f16> = rows.iter().map(|element| f16::from_f32(*element)).collect();
@@ -86,7 +112,7 @@ fn measure(device: &Device, shape: TopKShape, rows: &[f32], rounds: u64) -> Resu
         one_call(search, stream, shape, half.as_view(), Filter::Off, "f16"),
     ];
     match search.kernels() {
-        Err(why) => println!("| | no filter: {why} | | |"),
+        Err(why) => writeln!(out, "| | no filter: {why} | | |")?,
         Ok(_) => {
             ways.push(one_call(
                 search,
@@ -209,10 +235,11 @@ fn measure(device: &Device, shape: TopKShape, rows: &[f32], rounds: u64) -> Resu
         way.times.sort();
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let (median, least) = (ms(way.times[way.times.len() / 2]), ms(way.times[0]));
-        println!(
+        writeln!(
+            out,
             "| {} × {} | {} | {median:.3} | {least:.3} |",
             shape.queries, shape.targets, way.name
-        );
+        )?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
     ("gives_up", gives_up, gives_up_is_told),
     ("hangs", hangs, hangs_is_told),
     ("no_memory", no_memory, no_memory_is_told),
+    ("forks", forks, children_made_by_fork_do_not_call_mpi),
 ];
 
 /// The aim: the job ends within this time after the loss of a rank.
@@ -176,4 +177,26 @@ fn no_memory_is_told(launcher: &Launcher) {
     let outcome = launcher.run(3);
     assert!(!outcome.success);
     outcome.says("um-mpi: rank 1 of 3: no host memory for the 62914560 bytes that the ranks send");
+}
+
+fn forks(mpi: Mpi) {
+    // SAFETY: this process has no other threads that hold locks; the child ends below.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let forked = |error| matches!(error, MpiError::Forked { parent, .. } if parent != std::process::id());
+        let is_refused =
+            forked(mpi.world().barrier().unwrap_err()) && forked(Mpi::init().unwrap_err());
+        drop(mpi);
+        std::process::exit(if is_refused { 42 } else { 1 })
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(libc::WEXITSTATUS(status), 42);
+    mpi.world().barrier().unwrap();
+    println!("done");
+}
+
+fn children_made_by_fork_do_not_call_mpi(launcher: &Launcher) {
+    launcher.succeeds(2);
 }

@@ -2,15 +2,13 @@
 
 use crate::Case;
 use crate::launch::Launcher;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub const CASES: &[Case] = &[("library", |_| (), libraries_are_told)];
 
 /// A library of C with the functions that MPI's loader asks for.
-fn library(name: &str, abi: Option<(i32, i32)>, version: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("um-mpi-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+fn library(folder: &Path, name: &str, abi: Option<(i32, i32)>, version: &str) -> PathBuf {
     let abi = abi.map_or(String::new(), |(major, minor)| {
         format!(
             "int MPI_Abi_get_version(int *a, int *b) {{ *a = {major}; *b = {minor}; return 0; }}"
@@ -45,8 +43,12 @@ fn libraries_are_told(launcher: &Launcher) {
         outcome.says("(`pip install mpich` needs no administrator)");
     };
     fails("/nowhere/libmpi_abi.so", "cannot open shared object file");
-    let refused =
-        |name, abi, version, told| fails(library(name, abi, version).to_str().unwrap(), told);
+    fails("lib/libmpi_abi.so", "a relative path is refused");
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name, abi, version, told| {
+        let library = library(folder.path(), name, abi, version);
+        fails(library.to_str().unwrap(), told)
+    };
     let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4";
     // MPICH 5 has two libraries: the one for its own ABI reports −1.
     let mpich = "MPICH Version:      5.0.2\\nMPICH Release date: 2026";
@@ -65,14 +67,12 @@ fn libraries_are_told(launcher: &Launcher) {
     );
     refused("part", Some((1, 1)), "half", "it lacks MPI_Initialized, so");
     // Without the variable, if no library has the ABI's name.
-    let known = library("libmpi.so.40", None, open_mpi);
-    let folder = known.parent().unwrap();
+    library(folder.path(), "libmpi.so.40", None, open_mpi);
     let launcher = launcher.variable("CUDA_UM_MPI", "");
-    let launcher = launcher.variable("LD_LIBRARY_PATH", folder.to_str().unwrap());
+    let launcher = launcher.variable("LD_LIBRARY_PATH", folder.path().to_str().unwrap());
     let outcome = launcher.run_alone();
     // The system may have one.
     if !outcome.success {
         outcome.says("libmpi.so.40 (Open MPI v4.1.4): it was built");
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }

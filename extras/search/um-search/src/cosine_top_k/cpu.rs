@@ -41,7 +41,7 @@ macro_rules! widened {
 widened!(f16);
 widened!(bf16);
 
-/// The vectors to compare: rows of `dim` elements.
+/// The vectors to compare: rows of `dim` elements, and their [`row_norms`]. No query is extreme.
 #[derive(Clone, Copy)]
 pub(crate) struct Vectors<'a, T> {
     pub queries: &'a [f32],
@@ -51,9 +51,24 @@ pub(crate) struct Vectors<'a, T> {
     pub dim: usize,
 }
 
-/// For `rows [n, dim]`, row-major, writes 1 / |row| for each row into `norms [n]`; 0 for a row of zeros, and for all rows if
-/// `dim` is 0. If `rows` and `norms` have different numbers of rows, the smaller number counts.
+/// For `rows [n, dim]`, row-major, writes 1 / |row| for each row into `norms [n]`, as far as it is in the range of single precision; 0 for a row
+/// of zeros, and for all rows if `dim` is 0. If `rows` and `norms` have different numbers of rows, the smaller number counts.
 pub fn row_inverse_norms_cpu<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32]) {
+    row_norms(rows, dim, norms);
+    for norm in norms {
+        *norm = norm.abs() * row_power(*norm);
+    }
+}
+
+/// Rows with squared norms outside of these limits are extreme: see cuda/rows.cuh.
+pub(crate) const LEAST_SQUARES: f32 = f32::from_bits((127 - 80) << 23);
+pub(crate) const MOST_SQUARES: f32 = f32::from_bits((127 + 120) << 23);
+/// The powers of two for the elements of extreme rows.
+const OF_SMALL_ROW: f32 = f32::from_bits((127 + 96) << 23);
+const OF_LARGE_ROW: f32 = f32::from_bits((127 - 96) << 23);
+
+/// As [`row_inverse_norms_cpu`], but for extreme rows of the multiplied row, with the sign bit, and with its [`row_power`] in the last bit.
+pub(crate) fn row_norms<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32]) {
     if dim == 0 {
         return norms.fill(0.0);
     }
@@ -66,24 +81,73 @@ pub fn row_inverse_norms_cpu<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32
         norms
             .par_iter_mut()
             .zip(rows.par_chunks_exact(dim))
-            .for_each(|(norm, row)| *norm = inverse_norm(row));
+            .for_each(|(norm, row)| *norm = row_norm(row));
     }
 }
 
-/// 1 / |row|, or 0 for a row of zeros.
-pub(crate) fn inverse_norm(row: &[f32]) -> f32 {
-    let sum = square_sum(row);
-    if sum > 0.0 { 1.0 / sum.sqrt() } else { 0.0 }
+fn row_norm(row: &[f32]) -> f32 {
+    let inverse = |sum: f32| if sum > 0.0 { 1.0 / sum.sqrt() } else { 0.0 };
+    let sum = square_sum(row, 1.0);
+    if (LEAST_SQUARES..=MOST_SQUARES).contains(&sum) {
+        return inverse(sum);
+    }
+    let is_small = sum < 1.0;
+    let power = [OF_LARGE_ROW, OF_SMALL_ROW][usize::from(is_small)];
+    let norm = inverse(square_sum(row, power));
+    match norm == 0.0 {
+        true => norm,
+        false => f32::from_bits(norm.to_bits() & !1 | 1 << 31 | u32::from(is_small)),
+    }
 }
 
-/// Eight sums at the same time, as a vector unit adds, and therefore with an eighth of the rounding error of one sum.
-pub(crate) fn square_sum(row: &[f32]) -> f32 {
+/// The power of two for the elements of a row with this norm of [`row_norms`].
+pub(crate) fn row_power(norm: f32) -> f32 {
+    match (norm.is_sign_negative(), norm.to_bits() & 1) {
+        (false, _) => 1.0,
+        (true, 1) => OF_SMALL_ROW,
+        (true, _) => OF_LARGE_ROW,
+    }
+}
+
+/// Rows times their powers of two; `room` holds them if one differs from 1.
+pub(crate) fn multiplied<'a>(
+    rows: &'a [f32],
+    norms: &[f32],
+    dim: usize,
+    room: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    if norms.iter().all(|norm| row_power(*norm) == 1.0) {
+        return rows;
+    }
+    let rows = rows.chunks(dim).zip(norms);
+    room.clear();
+    room.extend(rows.flat_map(|(row, norm)| row.iter().map(|value| value * row_power(*norm))));
+    room
+}
+
+/// Multiplies each row by a power of two that brings its largest element near 1, as far as that is a normal number.
+pub(crate) fn scale_queries(rows: &mut [f32], dim: usize) {
+    for row in rows.chunks_mut(dim) {
+        let largest = row
+            .iter()
+            .fold(0.0f32, |largest, value| largest.max(value.abs()));
+        // 2^-e for a largest element of 2^e to 2^(e+1).
+        let exponent = (254 - (largest.to_bits() >> 23) as i32).clamp(1, 254) as u32;
+        let power = f32::from_bits(exponent << 23);
+        row.iter_mut().for_each(|value| *value *= power);
+    }
+}
+
+/// The sum of the squares of a row times `power`. Eight sums at the same time, as a vector unit adds, and therefore with an eighth of the rounding
+/// error of one sum.
+pub(crate) fn square_sum(row: &[f32], power: f32) -> f32 {
     let mut sums = [0.0f32; 8];
+    let square = |value: &f32| (value * power) * (value * power);
     let chunks = row.chunks_exact(8);
-    let rest: f32 = chunks.remainder().iter().map(|value| value * value).sum();
+    let rest: f32 = chunks.remainder().iter().map(square).sum();
     for chunk in chunks {
         for (sum, value) in sums.iter_mut().zip(chunk) {
-            *sum += value * value;
+            *sum += square(value);
         }
     }
     sums.iter().sum::<f32>() + rest
@@ -114,12 +178,13 @@ pub(crate) fn best_of<T: Scalar>(
         scores.fill(f32::NEG_INFINITY);
         indices.fill(NONE);
     }
-    let mut room = Vec::new();
+    let (mut room, mut multiplied_room) = (Vec::new(), Vec::new());
     let mut first = range.start;
     while first < range.end {
         let end = (first + TILE).min(range.end);
         let tile = T::widen(&vectors.targets[first * dim..end * dim], &mut room);
         let norms = &vectors.target_norms[first..end];
+        let tile = multiplied(tile, norms, dim, &mut multiplied_room);
         vectors
             .queries
             .par_chunks(GROUP * dim)
@@ -179,7 +244,7 @@ fn select(
         insert(
             scores,
             indices,
-            product * query_norm * norm,
+            product * query_norm * norm.abs(),
             first + offset as u32,
         );
     }
@@ -242,10 +307,12 @@ pub fn cosine_top_k_cpu<T: Scalar>(
         "the outputs hold {query_count} rows of {k}"
     );
     let (mut query_norms, mut target_norms) = (vec![0.0; query_count], vec![0.0; target_count]);
-    row_inverse_norms_cpu(queries, dim, &mut query_norms);
-    row_inverse_norms_cpu(targets, dim, &mut target_norms);
+    let mut queries = queries.to_vec();
+    scale_queries(&mut queries, dim);
+    row_norms(&queries, dim, &mut query_norms);
+    row_norms(targets, dim, &mut target_norms);
     let vectors = Vectors {
-        queries,
+        queries: &queries,
         targets,
         query_norms: &query_norms,
         target_norms: &target_norms,

@@ -5,7 +5,7 @@ use super::types::{TargetScalar, type_index};
 use super::{Buffers, CosineTopK, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{Kernel, KernelArg, LaunchConfig, Stream, View, ViewMut};
+use cuda_um::{Kernel, KernelArg, LaunchConfig, Stream, View, ViewMut, constant};
 
 /// Threads of a block, and targets that it scores at a time.
 const THREADS: usize = 128;
@@ -80,12 +80,12 @@ impl CosineTopK {
             target_norms,
             &mut *parts.scores,
             &mut *parts.indices,
-            shape.queries as u64,
-            shape.targets as u64,
-            shape.dim as u64,
-            chunk as u64,
-            shape.k as u32,
-            u32::from(own),
+            constant(shape.queries as u64),
+            constant(shape.targets as u64),
+            constant(shape.dim as u64),
+            constant(chunk as u64),
+            constant(shape.k as u32),
+            constant(u32::from(own)),
         );
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k_few.cu and cuda/cosine_top_k.cu, which stay inside
         // the rows of the shape. The length of every buffer was checked, or it was allocated for this shape.

@@ -5,7 +5,7 @@ use super::types::{TargetScalar, type_index};
 use super::{Buffers, CosineTopK, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{LaunchConfig, Stream, View, ViewMut};
+use cuda_um::{LaunchConfig, Stream, View, ViewMut, constant};
 
 /// Targets of a tile; cuda/cosine_top_k_few_80.cu uses the same numbers.
 const TILE: usize = 128;
@@ -56,7 +56,8 @@ impl CosineTopK {
         let mut parts = self.room(shape, blocks(shape, multiprocessors))?;
         let mut norms = self.query_norms.hold(shape.queries)?;
         let mut next = kernels.next.hold(1)?;
-        let (dim, cosine) = (shape.dim as u64, u32::from(metric == Metric::Cosine));
+        let dim = constant(shape.dim as u64);
+        let cosine = constant(u32::from(metric == Metric::Cosine));
         let each_query = LaunchConfig {
             grid: [shape.queries as u32, 1, 1],
             block: [32, 1, 1],
@@ -80,10 +81,10 @@ impl CosineTopK {
                 &mut *next,
                 &mut *parts.scores,
                 &mut *parts.indices,
-                shape.queries as u64,
-                shape.targets as u64,
+                constant(shape.queries as u64),
+                constant(shape.targets as u64),
                 dim,
-                shape.k as u32,
+                constant(shape.k as u32),
                 cosine,
             );
             kernels.lists[type_index::<T>()].launch(stream, tiles, arguments)?;

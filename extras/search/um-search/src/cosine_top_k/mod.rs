@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::metric::Metric;
 use crate::workspace::{Held, Spare, Workspace};
 use cuda_um::{
-    Device, DeviceBuffer, Kernel, KernelArg, Module, Stream, View, ViewMut,
+    Device, DeviceBuffer, Kernel, KernelArg, Module, Stream, View, ViewMut, constant,
     kernel::{ReadArg, WriteArg},
 };
 use few_kernels::{Few80, FewKernels};
@@ -34,7 +34,7 @@ const NAME: &str = "cosine_top_k";
 pub struct CosineTopK {
     device: Device,
     norms: EachType,
-    widen: [Kernel; 2],
+    scale: EachType,
     lists: ListKernels,
     query_norms: Workspace<f32>,
     target_norms: Workspace<f32>,
@@ -44,7 +44,7 @@ pub struct CosineTopK {
     ones: Spare<Arc<DeviceBuffer<f32>>>,
     few: OnceLock<FewKernels>,
     few_80: OnceLock<Few80>,
-    /// Queries in single precision.
+    /// Queries in single precision, scaled.
     wide: Spare<DeviceBuffer<f32>>,
 }
 
@@ -102,7 +102,7 @@ impl CosineTopK {
             Ok(Self {
                 device: device.clone(),
                 norms: each_type(module, "row_inverse_norms")?,
-                widen: [module.kernel("widen_f16")?, module.kernel("widen_bf16")?],
+                scale: each_type(module, "scale")?,
                 lists: ListKernels::of(module, "")?,
                 query_norms: Workspace::new(device),
                 target_norms: Workspace::new(device),
@@ -124,7 +124,8 @@ impl CosineTopK {
     /// places of the list then hold −∞ and `u32::MAX`.
     ///
     /// The score matrix is never written. The launcher needs device memory for the norms, and for a list for each query and
-    /// chunk of targets. It keeps this memory for the next launch.
+    /// chunk of targets. It keeps this memory for the next launch. In a capture, load the kernels in its closure: the memory then belongs to the
+    /// graph.
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
@@ -142,16 +143,23 @@ impl CosineTopK {
         indices: impl WriteArg<u32>,
     ) -> Result<()> {
         let of = |parameter| move |error: cuda_um::Error| error.of_argument(NAME, parameter);
-        let buffers = Buffers {
-            queries: queries.into_view().map_err(of("queries"))?,
-            targets: targets.into_view().map_err(of("targets"))?,
-            scores: scores.into_view_mut().map_err(of("scores"))?,
-            indices: indices.into_view_mut().map_err(of("indices"))?,
-        };
-        self.launch_as(stream, shape, Metric::Cosine, buffers)
+        let queries = queries.into_view().map_err(of("queries"))?;
+        let targets = targets.into_view().map_err(of("targets"))?;
+        let scores = scores.into_view_mut().map_err(of("scores"))?;
+        let indices = indices.into_view_mut().map_err(of("indices"))?;
+        let form = (shape.dim, Metric::Cosine);
+        self.with_wide(stream, form, queries, |queries| {
+            let buffers = Buffers {
+                queries,
+                targets,
+                scores,
+                indices,
+            };
+            self.launch_as(stream, shape, Metric::Cosine, buffers)
+        })
     }
 
-    /// Like `launch`, for either metric.
+    /// Like `launch`, for either metric, with queries of `with_wide`.
     pub(crate) fn launch_as<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -219,7 +227,8 @@ impl CosineTopK {
         room: &'a Workspace<f32>,
     ) -> Result<Held<'a, f32>> {
         let mut norms = room.hold(count)?;
-        let arguments = (rows, &mut *norms, count as u64, dim as u64);
+        let sizes = (constant(count as u64), constant(dim as u64));
+        let arguments = (rows, &mut *norms, sizes.0, sizes.1);
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu. They read the rows of the shape and write a
         // norm for each. The length of `rows` was checked, and `norms` has room for `count`.
         unsafe { self.norms[index].launch(stream, warps(count), arguments)? };
@@ -232,7 +241,7 @@ impl CosineTopK {
             Some(ones) => ones,
             None => {
                 let mut ones = DeviceBuffer::zeroed(&self.device, count)?;
-                ones.fill_on(1.0, stream)?;
+                ones.fill_on(constant(1.0), stream)?;
                 Arc::new(ones)
             }
         };
@@ -256,7 +265,8 @@ impl CosineTopK {
         // length of every buffer was checked, or the buffer was allocated for this shape.
         unsafe {
             let partial = &self.lists.partial[index];
-            let parts = self.parts(stream, shape, partial, rows, norms, shape.queries as u64)?;
+            let queries = constant(shape.queries as u64);
+            let parts = self.parts(stream, shape, partial, rows, norms, queries)?;
             self.merge(stream, shape, &parts, (buffers.scores, buffers.indices))
         }
     }
@@ -283,7 +293,8 @@ impl CosineTopK {
         parts: &Parts<'_>,
         (scores, indices): (impl KernelArg, impl KernelArg),
     ) -> Result<()> {
-        let (chunks, k) = (parts.chunks as u64, shape.k as u32);
+        let chunks = constant(parts.chunks as u64);
+        let k = constant(shape.k as u32);
         let arguments = (&*parts.scores, &*parts.indices, scores, indices, chunks, k);
         let config = shape.merge_config(parts.chunks);
         // SAFETY: the caller's promise; the arguments are those of the kernel in cuda/cosine_top_k.cu.
@@ -317,8 +328,8 @@ impl CosineTopK {
                     buffers.scores,
                     buffers.indices,
                     some,
-                    parts.chunks as u64,
-                    shape.k as u32,
+                    constant(parts.chunks as u64),
+                    constant(shape.k as u32),
                 ),
             )?;
         }
@@ -350,10 +361,10 @@ impl CosineTopK {
             &mut *parts.scores,
             &mut *parts.indices,
             number,
-            shape.targets as u64,
-            shape.dim as u64,
-            chunk as u64,
-            shape.k as u32,
+            constant(shape.targets as u64),
+            constant(shape.dim as u64),
+            constant(chunk as u64),
+            constant(shape.k as u32),
         );
         // SAFETY: the caller's promise; the lists have room for all queries and chunks.
         unsafe { kernel.launch(stream, shape.partial_config(chunks), arguments)? };

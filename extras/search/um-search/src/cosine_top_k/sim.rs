@@ -1,6 +1,6 @@
 //! The CPU references of the kernels, for the simulator.
 
-use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
+use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_norms, scale_queries};
 use crate::chain;
 use crate::reference::{Outcome, number, size};
 use cuda_um_sim::LaunchContext;
@@ -9,15 +9,19 @@ use std::time::Duration;
 pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let (rows, dim) = (size(launch, 2)?, size(launch, 3)?);
     let elements = launch.slice::<T>(0, rows * dim)?;
-    row_inverse_norms_cpu(elements, dim, launch.slice_mut::<f32>(1, rows)?);
+    row_norms(elements, dim, launch.slice_mut::<f32>(1, rows)?);
     Ok(())
 }
 
-pub(crate) fn widen<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
-    let count = size(launch, 2)?;
+pub(crate) fn scale<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (rows, dim) = (size(launch, 2)?, size(launch, 3)?);
     let mut room = Vec::new();
-    let wide = T::widen(launch.slice::<T>(0, count)?, &mut room);
-    launch.slice_mut::<f32>(1, count)?.copy_from_slice(wide);
+    let wide = T::widen(launch.slice::<T>(0, rows * dim)?, &mut room);
+    let to = launch.slice_mut::<f32>(1, rows * dim)?;
+    to.copy_from_slice(wide);
+    if launch.value::<u32>(4)? != 0 {
+        scale_queries(to, dim);
+    }
     Ok(())
 }
 
@@ -33,7 +37,7 @@ pub(crate) fn few<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     if launch.value::<u32>(11)? != 0 {
         let targets = launch.slice::<T>(1, target_count * dim)?;
         let norms = launch.slice_mut::<f32>(3, target_count)?;
-        row_inverse_norms_cpu(targets, dim, norms);
+        row_norms(targets, dim, norms);
         return lists::<T>(launch, query_count, norms, parts);
     }
     let norms = launch.slice(3, target_count)?;
@@ -46,7 +50,7 @@ pub(crate) fn few_80_begin(launch: &mut LaunchContext<'_>) -> Outcome {
     let norms = launch.slice_mut::<f32>(1, query_count)?;
     match launch.value::<u32>(4)? {
         0 => norms.fill(1.0),
-        _ => row_inverse_norms_cpu(launch.slice::<f32>(0, query_count * dim)?, dim, norms),
+        _ => row_norms(launch.slice::<f32>(0, query_count * dim)?, dim, norms),
     }
     launch.slice_mut::<u32>(2, 1)?[0] = 0;
     Ok(())
@@ -68,7 +72,7 @@ pub(crate) fn few_80<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let targets = launch.slice::<T>(1, target_count * dim)?;
     let mut norms = vec![1.0; target_count];
     if launch.value::<u32>(10)? != 0 {
-        row_inverse_norms_cpu(targets, dim, &mut norms);
+        row_norms(targets, dim, &mut norms);
     }
     // Tiles that were taken before are in no list.
     norms[..(tiles - left) * TILE].fill(f32::NAN);

@@ -11,7 +11,7 @@ use super::tiles::{BLOCK, Format, GROUPS, TILE};
 use crate::cosine_top_k::{Buffers, CosineTopK, Norms, TargetScalar, TopKShape, type_index, warps};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{DeviceBuffer, LaunchConfig, Stream, kernel::Arguments};
+use cuda_um::{DeviceBuffer, LaunchConfig, Stream, constant, kernel::Arguments};
 
 /// A batch of queries, and the inputs of its kernels.
 ///
@@ -72,12 +72,12 @@ impl<T: TargetScalar> Batch<'_, T> {
             &mut *room.scales,
             &mut *room.bounds,
             &mut *room.specials,
-            0u64,
-            padded_queries(count) as u64,
-            count as u64,
-            self.shape.dim as u64,
+            constant(0u64),
+            constant(padded_queries(count) as u64),
+            constant(count as u64),
+            constant(self.shape.dim as u64),
             self.bound().grow,
-            u32::from(self.prepared.metric == Metric::Cosine),
+            constant(u32::from(self.prepared.metric == Metric::Cosine)),
         );
         // SAFETY: see `Batch`; the tiles and bounds have room for whole tiles of queries.
         unsafe { kernel.launch(self.stream, warps(padded_queries(count)), arguments)? };
@@ -98,13 +98,13 @@ impl<T: TargetScalar> Batch<'_, T> {
             &*room.scales,
             &prepared.scales,
             &mut *room.best,
-            self.shape.queries as u32,
-            plan.sampled as u32,
-            plan.period as i32,
-            self.row_blocks(),
-            bound.kappa,
-            bound.tiny,
-            self.modules.support.stages,
+            constant(self.shape.queries as u32),
+            constant(plan.sampled as u32),
+            constant(plan.period as i32),
+            constant(self.row_blocks()),
+            constant(bound.kappa),
+            constant(bound.tiny),
+            constant(self.modules.support.stages),
         );
         // SAFETY: see `Batch`; the plan's sampled blocks are blocks of the targets.
         unsafe {
@@ -145,12 +145,12 @@ impl<T: TargetScalar> Batch<'_, T> {
             &mut *room.thresholds,
             &mut *room.counts,
             &mut *room.given_up,
-            self.shape.dim as u64,
-            (plan.sampled * GROUPS) as u32,
-            plan.period as u32,
-            plan.capacity as u32,
-            self.shape.k as u32,
-            u32::from(self.exact_thresholds()),
+            constant(self.shape.dim as u64),
+            constant((plan.sampled * GROUPS) as u32),
+            constant(plan.period as u32),
+            constant(plan.capacity as u32),
+            constant(self.shape.k as u32),
+            constant(u32::from(self.exact_thresholds())),
         );
         let kernel = &self.modules.thresholds[type_index::<T>()];
         // SAFETY: see `Batch`; the sample's targets are targets, because others are special.
@@ -188,15 +188,15 @@ impl<T: TargetScalar> Batch<'_, T> {
         arguments.push(&mut *room.thresholds);
         arguments.push(&mut *room.counts);
         arguments.push(&mut *room.kept);
-        arguments.push(self.plan.capacity as u32);
-        arguments.push(self.shape.queries as u32);
-        arguments.push(self.shape.targets as u32);
-        arguments.push(tiles as u32);
-        arguments.push(period);
-        arguments.push(self.row_blocks());
-        arguments.push(bound.kappa);
-        arguments.push(bound.tiny);
-        arguments.push(self.modules.support.stages);
+        arguments.push(constant(self.plan.capacity as u32));
+        arguments.push(constant(self.shape.queries as u32));
+        arguments.push(constant(self.shape.targets as u32));
+        arguments.push(constant(tiles as u32));
+        arguments.push(constant(period));
+        arguments.push(constant(self.row_blocks()));
+        arguments.push(constant(bound.kappa));
+        arguments.push(constant(bound.tiny));
+        arguments.push(constant(self.modules.support.stages));
         let kernel = &self.modules.filter[self.prepared.format as usize];
         // SAFETY: see `Batch`; with this period, the `tiles` blocks are blocks of the targets.
         unsafe { kernel.launch(self.stream, self.persistent(tiles), arguments)? };
@@ -218,12 +218,12 @@ impl<T: TargetScalar> Batch<'_, T> {
         arguments.push(&mut *room.counts);
         arguments.push(&mut *room.kept);
         arguments.push(sums);
-        arguments.push(self.shape.dim as u64);
-        arguments.push(self.plan.capacity as u32);
-        arguments.push(self.shape.k as u32);
-        arguments.push(u32::from(self.exact_thresholds()));
-        arguments.push(bound.kappa);
-        arguments.push(bound.tiny);
+        arguments.push(constant(self.shape.dim as u64));
+        arguments.push(constant(self.plan.capacity as u32));
+        arguments.push(constant(self.shape.k as u32));
+        arguments.push(constant(u32::from(self.exact_thresholds())));
+        arguments.push(constant(bound.kappa));
+        arguments.push(constant(bound.tiny));
         let kernel = &self.modules.tighten[type_index::<T>()];
         // SAFETY: see `Batch`; candidates are valid targets, because the filter compares with the number of targets.
         unsafe { kernel.launch(self.stream, config, arguments)? };
@@ -254,10 +254,10 @@ impl<T: TargetScalar> Batch<'_, T> {
         arguments.push(sums);
         arguments.push(self.buffers.scores.slice_mut(..)?);
         arguments.push(self.buffers.indices.slice_mut(..)?);
-        arguments.push(self.shape.dim as u64);
-        arguments.push(limits);
-        arguments.push(bound.kappa);
-        arguments.push(bound.tiny);
+        arguments.push(constant(self.shape.dim as u64));
+        arguments.push(constant(limits));
+        arguments.push(constant(bound.kappa));
+        arguments.push(constant(bound.tiny));
         let kernel = &self.modules.rescore[type_index::<T>()];
         // SAFETY: as for `tighten`; special rows are rows of the targets.
         unsafe { kernel.launch(self.stream, config, arguments)? };
@@ -273,7 +273,7 @@ impl<T: TargetScalar> Batch<'_, T> {
             &*room.given_up,
             &mut *room.gathered,
             &mut *room.gathered_norms,
-            self.shape.dim as u64,
+            constant(self.shape.dim as u64),
         );
         let kernel = &self.modules.gather;
         // SAFETY: see `Batch`; each query is given up at most once.

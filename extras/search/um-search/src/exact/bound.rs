@@ -2,6 +2,8 @@
 //! host's part of a search on the device, for the search on a CPU, and as the CPU reference of the device's part.
 
 use super::tiles::Format;
+#[cfg(any(feature = "sim", test))]
+use crate::cosine_top_k::cpu::{LEAST_SQUARES, MOST_SQUARES};
 use crate::metric::Metric;
 
 /// Longest row for which the filter is used: the bound grows with the length.
@@ -56,12 +58,6 @@ pub(crate) fn tensor_cores(products: f64) -> f64 {
 }
 
 #[cfg(any(feature = "sim", test))]
-/// Rows with squared norms outside of these limits are special.
-const LEAST: f32 = f32::from_bits((127 - 80) << 23);
-#[cfg(any(feature = "sim", test))]
-const MOST: f32 = f32::from_bits((127 + 120) << 23);
-
-#[cfg(any(feature = "sim", test))]
 impl Bound {
     /// |filter's score − exact score| is at most this.
     pub(crate) fn error(self, query: RowBound, target: RowBound) -> f32 {
@@ -85,8 +81,8 @@ impl Bound {
 #[cfg(any(feature = "sim", test))]
 /// True if the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
 pub(crate) fn is_special(squares: f32, metric: Metric) -> bool {
-    let large_enough = metric == Metric::InnerProduct || squares >= LEAST;
-    !(squares <= MOST && large_enough)
+    let large_enough = metric == Metric::InnerProduct || squares >= LEAST_SQUARES;
+    !(squares <= MOST_SQUARES && large_enough)
 }
 
 #[cfg(any(feature = "sim", test))]

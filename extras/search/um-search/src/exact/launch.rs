@@ -149,15 +149,17 @@ impl ExactTopK {
         reason: String,
         buffers: SearchBuffers<'_, T, Q>,
     ) -> Result<SearchPath> {
-        self.basic.with_wide(stream, buffers.queries, |queries| {
-            let buffers = Buffers {
-                queries,
-                targets: buffers.targets,
-                scores: buffers.scores,
-                indices: buffers.indices,
-            };
-            self.basic.launch_as(stream, shape, metric, buffers)
-        })?;
+        let form = (shape.dim, metric);
+        self.basic
+            .with_wide(stream, form, buffers.queries, |queries| {
+                let buffers = Buffers {
+                    queries,
+                    targets: buffers.targets,
+                    scores: buffers.scores,
+                    indices: buffers.indices,
+                };
+                self.basic.launch_as(stream, shape, metric, buffers)
+            })?;
         Ok(SearchPath {
             filter: None,
             reason,
@@ -197,7 +199,8 @@ impl ExactTopK {
         (room, sums): (&mut HeldRoom<'_>, &mut HeldSums<'_>),
         falls_back: impl FnOnce(&mut HeldSums<'_>) -> Result<bool>,
     ) -> Result<()> {
-        self.basic.with_wide(stream, part.queries, |queries| {
+        let form = (shape.dim, prepared.metric);
+        self.basic.with_wide(stream, form, part.queries, |queries| {
             let mut batch = Batch {
                 stream,
                 modules,

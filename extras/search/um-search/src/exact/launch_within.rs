@@ -9,7 +9,7 @@ use super::prepared::PreparedTargets;
 use super::{ExactTopK, NAME, unsupported};
 use crate::cosine_top_k::{TargetScalar, TopKShape};
 use crate::error::{Result, length};
-use cuda_um::{Device, DeviceBuffer, LaunchConfig, Stream};
+use cuda_um::{Device, DeviceBuffer, LaunchConfig, Stream, constant};
 
 impl ExactTopK {
     /// Searches as [`launch_prepared`](Self::launch_prepared) does, with targets from
@@ -155,9 +155,9 @@ fn merge<T, Q>(
         indices,
         into.scores,
         into.indices,
-        k as u32,
-        list as u32,
-        first as u32,
+        constant(k as u32),
+        constant(list as u32),
+        constant(first as u32),
     );
     // SAFETY: the arguments are those of the kernel in cuda/exact_top_k.cu; each query has lists of these lengths.
     unsafe { modules.merge.launch(stream, config, arguments)? };

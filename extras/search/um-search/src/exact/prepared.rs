@@ -7,7 +7,7 @@ use super::tiles::{BLOCK, Format, TILE, room};
 use crate::cosine_top_k::{TargetScalar, type_index, warps};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{Device, DeviceBuffer, Stream, View};
+use cuda_um::{Device, DeviceBuffer, Stream, View, constant};
 use std::mem::MaybeUninit;
 
 /// Targets `[rows, dim]` that were converted to the filter's form for repeated searches: the scaled rows in 16 or 8 bits, their
@@ -145,12 +145,12 @@ impl PreparedTargets {
                     &mut self.scales,
                     &mut self.bounds,
                     &mut self.specials,
-                    first as u64,
-                    count as u64,
-                    (first + given) as u64,
-                    self.dim as u64,
-                    bound.grow,
-                    u32::from(self.metric == Metric::Cosine),
+                    constant(first as u64),
+                    constant(count as u64),
+                    constant((first + given) as u64),
+                    constant(self.dim as u64),
+                    constant(bound.grow),
+                    constant(u32::from(self.metric == Metric::Cosine)),
                 ),
             )?;
             modules.tile_bounds.launch(
@@ -160,9 +160,9 @@ impl PreparedTargets {
                     &self.bounds,
                     &mut self.tile_bounds,
                     &mut self.specials,
-                    MOST_SPECIAL as u32,
-                    tiles as u32,
-                    self.rows as u32,
+                    constant(MOST_SPECIAL as u32),
+                    constant(tiles as u32),
+                    constant(self.rows as u32),
                 ),
             )?;
         }

@@ -3,7 +3,7 @@
 use crate::support::noise;
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
 use cuda_um_testkit::device;
-use half::f16;
+use half::{bf16, f16};
 use proptest::prelude::*;
 use um_search::{CosineTopK, Scalar, SearchError, TargetScalar, TopKShape, cosine_top_k_cpu};
 
@@ -173,6 +173,101 @@ fn half_precision_targets() {
     let exact = exact(&q, &wide, shape.dim);
     for (scores, indices) in [on_device(shape, &q, &narrow), reference(shape, &q, &narrow)] {
         check(&exact, shape.k, &scores, &indices);
+    }
+}
+
+/// Rows of every finite size, in turn.
+fn of_every_size(seed: u64, rows: usize, dim: usize) -> Vec<f32> {
+    const SIZES: [f32; 11] = [
+        1.0, 1e20, 1e-22, 3e38, 1e-38, 2e-43, 1e13, 1e-30, 1e30, 1e-12, 1e18,
+    ];
+    let mut all = noise(seed, rows * dim);
+    for (row, elements) in all.chunks_mut(dim).enumerate() {
+        let size = SIZES[(row + seed as usize) % SIZES.len()];
+        elements.iter_mut().for_each(|value| *value *= size);
+    }
+    all
+}
+
+#[test]
+fn rows_of_every_finite_size_have_the_cosines_of_float64() {
+    // The last two are for the kernels of few queries.
+    for (queries, targets, dim) in [
+        (70, 300, 40),
+        (9, 150, 3),
+        (3, 16 << 10, 128),
+        (5, 16 << 10, 20),
+    ] {
+        let shape = shape(queries, targets, dim, 12);
+        let (q, t) = (
+            of_every_size(21, queries, dim),
+            of_every_size(22, targets, dim),
+        );
+        let right = exact(&q, &t, dim);
+        let narrow: Vec<bf16> = t.iter().map(|value| bf16::from_f32(*value)).collect();
+        let wide: Vec<f32> = narrow.iter().map(|value| value.to_f32()).collect();
+        let right_of_narrow = exact(&q, &wide, dim);
+        for (scores, indices) in [on_device(shape, &q, &t), reference(shape, &q, &t)] {
+            check(&right, shape.k, &scores, &indices);
+        }
+        // Rows that begin at a multiple of 8 bytes have another kernel for few queries.
+        for (scores, indices) in [
+            on_device(shape, &q, &narrow),
+            on_device_from(4, shape, &q, &narrow),
+            reference(shape, &q, &narrow),
+        ] {
+            check(&right_of_narrow, shape.k, &scores, &indices);
+        }
+    }
+    let mut norms = [0.0; 4];
+    let rows = [1e20, 0.0, 0.0, 1e-22, 3e38, 0.0, 0.0, 0.0f32];
+    um_search::row_inverse_norms_cpu(&rows, 2, &mut norms);
+    for (norm, right) in norms.iter().zip([1e-20, 1e22, 1.0 / 3e38, 0.0]) {
+        assert!(
+            (f64::from(*norm) - right).abs() <= right * 1e-5,
+            "{norm} {right}"
+        );
+    }
+}
+
+#[test]
+fn a_captured_search_finds_the_same_lists() {
+    let (_sim, device, stream) = device();
+    // Few queries, and more of them.
+    for shape in [shape(3, 16 << 10, 128, 5), shape(20, 300, 40, 5)] {
+        let (q, t) = (
+            noise(31, shape.queries * shape.dim),
+            noise(32, shape.targets * shape.dim),
+        );
+        let queries = DeviceBuffer::from_slice(&device, &q).unwrap();
+        let targets = DeviceBuffer::from_slice(&device, &t).unwrap();
+        let results = shape.queries * shape.k;
+        let mut scores = DeviceBuffer::<f32>::zeroed(&device, results).unwrap();
+        let mut indices = DeviceBuffer::<u32>::zeroed(&device, results).unwrap();
+        let (scores_of_graph, indices_of_graph) = (&mut scores, &mut indices);
+        let graph = stream.capture(|_| {
+            let kernels = CosineTopK::load(&device).unwrap();
+            let rows = (&queries, &targets);
+            kernels
+                .launch(
+                    &stream,
+                    shape,
+                    rows.0,
+                    rows.1,
+                    scores_of_graph,
+                    indices_of_graph,
+                )
+                .unwrap();
+            Ok(())
+        });
+        let mut exec = graph.unwrap().instantiate().unwrap();
+        for _ in 0..2 {
+            scores.fill(0.0).unwrap();
+            let buffers = (&queries, &targets, &mut scores, &mut indices);
+            exec.launch(&stream, buffers).unwrap();
+            let (scores, indices) = (scores.to_vec().unwrap(), indices.to_vec().unwrap());
+            assert_eq!((scores, indices), on_device(shape, &q, &t));
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod values;
 use crate::support::noise;
 use cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, UnifiedBuffer};
 use cuda_um_testkit::device;
-use half::f16;
+use half::{bf16, f16};
 use um_search::{
     ExactTopK, Filter, Format, Metric, PreparedTargets, SearchBuffers, SearchCounts, SearchError,
     SearchPath, TargetScalar, TopKShape,

@@ -275,12 +275,12 @@ fn searches_have_predicted_times() {
     }
     let (_sim, device, stream) = device();
     let bench = Bench::on(device, stream);
-    let shape = shape(130, 20_000, 64, 5);
+    let shape = shape(130, 30_000, 64, 5);
     let q = on_device(&bench.device, &noise(15, 130 * 64));
-    let mut t = PinnedBuffer::<f32>::zeroed(&bench.device, 20_000 * 64).unwrap();
-    t.copy_from_host(&noise(16, 20_000 * 64)).unwrap();
+    let mut t = PinnedBuffer::<f32>::zeroed(&bench.device, 30_000 * 64).unwrap();
+    t.copy_from_host(&noise(16, 30_000 * 64)).unwrap();
     let rows = t.view(..).unwrap();
-    let on_device = on_device(&bench.device, &noise(16, 20_000 * 64));
+    let on_device = on_device(&bench.device, &noise(16, 30_000 * 64));
     let (search, stream) = (&bench.search, &bench.stream);
     let prepared = search
         .prepare(
@@ -314,7 +314,7 @@ fn searches_have_predicted_times() {
     });
     // Two tiles of queries at 45 TFLOP/s.
     assert!(
-        without > 2.0 * 256.0 * 20_000.0 * 64.0 / 4.6e13,
+        without > 2.0 * 256.0 * 30_000.0 * 64.0 / 4.6e13,
         "{without}"
     );
     let with = time(rows, &|buffers| {
@@ -323,6 +323,6 @@ fn searches_have_predicted_times() {
             .unwrap();
     });
     // The link needs longer for all rows.
-    let all_rows = (20_000 * 64 * 4) as f64 / 64e9;
+    let all_rows = (30_000 * 64 * 4) as f64 / 64e9;
     assert!(with < all_rows, "{with} {all_rows}");
 }

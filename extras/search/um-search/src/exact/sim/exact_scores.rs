@@ -1,7 +1,7 @@
 //! Scores in single precision, bit for bit as in the kernel without a filter.
 
 use crate::chain;
-use crate::cosine_top_k::cpu::Scalar;
+use crate::cosine_top_k::cpu::{Scalar, row_power};
 use cuda_um_sim::{LaunchContext, ReferenceError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -46,12 +46,14 @@ impl<'l, 'a, T: Scalar> ExactScores<'l, 'a, T> {
                     *place.insert(self.launch.slice_at(1, first..first + self.dim)?)
                 }
             };
-            rows.extend_from_slice(T::widen(row, &mut room));
+            let power = row_power(self.target_norms[*target as usize]);
+            rows.extend(T::widen(row, &mut room).iter().map(|value| value * power));
         }
         let row = &self.queries[query * self.dim..][..self.dim];
         chain::products(row, &rows, self.dim, &mut products);
         for (product, target) in products.iter_mut().zip(targets) {
-            *product = *product * self.query_norms[query] * self.target_norms[*target as usize];
+            *product =
+                *product * self.query_norms[query] * self.target_norms[*target as usize].abs();
         }
         Ok(products)
     }

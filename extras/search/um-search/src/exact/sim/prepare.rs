@@ -1,6 +1,6 @@
 //! Conversion of rows to the filter's form.
 
-use crate::cosine_top_k::cpu::{Scalar, row_inverse_norms_cpu, square_sum};
+use crate::cosine_top_k::cpu::{Scalar, row_norms, square_sum};
 use crate::exact::bound::{Bound, RowBound, is_special};
 use crate::exact::tiles::{BLOCK, Format, LEAST_SCALE, place, room, scale_for};
 use crate::metric::Metric;
@@ -77,7 +77,7 @@ pub(super) fn prepare<T: Scalar>(launch: &mut LaunchContext<'_>, format: Format)
     let bounds = &mut launch.slice_mut::<RowBound>(4, first + count)?[first..];
     launch.slice_mut::<u32>(5, 1)?[0] = 0;
     match metric {
-        Metric::Cosine => row_inverse_norms_cpu(rows, dim, norms),
+        Metric::Cosine => row_norms(rows, dim, norms),
         Metric::InnerProduct => norms.fill(1.0),
     }
     scales.fill(LEAST_SCALE);
@@ -94,7 +94,7 @@ pub(super) fn prepare<T: Scalar>(launch: &mut LaunchContext<'_>, format: Format)
             continue;
         }
         let (row, norm) = (&rows[at * dim..][..dim], norms[at]);
-        let squares = square_sum(row);
+        let squares = square_sum(row, 1.0);
         let zero = row.iter().all(|value| *value == 0.0);
         if !zero && is_special(squares, metric) {
             continue;

@@ -95,6 +95,49 @@ fn zeros_denormals_huge_and_nan() {
     }
 }
 
+/// Against float64; `check` compares the filters with the search without one bit by bit.
+#[test]
+fn all_filters_find_the_cosines_of_rows_of_every_finite_size() {
+    let bench = bench();
+    let (count, dim) = (2000, 40);
+    let shape = shape(7, count, dim, 10);
+    let sized = |seed: u64, rows_of: usize, every: usize| {
+        let mut all = rows(seed, rows_of, dim);
+        for (row, elements) in all.chunks_mut(dim).enumerate() {
+            let factor = [1e20f32, 1e-22, 1e38, 1e-38, 2e-42][row / every % 5];
+            if row % every == 0 {
+                elements.iter_mut().for_each(|value| *value *= factor);
+            }
+        }
+        all
+    };
+    // With few extreme targets, and with so many that nothing is filtered.
+    for every in [50, 2] {
+        let (q, t) = (sized(12, 7, 2), sized(13, count, every));
+        let narrow: Vec<bf16> = t.iter().map(|value| bf16::from_f32(*value)).collect();
+        bench.check("huge", shape, &q, &t);
+        bench.check("huge", shape, &q, &narrow);
+        let (queries, targets) = (bench.on_device(&q), bench.on_device(&t));
+        let lists = bench.filtered(shape, Metric::Cosine, Filter::Int8, &queries, &targets);
+        let wide = |row: &[f32]| {
+            row.iter()
+                .map(|value| f64::from(*value))
+                .collect::<Vec<_>>()
+        };
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        for (place, (score, index)) in lists.scores.iter().zip(&lists.indices).enumerate() {
+            let query = wide(&q[place / shape.k * dim..][..dim]);
+            let row = wide(&t[*index as usize * dim..][..dim]);
+            let right = dot(&query, &row) / (dot(&query, &query) * dot(&row, &row)).sqrt();
+            let found = f64::from(f32::from_bits(*score));
+            assert!(
+                (found - right).abs() < 1e-5,
+                "{index}: {found}, not {right}"
+            );
+        }
+    }
+}
+
 #[test]
 fn rows_of_very_different_sizes() {
     let bench = bench();
