@@ -8,7 +8,7 @@ pub use shape::TopKShape;
 use crate::error::{Result, argument};
 use crate::grid;
 use cuda_um::{
-    Device, DeviceBuffer, Kernel, Module, Stream, View,
+    Device, DeviceBuffer, Kernel, Module, Stream, View, constant,
     kernel::{ReadArg, WriteArg},
 };
 use std::mem::MaybeUninit;
@@ -86,7 +86,8 @@ impl CosineTopK {
         let target_scales = self.scales(stream, targets, shape.targets, shape.dim)?;
         let mut part_scores = DeviceBuffer::<f32>::uninit(&self.device, entries)?;
         let mut part_indices = DeviceBuffer::<u32>::uninit(&self.device, entries)?;
-        let (query_count, k) = (shape.queries as u64, shape.k as u32);
+        let query_count = constant(shape.queries as u64);
+        let k = constant(shape.k as u32);
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which stay inside the rows of the shape. The
         // lengths were checked, and the lists have room for every query and chunk.
         unsafe {
@@ -101,9 +102,9 @@ impl CosineTopK {
                     &mut part_scores,
                     &mut part_indices,
                     query_count,
-                    shape.targets as u64,
-                    shape.dim as u64,
-                    chunk as u64,
+                    constant(shape.targets as u64),
+                    constant(shape.dim as u64),
+                    constant(chunk as u64),
                     k,
                 ),
             )?;
@@ -116,7 +117,7 @@ impl CosineTopK {
                     scores,
                     indices,
                     query_count,
-                    chunks as u64,
+                    constant(chunks as u64),
                     k,
                 ),
             )?;
@@ -141,7 +142,12 @@ impl CosineTopK {
                 stream,
                 // One warp for each row.
                 shape::blocks(count.div_ceil(grid::BLOCK as usize / 32), 1),
-                (rows, &mut scales, count as u64, dim as u64),
+                (
+                    rows,
+                    &mut scales,
+                    constant(count as u64),
+                    constant(dim as u64),
+                ),
             )?;
         }
         Ok(scales)

@@ -243,3 +243,35 @@ fn impossible_shapes_are_refused() {
         assert_eq!(launch(shape).to_string(), format!("cosine_top_k: {error}"));
     }
 }
+
+#[test]
+fn a_captured_search_finds_the_same_lists() {
+    let (_sim, device, stream) = device();
+    let shape = shape(20, 300, 40, 5);
+    let (q, t) = (noise(31, 20 * 40), noise(32, 300 * 40));
+    let queries = DeviceBuffer::from_slice(&device, &q).unwrap();
+    let targets = DeviceBuffer::from_slice(&device, &t).unwrap();
+    let mut scores = DeviceBuffer::<f32>::zeroed(&device, 100).unwrap();
+    let mut indices = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let kernels = CosineTopK::load(&device).unwrap();
+    let (scores_of_graph, indices_of_graph) = (&mut scores, &mut indices);
+    let graph = stream.capture(|_| {
+        let rows = (&queries, &targets);
+        kernels
+            .launch(
+                &stream,
+                shape,
+                rows.0,
+                rows.1,
+                scores_of_graph,
+                indices_of_graph,
+            )
+            .unwrap();
+        Ok(())
+    });
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    let buffers = (&queries, &targets, &mut scores, &mut indices);
+    exec.launch(&stream, buffers).unwrap();
+    let lists = (scores.to_vec().unwrap(), indices.to_vec().unwrap());
+    assert_eq!(lists, both(shape, 0, &q, &t)[0]);
+}
