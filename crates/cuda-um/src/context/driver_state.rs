@@ -1,9 +1,6 @@
 //! State of the driver, which all runtimes over it share.
 
 use crate::context::slot::Slot;
-use crate::driver::MemoryInfo;
-use crate::error::{Error, Result};
-use crate::resource::kind::MemoryKind;
 use crate::sync::{Mutex, global};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -120,46 +117,6 @@ impl Drop for ManagedBytes {
         if self.bytes > 0 {
             self.state.discharge(self.ordinal, self.bytes);
         }
-    }
-}
-
-/// The memory that is in the way of an allocation.
-pub(crate) enum Used {
-    /// Managed bytes of this process.
-    Managed(usize),
-    /// Bytes of any kind, of all processes.
-    Any(usize),
-}
-
-/// Refuses more than the free memory of the device.
-pub(crate) fn check_room(memory: (MemoryKind, u32), bytes: usize, info: MemoryInfo) -> Result<()> {
-    if bytes <= info.free_bytes {
-        return Ok(());
-    }
-    let used = Used::Any(info.total_bytes.saturating_sub(info.free_bytes));
-    Err(would_oversubscribe(memory, bytes, used, info))
-}
-
-/// The error for an allocation that would oversubscribe the device.
-pub(crate) fn would_oversubscribe(
-    (kind, ordinal): (MemoryKind, u32),
-    requested_bytes: usize,
-    used: Used,
-    info: MemoryInfo,
-) -> Error {
-    let used = match used {
-        Used::Managed(bytes) => format!("{bytes} bytes of managed memory live there"),
-        Used::Any(bytes) => format!("{bytes} bytes of it are in use"),
-    };
-    Error::OutOfMemory {
-        call: kind.call(),
-        subject: format!(
-            "{kind} on device {ordinal}, not allocated: it would oversubscribe the device ({used}), which needs \
-             Oversubscription::Allowed"
-        ),
-        requested_bytes,
-        free_bytes: info.free_bytes,
-        total_bytes: info.total_bytes,
     }
 }
 

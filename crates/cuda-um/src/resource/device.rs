@@ -2,11 +2,10 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::Device;
-use crate::context::driver_state::check_room;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
-use crate::resource::kind::{MemoryKind, Oversubscription};
+use crate::resource::kind::{MemoryKind, Oversubscription, check_room};
 use crate::resource::memory_resource::{Allocate, Upstream};
 use crate::resource::owner::{Held, Owner};
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! Kinds of memory, and oversubscription.
 
+use crate::driver::MemoryInfo;
+use crate::error::{Error, Result};
+
 /// The kind of memory of a buffer or a [`MemoryResource`](crate::resource::MemoryResource).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -55,4 +58,44 @@ pub enum Oversubscription {
     Refused,
     /// The allocation succeeds, and the driver evicts pages to the host as needed.
     Allowed,
+}
+
+/// The memory that is in the way of an allocation.
+pub(crate) enum Used {
+    /// Managed bytes of this process.
+    Managed(usize),
+    /// Bytes of any kind, of all processes.
+    Any(usize),
+}
+
+/// Refuses more than the free memory of the device.
+pub(crate) fn check_room(memory: (MemoryKind, u32), bytes: usize, info: MemoryInfo) -> Result<()> {
+    if bytes <= info.free_bytes {
+        return Ok(());
+    }
+    let used = Used::Any(info.total_bytes.saturating_sub(info.free_bytes));
+    Err(would_oversubscribe(memory, bytes, used, info))
+}
+
+/// The error for an allocation that would oversubscribe the device.
+pub(crate) fn would_oversubscribe(
+    (kind, ordinal): (MemoryKind, u32),
+    requested_bytes: usize,
+    used: Used,
+    info: MemoryInfo,
+) -> Error {
+    let used = match used {
+        Used::Managed(bytes) => format!("{bytes} bytes of managed memory live there"),
+        Used::Any(bytes) => format!("{bytes} bytes of it are in use"),
+    };
+    Error::OutOfMemory {
+        call: kind.call(),
+        subject: format!(
+            "{kind} on device {ordinal}, not allocated: it would oversubscribe the device ({used}), which needs \
+             Oversubscription::Allowed"
+        ),
+        requested_bytes,
+        free_bytes: info.free_bytes,
+        total_bytes: info.total_bytes,
+    }
 }

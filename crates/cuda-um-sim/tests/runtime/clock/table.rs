@@ -7,8 +7,10 @@ use cuda_um_sys::{cudaMemcpyKind, cudaStream_t};
 use super::cost;
 use crate::support::{Cuda, bytes, call, h200, ok};
 
+type Row = (&'static str, fn(usize) -> f64, [f64; 4]);
+
 /// Pieces of work, and the microseconds that they took on an H200 with CUDA 13.0 and PCIe 5, for each of `SIZES`.
-const ROWS: [(&str, fn(usize) -> f64, [f64; 4]); 8] = [
+const ROWS: [Row; 8] = [
     ("copy from pinned memory", copy, [6.7, 26.0, 309.0, 4838.0]),
     (
         "prefetch to the device",

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
-use crate::context::driver_state::{Used, check_room, would_oversubscribe};
 use crate::context::enqueue::{Work, enqueue_of};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
@@ -12,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
-use crate::resource::kind::{MemoryKind, Oversubscription};
+use crate::resource::kind::{MemoryKind, Oversubscription, Used, check_room, would_oversubscribe};
 use crate::resource::owner::{Held, Owner, Released};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::Mutex;
