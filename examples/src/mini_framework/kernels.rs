@@ -86,7 +86,7 @@ impl Kernels {
                 dtype,
                 stream,
                 count,
-                (both, b, both, count as u64),
+                (both, b, both, constant(count as u64)),
             )
         }
     }

@@ -27,7 +27,7 @@ impl Tensor {
     fn binary(&self, op: Op, other: &Self) -> Result<Self> {
         self.check(other)?;
         let (a, b) = (self.contiguous()?.storage, other.contiguous()?.storage);
-        let out = Self::zeros(&self.place, self.dtype(), &self.shape)?;
+        let out = Self::for_output(&self.place, self.dtype(), &self.shape)?;
         let Some(kernels) = &self.place.kernels else {
             each!(self.dtype(), T => {
                 let (a, b, mut out) = (a.host::<T>()?, b.host::<T>()?, out.storage.host_mut::<T>()?);
@@ -98,7 +98,7 @@ impl Tensor {
             ));
         }
         let (a, b) = (self.contiguous()?.storage, other.contiguous()?.storage);
-        let out = Self::zeros(&self.place, DType::F32, &[m, n])?;
+        let out = Self::for_output(&self.place, DType::F32, &[m, n])?;
         if let Some(kernels) = &self.place.kernels {
             let (a, b) = (a.read()?, b.read()?);
             kernels.matmul(
@@ -123,7 +123,7 @@ impl Tensor {
     pub fn sum(&self) -> Result<Self> {
         let (input, out) = (
             self.contiguous()?.storage,
-            Self::zeros(&self.place, DType::F32, &[1])?,
+            Self::for_output(&self.place, DType::F32, &[1])?,
         );
         if let Some(kernels) = &self.place.kernels {
             let (input, mut sum) = (input.read()?, out.storage.write()?);

@@ -80,6 +80,21 @@ impl Tensor {
 // wrapper ends
 
 impl Tensor {
+    /// A tensor with arbitrary elements, for an operation that writes each of them before anything reads one. A graph records no
+    /// work that the host has done on the memory, such as setting it to zero.
+    #[allow(unsafe_code, reason = "leaves the contents arbitrary")]
+    pub(super) fn for_output(place: &Place, dtype: DType, shape: &[usize]) -> Result<Self> {
+        let len = shape.iter().product();
+        // SAFETY: every bit pattern is a value of these types, and the caller writes all elements.
+        let buffer = unsafe { place.backend.create_erased_uninit(place.kind, dtype, len) }?;
+        Ok(Self {
+            place: place.clone(),
+            storage: SharedBuffer::new(buffer),
+            shape: shape.to_vec(),
+            strides: super::layout::row_by_row(shape),
+        })
+    }
+
     /// A tensor of a vector, row by row: the vector's own memory where the device accesses it.
     ///
     /// # Errors

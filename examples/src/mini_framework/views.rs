@@ -105,7 +105,7 @@ impl Tensor {
         if self.is_contiguous() {
             return Ok(self.clone());
         }
-        let out = Self::zeros(&self.place, self.dtype(), &self.shape)?;
+        let out = Self::for_output(&self.place, self.dtype(), &self.shape)?;
         let layout = Layout::new(&self.shape, &self.strides)?;
         if let Some(kernels) = &self.place.kernels {
             let input = self.storage.read()?;
