@@ -5,6 +5,7 @@
 
 use crate::ProfileError;
 use crate::cupti::Collection;
+use cuda_um::graph::outside;
 use cuda_um::process_end::Calls;
 use cuda_um::{Device, Placement, Result, Runtime, UnifiedBuffer, UnifiedOptions};
 use std::time::{Duration, Instant};
@@ -36,7 +37,9 @@ impl Marker {
         let migrates = |device: &&Device| device.capabilities().concurrent_managed_access;
         let device = devices.iter().find(migrates)?;
         let options = UnifiedOptions::default().placement(Placement::Managed);
-        match UnifiedBuffer::<u8>::zeroed_with(device, BLOCK_BYTES, options) {
+        // Also while this thread captures: the page belongs to no graph.
+        let made = || UnifiedBuffer::<u8>::zeroed_with(device, BLOCK_BYTES, options);
+        match outside(made) {
             Ok(page) => {
                 let start = page.as_ptr() as u64;
                 collection.mark(start..start + BLOCK_BYTES as u64);
@@ -53,12 +56,14 @@ impl Marker {
     fn migrate(&self, collection: &Collection) -> Result<()> {
         let device = self.page.device();
         let _calls = Calls::of("a marker of the profiler")?;
-        let stream = device.default_stream()?;
-        self.page.prefetch_on(device, &stream)?.require()?;
-        stream.synchronize()?;
-        collection.forget_marks();
-        std::hint::black_box(self.page.host()?[0]);
-        Ok(())
+        outside(|| {
+            let stream = device.default_stream()?;
+            self.page.prefetch_on(device, &stream)?.require()?;
+            stream.synchronize()?;
+            collection.forget_marks();
+            std::hint::black_box(self.page.host()?[0]);
+            Ok(())
+        })
     }
 }
 

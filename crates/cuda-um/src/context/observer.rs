@@ -229,6 +229,10 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// A child made by `fork` tells the parent's observers nothing.
 pub fn observe(observer: Arc<dyn Observer>) -> Observing {
+    if fork::is_inherited() {
+        // A thread of the parent may have the lock.
+        return Observing(observer);
+    }
     let mut list = OBSERVERS.write().unwrap_or_else(PoisonError::into_inner);
     list.push(Arc::clone(&observer));
     COUNT.store(list.len(), Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::{self, refused};
 use crate::context::tracker::Access;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::arguments::{Arguments, Kind};
 use crate::scalar::{Role, Scalar};
 use bytemuck::NoUninit;
@@ -185,11 +185,21 @@ impl<T: NoUninit> KernelArg for Scalar<T> {
         let kind = match self.role() {
             Role::Plain => Kind::PLAIN,
             Role::Constant => Kind::CONSTANT,
-            Role::Named { capture, index } => kind_of(capture, index)?,
+            Role::Named { capture, index } => {
+                arguments.takes_scalars_of(capture)?;
+                kind_of(capture, index)?
+            }
         };
         arguments.push_value(&self.value(), kind);
         Ok(())
     }
+}
+
+pub(super) fn of_another_capture() -> Error {
+    refused(
+        "a launch with a named scalar of another capture",
+        "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
+    )
 }
 
 /// What a named scalar is in the capture of this thread.
@@ -199,10 +209,7 @@ fn kind_of(capture: u64, index: u32) -> Result<Kind> {
         return Ok(Kind::PLAIN);
     };
     if current.id() != capture {
-        return Err(refused(
-            "a launch with a named scalar of another capture",
-            "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
-        ));
+        return Err(of_another_capture());
     }
     current.check_scalar(index)?;
     Ok(Kind::named(index))

@@ -1,10 +1,11 @@
 //! The list of a launch's arguments.
 
-use crate::context::capture::{KernelNode, NamedLaunch, refused};
+use crate::context::capture::{self, KernelNode, NamedLaunch, refused};
 use crate::context::device::Device;
 use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
+use crate::kernel::argument::of_another_capture;
 use crate::kernel::launch::LaunchConfig;
 use crate::kernel::module::Kernel;
 use crate::resource::allocation::Allocation;
@@ -40,6 +41,8 @@ pub struct Arguments<'a> {
     parameters: SmallVec<[Parameter; 16]>,
     /// The parts of buffers that the kernel gets.
     parts: SmallVec<[Part<'a>; 16]>,
+    /// The capture of the named scalars.
+    scalars_of: Option<u64>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
     /// As an [`InPlace`](crate::buffer::InPlace) that is in the list.
@@ -77,12 +80,24 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// Accepts named scalars of one capture, because their numbers are those of the capture.
+    pub(super) fn takes_scalars_of(&mut self, capture: u64) -> Result<()> {
+        match *self.scalars_of.get_or_insert(capture) == capture {
+            true => Ok(()),
+            false => Err(of_another_capture()),
+        }
+    }
+
     /// The captured launch with these arguments.
     ///
     /// # Errors
     ///
-    /// A value is neither constant nor has it a name.
+    /// A value is neither constant nor has it a name, or the name is one of another capture.
     pub(super) fn captured(&self, kernel: &Kernel, config: LaunchConfig) -> Result<KernelNode> {
+        let current = || capture::current().map(|current| current.id());
+        if self.scalars_of.is_some_and(|id| current() != Some(id)) {
+            return Err(of_another_capture());
+        }
         let (mut word, mut scalars) = (0, Vec::new());
         for (index, parameter) in self.parameters.iter().enumerate() {
             if parameter.kind == Kind::PLAIN {

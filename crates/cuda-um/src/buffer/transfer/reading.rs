@@ -169,7 +169,7 @@ impl<'a> Round<'a> {
             return Ok(last.at + last.range.len());
         };
         let finished = stream.finish();
-        if let Error::Io { .. } = cause {
+        if let Error::Io { .. } | Error::Capture { .. } = cause {
             return Err(cause);
         }
         // If the context broke, enqueued pieces may not be complete.

@@ -34,12 +34,15 @@ impl Place {
         for (slot, part) in slots.iter().zip(parts) {
             slot.uses.borrow().order(private, part.access)?;
         }
-        let uses = RecordUses {
+        let mut uses = RecordUses {
+            capture,
+            returned: false,
             private,
             slots: &slots,
             parts,
         };
         let result = work(private.raw());
+        uses.returned = true;
         drop(uses);
         let Some(mut kernel) = kernel else {
             capture.others.set(capture.others.get() + 1);
@@ -76,6 +79,9 @@ impl Place {
 
 /// Records the uses when dropped: also if the work fails or panics, because a part of it may be captured.
 struct RecordUses<'s, 'a> {
+    capture: &'s Capture,
+    /// False after a panic.
+    returned: bool,
     private: &'s Arc<StreamInner>,
     slots: &'s [Rc<Slot>],
     parts: &'s [Part<'a>],
@@ -83,6 +89,12 @@ struct RecordUses<'s, 'a> {
 
 impl Drop for RecordUses<'_, '_> {
     fn drop(&mut self) {
+        if !self.returned {
+            self.capture.fails_with(refused(
+                "to go on after work that panicked",
+                "CUDA may have recorded a part of that work: capture again",
+            ));
+        }
         let (seq, mut finished) = (self.private.number(), Finished::new());
         for (slot, part) in self.slots.iter().zip(self.parts) {
             let uses = slot.uses.borrow();

@@ -101,16 +101,18 @@ impl Driver {
     /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the first use is ordered after.
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
         let charged = bytes.next_multiple_of(GRAIN);
-        self.charge(charged)?;
-        self.device.reclaim().give_way();
-        let allocated = match self.malloc(bytes) {
+        let allocate = || {
+            self.charge(charged)?;
+            self.device.reclaim().give_way();
+            self.malloc(bytes).inspect_err(|_| self.discharge(charged))
+        };
+        let pointer = match allocate() {
             Err(Error::OutOfMemory { .. }) => {
                 self.make_room();
-                self.malloc(bytes)
+                allocate()?
             }
-            result => result,
+            result => result?,
         };
-        let pointer = allocated.inspect_err(|_| self.discharge(charged))?;
         {
             // Count after the allocation: a refused one was never live.
             let mut live = self.live.lock();

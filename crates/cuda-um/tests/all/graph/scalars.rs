@@ -1,5 +1,6 @@
 //! Values of recorded launches: constant, or with a name that `set` changes.
 
+use cuda_um::kernel::Arguments;
 use cuda_um::{DeviceBuffer, Error, UnifiedBuffer, constant};
 use cuda_um_sim::{Fail, Gpu};
 use cuda_um_testkit::{Add, device, simulated};
@@ -123,6 +124,28 @@ fn a_name_has_one_type_and_one_value() {
     add.launch(&stream, 10, (&mut data, 10u32, number)).unwrap();
     let other = stream.capture(|_| add.launch(&stream, 10, (&mut data, constant(10u32), number)));
     let told = other.unwrap_err().to_string();
+    assert!(told.contains("of another capture"), "{told}");
+}
+
+#[test]
+fn a_list_of_arguments_takes_no_scalar_of_one_capture_to_another() {
+    let (_sim, device, stream) = device();
+    let add = Add::load(&device);
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut list = Arguments::new();
+    list.push(&mut data);
+    let first = stream.capture(|step| {
+        list.push(step.scalar("len", 10u32));
+        Ok(())
+    });
+    first.unwrap();
+    list.push(constant(1u32));
+    let second = stream.capture(|step| {
+        // It has the number of the first capture's scalar.
+        let _ = step.scalar("large", [0u64; 4]);
+        add.launch(&stream, 10, list)
+    });
+    let told = second.unwrap_err().to_string();
     assert!(told.contains("of another capture"), "{told}");
 }
 
