@@ -135,7 +135,7 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace | bin/um_weights | bin/all_reduce | bin/recall) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_conformance | bin/um_trace | bin/um_weights | bin/all_reduce | bin/recall | bin/search_over_ranks) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))

@@ -59,6 +59,15 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// The numbered parts of a given size that a range of bytes touches, and the number of bytes in each.
+pub(crate) fn parts(bytes: Range<u64>, size: u64) -> impl Iterator<Item = (u64, u64)> {
+    let touched = bytes.start / size..bytes.end.div_ceil(size);
+    touched.map(move |part| {
+        let end = bytes.end.min((part + 1).saturating_mul(size));
+        (part, end - bytes.start.max(part * size))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,13 +87,4 @@ mod tests {
             ["0 us", "6.40 us", "640 us", "1.00 ms", "1.92 ms", "3.10 s"]
         );
     }
-}
-
-/// The numbered parts of a given size that a range of bytes touches, and the number of bytes in each.
-pub(crate) fn parts(bytes: Range<u64>, size: u64) -> impl Iterator<Item = (u64, u64)> {
-    let touched = bytes.start / size..bytes.end.div_ceil(size);
-    touched.map(move |part| {
-        let end = bytes.end.min((part + 1).saturating_mul(size));
-        (part, end - bytes.start.max(part * size))
-    })
 }

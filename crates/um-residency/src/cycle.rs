@@ -177,6 +177,12 @@ fn choose_what_stays(sets: &mut [Set], slots: usize) {
     let period = sets.len();
     let slots_of = |set: &Set| set.uses.iter().map(|of| of.slots).sum::<usize>();
     let all = sets.iter().flat_map(|set| &set.uses);
+    let sizes: HashMap<Id, usize> = all.clone().map(|of| (of.id, of.slots)).collect();
+    if sizes.values().sum::<usize>() <= slots {
+        // Nothing has to leave.
+        let all = sets.iter_mut().flat_map(|set| &mut set.uses);
+        return all.for_each(|of| of.stays = true);
+    }
     let written: HashSet<Id> = all
         .clone()
         .filter(|of| of.access != Access::Read)

@@ -9,6 +9,8 @@ use crate::state::{Shared, State};
 
 /// The sets that are remembered. An order with more than half of them is not found.
 const REMEMBERED: usize = 1 << 15;
+/// The buffers of all different sets that are remembered.
+const REMEMBERED_BUFFERS: usize = 1 << 18;
 /// The earlier sets, equal to the last one, at which an order may have begun.
 const TRIES: usize = 8;
 /// An odd factor, for a number of several sets that depends on their order.
@@ -25,6 +27,8 @@ pub(crate) struct Order {
 struct Past {
     /// The different sets, with the place of the last one in `sets`.
     known: HashMap<List, Known>,
+    /// The buffers of the different sets.
+    buffers: usize,
     sets: Vec<Seen>,
 }
 
@@ -42,7 +46,7 @@ struct Seen {
 
 impl Past {
     fn add(&mut self, list: &List) {
-        if self.sets.len() == REMEMBERED {
+        if self.sets.len() == REMEMBERED || self.buffers > REMEMBERED_BUFFERS {
             *self = Self::default();
         }
         let (at, different) = (self.sets.len(), self.known.len() as u64);
@@ -50,6 +54,7 @@ impl Past {
             Some(known) => (known.index, Some(std::mem::replace(&mut known.last, at))),
             None => {
                 let (index, last) = (different, at);
+                self.buffers += list.len();
                 self.known.insert(list.clone(), Known { index, last });
                 (index, None)
             }

@@ -49,7 +49,10 @@ impl Job {
         let (mut plan, mut wanted) = Plan::new(opened, options, most_untaken)?;
         let device: &Device = backend.device();
         let (is_unified, capabilities) = (kind == BufferKind::Unified, device.capabilities());
-        let maps = options.is_mapped && is_unified && capabilities.pageable_memory_access;
+        let maps = options.is_mapped
+            && !options.is_managed
+            && is_unified
+            && capabilities.pageable_memory_access;
         let mapped = match maps {
             true => mapped(&mut plan, &mut wanted, device)?,
             false => Vec::new(),

@@ -119,8 +119,8 @@ impl LoadOptions {
     }
 
     /// Uses the mapped files themselves as read-only unified buffers on devices with pageable memory access: no byte is read or copied before its
-    /// first use. Other devices, other kinds of buffers, slices with gaps, and tensors that are not aligned for their type in the file are
-    /// loaded. A tensor in a mapped file is not aligned to 256 bytes.
+    /// first use. Other devices, other kinds of buffers, slices with gaps, and tensors that are not aligned for their type in the file, are
+    /// loaded, and everything if [`managed`](Self::managed) is set. A tensor in a mapped file is not aligned to 256 bytes.
     ///
     /// # Safety
     ///

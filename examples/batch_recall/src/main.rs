@@ -6,6 +6,7 @@ mod inputs;
 mod job;
 mod report;
 
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ fn main() -> ExitCode {
 fn run(args: &args::Args) -> Result<(), Failure> {
     // Before the work, which would be lost if they could not be written.
     for path in args.trace.iter().chain(&args.profile) {
-        job::write(path, "")?;
+        let file = File::options().append(true).create(true).open(path);
+        file.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let inputs = inputs::Inputs::load(args)?;
     let (report, files) = job::run(args, &inputs)?;

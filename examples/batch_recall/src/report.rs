@@ -24,7 +24,7 @@ pub fn text(report: &Value, inputs: &Inputs, args: &Args) -> String {
         notes.for_each(|note| text += &format!("{}: {note}\n", run["buffer"]));
     }
     if report["agree"] == true {
-        text += &format!("All {} give the same top {k}.\n", runs.len());
+        text += &format!("All {} give the same top {k} cosines.\n", runs.len());
     }
     for query in 0..args.show.min(count) {
         text += &format!("\n\"{}\"\n", shown(queries, "query", query));

@@ -143,7 +143,7 @@ fn people_see_the_table_the_texts_and_a_page() {
         "unified",
         "host",
         "0.853",
-        "All 3 give the same top 10",
+        "All 3 give the same top 10 cosines",
         "\"he prepared",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");

@@ -17,7 +17,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Code that is told of each operation of the process: what is about to happen, and what became of it.
 ///
-/// Both functions run on the thread of the operation, while it holds no lock of the library. They may use the library: work that they enqueue is
+/// Both functions run on the thread of the operation, while it holds no lock of cuda-um. An arena of um-residency transfers under its own lock: an
+/// observer must not use the arena. They may use the library: work that they enqueue is
 /// told to all observers as well, and is no part of a capture of the thread. They may run in a drop, so they must not panic.
 pub trait Observer: Send + Sync {
     /// Called after the arguments were checked, and before the operation waits for anything or is enqueued. Work that is enqueued here is
