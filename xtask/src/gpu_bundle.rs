@@ -18,6 +18,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "um-conformance--all",
         "the conformance cases on the simulator; bin/um_conformance runs them on a GPU",
     ),
+    (
+        "cuda-um-sim-lib--library",
+        "builds libraries with a C compiler; needs no GPU",
+    ),
     ("layout", "compares with C headers; needs no GPU"),
     ("real_libraries", "compares with C headers; needs no GPU"),
     (
@@ -100,7 +104,7 @@ fn pack_binaries(out: &Path) -> Result<()> {
         &format!("{tests} --features {}", FEATURES.trim()),
         out,
     )?;
-    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p um-weights --features cuda-um-trace/cli,um-weights/cli";
+    let programs = "--bins -p batch_recall -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p um-weights --features cli";
     pack_programs(root, programs, out)?;
     pack_programs(root, "-p um-cudarc --example all_reduce", out)
 }

@@ -26,7 +26,7 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<(Value, Result<(), Failure>),
     let is_profiled = args.trace.is_some() || args.profile.is_some();
     if !is_simulated {
         // CUPTI supports only one of the two.
-        if let (false, Err(why)) = (is_profiled, backend.start_counting()) {
+        if !is_profiled && let Err(why) = backend.start_counting() {
             eprintln!("migrations are not counted: {why}");
         }
         // What a program does only once counts for no kind: loading the kernel, and preparing the counters.

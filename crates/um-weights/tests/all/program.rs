@@ -6,8 +6,16 @@ use serde_json::Value;
 
 use crate::support::{Folder, safetensors};
 
+/// The program of this build, or that of a bundle.
+fn program() -> String {
+    match std::env::var("CUDA_UM_BIN_DIR") {
+        Ok(folder) => folder + "/um_weights",
+        Err(_) => env!("CARGO_BIN_EXE_um_weights").to_owned(),
+    }
+}
+
 fn run(arguments: &[&str], folder: &Folder) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_um_weights"));
+    let mut command = Command::new(program());
     command.args(arguments).current_dir(folder.path(""));
     command.env("CUDA_UM_RUNTIME", "sim").output().unwrap()
 }
@@ -99,7 +107,7 @@ fn a_closed_output_is_quiet_and_a_full_one_is_an_error() {
     let folder = Folder::new();
     model(&folder);
     let command = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_um_weights"));
+        let mut command = Command::new(program());
         command
             .args(["info", "model.safetensors"])
             .current_dir(folder.path(""));
