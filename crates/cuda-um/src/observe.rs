@@ -1,4 +1,4 @@
-//! Code that is told of each operation: profilers, planners, logs.
+//! Observers of operations: profilers, planners, logs.
 //!
 //! [`observe()`] installs an [`Observer`]. The crates `um-profile` and `um-auto` are two; `tracing` is told by the same calls. While there is
 //! none, an operation costs one relaxed load for it.

@@ -15,11 +15,11 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Code that is told of each operation of the process: what is about to happen, and what became of it.
+/// Receives each operation of the process, before it begins and after it ends.
 ///
-/// Both functions run on the thread of the operation, while it holds no lock of cuda-um. An arena of um-residency transfers under its own lock: an
-/// observer must not use the arena. They may use the library: work that they enqueue is
-/// told to all observers as well, and is no part of a capture of the thread. They may run in a drop, so they must not panic.
+/// Both functions run on the thread of the operation, while it holds no lock of cuda-um. They may use the library: work that
+/// they enqueue goes to all observers as well, and is no part of a capture of the thread. An arena of um-residency transfers under its own
+/// lock: an observer must not use the arena. They may run in a drop, so they must not panic.
 pub trait Observer: Send + Sync {
     /// Called after the arguments were checked, and before the operation waits for anything or is enqueued. Work that is enqueued here is
     /// ordered before the operation, as by any two calls of one thread.
@@ -58,7 +58,7 @@ pub enum What<'a> {
     },
     /// Advice of the program.
     Advise(Advice),
-    /// A copy. Without a stream it is complete when it is told.
+    /// A copy. Without a stream it is complete when `after` runs.
     Copy,
     /// A fill. Without a stream the host did it.
     Fill,
@@ -124,7 +124,7 @@ impl<'a> Op<'a> {
         self.device
     }
 
-    /// The stream; `None` if the operation is complete when it is told.
+    /// The stream; `None` if the operation is complete when `after` runs.
     #[must_use]
     pub fn stream(&self) -> Option<&'a Stream> {
         self.stream
@@ -240,8 +240,8 @@ pub fn observe(observer: Arc<dyn Observer>) -> Observing {
     Observing(observer)
 }
 
-/// An observer is told of operations while this lives: [`observe`].
-#[must_use = "the observer is told of nothing more when it is dropped"]
+/// Keeps an observer installed until it is dropped: [`observe`].
+#[must_use = "its drop removes the observer"]
 pub struct Observing(Arc<dyn Observer>);
 
 impl Drop for Observing {
@@ -271,7 +271,7 @@ pub(crate) fn is_heard() -> bool {
     COUNT.load(Ordering::Relaxed) > 0 || telemetry::is_enabled(Level::DEBUG)
 }
 
-/// An operation that observers are told of.
+/// An operation that goes to observers.
 struct Heard<'o> {
     op: Op<'o>,
     observers: Observers,
@@ -364,7 +364,7 @@ pub(crate) fn tell_once(what: What<'_>, part: &Part<'_>) {
     }
 }
 
-/// The host's access to memory, whose end observers are told of when this is dropped.
+/// The host's access to memory. Its drop tells the observers that the access ended.
 // Boxed, because guards are small. `None` if there were no observers.
 pub(crate) struct HostUse<'a>(Option<Box<(u64, Part<'a>)>>);
 
