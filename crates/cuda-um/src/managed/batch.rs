@@ -7,7 +7,7 @@ mod properties;
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::observer::{Op, What};
 use crate::context::stream::Stream;
-use crate::context::tracked;
+use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -16,7 +16,6 @@ use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
-use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,14 +44,6 @@ pub struct PrefetchBatch<'a> {
     parts: Vec<Part<'a>>,
     /// The outcome of each buffer if CUDA accepts the prefetch of the parts.
     outcomes: Arc<Vec<HintOutcome>>,
-}
-
-#[derive(Clone)]
-pub(crate) struct Part<'a> {
-    /// It migrates.
-    pub(crate) raw: &'a Allocation,
-    /// Not empty, and within the buffer.
-    pub(crate) bytes: Range<usize>,
 }
 
 /// The outcome of a prefetch of many buffers.
@@ -107,7 +98,7 @@ impl<'a> PrefetchBatch<'a> {
     }
 
     /// Adds memory that an [observer](crate::observe) is told of.
-    pub fn add_part(&mut self, part: &tracked::Part<'a>) -> &mut Self {
+    pub fn add_part(&mut self, part: &Part<'a>) -> &mut Self {
         if let Some(raw) = part.memory.as_any().downcast_ref() {
             self.push_part(raw, part.range());
         }
@@ -118,7 +109,7 @@ impl<'a> PrefetchBatch<'a> {
     /// Adds a checked range of bytes.
     pub(crate) fn push_part(&mut self, raw: &'a Allocation, bytes: Range<usize>) {
         if !bytes.is_empty() && raw.migrates() {
-            self.parts.push(Part { raw, bytes });
+            self.parts.push(raw.part_of(bytes, Access::Move));
         }
     }
 
@@ -144,7 +135,7 @@ impl<'a> PrefetchBatch<'a> {
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<Prefetched> {
         match self.parts.first() {
-            Some(first) => self.prefetch_on(location, &first.raw.device().default_stream()?),
+            Some(first) => self.prefetch_on(location, &first.device().default_stream()?),
             None => self.outcome(Ok(0)),
         }
     }
@@ -194,7 +185,7 @@ impl<'a> PrefetchBatch<'a> {
 
     /// Returns the number of calls of the driver.
     pub(crate) fn enqueue(&self, location: Location, stream: &Stream) -> Result<usize> {
-        let ours = |part: &Part<'_>| stream.runtime().is_same(part.raw.device().runtime());
+        let ours = |part: &Part<'_>| stream.runtime().is_same(part.device().runtime());
         let stranger = match self.parts.iter().any(ours) {
             true => "a buffer of the batch",
             false => "the stream",
@@ -217,31 +208,25 @@ pub(crate) fn prefetch(
         return Ok(0);
     };
     for part in parts {
-        stream.check_runtime(part.raw.device(), stranger)?;
+        stream.check_runtime(part.device(), stranger)?;
     }
-    let used = parts.iter();
-    let used = used.map(|part| part.raw.part_of(part.bytes.clone(), Access::Move));
-    let used: SmallVec<[_; 4]> = used.collect();
-    let (device, inner) = (first.raw.device(), stream.inner());
-    let op = Op::new(What::Prefetch { to: location }, device, &used);
+    let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
     let place = stream.admit(&op)?;
-    let mut ranges = Ranges::new();
-    if place.is_none() {
-        ranges = missing_of(parts, location);
-        if ranges.is_empty() {
-            op.elided(stream);
-            return Ok(0);
-        }
-    }
-    let of_one_device = parts.chunk_by(|a, b| a.raw.device().ordinal() == b.raw.device().ordinal());
-    of_one_device
-        .map(|parts| parts[0].raw.device())
-        .try_for_each(|device| check_places(device, location, stream))?;
-    if let Some(place) = place {
-        place.prefetch(&used, location);
+    let is_there =
+        || memory(parts).all(|(raw, part)| missing(raw, &part.bytes, location).is_empty());
+    if place.is_none() && is_there() {
+        op.elided(stream);
         return Ok(0);
     }
-    let ranges = merged(ranges);
+    let of_one_device = parts.chunk_by(|a, b| a.device().ordinal() == b.device().ordinal());
+    of_one_device
+        .map(|parts| parts[0].device())
+        .try_for_each(|device| check_places(device, location, stream))?;
+    if let Some(place) = place {
+        place.prefetch(parts, location);
+        return Ok(0);
+    }
+    let (ranges, inner) = (merged(parts, location), stream.inner());
     let (api, ordinal) = (inner.api(), inner.ordinal());
     // The driver accepts batches only if every device has concurrent managed access.
     let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
@@ -257,29 +242,30 @@ pub(crate) fn prefetch(
             unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
         })
     });
-    for Part { raw, bytes } in parts {
-        record_move(raw, bytes, location, stream, enqueued.is_ok());
+    for (raw, part) in memory(parts) {
+        record_move(raw, &part.bytes, location, stream, enqueued.is_ok());
     }
     enqueued?;
     Ok(if one_call { 1 } else { ranges.len() })
 }
 
-/// Ranges of addresses, with the number of the allocation of each.
-type Ranges = SmallVec<[(u64, Range<*mut u8>); 2]>;
-
-/// Returns the ranges that the residency cache does not have at the location.
-fn missing_of(parts: &[Part<'_>], location: Location) -> Ranges {
-    let mut ranges = Ranges::new();
-    for Part { raw, bytes } in parts {
-        let allocation = || raw.slab().map_or(raw.id(), |slab| slab.buffer);
-        let missing = missing(raw, bytes, location).into_iter();
-        ranges.extend(missing.map(|range| (allocation(), raw.pointers(&range))));
-    }
-    ranges
+/// The memory of each part.
+fn memory<'p>(parts: &'p [Part<'_>]) -> impl Iterator<Item = (&'p Allocation, &'p Part<'p>)> {
+    let raw = |part: &'p Part<'_>| part.memory.as_any().downcast_ref();
+    parts
+        .iter()
+        .filter_map(move |part| Some((raw(part)?, part)))
 }
 
-/// Returns the ranges in the order of their addresses. Ranges that share or touch pages of one allocation are joined.
-fn merged(mut ranges: Ranges) -> SmallVec<[Range<*mut u8>; 2]> {
+/// Returns the ranges that the residency cache does not have at the location, in the order of their addresses. Ranges that share or touch pages
+/// of one allocation are joined.
+fn merged(parts: &[Part<'_>], location: Location) -> Vec<Range<*mut u8>> {
+    let missing = memory(parts).flat_map(|(raw, part)| {
+        let allocation = raw.slab().map_or(raw.id(), |slab| slab.buffer);
+        let missing = missing(raw, &part.bytes, location).into_iter();
+        missing.map(move |range| (allocation, raw.pointers(&range)))
+    });
+    let mut ranges: Vec<_> = missing.collect();
     ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
     let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
     ranges.dedup_by(|(of, range), (before, last)| {
@@ -304,7 +290,7 @@ impl<'a, T: 'static> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
 
 impl fmt::Debug for PrefetchBatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranges = self.parts.iter().map(|part| (part.raw.id(), &part.bytes));
+        let ranges = self.parts.iter().map(|part| (part.buffer(), &part.bytes));
         f.debug_map().entries(ranges).finish()
     }
 }

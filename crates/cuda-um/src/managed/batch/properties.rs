@@ -3,7 +3,7 @@
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::runtime::Runtime;
 use crate::driver::location::Location;
-use crate::managed::batch::{PrefetchBatch, merged, missing_of};
+use crate::managed::batch::{PrefetchBatch, merged};
 use crate::resource::kind::MemoryKind;
 use crate::resource::pool::advised::pages;
 use crate::resource::pool::{Pool, PoolOptions};
@@ -90,7 +90,7 @@ impl Buffers {
     fn check(&self, asked: &[(usize, Range<usize>)]) -> Result<(), TestCaseError> {
         let merged: Vec<Range<usize>> = {
             let batch = self.batch(asked);
-            let ranges = merged(missing_of(&batch.parts, Location::Host)).into_iter();
+            let ranges = merged(&batch.parts, Location::Host).into_iter();
             ranges
                 .map(|range| range.start.addr()..range.end.addr())
                 .collect()
