@@ -226,7 +226,11 @@ pub(crate) fn prefetch(
         place.prefetch(parts, location);
         return Ok(0);
     }
-    let (ranges, inner) = (merged(parts, location), stream.inner());
+    let missing = memory(parts).flat_map(|(raw, part)| {
+        let missing = missing(raw, &part.bytes, location).into_iter();
+        missing.map(|range| (allocation(raw), raw.pointers(&range)))
+    });
+    let (ranges, inner) = (joined(missing.collect()), stream.inner());
     let (api, ordinal) = (inner.api(), inner.ordinal());
     // The driver accepts batches only if every device has concurrent managed access.
     let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
@@ -257,15 +261,13 @@ fn memory<'p>(parts: &'p [Part<'_>]) -> impl Iterator<Item = (&'p Allocation, &'
         .filter_map(move |part| Some((raw(part)?, part)))
 }
 
-/// Returns the ranges that the residency cache does not have at the location, in the order of their addresses. Ranges that share or touch pages
-/// of one allocation are joined.
-fn merged(parts: &[Part<'_>], location: Location) -> Vec<Range<*mut u8>> {
-    let missing = memory(parts).flat_map(|(raw, part)| {
-        let allocation = raw.slab().map_or(raw.id(), |slab| slab.buffer);
-        let missing = missing(raw, &part.bytes, location).into_iter();
-        missing.map(move |range| (allocation, raw.pointers(&range)))
-    });
-    let mut ranges: Vec<_> = missing.collect();
+/// The number of the allocation that contains the memory.
+fn allocation(raw: &Allocation) -> u64 {
+    raw.slab().map_or(raw.id(), |slab| slab.buffer)
+}
+
+/// Returns the ranges of these allocations in the order of their addresses. Those that share or touch pages of one allocation are joined.
+fn joined(mut ranges: Vec<(u64, Range<*mut u8>)>) -> Vec<Range<*mut u8>> {
     ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
     let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
     ranges.dedup_by(|(of, range), (before, last)| {

@@ -118,9 +118,9 @@ fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<
         return check_migrates(view);
     }
     // The same as in `prefetch`, without an operation that nobody hears of: this is what a loop repeats.
-    if missing(raw, &bytes, location).is_empty() && !(capture::is_active() || observer::is_heard())
+    fork::check("prefetch")?;
+    if !(capture::is_active() || observer::is_heard()) && missing(raw, &bytes, location).is_empty()
     {
-        fork::check("prefetch")?;
         return stream.check_runtime(raw.device(), "the stream");
     }
     prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)

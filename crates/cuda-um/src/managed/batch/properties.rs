@@ -3,7 +3,7 @@
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::runtime::Runtime;
 use crate::driver::location::Location;
-use crate::managed::batch::{PrefetchBatch, merged};
+use crate::managed::batch::{PrefetchBatch, allocation, joined, memory};
 use crate::resource::kind::MemoryKind;
 use crate::resource::pool::advised::pages;
 use crate::resource::pool::{Pool, PoolOptions};
@@ -90,7 +90,9 @@ impl Buffers {
     fn check(&self, asked: &[(usize, Range<usize>)]) -> Result<(), TestCaseError> {
         let merged: Vec<Range<usize>> = {
             let batch = self.batch(asked);
-            let ranges = merged(&batch.parts, Location::Host).into_iter();
+            let ranges = memory(&batch.parts)
+                .map(|(raw, part)| (allocation(raw), raw.address_range(&part.bytes)));
+            let ranges = joined(ranges.collect()).into_iter();
             ranges
                 .map(|range| range.start.addr()..range.end.addr())
                 .collect()
