@@ -159,7 +159,7 @@ impl Driver {
     /// Counts a new block.
     fn charge(&self, bytes: usize) -> Result<()> {
         self.charge_pool(bytes)?;
-        if let Err(error) = self.check_host(bytes) {
+        if let Err(error) = self.check_free(bytes) {
             self.discharge_pool(bytes);
             return Err(error);
         }
@@ -185,10 +185,11 @@ impl Driver {
         }
     }
 
-    /// Refuses more than an integrated device has free, because its memory is the host's. `bytes` are counted already.
-    fn check_host(&self, bytes: usize) -> Result<()> {
+    /// Refuses more managed memory than the device has free, and more device memory of an integrated device. `bytes` are counted already.
+    fn check_free(&self, bytes: usize) -> Result<()> {
         let is_refused = self.options.oversubscription == Oversubscription::Refused;
-        if !is_refused || !self.device.capabilities().integrated {
+        let is_managed = self.kind == MemoryKind::Managed;
+        if !is_refused || !(is_managed || self.device.capabilities().integrated) {
             return Ok(());
         }
         let live = self.live.lock().bytes;
