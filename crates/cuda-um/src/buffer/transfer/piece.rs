@@ -210,13 +210,10 @@ impl PieceTurn<'_> {
         let value = piece.flag.wrapping_add(1);
         let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
         // SAFETY: behind the space of the copies, and freed after the stream's work.
-        match unsafe { api.stream_write_value(ordinal, raw, address, value) } {
-            Some(Ok(())) => {}
-            Some(Err(_)) | None => {
-                // The wait for the stream returns the error of the stream's work.
-                pieces.has_no_flags.store(true, Ordering::Relaxed);
-                return false;
-            }
+        if unsafe { api.stream_write_value(ordinal, raw, address, value) }.is_err() {
+            // The driver cannot, or the wait for the stream returns the error of the stream's work.
+            pieces.has_no_flags.store(true, Ordering::Relaxed);
+            return false;
         }
         piece.flag = value;
         // SAFETY: aligned memory of the piece; the stream writes it as one value.
