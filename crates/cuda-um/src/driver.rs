@@ -7,9 +7,9 @@
 
 pub(crate) mod advice;
 mod api;
+mod call;
 pub(crate) mod captures;
 mod check;
-mod current;
 mod device;
 pub(crate) mod foreign;
 pub(crate) mod graph;

@@ -6,9 +6,8 @@ use crate::buffer::host_vec;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::{View, ViewMut};
-use crate::context::capture::{self, BY_HOST};
-use crate::context::enqueue::{enqueue, enqueue_op};
-use crate::context::observer::{self, Op, What};
+use crate::context::capture::BY_HOST;
+use crate::context::observer::{InCapture, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -27,8 +26,7 @@ pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()
         return Ok(());
     }
     let part = [target.part(Access::Write)];
-    let op = || Op::new(What::Copy, part[0].device(), &part);
-    observer::around(op, || put(&mut target, source))
+    Op::new(What::Copy, part[0].device(), &part).run(None, || put(&mut target, source))
 }
 
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
@@ -83,8 +81,7 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
         return Ok(());
     }
     let part = [source.part(Access::Read)];
-    let op = || Op::new(What::Copy, part[0].device(), &part);
-    observer::around(op, || get(source, target))
+    Op::new(What::Copy, part[0].device(), &part).run(None, || get(source, target))
 }
 
 fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
@@ -157,17 +154,18 @@ pub(super) unsafe fn with_host(
 ) -> Result<Option<()>> {
     let device = buffer.device();
     let stream = device.default_stream()?;
-    let part = buffer.part(access);
+    let part = [buffer.part(access)];
+    let op = Op::with_host(device, &part);
     // SAFETY: the caller's promise.
-    if let Some(outcome) = unsafe { transfer::through_piece(&stream, &part, copy) } {
+    if let Some(outcome) = unsafe { transfer::through_piece(&stream, &op, copy) } {
         return outcome.map(Some);
     }
     let (mut in_use, mut copied) = (InUse(None), Some(()));
-    let enqueued = enqueue(&stream, &[part], || {
+    let enqueued = stream.submit(&op, |raw_stream| {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
         }
-        // SAFETY: the caller's promise; `enqueue` made the stream wait for the earlier uses of the buffer.
+        // SAFETY: the caller's promise; `submit` made the stream wait for the earlier uses of the buffer.
         if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
             return outcome;
         }
@@ -188,7 +186,7 @@ pub(super) unsafe fn with_host(
                 from,
                 copy.bytes,
                 copy.kind,
-                stream.as_raw(),
+                raw_stream,
             )
         }
     });
@@ -283,19 +281,21 @@ impl Stream {
         let ordinal = self.inner().ordinal();
         let peers = peers(ordinal, source.raw, target.raw)?;
         let bytes = source.size_bytes();
+        let parts = [source.part(Access::Read), target.part(Access::Write)];
         let is_system = |raw: &Allocation| raw.kind() == MemoryKind::System;
-        if capture::is_active() && (is_system(source.raw) || is_system(target.raw)) {
-            capture::refuse("a copy of system memory", BY_HOST, self.inner(), &[])?;
-        }
+        let rule = match is_system(source.raw) || is_system(target.raw) {
+            true => InCapture::Refuses(BY_HOST),
+            false => InCapture::Records,
+        };
+        let op = Op::new(What::Copy, source.device(), &parts).in_capture(rule);
         if is_system(source.raw) {
+            self.admit(&op)?;
             // CUDA may read pageable memory at the call, before earlier work of the stream has written it.
             for used in source.raw.in_flight.before(Access::Read) {
                 used.wait()?;
             }
         }
-        let parts = [source.part(Access::Read), target.part(Access::Write)];
-        let device = (source.device(), None);
-        enqueue_op(What::Copy, device, self, &parts, |stream| {
+        self.submit(&op, |stream| {
             let (to, from) = (target.address(), source.address());
             let api = self.inner().api();
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so

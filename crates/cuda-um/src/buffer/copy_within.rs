@@ -3,10 +3,9 @@
 
 use crate::buffer::copy::check_reach;
 use crate::buffer::view::ViewMut;
-use crate::context::capture::{self, BY_HOST};
+use crate::context::capture::BY_HOST;
 use crate::context::device::Device;
-use crate::context::enqueue::enqueue_op;
-use crate::context::observer::{self, Op, What};
+use crate::context::observer::{InCapture, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -46,9 +45,9 @@ pub(super) fn copy_within(
     check_reach(ordinal, [view.raw, view.raw])?;
     let device = view.device();
     if view.raw.kind() == MemoryKind::System {
-        if capture::is_active() {
-            capture::refuse("a copy by the host", BY_HOST, stream.inner(), &[])?;
-        }
+        let part = [view.part(Access::Write)];
+        let op = Op::new(What::Copy, device, &part).in_capture(InCapture::Refuses(BY_HOST));
+        stream.admit(&op)?;
         return within_host(view, from, to);
     }
     // CUDA copies only ranges that do not overlap: pieces as long as the distance, or pieces that go through other memory.
@@ -69,7 +68,7 @@ pub(super) fn copy_within(
     let (low, high) = (used.address(), used.address().wrapping_add(distance));
     let is_up = from.start < to;
     let (source, target) = if is_up { (low, high) } else { (high, low) };
-    enqueue_op(What::Copy, (device, None), stream, &parts, |raw| {
+    stream.submit(&Op::new(What::Copy, device, &parts), |raw| {
         let (api, kind) = (stream.inner().api(), CopyKind::ByAddress);
         let copy = |to: *mut u8, from: *mut u8, bytes| {
             // SAFETY: both ranges are within memory that is borrowed exclusively, and do not overlap; their buffers track this use, so they
@@ -91,8 +90,7 @@ pub(super) fn copy_within(
 /// Copies within system memory by the CPU: CUDA would do the same, and not in the order of the stream.
 fn within_host(mut view: ViewMut<'_, u8>, from: Range<usize>, to: usize) -> Result<()> {
     let part = [view.part(Access::Write)];
-    let op = || Op::new(What::Copy, part[0].device(), &part);
-    observer::around(op, || {
+    Op::new(What::Copy, part[0].device(), &part).run(None, || {
         view.host_mut()?.copy_within(from, to);
         Ok(())
     })

@@ -7,8 +7,8 @@ use crate::buffer::pinned::PinnedBuffer;
 use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::View;
 use crate::context::device::Device;
-use crate::context::enqueue::enqueue;
 use crate::context::event::Event;
+use crate::context::observer::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
@@ -115,7 +115,7 @@ impl Exported {
             owner,
         };
         let part = [view.part(access)];
-        enqueue(stream, &part, || {
+        stream.submit(&Op::with_host(view.device(), &part), |_| {
             if exported.is_lent() {
                 raw.in_flight.lend(&exported.unknown);
             }

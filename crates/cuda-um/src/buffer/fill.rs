@@ -2,9 +2,8 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::view::ViewMut;
-use crate::context::capture::{self, BY_HOST};
-use crate::context::enqueue::enqueue_op;
-use crate::context::observer::{self, Op, What};
+use crate::context::capture::BY_HOST;
+use crate::context::observer::{InCapture, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::{Api, CopyKind};
@@ -23,19 +22,12 @@ pub(super) fn fill(
     let buffer = view.raw;
     stream.check_runtime(buffer.device(), "the buffer")?;
     buffer.check_write()?;
-    let bytes = view.len();
-    if bytes == 0 {
+    if view.is_empty() {
         return Ok(());
     }
-    if capture::is_active()
-        && let Some(reason) = refusal
-    {
-        let (call, part) = (
-            format!("a fill of {}", buffer.title()),
-            view.part(Access::Write),
-        );
-        capture::refuse(call, reason, stream.inner(), &[part])?;
-    }
+    let part = [view.part(Access::Write)];
+    let op = Op::new(What::Fill, buffer.device(), &part);
+    let op = op.in_capture(refusal.map_or(InCapture::Records, InCapture::Refuses));
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
     let is_system = buffer.kind() == MemoryKind::System;
@@ -48,9 +40,7 @@ pub(super) fn fill(
         false => Some(view.as_ptr()),
     };
     let Some(start) = start else {
-        if capture::is_active() {
-            capture::refuse("a fill by the host", BY_HOST, stream.inner(), &[])?;
-        }
+        stream.admit(&op.in_capture(InCapture::Refuses(BY_HOST)))?;
         return fill_on_host(&mut view, pattern);
     };
     if !own_device && !buffer.is_managed() {
@@ -60,38 +50,27 @@ pub(super) fn fill(
             found,
         });
     }
-    match fill_on_device(&mut view, start.cast_mut(), pattern, stream) {
-        // A guard began meanwhile.
-        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(&mut view, pattern),
-        result => result,
-    }
-}
-
-fn fill_on_device(
-    view: &mut ViewMut<'_, u8>,
-    start: *mut u8,
-    pattern: &[u8],
-    stream: &Stream,
-) -> Result<()> {
-    let (buffer, bytes) = (view.raw, view.len());
-    let part = [view.part(Access::Write)];
-    enqueue_op(What::Fill, (buffer.device(), None), stream, &part, |raw| {
-        let api = stream.inner().api();
+    let filled = stream.submit(&op, |raw| {
+        let (api, ordinal) = (stream.inner().api(), stream.inner().ordinal());
         let fill = Fill {
             api,
-            ordinal: stream.inner().ordinal(),
+            ordinal,
             stream: raw,
         };
         // SAFETY: the view is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
         // complete.
-        unsafe { fill.pattern(start, bytes, pattern) }
-    })
+        unsafe { fill.pattern(start.cast_mut(), view.len(), pattern) }
+    });
+    match filled {
+        // A guard began meanwhile.
+        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(&mut view, pattern),
+        filled => filled,
+    }
 }
 
 fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
     let part = [view.part(Access::Write)];
-    let op = || Op::new(What::Fill, part[0].device(), &part);
-    observer::around(op, || {
+    Op::new(What::Fill, part[0].device(), &part).run(None, || {
         let _closed = view
             .raw
             .wait_for_host(&view.bytes(), Access::Write, "fill")?;

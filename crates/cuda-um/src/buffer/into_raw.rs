@@ -2,7 +2,7 @@
 
 use crate::DeviceCopy;
 use crate::buffer::unified::UnifiedBuffer;
-use crate::context::enqueue::enqueue;
+use crate::context::observer::Op;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             return Err((self, error));
         }
         let part = [self.as_view().part(Access::Write)];
-        match enqueue(stream, &part, || Ok(())) {
+        match stream.submit(&Op::with_host(self.device(), &part), |_| Ok(())) {
             Ok(()) => Ok(self.raw.give().cast()),
             Err(error) => Err((self, error)),
         }

@@ -9,7 +9,7 @@ use crate::buffer::copy::{kind, put, with_host};
 use crate::buffer::host_vec;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::ViewMut;
-use crate::context::observer::{self, Op, What};
+use crate::context::observer::{Op, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
@@ -103,8 +103,7 @@ pub(super) fn overwrite<T: DeviceCopy>(
         return Ok(());
     }
     let part = [target.part(Access::Write)];
-    let op = || Op::new(What::Copy, part[0].device(), &part);
-    observer::around(op, || write(&mut target, first, &make))
+    Op::new(What::Copy, part[0].device(), &part).run(None, || write(&mut target, first, &make))
 }
 
 fn write<T: DeviceCopy>(

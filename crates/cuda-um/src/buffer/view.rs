@@ -362,7 +362,7 @@ impl<T> Copy for View<'_, T> {}
 #[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use crate::buffer::device::DeviceBuffer;
-    use crate::context::enqueue::enqueue;
+    use crate::context::observer::Op;
     use crate::context::runtime::Runtime;
     use crate::context::tracker::Access;
 
@@ -380,8 +380,10 @@ mod tests {
         device.synchronize().unwrap();
         a.raw.in_flight.prune();
         let (a, b) = (a.part(Access::Write), b.part(Access::Write));
-        let enqueue_b = || enqueue(&second, std::slice::from_ref(&b), || Ok(()));
-        enqueue(&first, std::slice::from_ref(&a), enqueue_b).unwrap();
+        let parts = [std::slice::from_ref(&a), std::slice::from_ref(&b)];
+        let [of_a, of_b] = parts.map(|part| Op::with_host(&device, part));
+        let submit_b = |_| second.submit(&of_b, |_| Ok(()));
+        first.submit(&of_a, submit_b).unwrap();
         let before = a.uses.before(Access::Read);
         let on = |stream| {
             before

@@ -13,17 +13,17 @@ mod slot;
 pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
 pub(crate) use refusal::{
-    BY_HOST, NO_WAIT, accessed_by_host, refuse, refuse_device, refuse_host, refused,
+    BY_HOST, NO_WAIT, accessed_by_host, refuse_device, refuse_host, refuse_stream, refused,
 };
 pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
+use crate::context::observer::{InCapture, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
-use crate::driver::location::Location;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::sync::{is_outside, outside};
@@ -111,29 +111,52 @@ pub(crate) fn current() -> Option<Rc<Capture>> {
     current.ok().flatten().filter(|_| !is_outside())
 }
 
-/// The place of work on a stream in the capture of this thread; `None` if the work is not captured.
+/// Returns the place of an operation on a stream in the capture of this thread; `None` if it is not captured.
 ///
 /// # Errors
 ///
-/// The stream is not captured, and the work uses memory of the capture: it would run before the captured work, at once.
+/// The capture does not record such work; or the stream is not captured, and the work uses memory of the capture: it would run before the
+/// captured work, at once.
 #[cold]
-pub(crate) fn of(stream: &Arc<StreamInner>, parts: &[Part<'_>]) -> Result<Option<Place>> {
+pub(crate) fn admit(op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
+    let rule = op.capture_rule();
+    let Some(capture) = current().filter(|_| rule != InCapture::Ignores) else {
+        return Ok(None);
+    };
+    let private = capture.private(stream)?;
+    let is_used = |part: &&Part<'_>| capture.has(part.memory.id());
+    match (private, op.parts().iter().find(is_used), rule) {
+        (Some(private), _, InCapture::Records) => Ok(Some(Place { capture, private })),
+        (None, None, _) => {
+            let call = match rule {
+                InCapture::Records => "work on another stream".to_owned(),
+                _ => op.words(),
+            };
+            capture.stamp(op.parts(), call);
+            Ok(None)
+        }
+        (_, _, InCapture::Refuses(reason)) => Err(match (op.what(), op.parts()) {
+            (What::Fill, [part]) => refused(format!("a fill of {}", part.memory.title()), reason),
+            _ => refused(op.words(), reason),
+        }),
+        (_, part, _) => {
+            let title = part.map_or_else(String::new, |part| part.memory.title());
+            Err(refused(
+                format_args!("work on another stream, with {title}"),
+                "the captured work uses that memory, and this work would run before it: add the stream to the capture (`Recording::fork`)",
+            ))
+        }
+    }
+}
+
+/// The place of work without memory on a stream in the capture of this thread; `None` if it is not captured.
+#[cold]
+pub(crate) fn of(stream: &Arc<StreamInner>) -> Result<Option<Place>> {
     let Some(capture) = current() else {
         return Ok(None);
     };
-    if let Some(private) = capture.private(stream)? {
-        return Ok(Some(Place { capture, private }));
-    }
-    match parts.iter().find(|part| capture.has(part.memory.id())) {
-        None => {
-            capture.stamp(parts, "work on another stream");
-            Ok(None)
-        }
-        Some(part) => Err(refused(
-            format_args!("work on another stream, with {}", part.memory.title()),
-            "the captured work uses that memory, and this work would run before it: add the stream to the capture (`Recording::fork`)",
-        )),
-    }
+    let private = capture.private(stream)?;
+    Ok(private.map(|private| Place { capture, private }))
 }
 
 /// Writes the first contents of a new buffer. A capture of this thread records that for each launch; but the buffer may leave the capture, and be
@@ -161,20 +184,6 @@ pub(crate) fn keep(id: u64, memory: impl FnOnce() -> Box<dyn Any + Send + Sync>)
     if let Some(slot) = slot {
         slot.kept.set(Some(memory()));
     }
-}
-
-/// A prefetch on a stream of this thread's capture becomes a step before the launch. Returns true if it did.
-#[cold]
-pub(crate) fn prefetch(
-    stream: &Arc<StreamInner>,
-    part: &Part<'_>,
-    location: Location,
-) -> Result<bool> {
-    let Some(Place { capture, .. }) = of(stream, std::slice::from_ref(part))? else {
-        return Ok(false);
-    };
-    capture.slot_of(part).prefetch(location, &part.bytes);
-    Ok(true)
 }
 
 /// Advice of this thread becomes a step before the first launch, if it captures. Returns true if it does.
@@ -349,15 +358,15 @@ impl Capture {
     }
 
     /// Refuses captured work with memory that has a stamp. There is no graph afterwards, whatever the closure does.
-    fn check_stamps(&self, parts: &[Part<'_>], work: fmt::Arguments<'_>) -> Result<()> {
+    fn check_stamps(&self, op: &Op<'_>) -> Result<()> {
         let stamps = self.stamps.borrow();
         let stamped = |part: &Part<'_>| Some((part.memory.title(), stamps.get(&part.memory.id())?));
-        let Some((title, call)) = parts.iter().find_map(stamped) else {
+        let Some((title, call)) = op.parts().iter().find_map(stamped) else {
             return Ok(());
         };
         let refuse = || {
             refused(
-                format_args!("{work} with {title}"),
+                format_args!("{} with {title}", op.words()),
                 format_args!(
                     "{call} has used that memory since the capture began, and no launch of the graph repeats that call: make it before the capture, or between launches"
                 ),

@@ -2,9 +2,11 @@
 //!
 //! While nobody listens, an operation costs two relaxed loads: the number of observers, and the level of `tracing`.
 
+use crate::context::capture::NO_WAIT;
 use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
+use crate::context::tracker::InFlight;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -88,9 +90,13 @@ pub struct Op<'a> {
     device: &'a Device,
     stream: Option<&'a Stream>,
     parts: &'a [Part<'a>],
+    module: Option<&'a InFlight>,
+    in_capture: InCapture,
+    is_told: bool,
 }
 
 impl<'a> Op<'a> {
+    #[inline]
     pub(crate) fn new(what: What<'a>, device: &'a Device, parts: &'a [Part<'a>]) -> Self {
         Self {
             number: 0,
@@ -98,12 +104,88 @@ impl<'a> Op<'a> {
             device,
             stream: None,
             parts,
+            module: None,
+            in_capture: InCapture::Records,
+            is_told: true,
         }
     }
 
-    pub(crate) fn on(mut self, stream: &'a Stream) -> Self {
-        self.stream = Some(stream);
+    /// Work of a copy from or to the host, or of an export: a capture refuses it. An outer operation tells observers.
+    pub(crate) fn with_host(device: &'a Device, parts: &'a [Part<'a>]) -> Self {
+        let op = Self::new(What::Copy, device, parts).untold();
+        op.in_capture(InCapture::Refuses(NO_WAIT))
+    }
+
+    /// The work runs kernels that these uses keep loaded.
+    #[inline]
+    pub(crate) fn of(mut self, module: &'a InFlight) -> Self {
+        self.module = Some(module);
         self
+    }
+
+    /// Sets what a capture of the thread does with the work.
+    pub(crate) fn in_capture(mut self, in_capture: InCapture) -> Self {
+        self.in_capture = in_capture;
+        self
+    }
+
+    /// No observer is told of this: it is a part of an operation of which they are, or work of the library itself.
+    pub(crate) fn untold(mut self) -> Self {
+        self.is_told = false;
+        self
+    }
+
+    pub(crate) fn module(&self) -> Option<&'a InFlight> {
+        self.module
+    }
+
+    pub(crate) fn capture_rule(&self) -> InCapture {
+        self.in_capture
+    }
+
+    /// The work in words, for the errors of captures.
+    pub(crate) fn words(&self) -> String {
+        match self.what {
+            What::Launch { kernel, .. } => format!("a launch of kernel `{kernel}`"),
+            What::Graph { .. } => "a launch of a graph".to_owned(),
+            What::Foreign => "work of another library".to_owned(),
+            What::Prefetch { .. } => "a prefetch".to_owned(),
+            What::Fill => "a fill".to_owned(),
+            What::Copy if self.is_told => "a copy".to_owned(),
+            _ => "a copy from or to the host, or an export".to_owned(),
+        }
+    }
+
+    /// Does the work of the operation, on a stream if there is one, in its span, and tells observers of it before and after.
+    #[inline]
+    pub(crate) fn run<R>(
+        &self,
+        stream: Option<&Stream>,
+        work: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        if !(self.is_told && is_heard()) {
+            return work();
+        }
+        let op = Op {
+            stream,
+            ..self.clone()
+        };
+        let heard = Heard::begin(op);
+        let result = work();
+        heard.end(result.as_ref().err(), false);
+        result
+    }
+
+    /// Tells of a prefetch that was left out.
+    #[inline]
+    pub(crate) fn elided(&self, stream: &Stream) {
+        if is_heard() {
+            let op = Op {
+                stream: Some(stream),
+                ..self.clone()
+            };
+            Heard::new(op).end(None, true);
+        }
     }
 
     /// A number that no other operation of the process has. Its [`Told`] has the same.
@@ -163,6 +245,17 @@ impl<'a> Op<'a> {
             _ => Entered::none(),
         }
     }
+}
+
+/// What a capture of the thread does with work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InCapture {
+    /// It records the work.
+    Records,
+    /// It refuses the work, for this reason.
+    Refuses(&'static str),
+    /// It is no part of it: work of the library itself.
+    Ignores,
 }
 
 /// What became of an operation.
@@ -329,28 +422,6 @@ impl<'o> Heard<'o> {
         };
         told.send();
         self.observers.tell(|observer| observer.after(&told));
-    }
-}
-
-/// Does the work of an operation, in its span, and tells observers of it before and after.
-#[inline]
-pub(crate) fn around<'o, R>(
-    op: impl FnOnce() -> Op<'o>,
-    work: impl FnOnce() -> Result<R>,
-) -> Result<R> {
-    let heard = is_heard().then(|| Heard::begin(op()));
-    let result = work();
-    if let Some(heard) = heard {
-        heard.end(result.as_ref().err(), false);
-    }
-    result
-}
-
-/// Tells of a prefetch that was left out.
-#[inline]
-pub(crate) fn elided<'o>(op: impl FnOnce() -> Op<'o>) {
-    if is_heard() {
-        Heard::new(op()).end(None, true);
     }
 }
 

@@ -106,7 +106,7 @@ impl Stream {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
         if capture::is_active()
-            && let Some(place) = capture::of(&self.inner, &[])?
+            && let Some(place) = capture::of(&self.inner)?
         {
             return place.wait(event.raw(), event.captured_in());
         }
@@ -118,7 +118,7 @@ impl Stream {
     #[inline]
     pub(crate) fn check_capture(&self, call: &'static str) -> Result<()> {
         match capture::is_active() {
-            true => capture::refuse(call, NO_WAIT, &self.inner, &[]),
+            true => capture::refuse_stream(call, NO_WAIT, &self.inner),
             false => Ok(()),
         }
     }
@@ -143,7 +143,7 @@ impl Stream {
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event> {
         if capture::is_active()
-            && let Some(place) = capture::of(&self.inner, &[])?
+            && let Some(place) = capture::of(&self.inner)?
         {
             let (event, captured_in) = place.event()?;
             return Ok(Event::captured(self, event, captured_in));

@@ -1,8 +1,9 @@
 //! The function table of a runtime, with its state.
 
 use crate::driver::mempool::SparePool;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fork;
+use crate::process_end::Calls;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::ops::Range;
@@ -70,12 +71,33 @@ impl Api {
     }
 
     /// A function that not every table has.
+    #[inline]
     pub(super) fn late<F>(&self, name: &str, function: Option<F>) -> Result<F> {
         function.ok_or_else(|| self.missing_function(name))
     }
 
+    #[cold]
+    pub(super) fn missing_function(&self, what: &str) -> Error {
+        let needs = match sys::Table::available_since(what) {
+            Some(version) => format!("CUDA {version}"),
+            None => "a runtime that exports it".to_owned(),
+        };
+        Error::NotSupported {
+            what: what.to_owned(),
+            needs,
+            have: self.version_text(),
+        }
+    }
+
     pub(crate) fn table(&self) -> &Arc<sys::Table> {
         &self.table
+    }
+
+    /// The table of the driver's functions.
+    pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
+        // Check before the look-up: during the fork, another thread of the parent may have been in it.
+        let _calls = Calls::of("a function of the driver")?;
+        Ok(self.table.driver()?)
     }
 
     pub(crate) fn version(&self) -> sys::RuntimeVersion {

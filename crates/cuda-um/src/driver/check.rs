@@ -39,106 +39,94 @@ impl Subject {
     }
 }
 
-/// CUDA's number, name and message for an error.
-struct Code {
-    number: u32,
-    name: String,
-    message: String,
+/// A code of the runtime or of the driver.
+pub(super) trait Code: Copy {
+    fn number(self) -> u32;
+
+    /// Returns true if the thread has no context, and the function needs one.
+    fn lacks_context(self) -> bool;
+
+    /// Returns CUDA's name and message of the code, each null or a static text.
+    fn texts(self, table: &sys::Table) -> (*const c_char, *const c_char);
+}
+
+impl Code for sys::cudaError_t {
+    #[inline]
+    fn number(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    fn lacks_context(self) -> bool {
+        false
+    }
+
+    fn texts(self, table: &sys::Table) -> (*const c_char, *const c_char) {
+        // SAFETY: both functions accept any number.
+        unsafe {
+            (
+                (table.cudaGetErrorName)(self),
+                (table.cudaGetErrorString)(self),
+            )
+        }
+    }
+}
+
+impl Code for sys::CUresult {
+    #[inline]
+    fn number(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    fn lacks_context(self) -> bool {
+        self == Self::CUDA_ERROR_INVALID_CONTEXT
+    }
+
+    fn texts(self, table: &sys::Table) -> (*const c_char, *const c_char) {
+        let (mut name, mut message) = (std::ptr::null(), std::ptr::null());
+        if let Ok(driver) = table.driver() {
+            // SAFETY: both pointers are valid for one write; an unknown code leaves or sets null.
+            unsafe {
+                (driver.cuGetErrorName)(self, &mut name);
+                (driver.cuGetErrorString)(self, &mut message);
+            }
+        }
+        (name, message)
+    }
 }
 
 impl Api {
     /// Returns `Ok` for success. Otherwise clears the runtime's last error and returns the error. `device` is the device of the call,
     /// if any.
     #[inline]
-    pub(super) fn check(
+    pub(super) fn check<C: Code>(
         &self,
         call: &'static str,
-        code: sys::cudaError_t,
+        code: C,
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
-        match code == sys::cudaError::cudaSuccess {
+        match code.number() == 0 {
             true => Ok(()),
             false => self.failed(call, code, device, subject),
         }
     }
 
     #[cold]
-    fn failed(
+    fn failed<C: Code>(
         &self,
         call: &'static str,
-        code: sys::cudaError_t,
+        code: C,
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
         fork::check(call)?;
         self.clear_last_error();
-        // SAFETY: both functions accept any number and return a text that lives as long as the library.
-        let (name, message) = unsafe {
-            (
-                (self.table.cudaGetErrorName)(code),
-                (self.table.cudaGetErrorString)(code),
-            )
-        };
-        // SAFETY: as above; the table keeps the library loaded.
+        let (name, message) = code.texts(&self.table);
+        // SAFETY: each is null or a text that lives as long as the library, which the table keeps loaded.
         let (name, message) = unsafe { (text(name), text(message)) };
-        Err(self.classify(
-            call,
-            Code {
-                number: code.0,
-                name,
-                message,
-            },
-            device,
-            subject(),
-        ))
-    }
-
-    /// Like [`check`](Self::check), for a function of the driver.
-    #[inline]
-    pub(super) fn check_driver(
-        &self,
-        call: &'static str,
-        code: sys::CUresult,
-        device: Option<u32>,
-        subject: impl FnOnce() -> Subject,
-    ) -> Result<()> {
-        match code == sys::CUresult::CUDA_SUCCESS {
-            true => Ok(()),
-            false => self.driver_failed(call, code, device, subject),
-        }
-    }
-
-    #[cold]
-    fn driver_failed(
-        &self,
-        call: &'static str,
-        code: sys::CUresult,
-        device: Option<u32>,
-        subject: impl FnOnce() -> Subject,
-    ) -> Result<()> {
-        fork::check(call)?;
-        self.clear_last_error();
-        let (mut name, mut message) = (std::ptr::null(), std::ptr::null());
-        if let Ok(driver) = self.table.driver() {
-            // SAFETY: both pointers are valid for one write; an unknown code leaves or sets null, which `text` accepts.
-            unsafe {
-                (driver.cuGetErrorName)(code, &mut name);
-                (driver.cuGetErrorString)(code, &mut message);
-            }
-        }
-        // SAFETY: each is null or a static text of the driver, which is never unloaded.
-        let (name, message) = unsafe { (text(name), text(message)) };
-        Err(self.classify(
-            call,
-            Code {
-                number: code.0,
-                name,
-                message,
-            },
-            device,
-            subject(),
-        ))
+        Err(self.classify(call, (code.number(), name, message), device, subject()))
     }
 
     pub(super) fn clear_last_error(&self) {
@@ -155,15 +143,10 @@ impl Api {
     fn classify(
         &self,
         call: &'static str,
-        code: Code,
+        (number, name, message): (u32, String, String),
         device: Option<u32>,
         subject: Subject,
     ) -> Error {
-        let Code {
-            number,
-            name,
-            message,
-        } = code;
         // Before its first work, a device may be unavailable temporarily because another process uses it. This is tracked for each
         // device.
         let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE) && self.has_worked(device);

@@ -1,11 +1,11 @@
 //! Versions, devices and their attributes.
 
 use crate::driver::api::Api;
+use crate::driver::call::calls;
 use crate::driver::check::{Subject, host_memory, text};
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::process_end::{self, Calls, Used};
-use crate::sync::assert_may_wait;
+use crate::process_end::{self, Used};
 use cuda_um_sys as sys;
 use std::sync::atomic::Ordering;
 
@@ -21,16 +21,28 @@ pub struct MemoryInfo {
     pub total_bytes: usize,
 }
 
+calls! {
+    safe fn attribute(ordinal, attribute: sys::cudaDeviceAttr) -> value: i32
+        => [anywhere] runtime.cudaDeviceGetAttribute(&mut value, attribute, ordinal as i32),
+        of ("attribute {} of device {ordinal}", attribute.0);
+
+    safe fn driver_device(ordinal) -> device: sys::CUdevice
+        => [anywhere] driver.cuDeviceGet(&mut device, ordinal as i32);
+
+    safe fn raw_memory_info(ordinal) -> info: MemoryInfo
+        => runtime.cudaMemGetInfo(&mut info.free_bytes, &mut info.total_bytes);
+
+    safe fn synchronize_device(ordinal) => [waits] runtime.cudaDeviceSynchronize();
+}
+
 impl Api {
     /// Major and minor version; zeros if there is no driver.
     pub(crate) fn driver_version(&self) -> Result<sys::RuntimeVersion> {
-        let _calls = Calls::of("cudaDriverGetVersion")?;
+        let call = self.begin("cudaDriverGetVersion")?;
         let mut version = 0;
         // SAFETY: the pointer is valid for one write.
-        let code = unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
-        self.check("cudaDriverGetVersion", code, None, || {
-            Subject::new("the driver")
-        })?;
+        let ask = || unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
+        call.anywhere(None::<u32>, ask, || Subject::new("the driver"))?;
         let version = u32::try_from(version).unwrap_or(0);
         Ok(sys::RuntimeVersion {
             major: version / 1000,
@@ -39,31 +51,16 @@ impl Api {
     }
 
     pub(crate) fn device_count(&self) -> Result<usize> {
-        let _calls = Calls::of("cudaGetDeviceCount")?;
+        let call = self.begin("cudaGetDeviceCount")?;
         let mut count = 0;
         // SAFETY: the pointer is valid for one write.
-        let code = unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
-        self.check("cudaGetDeviceCount", code, None, || Subject::new("devices"))?;
+        let ask = || unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
+        call.anywhere(None::<u32>, ask, || Subject::new("devices"))?;
         let count = usize::try_from(count).unwrap_or(0);
         self.has_devices(count);
         fork::cuda_is_used();
         process_end::watch(Used::Driver);
         Ok(count)
-    }
-
-    pub(crate) fn attribute(&self, ordinal: u32, attribute: sys::cudaDeviceAttr) -> Result<i32> {
-        let _calls = Calls::of("cudaDeviceGetAttribute")?;
-        let mut value = 0;
-        // SAFETY: the pointer is valid for one write; an unknown attribute or device is an error.
-        let code =
-            unsafe { (self.table.cudaDeviceGetAttribute)(&mut value, attribute, ordinal as i32) };
-        self.check("cudaDeviceGetAttribute", code, Some(ordinal), || {
-            Subject::new(format_args!(
-                "attribute {} of device {ordinal}",
-                attribute.0
-            ))
-        })?;
-        Ok(value)
     }
 
     /// An attribute that older runtimes do not support; `None` there.
@@ -83,43 +80,23 @@ impl Api {
     }
 
     pub(crate) fn device_name(&self, ordinal: u32) -> Result<String> {
-        let _calls = Calls::of("cuDeviceGetName")?;
-        let driver = self.driver()?;
-        let mut device = Default::default();
-        // SAFETY: the pointer is valid for one write.
-        let code = unsafe { (driver.cuDeviceGet)(&mut device, ordinal as i32) };
-        self.check_driver("cuDeviceGet", code, Some(ordinal), || {
-            Subject::device(ordinal)
-        })?;
+        let device = self.driver_device(ordinal)?;
+        let call = self.begin("cuDeviceGetName")?;
+        let ask = self.table.driver()?.cuDeviceGetName;
         let mut name = [0; 256];
-        // SAFETY: the pointer is valid for the length given, and the driver terminates the text within it.
-        let code =
-            unsafe { (driver.cuDeviceGetName)(name.as_mut_ptr(), name.len() as i32 - 1, device) };
-        self.check_driver("cuDeviceGetName", code, Some(ordinal), || {
-            Subject::device(ordinal)
-        })?;
+        call.anywhere(
+            ordinal,
+            // SAFETY: the pointer is valid for the length given, and the driver terminates the text within it.
+            || unsafe { ask(name.as_mut_ptr(), name.len() as i32 - 1, device) },
+            || Subject::device(ordinal),
+        )?;
         // SAFETY: the last byte was not passed to the driver, so it is NUL.
         Ok(unsafe { text(name.as_ptr()) })
     }
 
     pub(crate) fn memory_info(&self, ordinal: u32) -> Result<MemoryInfo> {
-        let (mut free_bytes, mut total_bytes) = (0, 0);
-        self.on(
-            ordinal,
-            "cudaMemGetInfo",
-            || Subject::device(ordinal),
-            |table| {
-                // SAFETY: both pointers are valid for one write.
-                unsafe { (table.cudaMemGetInfo)(&mut free_bytes, &mut total_bytes) }
-            },
-        )?;
-        Ok(self.with_reclaimable(
-            ordinal,
-            MemoryInfo {
-                free_bytes,
-                total_bytes,
-            },
-        ))
+        let info = self.raw_memory_info(ordinal)?;
+        Ok(self.with_reclaimable(ordinal, info))
     }
 
     /// Adds what the operating system can reclaim, for an integrated device.
@@ -138,16 +115,7 @@ impl Api {
     }
 
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
-        assert_may_wait();
         let _wait = self.after_captures(ordinal)?;
-        self.on(
-            ordinal,
-            "cudaDeviceSynchronize",
-            || Subject::device(ordinal),
-            |table| {
-                // SAFETY: no preconditions.
-                unsafe { (table.cudaDeviceSynchronize)() }
-            },
-        )
+        self.synchronize_device(ordinal)
     }
 }

@@ -1,15 +1,17 @@
 //! Memory pools of the driver.
 
 use crate::driver::api::Api;
-use crate::driver::check::Subject;
+use crate::driver::call::calls;
+use crate::driver::memory::filled;
 use crate::error::Result;
-use cuda_um_sys as sys;
+use cuda_um_sys::{self as sys, cudaMemPool_t, cudaStream_t};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// A memory pool of the driver, with the kind of its memory.
 #[derive(Clone, Copy)]
 pub(crate) struct MemPool {
-    pub(crate) raw: sys::cudaMemPool_t,
+    pub(crate) raw: cudaMemPool_t,
     memory: sys::cudaMemAllocationType,
 }
 
@@ -21,6 +23,61 @@ pub(super) struct SparePool {
 
 // SAFETY: a pool may be used from any thread; the handle is only passed to CUDA.
 unsafe impl Send for SparePool {}
+
+calls! {
+    safe fn create_mem_pool(ordinal, properties: &sys::cudaMemPoolProps) -> raw: cudaMemPool_t
+        => runtime.cudaMemPoolCreate(&mut raw, properties),
+        of ("a memory pool of device {ordinal}");
+
+    /// # Safety: the pool is live, has no owner, and is destroyed once.
+    unsafe fn destroy_mem_pool(ordinal, pool: cudaMemPool_t)
+        => [release] runtime.cudaMemPoolDestroy(pool),
+        of ("a memory pool of device {ordinal}");
+
+    /// Releases free memory of the pool, so that at least `keep` bytes stay reserved.
+    ///
+    /// # Safety: the pool is live.
+    unsafe fn mem_pool_trim(ordinal, pool: cudaMemPool_t, keep: usize)
+        => runtime.cudaMemPoolTrimTo(pool, keep),
+        of ("a memory pool of device {ordinal}");
+
+    /// # Safety: the pool is live, and the attribute has 64 bits.
+    unsafe fn mem_pool_set(
+        ordinal,
+        pool: cudaMemPool_t,
+        attribute: sys::cudaMemPoolAttr,
+        value: u64,
+    )
+        => runtime.cudaMemPoolSetAttribute(pool, attribute, (&raw const value).cast_mut().cast()),
+        of ("a memory pool of device {ordinal}");
+
+    /// # Safety: the pool is live, and the attribute has 64 bits.
+    unsafe fn mem_pool_get(ordinal, pool: cudaMemPool_t, attribute: sys::cudaMemPoolAttr)
+        -> value: u64
+        => runtime.cudaMemPoolGetAttribute(pool, attribute, (&raw mut value).cast()),
+        of ("a memory pool of device {ordinal}");
+
+    /// Allocates memory that later work on the stream may use.
+    ///
+    /// # Safety: the pool and the stream are live and belong to the device.
+    unsafe fn malloc_from_pool(
+        ordinal,
+        pool: cudaMemPool_t,
+        bytes: usize,
+        stream: cudaStream_t,
+    )
+        -> pointer: *mut c_void as NonNull<u8> = filled("cudaMallocFromPoolAsync", pointer, bytes)?
+        => runtime.cudaMallocFromPoolAsync(&mut pointer, bytes, pool, stream),
+        of ("pooled memory of device {ordinal}").bytes(bytes);
+
+    /// Frees memory in stream order.
+    ///
+    /// # Safety: the memory is from `malloc_from_pool`, is freed once, and is used only by work that is ordered before this free. The
+    /// stream is live.
+    unsafe fn free_async(ordinal, pointer: NonNull<u8>, stream: cudaStream_t)
+        => [release] runtime.cudaFreeAsync(pointer.as_ptr().cast(), stream),
+        of ("pooled memory of device {ordinal}");
+}
 
 impl Api {
     /// Returns a pool of the device's memory, or of managed memory that is first located there, for this process only: a retired one, or a
@@ -42,12 +99,7 @@ impl Api {
             location: crate::Location::Device(ordinal).to_sys(),
             ..Default::default()
         };
-        let mut raw = std::ptr::null_mut();
-        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
-        self.on(ordinal, "cudaMemPoolCreate", subject, |table| {
-            // SAFETY: the first pointer is valid for one write, the second for one read.
-            unsafe { (table.cudaMemPoolCreate)(&mut raw, &properties) }
-        })?;
+        let raw = self.create_mem_pool(ordinal, &properties)?;
         Ok(MemPool { raw, memory })
     }
 
@@ -70,108 +122,11 @@ impl Api {
     /// Destroys the retired pools.
     pub(super) fn destroy_spare_pools(&mut self) {
         for SparePool { ordinal, pool } in std::mem::take(&mut *self.spare_pools.lock()) {
-            let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
-            let destroyed = self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
-                // SAFETY: the pool is live and has no owner.
-                unsafe { (table.cudaMemPoolDestroy)(pool.raw) }
-            });
+            // SAFETY: the pool is live and has no owner.
+            let destroyed = unsafe { self.destroy_mem_pool(ordinal, pool.raw) };
             if let Err(error) = destroyed {
                 crate::telemetry::warn!(device = ordinal, %error, "a memory pool could not be destroyed");
             }
         }
-    }
-
-    /// Releases free memory of the pool, so that at least `keep` bytes stay reserved.
-    ///
-    /// # Safety
-    ///
-    /// The pool is live.
-    pub(crate) unsafe fn mem_pool_trim(
-        &self,
-        ordinal: u32,
-        pool: sys::cudaMemPool_t,
-        keep: usize,
-    ) -> Result<()> {
-        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
-        self.on(ordinal, "cudaMemPoolTrimTo", subject, |table| {
-            // SAFETY: guaranteed by the caller.
-            unsafe { (table.cudaMemPoolTrimTo)(pool, keep) }
-        })
-    }
-
-    /// # Safety
-    ///
-    /// The pool is live, and the attribute has 64 bits.
-    pub(crate) unsafe fn mem_pool_set(
-        &self,
-        ordinal: u32,
-        pool: sys::cudaMemPool_t,
-        attribute: sys::cudaMemPoolAttr,
-        mut value: u64,
-    ) -> Result<()> {
-        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
-        self.on(ordinal, "cudaMemPoolSetAttribute", subject, |table| {
-            // SAFETY: guaranteed by the caller; the value is valid for one read.
-            unsafe { (table.cudaMemPoolSetAttribute)(pool, attribute, (&raw mut value).cast()) }
-        })
-    }
-
-    /// # Safety
-    ///
-    /// The pool is live, and the attribute has 64 bits.
-    pub(crate) unsafe fn mem_pool_get(
-        &self,
-        ordinal: u32,
-        pool: sys::cudaMemPool_t,
-        attribute: sys::cudaMemPoolAttr,
-    ) -> Result<u64> {
-        let mut value = 0u64;
-        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
-        self.on(ordinal, "cudaMemPoolGetAttribute", subject, |table| {
-            // SAFETY: guaranteed by the caller; the value is valid for one write.
-            unsafe { (table.cudaMemPoolGetAttribute)(pool, attribute, (&raw mut value).cast()) }
-        })?;
-        Ok(value)
-    }
-
-    /// Allocates memory that later work on the stream may use.
-    ///
-    /// # Safety
-    ///
-    /// The pool and the stream are live and belong to the device.
-    pub(crate) unsafe fn malloc_from_pool(
-        &self,
-        ordinal: u32,
-        pool: sys::cudaMemPool_t,
-        bytes: usize,
-        stream: sys::cudaStream_t,
-    ) -> Result<NonNull<u8>> {
-        let mut pointer = std::ptr::null_mut();
-        let subject =
-            || Subject::new(format_args!("pooled memory of device {ordinal}")).bytes(bytes);
-        self.on(ordinal, "cudaMallocFromPoolAsync", subject, |table| {
-            // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
-            unsafe { (table.cudaMallocFromPoolAsync)(&mut pointer, bytes, pool, stream) }
-        })?;
-        self.allocated("cudaMallocFromPoolAsync", pointer, bytes)
-    }
-
-    /// Frees memory in stream order.
-    ///
-    /// # Safety
-    ///
-    /// The memory is from `malloc_from_pool`, is freed once, and is used only by work that is ordered before this free. The stream is
-    /// live.
-    pub(crate) unsafe fn free_async(
-        &self,
-        ordinal: u32,
-        pointer: NonNull<u8>,
-        stream: sys::cudaStream_t,
-    ) -> Result<()> {
-        let subject = || Subject::new(format_args!("pooled memory of device {ordinal}"));
-        self.on_release(ordinal, "cudaFreeAsync", subject, |table| {
-            // SAFETY: guaranteed by the caller.
-            unsafe { (table.cudaFreeAsync)(pointer.as_ptr().cast(), stream) }
-        })
     }
 }

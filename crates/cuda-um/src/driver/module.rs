@@ -1,11 +1,10 @@
 //! Functions of the driver: modules, kernel launches.
 
 use crate::driver::api::Api;
+use crate::driver::call::calls;
 use crate::driver::check::Subject;
-use crate::driver::current::Current;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
-use cuda_um_sys as sys;
+use cuda_um_sys::{self as sys, CUfunction, CUfunction_attribute, CUmodule, CUresult};
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 
@@ -15,50 +14,47 @@ const LOG_BYTES: usize = 8192;
 /// The most parameters of a kernel: each has at least a byte.
 const MOST_PARAMETERS: usize = 32_764;
 
-impl Api {
-    /// The table of the driver's functions.
-    pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
-        // Check before the look-up: during the fork, another thread of the parent may have been in it.
-        let _calls = Calls::of("a function of the driver")?;
-        Ok(self.table.driver()?)
-    }
+calls! {
+    /// # Safety: the module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
+    unsafe fn module_unload(ordinal, module: CUmodule)
+        => [release] driver.cuModuleUnload(module);
 
-    /// Calls a function of the driver while device `ordinal` is current.
+    /// # Safety: the module is loaded.
+    unsafe fn module_function(ordinal, module: CUmodule, name: &CStr) -> function: CUfunction
+        => driver.cuModuleGetFunction(&mut function, module, name.as_ptr()),
+        of ("kernel {}", name.to_string_lossy());
+
+    /// # Safety: the function's module is loaded.
+    unsafe fn function_attribute(ordinal, function: CUfunction, attribute: CUfunction_attribute)
+        -> value: i32
+        => driver.cuFuncGetAttribute(&mut value, attribute, function),
+        of ("attribute {}", attribute.0);
+
+    /// # Safety: the function's module is loaded.
+    unsafe fn set_function_attribute(
+        ordinal,
+        function: CUfunction,
+        attribute: CUfunction_attribute,
+        value: i32,
+    )
+        => driver.cuFuncSetAttribute(function, attribute, value),
+        of ("attribute {} = {value}", attribute.0);
+
+    /// The number of blocks of the kernel that one multiprocessor can run at once.
     ///
-    /// A thread without a context (it has made no runtime call that needs one) gets one, and the call is repeated, launches included. The
-    /// repetition is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not leave
-    /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
-    #[inline]
-    pub(super) fn on_driver(
-        &self,
-        ordinal: u32,
-        name: &'static str,
-        subject: impl FnOnce() -> Subject,
-        call: impl FnMut(&sys::DriverTable) -> sys::CUresult,
-    ) -> Result<()> {
-        let current = Current::set(self, ordinal, name)?;
-        self.on_driver_current(current, ordinal, name, subject, call)
-    }
+    /// # Safety: the function's module is loaded.
+    unsafe fn occupancy(ordinal, function: CUfunction, block: i32, shared_bytes: usize)
+        -> blocks: i32
+        => driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &mut blocks,
+            function,
+            block,
+            shared_bytes,
+        ),
+        of ("blocks of {block} threads");
+}
 
-    #[inline]
-    fn on_driver_current(
-        &self,
-        _current: Current<'_>,
-        ordinal: u32,
-        name: &'static str,
-        subject: impl FnOnce() -> Subject,
-        mut call: impl FnMut(&sys::DriverTable) -> sys::CUresult,
-    ) -> Result<()> {
-        let driver = self.table.driver()?;
-        let mut code = call(driver);
-        // Only for this code: any other may come from earlier work, although the call succeeded.
-        if code == sys::CUresult::CUDA_ERROR_INVALID_CONTEXT {
-            self.bind(ordinal)?;
-            code = call(driver);
-        }
-        self.check_driver(name, code, Some(ordinal), subject)
-    }
-
+impl Api {
     /// Loads a module. The error has the log of the driver's compiler, and the text that `explain` returns; its argument is true if there
     /// is a log.
     ///
@@ -79,68 +75,23 @@ impl Api {
             Jit::CU_JIT_ERROR_LOG_BUFFER,
             Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
         ];
-        self.on_driver(
-            ordinal,
-            "cuModuleLoadDataEx",
-            || Subject::new(format_args!("module on device {ordinal}")),
-            |driver| {
-                let bytes = std::ptr::without_provenance_mut(LOG_BYTES);
-                let mut values = [log.as_mut_ptr().cast(), bytes];
-                let (count, options) = (values.len() as u32, options.as_mut_ptr());
-                // SAFETY: the first pointer is valid for one write; the log has the bytes that its option says, and both arrays have
-                // `count` elements; the image is guaranteed by the caller.
-                unsafe {
-                    (driver.cuModuleLoadDataEx)(
-                        &mut module,
-                        image,
-                        count,
-                        options,
-                        values.as_mut_ptr(),
-                    )
-                }
-            },
-        )
-        .map_err(|error| {
+        let call = self.begin("cuModuleLoadDataEx")?;
+        let load = self.table.driver()?.cuModuleLoadDataEx;
+        let load = || {
+            let bytes = std::ptr::without_provenance_mut(LOG_BYTES);
+            let mut values = [log.as_mut_ptr().cast(), bytes];
+            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+            // SAFETY: the first pointer is valid for one write; the log has the bytes that its option says, and both arrays have two
+            // elements; the image is guaranteed by the caller.
+            unsafe { load(&mut module, image, 2, options, values) }
+        };
+        let subject = || Subject::new(format_args!("module on device {ordinal}"));
+        call.on(ordinal, load, subject).map_err(|error| {
             let log = one_line(&log);
             let explained = explain(!log.is_empty());
             error.with_details([log, explained.unwrap_or_default()])
         })?;
         Ok(module)
-    }
-
-    /// # Safety
-    ///
-    /// The module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
-    pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
-        let current = Current::set_for_release(self, ordinal, "cuModuleUnload")?;
-        self.on_driver_current(
-            current,
-            ordinal,
-            "cuModuleUnload",
-            || Subject::device(ordinal),
-            // SAFETY: guaranteed by the caller.
-            |driver| unsafe { (driver.cuModuleUnload)(module) },
-        )
-    }
-
-    /// # Safety
-    ///
-    /// The module is loaded.
-    pub(crate) unsafe fn module_function(
-        &self,
-        ordinal: u32,
-        module: sys::CUmodule,
-        name: &CStr,
-    ) -> Result<sys::CUfunction> {
-        let mut function = std::ptr::null_mut();
-        self.on_driver(
-            ordinal,
-            "cuModuleGetFunction",
-            || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
-            // SAFETY: the first pointer is valid for one write, the name is NUL-terminated, the module is guaranteed by the caller.
-            |driver| unsafe { (driver.cuModuleGetFunction)(&mut function, module, name.as_ptr()) },
-        )?;
-        Ok(function)
     }
 
     /// Returns the sizes of the kernel's parameters in bytes, or `None` if the driver or the runtime is older than CUDA 12.4.
@@ -154,99 +105,28 @@ impl Api {
         function: sys::CUfunction,
         name: &CStr,
     ) -> Result<Option<Vec<u32>>> {
-        let Some(get) = self.driver()?.cuFuncGetParamInfo else {
+        let call = self.begin("cuFuncGetParamInfo")?;
+        let Some(get) = self.table.driver()?.cuFuncGetParamInfo else {
             return Ok(None);
         };
         let mut sizes = Vec::new();
-        self.on_driver(
-            ordinal,
-            "cuFuncGetParamInfo",
-            || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
-            |_| {
-                sizes.clear();
-                let (mut offset, mut bytes) = (0, 0);
-                while sizes.len() < MOST_PARAMETERS {
-                    // SAFETY: both pointers are valid for one write; the function is guaranteed by the caller.
-                    match unsafe { get(function, sizes.len(), &mut offset, &mut bytes) } {
-                        sys::CUresult::CUDA_SUCCESS => sizes.push(bytes as u32),
-                        // There is no such parameter.
-                        sys::CUresult::CUDA_ERROR_INVALID_VALUE => break,
-                        code => return code,
-                    }
+        let get = || {
+            sizes.clear();
+            let (mut offset, mut bytes) = (0, 0);
+            while sizes.len() < MOST_PARAMETERS {
+                // SAFETY: both pointers are valid for one write; the function is guaranteed by the caller.
+                match unsafe { get(function, sizes.len(), &mut offset, &mut bytes) } {
+                    CUresult::CUDA_SUCCESS => sizes.push(bytes as u32),
+                    // There is no such parameter.
+                    CUresult::CUDA_ERROR_INVALID_VALUE => break,
+                    code => return code,
                 }
-                sys::CUresult::CUDA_SUCCESS
-            },
-        )?;
+            }
+            CUresult::CUDA_SUCCESS
+        };
+        let name = || Subject::new(format_args!("kernel {}", name.to_string_lossy()));
+        call.on(ordinal, get, name)?;
         Ok(Some(sizes))
-    }
-
-    /// # Safety
-    ///
-    /// The function's module is loaded.
-    pub(crate) unsafe fn function_attribute(
-        &self,
-        ordinal: u32,
-        function: sys::CUfunction,
-        attribute: sys::CUfunction_attribute,
-    ) -> Result<i32> {
-        let mut value = 0;
-        self.on_driver(
-            ordinal,
-            "cuFuncGetAttribute",
-            || Subject::new(format_args!("attribute {}", attribute.0)),
-            // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
-            |driver| unsafe { (driver.cuFuncGetAttribute)(&mut value, attribute, function) },
-        )?;
-        Ok(value)
-    }
-
-    /// # Safety
-    ///
-    /// The function's module is loaded.
-    pub(crate) unsafe fn set_function_attribute(
-        &self,
-        ordinal: u32,
-        function: sys::CUfunction,
-        attribute: sys::CUfunction_attribute,
-        value: i32,
-    ) -> Result<()> {
-        self.on_driver(
-            ordinal,
-            "cuFuncSetAttribute",
-            || Subject::new(format_args!("attribute {} = {value}", attribute.0)),
-            // SAFETY: guaranteed by the caller.
-            |driver| unsafe { (driver.cuFuncSetAttribute)(function, attribute, value) },
-        )
-    }
-
-    /// The number of blocks of the kernel that one multiprocessor can run at once.
-    ///
-    /// # Safety
-    ///
-    /// The function's module is loaded.
-    pub(crate) unsafe fn occupancy(
-        &self,
-        ordinal: u32,
-        function: sys::CUfunction,
-        block: i32,
-        shared_bytes: usize,
-    ) -> Result<i32> {
-        let mut blocks = 0;
-        self.on_driver(
-            ordinal,
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-            || Subject::new(format_args!("blocks of {block} threads")),
-            // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
-            |driver| unsafe {
-                (driver.cuOccupancyMaxActiveBlocksPerMultiprocessor)(
-                    &mut blocks,
-                    function,
-                    block,
-                    shared_bytes,
-                )
-            },
-        )?;
-        Ok(blocks)
     }
 
     /// # Safety
@@ -273,32 +153,33 @@ impl Api {
             declared = declare();
             extra = declared.as_ptr().cast_mut().cast();
         }
-        self.on_driver(
-            ordinal,
-            "cuLaunchKernel",
-            || {
-                Subject::new(format_args!(
-                    "kernel {name}, grid {grid:?}, block {block:?}"
-                ))
-            },
+        let call = self.begin("cuLaunchKernel")?;
+        let launch = simulated.unwrap_or(self.table.driver()?.cuLaunchKernel);
+        let ([x, y, z], [block_x, block_y, block_z]) = (*grid, *block);
+        let launch = || {
+            let (stream, parameters) = (stream.cast(), parameters.as_mut_ptr());
             // SAFETY: guaranteed by the caller; no extra options are passed, or the arguments are declared, as `declared_launch` asks.
-            |driver| unsafe {
-                simulated.unwrap_or(driver.cuLaunchKernel)(
+            unsafe {
+                launch(
                     function,
-                    grid[0],
-                    grid[1],
-                    grid[2],
-                    block[0],
-                    block[1],
-                    block[2],
+                    x,
+                    y,
+                    z,
+                    block_x,
+                    block_y,
+                    block_z,
                     shared_bytes,
-                    stream.cast(),
-                    parameters.as_mut_ptr(),
+                    stream,
+                    parameters,
                     extra,
                 )
-            },
-        )
-        .map_err(too_large)
+            }
+        };
+        let kernel = || {
+            let text = format_args!("kernel {name}, grid {grid:?}, block {block:?}");
+            Subject::new(text)
+        };
+        call.on(ordinal, launch, kernel).map_err(too_large)
     }
 }
 

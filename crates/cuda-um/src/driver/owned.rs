@@ -18,41 +18,26 @@ pub(crate) trait Handle: Copy {
     unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()>;
 }
 
-impl Handle for sys::cudaStream_t {
-    const NAME: &'static str = "a stream";
+macro_rules! handles {
+    ($($handle:ty: $name:literal, $destroy:ident;)*) => {$(
+        impl Handle for $handle {
+            const NAME: &'static str = $name;
 
-    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { api.stream_destroy(ordinal, self) }
-    }
+            unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
+                // SAFETY: guaranteed by the caller.
+                unsafe { api.$destroy(ordinal, self) }
+            }
+        }
+    )*};
 }
 
-impl Handle for sys::cudaEvent_t {
-    const NAME: &'static str = "an event";
-
-    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { api.event_destroy(ordinal, self) }
-    }
-}
-
-impl Handle for sys::CUmodule {
-    const NAME: &'static str = "a module";
-
-    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { api.module_unload(ordinal, self) }
-    }
-}
-
-/// Its end is its retirement.
-impl Handle for MemPool {
-    const NAME: &'static str = "a memory pool";
-
-    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { api.mem_pool_retire(ordinal, self) }
-    }
+handles! {
+    sys::cudaStream_t: "a stream", stream_destroy;
+    sys::cudaEvent_t: "an event", event_destroy;
+    sys::CUmodule: "a module", module_unload;
+    sys::cudaGraph_t: "a graph", graph_destroy;
+    sys::cudaGraphExec_t: "an executable graph", graph_exec_destroy;
+    MemPool: "a memory pool", mem_pool_retire;
 }
 
 /// A handle of an object on a device. The drop destroys the object, except in a child made by `fork`, and on threads that the end of the process

@@ -1,14 +1,28 @@
 //! Access of devices to each other's memory.
 
 use crate::driver::api::Api;
-use crate::driver::check::Subject;
+use crate::driver::call::calls;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
 use cuda_um_cost::PeerLink;
-use cuda_um_sys::{Table, cudaDeviceP2PAttr, cudaError};
+use cuda_um_sys::{cudaDeviceP2PAttr, cudaError};
 
-fn pair(from: u32, to: u32) -> Subject {
-    Subject::new(format_args!("device {from} and the memory of device {to}"))
+calls! {
+    safe fn can_access_peer(from, to: u32) -> can: i32
+        => [anywhere] runtime.cudaDeviceCanAccessPeer(&mut can, from as i32, to as i32),
+        of ("device {from} and the memory of device {to}");
+
+    safe fn peer_attribute(from, to: u32, attribute: cudaDeviceP2PAttr) -> value: i32
+        => [anywhere] newer.cudaDeviceGetP2PAttribute(
+            &mut value,
+            attribute,
+            from as i32,
+            to as i32,
+        ),
+        of ("device {from} and the memory of device {to}");
+
+    safe fn enable_access(from, to: u32)
+        => runtime.cudaDeviceEnablePeerAccess(to as i32, 0),
+        of ("device {from} and the memory of device {to}");
 }
 
 impl Api {
@@ -17,38 +31,20 @@ impl Api {
         if from == to {
             return Ok(None);
         }
-        let name = "cudaDeviceCanAccessPeer";
-        let _calls = Calls::of(name)?;
-        let check = |name, code| self.check(name, code, Some(from), || pair(from, to));
-        let (first, second) = (from as i32, to as i32);
+        let can = self.can_access_peer(from, to)? != 0;
         let atomics = cudaDeviceP2PAttr::cudaDevP2PAttrNativeAtomicSupported;
-        let (mut can, mut has_atomics) = (0, 0);
-        // SAFETY: the pointers are valid for one write; an unknown attribute or device is an error.
-        unsafe {
-            let code = (self.table.cudaDeviceCanAccessPeer)(&mut can, first, second);
-            check(name, code)?;
-            if let Some(get) = self.table.cudaDeviceGetP2PAttribute.filter(|_| can != 0) {
-                let code = get(&mut has_atomics, atomics, first, second);
-                check("cudaDeviceGetP2PAttribute", code)?;
-            }
-        }
-        Ok(Some(PeerLink::of(can != 0, has_atomics != 0)))
+        let has_atomics = can
+            && self.table.cudaDeviceGetP2PAttribute.is_some()
+            && self.peer_attribute(from, to, atomics)? != 0;
+        Ok(Some(PeerLink::of(can, has_atomics)))
     }
 
     /// Lets `from` access the memory of `to`. Does nothing if other code did.
     pub(crate) fn enable_peer_access(&self, from: u32, to: u32) -> Result<()> {
-        let enable = |table: &Table| {
-            // SAFETY: no preconditions; an unknown device is an error.
-            unsafe { (table.cudaDeviceEnablePeerAccess)(to as i32, 0) }
-        };
-        let name = "cudaDeviceEnablePeerAccess";
-        match self.on(from, name, || pair(from, to), enable) {
-            Err(Error::Call { code, .. })
-                if code == cudaError::cudaErrorPeerAccessAlreadyEnabled.0 =>
-            {
-                Ok(())
-            }
-            enabled => enabled,
-        }
+        let has_access = cudaError::cudaErrorPeerAccessAlreadyEnabled.0;
+        self.enable_access(from, to).or_else(|error| match error {
+            Error::Call { code, .. } if code == has_access => Ok(()),
+            error => Err(error),
+        })
     }
 }

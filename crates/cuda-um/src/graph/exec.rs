@@ -4,9 +4,8 @@
 mod residency;
 mod scalars;
 
-use crate::context::capture::{self, NamedScalar};
-use crate::context::enqueue::enqueue_op;
-use crate::context::observer::What;
+use crate::context::capture::NamedScalar;
+use crate::context::observer::{InCapture, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
@@ -135,9 +134,8 @@ impl GraphExec {
         if inner.device().identity() != device.state().identity() {
             return Err(elsewhere(stream, device));
         }
-        if capture::is_active() {
-            capture::refuse("a launch of a graph", NESTED, inner, given)?;
-        }
+        let what = What::Graph { name: &self.name };
+        stream.admit(&Op::new(what, device, given).in_capture(InCapture::Refuses(NESTED)))?;
         arguments.check(device)?;
         let parts = self.parts(&contents, given)?;
         if self
@@ -149,9 +147,8 @@ impl GraphExec {
             outside(|| residency::advise(&mut self.required, &parts))?;
         }
         residency::bring_in(&mut self.required, &parts, stream)?;
-        let used = (device, Some(&self.in_flight));
-        let what = What::Graph { name: &self.name };
-        enqueue_op(what, used, stream, &parts, |stream| {
+        let op = Op::new(What::Graph { name: &self.name }, device, &parts).of(&self.in_flight);
+        stream.enqueue(&op, |stream| {
             // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
             // before the executable graph is destroyed.
             unsafe {

@@ -1,8 +1,6 @@
 //! Work of other libraries on buffers.
 
-use crate::context::capture;
-use crate::context::enqueue::{Work, check_each, enqueue_of};
-use crate::context::observer::{self, Op, What};
+use crate::context::observer::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::Result;
@@ -122,25 +120,10 @@ impl Stream {
                     &owned
                 }
             };
-            if capture::is_active()
-                && let Some(place) = capture::of(self.inner(), uses.parts())?
-            {
-                check_each(self, uses.parts())?;
-                let name = format_args!("work of another library");
-                return place.record(name, uses.parts(), None, |stream| {
-                    let _calls = Calls::of(NAME)?;
-                    let parts = uses.parts();
-                    Ok(work(&ForeignWork { stream, parts }))
-                });
-            }
             let parts = uses.parts();
-            let op = || Op::new(What::Foreign, device, parts).on(self);
-            observer::around(op, || {
-                enqueue_of(Work::Foreign, self, parts, || {
-                    let _calls = Calls::of(NAME)?;
-                    let stream = self.as_raw();
-                    Ok(work(&ForeignWork { stream, parts }))
-                })
+            self.submit(&Op::new(What::Foreign, device, parts), |stream| {
+                let _calls = Calls::of(NAME)?;
+                Ok(work(&ForeignWork { stream, parts }))
             })
         })
     }

@@ -1,10 +1,8 @@
 //! Launches, with typed arguments that borrow the buffers.
 #![allow(unsafe_code, reason = "passes the arguments of kernels to the driver")]
 
-use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::enqueue::enqueue_op;
-use crate::context::observer::What;
+use crate::context::observer::{Op, What};
 use crate::context::stream::Stream;
 use crate::error::{Error, Result};
 use crate::kernel::argument::KernelArgs;
@@ -145,20 +143,14 @@ impl Kernel {
                 )
             }
         };
-        if capture::is_active()
-            && let Some(place) = capture::of(inner, arguments.parts())?
-        {
-            let node = arguments.captured(self, config)?;
-            let name = format_args!("a launch of kernel `{}`", self.name);
-            return place.record(name, arguments.parts(), Some(node), enqueue);
-        }
-        let used = (device, Some(&self.module.in_flight));
         let what = What::Launch {
             kernel: &self.name,
             grid: config.grid,
             block: config.block,
         };
-        enqueue_op(what, used, stream, arguments.parts(), enqueue)
+        let op = Op::new(what, device, arguments.parts()).of(&self.module.in_flight);
+        let node = || arguments.captured(self, config).map(Some);
+        stream.submit_launch(&op, node, enqueue)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::observer::{self, Op, What};
+use crate::context::observer::{Op, What};
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
@@ -92,8 +92,7 @@ impl<T> View<'_, T> {
             raw.cache.advised(advice, is_whole);
         }
         let part = [self.part(Access::Move)];
-        let op = || Op::new(What::Advise(advice), device, &part);
-        let advised = observer::around(op, || {
+        let advised = Op::new(What::Advise(advice), device, &part).run(None, || {
             // SAFETY: the range was checked, and is within this buffer's live managed memory.
             unsafe {
                 device

@@ -5,21 +5,17 @@
 mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;
-use crate::context::capture;
-use crate::context::enqueue::enqueue_op;
-use crate::context::observer::{self, Op, What};
+use crate::context::observer::{Op, What};
 use crate::context::stream::Stream;
-use crate::context::tracked;
+use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
-use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,13 +44,6 @@ pub struct PrefetchBatch<'a> {
     parts: Vec<Part<'a>>,
     /// The outcome of each buffer if CUDA accepts the prefetch of the parts.
     outcomes: Arc<Vec<HintOutcome>>,
-}
-
-#[derive(Clone)]
-struct Part<'a> {
-    raw: &'a Allocation,
-    /// Not empty, and within the buffer.
-    bytes: Range<usize>,
 }
 
 /// The outcome of a prefetch of many buffers.
@@ -109,7 +98,7 @@ impl<'a> PrefetchBatch<'a> {
     }
 
     /// Adds memory that an [observer](crate::observe) is told of.
-    pub fn add_part(&mut self, part: &tracked::Part<'a>) -> &mut Self {
+    pub fn add_part(&mut self, part: &Part<'a>) -> &mut Self {
         if let Some(raw) = part.memory.as_any().downcast_ref() {
             self.push_part(raw, part.range());
         }
@@ -119,8 +108,8 @@ impl<'a> PrefetchBatch<'a> {
 
     /// Adds a checked range of bytes.
     pub(crate) fn push_part(&mut self, raw: &'a Allocation, bytes: Range<usize>) {
-        if !bytes.is_empty() {
-            self.parts.push(Part { raw, bytes });
+        if !bytes.is_empty() && raw.migrates() {
+            self.parts.push(raw.part_of(bytes, Access::Move));
         }
     }
 
@@ -146,7 +135,7 @@ impl<'a> PrefetchBatch<'a> {
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<Prefetched> {
         match self.parts.first() {
-            Some(first) => self.prefetch_on(location, &first.raw.device().default_stream()?),
+            Some(first) => self.prefetch_on(location, &first.device().default_stream()?),
             None => self.outcome(Ok(0)),
         }
     }
@@ -196,102 +185,99 @@ impl<'a> PrefetchBatch<'a> {
 
     /// Returns the number of calls of the driver.
     pub(crate) fn enqueue(&self, location: Location, stream: &Stream) -> Result<usize> {
-        fork::check("prefetch")?;
-        let ours = |part: &Part<'_>| stream.runtime().is_same(part.raw.device().runtime());
+        let ours = |part: &Part<'_>| stream.runtime().is_same(part.device().runtime());
         let stranger = match self.parts.iter().any(ours) {
             true => "a buffer of the batch",
             false => "the stream",
         };
-        let mut checked: Option<&Allocation> = None;
-        for Part { raw, .. } in &self.parts {
-            // A batch usually has buffers of one device.
-            let same = |before: &Allocation| {
-                before.device().ordinal() == raw.device().ordinal()
-                    && before.device().runtime().is_same(raw.device().runtime())
-            };
-            if !checked.is_some_and(same) {
-                check_places(raw.device(), location, stream, stranger)?;
-                checked = Some(raw);
-            }
-        }
-        let Some(first) = self.parts.first() else {
-            stream.runtime().check_location(location)?;
-            return Ok(0);
-        };
-        let (device, inner) = (first.raw.device(), stream.inner());
-        let parts = self.parts.iter();
-        let parts = parts.map(|part| part.raw.part_of(part.bytes.clone(), Access::Move));
-        let parts: SmallVec<[_; 16]> = parts.collect();
-        let what = What::Prefetch { to: location };
-        if capture::is_active() {
-            // Either all parts are captured or none: they are on one stream.
-            let mut captured = false;
-            for part in &parts {
-                captured |= capture::prefetch(inner, part, location)?;
-            }
-            if captured {
-                return Ok(0);
-            }
-        }
-        if self.is_there(location, stream) {
-            observer::elided(|| Op::new(what, device, &parts).on(stream));
-            return Ok(0);
-        }
-        let ranges = self.merged();
-        let (api, ordinal) = (inner.api(), inner.ordinal());
-        // The driver accepts batches only if every device has concurrent managed access.
-        let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
-        let enqueued = enqueue_op(what, (device, None), stream, &parts, |raw_stream| {
-            if one_call {
-                // SAFETY: as below, for each range.
-                return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
-            }
-            ranges.iter().try_for_each(|range| {
-                // SAFETY: the ranges were checked. A joined range begins in one buffer and ends in another of the same slab, which is one
-                // managed allocation; only the rest of a page is between them. Every buffer tracks this use, so the memory lives until it
-                // is complete.
-                unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
-            })
-        });
-        for Part { raw, bytes } in self.parts.iter().filter(|part| part.raw.migrates()) {
-            record_move(raw, bytes, location, stream, enqueued.is_ok());
-        }
-        enqueued?;
-        Ok(if one_call { 1 } else { ranges.len() })
+        prefetch(&self.parts, location, stream, stranger)
     }
+}
 
-    /// Returns true if the residency cache has all ranges at the location.
-    fn is_there(&self, location: Location, stream: &Stream) -> bool {
-        self.parts.iter().all(|Part { raw, bytes }| {
-            stream.runtime().is_same(raw.device().runtime())
-                && missing(raw, bytes, location).is_empty()
+/// Prefetches parts of memory that migrates, as one operation. Returns the number of calls of the driver.
+///
+/// `stranger` is what belongs to another runtime, if a part and the stream do not belong to one.
+pub(crate) fn prefetch(
+    parts: &[Part<'_>],
+    location: Location,
+    stream: &Stream,
+    stranger: &'static str,
+) -> Result<usize> {
+    let Some(first) = parts.first() else {
+        stream.runtime().check_location(location)?;
+        return Ok(0);
+    };
+    for part in parts {
+        stream.check_runtime(part.device(), stranger)?;
+    }
+    let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
+    let place = stream.admit(&op)?;
+    let is_there =
+        || memory(parts).all(|(raw, part)| missing(raw, &part.bytes, location).is_empty());
+    if place.is_none() && is_there() {
+        op.elided(stream);
+        return Ok(0);
+    }
+    let of_one_device = parts.chunk_by(|a, b| a.device().ordinal() == b.device().ordinal());
+    of_one_device
+        .map(|parts| parts[0].device())
+        .try_for_each(|device| check_places(device, location, stream))?;
+    if let Some(place) = place {
+        place.prefetch(parts, location);
+        return Ok(0);
+    }
+    let missing = memory(parts).flat_map(|(raw, part)| {
+        let missing = missing(raw, &part.bytes, location).into_iter();
+        missing.map(|range| (allocation(raw), raw.pointers(&range)))
+    });
+    let (ranges, inner) = (joined(missing.collect()), stream.inner());
+    let (api, ordinal) = (inner.api(), inner.ordinal());
+    // The driver accepts batches only if every device has concurrent managed access.
+    let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
+    let enqueued = stream.enqueue(&op, |raw_stream| {
+        if one_call {
+            // SAFETY: as below, for each range.
+            return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
+        }
+        ranges.iter().try_for_each(|range| {
+            // SAFETY: the ranges were checked. A joined range begins in one buffer and ends in another of the same slab, which is one
+            // managed allocation; only the rest of a page is between them. Every buffer tracks this use, so the memory lives until it
+            // is complete.
+            unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
         })
+    });
+    for (raw, part) in memory(parts) {
+        record_move(raw, &part.bytes, location, stream, enqueued.is_ok());
     }
+    enqueued?;
+    Ok(if one_call { 1 } else { ranges.len() })
+}
 
-    /// Returns the ranges in the order of their addresses. Ranges that share or touch pages of one allocation are joined.
-    fn merged(&self) -> Vec<Range<*mut u8>> {
-        let allocation = |raw: &Allocation| raw.slab().map_or(raw.id(), |slab| slab.buffer);
-        let mut ranges: Vec<_> = self
-            .parts
-            .iter()
-            .filter(|part| part.raw.migrates())
-            .map(|Part { raw, bytes }| (allocation(raw), raw.address_range(bytes)))
-            .collect();
-        ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
-        let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
-        let mut merged: Vec<(u64, Range<*mut u8>)> = Vec::with_capacity(ranges.len());
-        for (of, range) in ranges {
-            match merged.last_mut() {
-                Some((before, last))
-                    if *before == of && in_pages(&range).start <= in_pages(last).end =>
-                {
-                    last.end = last.end.max(range.end);
-                }
-                _ => merged.push((of, range)),
-            }
+/// The memory of each part.
+fn memory<'p>(parts: &'p [Part<'_>]) -> impl Iterator<Item = (&'p Allocation, &'p Part<'p>)> {
+    let raw = |part: &'p Part<'_>| part.memory.as_any().downcast_ref();
+    parts
+        .iter()
+        .filter_map(move |part| Some((raw(part)?, part)))
+}
+
+/// The number of the allocation that contains the memory.
+fn allocation(raw: &Allocation) -> u64 {
+    raw.slab().map_or(raw.id(), |slab| slab.buffer)
+}
+
+/// Returns the ranges of these allocations in the order of their addresses. Those that share or touch pages of one allocation are joined.
+fn joined(mut ranges: Vec<(u64, Range<*mut u8>)>) -> Vec<Range<*mut u8>> {
+    ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
+    let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
+    ranges.dedup_by(|(of, range), (before, last)| {
+        let is_joined = of == before && in_pages(range).start <= in_pages(last).end;
+        if is_joined {
+            last.end = last.end.max(range.end);
         }
-        merged.into_iter().map(|(_, range)| range).collect()
-    }
+        is_joined
+    });
+    ranges.into_iter().map(|(_, range)| range).collect()
 }
 
 impl<'a, T: 'static> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
@@ -306,7 +292,7 @@ impl<'a, T: 'static> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
 
 impl fmt::Debug for PrefetchBatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranges = self.parts.iter().map(|part| (part.raw.id(), &part.bytes));
+        let ranges = self.parts.iter().map(|part| (part.buffer(), &part.bytes));
         f.debug_map().entries(ranges).finish()
     }
 }

@@ -1,17 +1,16 @@
 //! Prefetch: migration on a stream, before the first use.
-#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::enqueue::enqueue_op;
-use crate::context::observer::{self, Op, What};
+use crate::context::observer;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
+use crate::managed::batch::prefetch;
 use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
@@ -113,50 +112,18 @@ impl<T> ViewMut<'_, T> {
 
 fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let (raw, bytes) = (view.raw, view.bytes());
-    let device = raw.device();
-    // Check before the residency cache is read, which needs a lock but no CUDA call.
+    if bytes.is_empty() || !raw.migrates() {
+        stream.check_runtime(raw.device(), "the stream")?;
+        raw.device().runtime().check_location(location)?;
+        return check_migrates(view);
+    }
+    // The same as in `prefetch`, without an operation that nobody hears of: this is what a loop repeats.
     fork::check("prefetch")?;
-    let part = [view.part(Access::Move)];
-    if capture::is_active() && is_captured(view, location, stream)? {
-        return Ok(());
+    if !(capture::is_active() || observer::is_heard()) && missing(raw, &bytes, location).is_empty()
+    {
+        return stream.check_runtime(raw.device(), "the stream");
     }
-    let missing = missing(raw, &bytes, location);
-    let what = What::Prefetch { to: location };
-    if missing.is_empty() && stream.runtime().is_same(device.runtime()) {
-        // A part in the cache proves that the location exists. Without such a part, check the location.
-        if bytes.is_empty() || !raw.migrates() {
-            device.runtime().check_location(location)?;
-            check_migrates(view)?;
-        }
-        observer::elided(|| Op::new(what, device, &part).on(stream));
-        return Ok(());
-    }
-    check_places(device, location, stream, "the stream")?;
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let enqueued = enqueue_op(what, (device, None), stream, &part, |_| {
-        let (api, ordinal) = (device.api(), stream.inner().ordinal());
-        missing.iter().try_for_each(|part| {
-            // SAFETY: the range was checked, and is within this buffer's managed memory; the buffer tracks this use, so the memory lives
-            // until it is complete.
-            unsafe { api.prefetch(ordinal, raw.pointers(part), location, stream.as_raw()) }
-        })
-    });
-    record_move(raw, &bytes, location, stream, enqueued.is_ok());
-    enqueued
-}
-
-/// Returns true if this thread captures the stream: the prefetch becomes a step before each launch of the graph.
-#[cold]
-fn is_captured<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<bool> {
-    let (part, inner) = (view.part(Access::Move), stream.inner());
-    if capture::of(inner, std::slice::from_ref(&part))?.is_some() {
-        // Before the graph takes it: otherwise no launch of the graph would succeed.
-        check_migrates(view)?;
-        check_places(view.raw.device(), location, stream, "the stream")?;
-    }
-    capture::prefetch(inner, &part, location)
+    prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
 }
 
 /// Returns the addresses of the parts of a range that the residency cache does not have at the location; none for memory that does not
@@ -206,15 +173,7 @@ pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
 }
 
 /// Refuses an impossible prefetch of the device's managed memory: to a device that does not exist, or without concurrent managed access.
-///
-/// `other` is what belongs to another runtime, if the device and the stream do not belong to one.
-pub(crate) fn check_places(
-    device: &Device,
-    location: Location,
-    stream: &Stream,
-    other: &'static str,
-) -> Result<()> {
-    stream.check_runtime(device, other)?;
+pub(super) fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
     device
         .runtime()
         .check_migration_to(location, "a prefetch")?;

@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_f
 
 /// The calls of one thread. A slot is never freed: when its thread ends, a later one takes it.
 struct Slot {
-    /// The number of [`Calls`] that the thread holds. Only the thread writes it.
-    // The thread's own loads are relaxed. So is the store of a greater number, which `membarrier` publishes; that of a smaller one releases what the
-    // call has done.
+    /// Twice the number of [`Calls`] that the thread holds, and [`LATE`]. Only the thread writes it.
+    // The thread's own loads are relaxed. So is the store of a greater number, which `membarrier` publishes; every other store releases what the
+    // calls have done.
     held: AtomicUsize,
     is_taken: AtomicBool,
-    /// True if the destructors of the thread's thread-locals run.
-    // Relaxed: only the thread uses it; `is_taken` passes the slot on.
-    is_late: AtomicBool,
     // Relaxed: written before the exchange that publishes the slot, and not after it. A later slot's exchange continues the release sequence.
     next: AtomicPtr<Slot>,
 }
+
+/// Set if the destructors of the thread's thread-locals run: the thread gives its slot back when it holds no [`Calls`].
+const LATE: usize = 1;
 
 /// All slots. Slots are only added, at the front.
 static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(null_mut());
@@ -41,17 +41,19 @@ struct Leave;
 impl Drop for Leave {
     fn drop(&mut self) {
         let Some(slot) = SLOT.get() else { return };
-        slot.is_late.store(true, Ordering::Relaxed);
-        slot.give_back_unused();
+        let held = slot.held.load(Ordering::Relaxed) | LATE;
+        slot.held.store(held, Ordering::Release);
+        slot.give_back_unused(held);
     }
 }
 
 impl Slot {
     /// Gives the slot of this thread back, if its thread ends and holds no [`Calls`].
     #[inline]
-    fn give_back_unused(&self) {
-        if self.is_late.load(Ordering::Relaxed) && self.held.load(Ordering::Relaxed) == 0 {
+    fn give_back_unused(&self, held: usize) {
+        if held == LATE {
             SLOT.set(None);
+            self.held.store(0, Ordering::Release);
             self.is_taken.store(false, Ordering::Release);
         }
     }
@@ -99,7 +101,7 @@ impl Calls {
     fn count() -> Self {
         let slot = SLOT.get().unwrap_or_else(take);
         slot.held
-            .store(slot.held.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            .store(slot.held.load(Ordering::Relaxed) + 2, Ordering::Relaxed);
         // The count is written before the mark is read. The processor's part is that of `membarrier`.
         compiler_fence(Ordering::SeqCst);
         Self {
@@ -113,16 +115,16 @@ impl Drop for Calls {
     #[inline]
     fn drop(&mut self) {
         // What the thread did with CUDA's memory is done before the count says so.
-        let held = self.slot.held.load(Ordering::Relaxed) - 1;
+        let held = self.slot.held.load(Ordering::Relaxed) - 2;
         self.slot.held.store(held, Ordering::Release);
-        self.slot.give_back_unused();
+        self.slot.give_back_unused(held);
     }
 }
 
 /// The number of [`Calls`] that this thread holds.
 pub(super) fn held() -> usize {
     SLOT.get()
-        .map_or(0, |slot| slot.held.load(Ordering::Relaxed))
+        .map_or(0, |slot| slot.held.load(Ordering::Relaxed) / 2)
 }
 
 /// Takes a slot for this thread.
@@ -132,7 +134,8 @@ fn take() -> &'static Slot {
     let is_late = LEAVE.try_with(|_| ()).is_err();
     let slot = slots().find(|slot| !slot.is_taken.swap(true, Ordering::SeqCst));
     let slot = slot.unwrap_or_else(add);
-    slot.is_late.store(is_late, Ordering::Relaxed);
+    slot.held
+        .store(LATE * usize::from(is_late), Ordering::Release);
     SLOT.set(Some(slot));
     // The slot is taken before the mark is read: `are_other_threads`.
     fence(Ordering::SeqCst);
@@ -144,7 +147,6 @@ fn add() -> &'static Slot {
     let slot: &'static Slot = Box::leak(Box::new(Slot {
         held: AtomicUsize::new(0),
         is_taken: AtomicBool::new(true),
-        is_late: AtomicBool::new(false),
         next: AtomicPtr::new(SLOTS.load(Ordering::SeqCst)),
     }));
     let address = std::ptr::from_ref(slot).cast_mut();
@@ -179,7 +181,7 @@ pub(super) fn are_other_threads() -> bool {
 /// Returns true if another thread holds [`Calls`].
 #[cfg(not(miri))]
 pub(super) fn are_others_held() -> bool {
-    slots_of_others().any(|slot| slot.held.load(Ordering::Acquire) > 0)
+    slots_of_others().any(|slot| slot.held.load(Ordering::Acquire) > LATE)
 }
 
 /// A child made by `fork` has only the thread that called `fork`. Runs in the child before any other code, so it only writes atomics,

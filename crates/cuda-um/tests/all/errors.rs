@@ -7,7 +7,7 @@ use cuda_um::{
     DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Oversubscription, PinnedBuffer,
     Placement, Pool, PoolOptions, RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
     buffer::TransferOptions,
-    resource::{DeviceMemory, DriverPool},
+    resource::{DeviceMemory, DriverPool, ManagedMemory, MemoryResource},
 };
 use cuda_um_sim::{Builder, Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;

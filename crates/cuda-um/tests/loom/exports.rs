@@ -1,6 +1,6 @@
 //! Exports: work of other libraries, and the fences after it.
 
-use crate::context::enqueue::enqueue;
+use crate::context::observer::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::models::checker::model;
@@ -39,7 +39,8 @@ impl Lent {
     /// Reads on our stream.
     fn read(&self) {
         let part = [self.buffer.part_of(0..self.buffer.bytes(), Access::Read)];
-        enqueue(&self.ours, &part, || work(&self.ours, 2)).unwrap();
+        let op = Op::with_host(part[0].device(), &part);
+        self.ours.submit(&op, |_| work(&self.ours, 2)).unwrap();
     }
 
     /// All work is done, so the buffer is freed at once.

@@ -1,6 +1,6 @@
 //! The thread that frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
 
-use crate::context::enqueue::enqueue;
+use crate::context::observer::Op;
 use crate::context::reclaim::{Deferred, Reclaim};
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Use};
@@ -140,8 +140,9 @@ fn a_panic_stops_no_other_entry() {
 fn buffer_in_use(memory: &DeviceMemory, stream: &Stream) -> Allocation {
     let buffer = memory.try_allocate(1 << 10).unwrap();
     let at = buffer.pointer().as_ptr().addr();
-    let part = buffer.part_of(0..buffer.bytes(), Access::Write);
-    enqueue(stream, &[part], || work(stream, at)).unwrap();
+    let part = [buffer.part_of(0..buffer.bytes(), Access::Write)];
+    let op = Op::with_host(part[0].device(), &part);
+    stream.submit(&op, |_| work(stream, at)).unwrap();
     buffer
 }
 

@@ -1,9 +1,9 @@
 //! The gate of devices without concurrent managed access: while a host guard lives, nothing is enqueued and nothing runs.
 
 use crate::context::device::Device;
-use crate::context::enqueue::{Work, enqueue_of};
 use crate::context::exclusion::{Closed, Gate};
 use crate::context::non_concurrent::NonConcurrentAccess;
+use crate::context::observer::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::InFlight;
 use crate::error::Error;
@@ -51,9 +51,8 @@ impl Machine {
 
     /// Enqueues a kernel, unless that is refused. Returns true if it was not.
     fn enqueue(&self) -> bool {
-        let enqueued = enqueue_of(Work::Kernel(&self.module), &self.stream, &[], || {
-            work(&self.stream, 1)
-        });
+        let op = Op::new(What::Foreign, &self.device, &[]).of(&self.module);
+        let enqueued = self.stream.submit(&op, |_| work(&self.stream, 1));
         match enqueued {
             Ok(()) => true,
             Err(Error::Busy { .. }) => false,

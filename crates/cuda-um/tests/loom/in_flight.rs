@@ -1,6 +1,6 @@
 //! The in-flight tracker: enqueued work comes after all work that it must not overlap.
 
-use crate::context::enqueue;
+use crate::context::observer::Op;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight};
 use crate::models::checker::{model, preempted};
@@ -38,8 +38,9 @@ impl Machine {
 
 /// Enqueues the work with this number, which uses the buffer.
 fn enqueue(buffer: &Allocation, stream: &Stream, access: Access, number: usize) {
-    let part = buffer.part_of(0..buffer.bytes(), access);
-    enqueue::enqueue(stream, &[part], || work(stream, number)).unwrap();
+    let part = [buffer.part_of(0..buffer.bytes(), access)];
+    let op = Op::with_host(buffer.device(), &part);
+    stream.submit(&op, |_| work(stream, number)).unwrap();
 }
 
 #[test]
@@ -142,9 +143,9 @@ fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
         let read = {
             let buffer = Arc::clone(&buffer);
             move |number: usize| {
-                let part = buffer.part_of(0..buffer.bytes(), Access::Read);
+                let part = [buffer.part_of(0..buffer.bytes(), Access::Read)];
                 // The thread that comes second does not wait again.
-                enqueue::enqueue(&second, &[part], || {
+                second.submit(&Op::with_host(buffer.device(), &part), |_| {
                     assert!(comes_after(&second, 1), "a read beside the write");
                     work(&second, number)
                 })

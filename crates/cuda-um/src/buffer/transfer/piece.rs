@@ -14,10 +14,9 @@ use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::capture;
 use crate::context::device::DeviceState;
-use crate::context::enqueue::enqueue;
 use crate::context::event::POLLING;
+use crate::context::observer::Op;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracked::Part;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
 use crate::resource::pool::shard;
@@ -72,15 +71,15 @@ struct PieceTurn<'a> {
     is_open: bool,
 }
 
-/// Copies on the stream, as a use of `part`. Returns `None`, and does nothing, if the copy is large, or a closure produces the
+/// Copies on the stream, as the operation. Returns `None`, and does nothing, if the copy is large, or a closure produces the
 /// bytes. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
 ///
 /// # Safety
 ///
-/// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. `part` is the device's side.
+/// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. The operation's part is the device's side.
 pub(crate) unsafe fn through_piece(
     stream: &Stream,
-    part: &Part<'_>,
+    op: &Op<'_>,
     copy: Staged<'_>,
 ) -> Option<Result<()>> {
     let Host::Memory(host) = copy.host else {
@@ -89,8 +88,8 @@ pub(crate) unsafe fn through_piece(
     let (inner, state) = (stream.inner(), stream.inner().device());
     let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
     let enqueue_copy = |to: *mut u8, from: *const u8| {
-        enqueue(stream, std::slice::from_ref(part), || {
-            let (ordinal, raw) = (inner.ordinal(), inner.raw());
+        stream.submit(op, |raw| {
+            let ordinal = inner.ordinal();
             // SAFETY: the caller's promise for the device's side; the piece keeps its space until the copy is done.
             unsafe {
                 inner
@@ -211,13 +210,10 @@ impl PieceTurn<'_> {
         let value = piece.flag.wrapping_add(1);
         let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
         // SAFETY: behind the space of the copies, and freed after the stream's work.
-        match unsafe { api.stream_write_value(ordinal, raw, address, value) } {
-            Some(Ok(())) => {}
-            Some(Err(_)) | None => {
-                // The wait for the stream returns the error of the stream's work.
-                pieces.has_no_flags.store(true, Ordering::Relaxed);
-                return false;
-            }
+        if unsafe { api.stream_write_value(ordinal, raw, address, value) }.is_err() {
+            // The driver cannot, or the wait for the stream returns the error of the stream's work.
+            pieces.has_no_flags.store(true, Ordering::Relaxed);
+            return false;
         }
         piece.flag = value;
         // SAFETY: aligned memory of the piece; the stream writes it as one value.

@@ -8,8 +8,7 @@ use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::staged::StopOthers;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::buffer::view::ViewMut;
-use crate::context::enqueue::enqueue;
-use crate::context::observer::{self, Op, What};
+use crate::context::observer::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -68,8 +67,7 @@ impl FileRead<'_> {
         let is_direct = reads.iter().all(is_direct);
         let parts = reads.iter().map(|read| read.target.part(Access::Write));
         let parts: Vec<_> = parts.collect();
-        let op = || Op::new(What::Copy, device, &parts);
-        observer::around(op, || {
+        Op::new(What::Copy, device, &parts).run(None, || {
             let mut done = 0;
             for pieces in pieces(reads, piece_bytes, threads).chunks(threads * PIECES) {
                 let round = Round {
@@ -156,7 +154,9 @@ impl<'a> Round<'a> {
         } else {
             let parts = self.targets().map(|target| target.part(Access::Write));
             let parts: Vec<_> = parts.collect();
-            enqueue(self.stream, &parts, || self.through_ring())
+            let device = self.pieces[0].read.target.device();
+            let op = Op::with_host(device, &parts);
+            self.stream.submit(&op, |_| self.through_ring())
         };
         match done {
             Ok(true) => {}

@@ -2,13 +2,14 @@
 
 use crate::context::capture::{Capture, KernelNode, Slot, refused};
 use crate::context::event::RawEvent;
+use crate::context::observer::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
 use crate::context::tracker::Finished;
+use crate::driver::location::Location;
 use crate::error::Result;
 use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -20,16 +21,16 @@ pub(crate) struct Place {
 
 impl Place {
     /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture. `kernel` is the work if it is a
-    /// launch; `name` is the work in words.
+    /// launch.
     pub(crate) fn record<R>(
         &self,
-        name: fmt::Arguments<'_>,
-        parts: &[Part<'_>],
+        op: &Op<'_>,
         kernel: Option<KernelNode>,
         work: impl FnOnce(cudaStream_t) -> Result<R>,
     ) -> Result<R> {
         let Self { capture, private } = self;
-        capture.check_stamps(parts, name)?;
+        capture.check_stamps(op)?;
+        let parts = op.parts();
         let slots: SmallVec<[_; 16]> = parts.iter().map(|part| capture.slot_of(part)).collect();
         for (slot, part) in slots.iter().zip(parts) {
             slot.uses.borrow().order(private, part.access)?;
@@ -57,6 +58,13 @@ impl Place {
         let result = result.inspect_err(|error| capture.is_broken_by(error))?;
         capture.kernels.borrow_mut().push(kernel);
         Ok(result)
+    }
+
+    /// A prefetch becomes a step before each launch of the graph.
+    pub(crate) fn prefetch(&self, parts: &[Part<'_>], location: Location) {
+        for part in parts {
+            self.capture.slot_of(part).prefetch(location, &part.bytes);
+        }
     }
 
     /// Captures an event.

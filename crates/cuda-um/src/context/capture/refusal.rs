@@ -1,30 +1,23 @@
 //! What a capture refuses, before CUDA sees it.
 
-use crate::context::capture::current;
+use crate::context::capture::{current, of};
 use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
 use crate::error::{Error, Result};
-use std::fmt;
 use std::sync::Arc;
 
-/// Refuses work that cannot be captured: on a stream of this thread's capture, or with memory of it.
+/// Refuses a call for a stream of this thread's capture.
 #[cold]
-pub(crate) fn refuse(
-    call: impl fmt::Display,
+pub(crate) fn refuse_stream(
+    call: &'static str,
     reason: &'static str,
     stream: &Arc<StreamInner>,
-    parts: &[Part<'_>],
 ) -> Result<()> {
-    let Some(capture) = current() else {
-        return Ok(());
-    };
-    if capture.private(stream)?.is_none() && !parts.iter().any(|part| capture.has(part.memory.id()))
-    {
-        capture.stamp(parts, call);
-        return Ok(());
+    match of(stream)? {
+        None => Ok(()),
+        Some(_) => Err(refused(call, reason)),
     }
-    Err(refused(call, reason))
 }
 
 /// Why the host cannot wait.

@@ -3,7 +3,7 @@
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::runtime::Runtime;
 use crate::driver::location::Location;
-use crate::managed::batch::PrefetchBatch;
+use crate::managed::batch::{PrefetchBatch, allocation, joined, memory};
 use crate::resource::kind::MemoryKind;
 use crate::resource::pool::advised::pages;
 use crate::resource::pool::{Pool, PoolOptions};
@@ -89,7 +89,10 @@ impl Buffers {
 
     fn check(&self, asked: &[(usize, Range<usize>)]) -> Result<(), TestCaseError> {
         let merged: Vec<Range<usize>> = {
-            let ranges = self.batch(asked).merged().into_iter();
+            let batch = self.batch(asked);
+            let ranges = memory(&batch.parts)
+                .map(|(raw, part)| (allocation(raw), raw.address_range(&part.bytes)));
+            let ranges = joined(ranges.collect()).into_iter();
             ranges
                 .map(|range| range.start.addr()..range.end.addr())
                 .collect()

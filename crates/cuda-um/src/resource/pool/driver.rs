@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
-use crate::context::enqueue::{Work, enqueue_of};
+use crate::context::observer::{InCapture, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
 use crate::driver::mempool::MemPool;
@@ -139,14 +139,18 @@ impl Driver {
         Ok(Allocation::of_block(owner, block, in_flight))
     }
 
+    /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
+    fn op(&self) -> Op<'_> {
+        let op = Op::new(What::Allocate, &self.device, &[]);
+        op.untold().in_capture(InCapture::Ignores)
+    }
+
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
         let mut pointer = NonNull::dangling();
-        enqueue_of(Work::Own, &self.stream, &[], || {
+        self.stream.submit(&self.op(), |stream| {
             let (api, ordinal) = (self.device.api(), self.device.ordinal());
             // SAFETY: the pool and the stream are live.
-            pointer = unsafe {
-                api.malloc_from_pool(ordinal, self.raw.raw().raw, bytes, self.stream.as_raw())
-            }?;
+            pointer = unsafe { api.malloc_from_pool(ordinal, self.raw.raw().raw, bytes, stream) }?;
             Ok(())
         })?;
         Ok(pointer)
@@ -155,7 +159,7 @@ impl Driver {
     /// Counts a new block.
     fn charge(&self, bytes: usize) -> Result<()> {
         self.charge_pool(bytes)?;
-        if let Err(error) = self.check_host(bytes) {
+        if let Err(error) = self.check_free(bytes) {
             self.discharge_pool(bytes);
             return Err(error);
         }
@@ -181,10 +185,11 @@ impl Driver {
         }
     }
 
-    /// Refuses more than an integrated device has free, because its memory is the host's. `bytes` are counted already.
-    fn check_host(&self, bytes: usize) -> Result<()> {
+    /// Refuses more managed memory than the device has free, and more device memory of an integrated device. `bytes` are counted already.
+    fn check_free(&self, bytes: usize) -> Result<()> {
         let is_refused = self.options.oversubscription == Oversubscription::Refused;
-        if !is_refused || !self.device.capabilities().integrated {
+        let is_managed = self.kind == MemoryKind::Managed;
+        if !is_refused || !(is_managed || self.device.capabilities().integrated) {
             return Ok(());
         }
         let live = self.live.lock().bytes;
@@ -330,15 +335,14 @@ impl Owner for Driver {
     unsafe fn release(&self, released: Released<'_>) {
         let (buffer, bytes) = (released.buffer, released.block.bytes);
         let mut is_ordered = false;
-        // Not captured: the memory has an address outside of the graph.
-        let enqueued = enqueue_of(Work::Own, &self.stream, &[], || {
+        let enqueued = self.stream.submit(&self.op(), |stream| {
             for used in &released.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
             let (api, ordinal) = (self.device.api(), self.device.ordinal());
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
-            unsafe { api.free_async(ordinal, released.block.address.host, self.stream.as_raw()) }
+            unsafe { api.free_async(ordinal, released.block.address.host, stream) }
         });
         match enqueued {
             Ok(()) => {

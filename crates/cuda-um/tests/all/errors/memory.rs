@@ -74,6 +74,33 @@ fn oversubscription_must_be_asked_for() {
 }
 
 #[test]
+fn no_resource_gives_more_managed_memory_than_is_free() {
+    let (_sim, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    let _others = DeviceBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
+    let free = device.memory_info().unwrap().free_bytes;
+    let (kind, options) = (MemoryKind::Managed, PoolOptions::default());
+    let pool = Pool::new(&device, kind, options).unwrap();
+    let driver_pool = DriverPool::new(&device, kind, options).unwrap();
+    let allowed = options.oversubscription(Oversubscription::Allowed);
+    let of_all = DriverPool::new(&device, kind, allowed).unwrap();
+    let resources: [(&str, &dyn MemoryResource); 3] = [
+        ("alone", &ManagedMemory::new(&device)),
+        ("pool", &pool),
+        ("driver pool", &driver_pool),
+    ];
+    for (name, resource) in resources {
+        let error = UnifiedBuffer::<u8>::uninit_in(resource, free + MIB).unwrap_err();
+        let Error::OutOfMemory { free_bytes, .. } = error else {
+            panic!("{name}: {error}")
+        };
+        assert_eq!(free_bytes, free, "{name}");
+    }
+    let most = UnifiedBuffer::<u8>::uninit_in(&driver_pool, free / MIB * MIB).unwrap();
+    most.close().unwrap();
+    UnifiedBuffer::<u8>::uninit_in(&of_all, free + MIB).unwrap();
+}
+
+#[test]
 fn what_the_operating_system_caches_is_free_on_an_integrated_device() {
     let sized = |gpu| {
         let sized = move |builder: Builder| builder.gpu(gpu).total_memory_bytes(1 << 30);

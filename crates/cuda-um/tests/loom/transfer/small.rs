@@ -1,6 +1,7 @@
 //! Small copies: what the flag of a copy to the host tells about other work of the stream.
 
 use crate::buffer::transfer::{Direction, Host, Staged, through_piece};
+use crate::context::observer::Op;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::models::checker::model;
@@ -30,10 +31,11 @@ fn a_flag_covers_no_work_that_is_enqueued_after_it() {
             unit_bytes: 1,
             kind: CopyKind::ByAddress,
         };
-        let part = memory.part_of(0..memory.bytes(), Access::Read);
+        let part = [memory.part_of(0..memory.bytes(), Access::Read)];
+        let op = Op::with_host(memory.device(), &part);
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: both sides have so many bytes, and nothing else uses them.
-        let copied = unsafe { through_piece(&stream, &part, copy) };
+        let copied = unsafe { through_piece(&stream, &op, copy) };
         copied.expect("it is small").unwrap();
         assert_eq!(here, there);
         let seq = other.join().unwrap();

@@ -20,6 +20,9 @@ impl ExactTopK {
     /// [`SearchBuffers`], with `shape` giving the sizes. If a filter is used, the targets are first converted for it. To search
     /// the same targets again, keep [`PreparedTargets`]. Queries in 16 bits are widened, which is exact.
     ///
+    /// In a capture nothing is filtered: [`Filter::Auto`] searches as [`Filter::Off`] does, and the other filters are an error. Load the
+    /// `ExactTopK` in the closure of the capture: its memory then belongs to the graph.
+    ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream. With [`Filter::Auto`] and
     /// very many targets, where it begins in 8 bits, this waits for the filter of each 1024 queries: the number of queries with too

@@ -141,8 +141,12 @@ impl ExactTopK {
         }
     }
 
-    /// The filter's kernels; loads and tests them if necessary.
+    /// The filter's kernels; loads and tests them if necessary. No capture has a filter: the host reads the results of the test, and the memory
+    /// of the searches belongs to no graph.
     fn modules(&self) -> Result<&Modules> {
+        if cuda_um::graph::is_capturing() {
+            return Err(unsupported(IN_CAPTURE.to_owned()));
+        }
         let support = self
             .support
             .as_ref()
@@ -180,6 +184,9 @@ impl ExactTopK {
 }
 
 const NAME: &str = "exact_top_k";
+
+/// Why a capture has no filter.
+const IN_CAPTURE: &str = "a filter in the capture of a graph: capture a search with `Filter::Auto` or `Filter::Off`, of an `ExactTopK` that is loaded in the capture";
 
 fn unsupported(reason: String) -> SearchError {
     SearchError::Unsupported {

@@ -27,6 +27,48 @@ fn the_path_is_told() {
     );
 }
 
+#[test]
+fn nothing_is_filtered_in_a_capture() {
+    let bench = bench();
+    let (device, stream) = (&bench.device, &bench.stream);
+    let Ok(_) = bench.search.kernels() else {
+        return;
+    };
+    // As much work as has a filter elsewhere.
+    let shape = shape(64, 16 << 10, 1024, 3);
+    let [q, t] = [shape.queries, shape.targets]
+        .map(|rows| DeviceBuffer::<f32>::zeroed(device, rows * shape.dim).unwrap());
+    let mut scores = DeviceBuffer::<f32>::zeroed(device, 64 * 3).unwrap();
+    let mut indices = DeviceBuffer::<u32>::zeroed(device, 64 * 3).unwrap();
+    let mut launch = |search: &ExactTopK, filter| {
+        let buffers = SearchBuffers {
+            queries: q.view(..).unwrap(),
+            targets: t.view(..).unwrap(),
+            scores: scores.view_mut(..).unwrap(),
+            indices: indices.view_mut(..).unwrap(),
+        };
+        search.launch(stream, shape, Metric::Cosine, filter, buffers)
+    };
+    // Before the filter is loaded, and after that.
+    for _ in 0..2 {
+        let graph = stream.capture(|_| {
+            let error = launch(&bench.search, Filter::F16).unwrap_err();
+            assert!(matches!(error, SearchError::Unsupported { .. }), "{error}");
+            assert!(error.to_string().contains("in the capture"), "{error}");
+            let own = ExactTopK::load(device).unwrap();
+            assert_eq!(launch(&own, Filter::Auto).unwrap().filter, None);
+            Ok(())
+        });
+        graph.unwrap().instantiate().unwrap();
+        bench.check(
+            "filtered",
+            super::shape(4, 600, 8, 3),
+            &rows(23, 4, 8),
+            &rows(24, 600, 8),
+        );
+    }
+}
+
 /// Queries near each other among 262,144 targets, of which some are at many distances from these queries: many within the error of 8
 /// bits, and few within that of half precision.
 fn a_dense_neighbourhood(

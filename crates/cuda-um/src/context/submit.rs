@@ -1,0 +1,144 @@
+//! The one way of work onto a stream: [`Stream::submit`].
+
+use crate::context::capture::{self, KernelNode, Place};
+use crate::context::observer::{Op, What};
+use crate::context::stream::{Stream, StreamInner};
+use crate::context::tracked::Part;
+use crate::context::tracker::{Access, Finished};
+use crate::error::Result;
+use crate::fork;
+use cuda_um_sys::cudaStream_t;
+use std::sync::Arc;
+
+impl Stream {
+    /// Enqueues the work of an operation on this stream. `work` gets CUDA's stream.
+    ///
+    /// In this order: the operation is refused, or a capture of this thread records it; observers are told that it begins; the gate opens; the stream
+    /// is ordered after all work that the operation must not overlap; `work` runs; each memory records the use, also if `work` fails or
+    /// panics, because a part of it may be enqueued; the gate may close; observers are told that it has ended.
+    #[inline]
+    pub(crate) fn submit<R>(
+        &self,
+        op: &Op<'_>,
+        work: impl FnOnce(cudaStream_t) -> Result<R>,
+    ) -> Result<R> {
+        self.submit_launch(op, || Ok(None), work)
+    }
+
+    /// Does the same as [`submit`](Self::submit) for a launch, of which a capture keeps `node`.
+    #[inline]
+    pub(crate) fn submit_launch<R>(
+        &self,
+        op: &Op<'_>,
+        node: impl FnOnce() -> Result<Option<KernelNode>>,
+        work: impl FnOnce(cudaStream_t) -> Result<R>,
+    ) -> Result<R> {
+        match self.admit(op)? {
+            None => self.enqueue(op, work),
+            Some(place) => place.record(op, node()?, work),
+        }
+    }
+
+    /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
+    #[inline]
+    pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
+        fork::check("enqueue")?;
+        let inner = self.inner();
+        inner.check_here()?;
+        let home = inner.device().identity();
+        let is_usual = |part: &Part<'_>| part.home == home && !part.is_special;
+        if !op.parts().iter().all(is_usual) {
+            self.check_each(op.parts())?;
+        }
+        match capture::is_active() {
+            true => capture::admit(op, inner),
+            false => Ok(None),
+        }
+    }
+
+    /// Enqueues the work of an admitted operation.
+    #[inline]
+    pub(crate) fn enqueue<R>(
+        &self,
+        op: &Op<'_>,
+        work: impl FnOnce(cudaStream_t) -> Result<R>,
+    ) -> Result<R> {
+        op.run(Some(self), || {
+            // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is open to guards: a drop may
+            // destroy a stream.
+            let mut finished = Finished::new();
+            let inner = self.inner();
+            let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
+            let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
+            for part in op.parts() {
+                part.uses.order(inner, part.access)?;
+            }
+            let _record = RecordUses {
+                op,
+                inner,
+                finished: &mut finished,
+            };
+            work(inner.raw())
+        })
+    }
+
+    /// Refuses memory of another runtime, and a write to a read-only import.
+    #[cold]
+    fn check_each(&self, parts: &[Part<'_>]) -> Result<()> {
+        parts.iter().try_for_each(|part| {
+            self.check_runtime(part.memory.device(), "the buffer")?;
+            part.check_write()
+        })
+    }
+}
+
+/// Returns true if host guards exclude the work.
+#[cold]
+fn is_excluded(stream: &StreamInner, op: &Op<'_>) -> bool {
+    // A kernel keeps the host off all managed memory, and other work off the memory that it uses.
+    let may_run_kernels = matches!(
+        op.what(),
+        What::Launch { .. } | What::Graph { .. } | What::Foreign
+    );
+    let is_concurrent = |part: &Part<'_>| {
+        part.memory
+            .device()
+            .capabilities()
+            .concurrent_managed_access
+    };
+    let concurrent = stream.device().capabilities.concurrent_managed_access;
+    !(concurrent && op.parts().iter().all(is_concurrent))
+        && (may_run_kernels || op.parts().iter().any(|part| part.memory.is_managed()))
+}
+
+/// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
+struct RecordUses<'s> {
+    op: &'s Op<'s>,
+    inner: &'s Arc<StreamInner>,
+    finished: &'s mut Finished,
+}
+
+impl Drop for RecordUses<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Self {
+            op,
+            inner,
+            finished,
+        } = self;
+        let seq = inner.number();
+        if let Some(module) = op.module() {
+            module.record(inner, seq, Access::Read, finished);
+        }
+        for part in op.parts() {
+            part.uses.record(inner, seq, part.access, finished);
+        }
+        // After all uses are recorded, because a mistake in the residency cache costs only time.
+        let home = inner.device().identity();
+        for part in op.parts() {
+            if part.is_located || part.home != home {
+                part.memory.used_by(inner, part.access);
+            }
+        }
+    }
+}

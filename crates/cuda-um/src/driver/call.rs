@@ -1,0 +1,235 @@
+//! One call of CUDA, and the table of calls.
+
+use crate::driver::api::Api;
+use crate::driver::check::{Code, Subject};
+use crate::error::Result;
+use crate::fork;
+use crate::process_end::Calls;
+
+/// A call that has begun: until it is dropped, the end of the process waits for it.
+pub(super) struct Call<'a> {
+    api: &'a Api,
+    name: &'static str,
+    _calls: Calls,
+}
+
+impl Api {
+    /// Begins a call of the function `name`. It is refused in a child made by `fork`, and when the process ends.
+    #[inline]
+    pub(super) fn begin(&self, name: &'static str) -> Result<Call<'_>> {
+        Ok(Call {
+            _calls: Calls::of(name)?,
+            api: self,
+            name,
+        })
+    }
+
+    /// Makes the device current. Returns the device that was current, if it is another one.
+    #[inline]
+    fn make_current(&self, ordinal: u32) -> Result<Option<i32>> {
+        match self.has_one_device() {
+            true => Ok(None),
+            false => self.make_one_of_many_current(ordinal),
+        }
+    }
+
+    fn make_one_of_many_current(&self, ordinal: u32) -> Result<Option<i32>> {
+        let (wanted, mut before) = (ordinal as i32, 0);
+        // SAFETY: the pointer is valid for one write.
+        let code = unsafe { (self.table.cudaGetDevice)(&mut before) };
+        self.check("cudaGetDevice", code, Some(ordinal), || {
+            Subject::device(ordinal)
+        })?;
+        if before == wanted {
+            return Ok(None);
+        }
+        self.set_device(wanted).inspect_err(|_| {
+            // The error may come from earlier work, although the device was set.
+            self.restore(before);
+        })?;
+        Ok(Some(before))
+    }
+
+    /// Makes the caller's device current again.
+    fn restore(&self, before: i32) {
+        if !fork::is_over()
+            // Otherwise the caller's later calls would go to the wrong device.
+            && let Err(error) = twice(|| self.set_device(before))
+        {
+            crate::telemetry::warn!(%error, "the caller's current device could not be restored");
+        }
+    }
+
+    fn set_device(&self, ordinal: i32) -> Result<()> {
+        // SAFETY: any number is permitted; an unknown one is an error.
+        let code = unsafe { (self.table.cudaSetDevice)(ordinal) };
+        self.check("cudaSetDevice", code, u32::try_from(ordinal).ok(), || {
+            Subject::new(format_args!("device {ordinal}"))
+        })
+    }
+
+    /// Binds the device's primary context to this thread. Functions of the driver require that; functions of the runtime bind it
+    /// themselves.
+    #[cold]
+    fn bind(&self, ordinal: u32) -> Result<()> {
+        self.set_device(ordinal as i32)?;
+        // Before CUDA 12, `cudaSetDevice` does not create a context.
+        // SAFETY: freeing null does nothing.
+        let code = unsafe { (self.table.cudaFree)(std::ptr::null_mut()) };
+        self.check("cudaFree", code, Some(ordinal), || Subject::device(ordinal))
+    }
+}
+
+/// Tries once more after an error that leaves the context usable.
+fn twice<T>(work: impl Fn() -> Result<T>) -> Result<T> {
+    work().or_else(|error| match error.is_sticky() {
+        true => Err(error),
+        false => work(),
+    })
+}
+
+impl Call<'_> {
+    /// Calls the function while the device is current, and converts its code. The caller's device is current again afterwards.
+    #[inline]
+    pub(super) fn on<C: Code>(
+        &self,
+        ordinal: u32,
+        function: impl FnMut() -> C,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
+        let before = self.api.make_current(ordinal)?;
+        self.run(Some(ordinal), before, function, subject)
+    }
+
+    /// Like [`on`](Self::on), for a function that releases a resource. If the device cannot be made current, nothing is released, so it is
+    /// tried once more: no later call would release it.
+    pub(super) fn release<C: Code>(
+        &self,
+        ordinal: u32,
+        function: impl FnMut() -> C,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
+        let before = twice(|| self.api.make_current(ordinal))?;
+        self.run(Some(ordinal), before, function, subject)
+    }
+
+    /// Like [`on`](Self::on), for a function that does the same whichever device is current. `device` is the device of its error.
+    #[inline]
+    pub(super) fn anywhere<C: Code>(
+        &self,
+        device: impl Into<Option<u32>>,
+        function: impl FnMut() -> C,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
+        self.run(device.into(), None, function, subject)
+    }
+
+    /// Calls the function, converts its code, and makes the device `before` current again.
+    ///
+    /// A function of the driver on a thread without a context (it has made no runtime call that needs one) gets one, and is called again, launches
+    /// included. This is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not leave
+    /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
+    #[inline]
+    fn run<C: Code>(
+        &self,
+        device: Option<u32>,
+        before: Option<i32>,
+        mut function: impl FnMut() -> C,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
+        let mut code = function();
+        // Only for this code: any other may come from earlier work, although the call succeeded.
+        if let (true, Some(ordinal)) = (code.lacks_context(), device) {
+            match self.api.bind(ordinal) {
+                Ok(()) => code = function(),
+                Err(error) => return self.end(Err(error), before),
+            }
+        }
+        match code.number() == 0 && before.is_none() {
+            true => Ok(()),
+            false => self.end(self.api.check(self.name, code, device, subject), before),
+        }
+    }
+
+    #[cold]
+    fn end(&self, result: Result<()>, before: Option<i32>) -> Result<()> {
+        if let Some(before) = before {
+            self.api.restore(before);
+        }
+        result
+    }
+}
+
+/// The table of calls: a method of [`Api`] for each function of CUDA. An entry has
+///
+/// - the method: `ordinal` is the device, which is current during the call. After `->` is the place that the function writes, and after `as` what
+///   the method returns in its stead;
+/// - how it is called: `[waits]` for the device, so the thread must hold no lock of the library; `[release]` tries twice; `[anywhere]` is for a
+///   function that does the same whichever device is current;
+/// - the function, in the `runtime` or the `driver`, or in `newer` or `newer_driver` if not every version has it. Without it the method returns
+///   [`Error::NotSupported`](crate::Error::NotSupported);
+/// - the subject of its errors, if it is not the device.
+///
+/// The method is `safe` if it passes only numbers and places of its own. Otherwise its documentation says what the caller promises.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])*
+        $safety:ident fn $method:ident($ordinal:ident $(, $argument:ident: $type:ty)* $(,)?)
+            $(-> $out:ident: $place:ty $(as $returned:ty = $value:expr)?)?
+            => $([$how:ident])? $table:ident.$function:ident($($passed:expr),* $(,)?)
+            $(, of ($($subject:tt)*) $(.$more:ident($($about:tt)*))*)?;
+    )*) => {
+        impl $crate::driver::api::Api {$(
+            calls!(@method $safety [$(#[$doc])*] $method(
+                &self,
+                $ordinal: u32
+                $(, $argument: $type)*
+            ) -> $crate::error::Result<calls!(@returned $($place $(as $returned)?)?)> {
+                let call = self.begin(stringify!($function))?;
+                let function = calls!(@function $table self $function);
+                $(let mut $out: $place = Default::default();)?
+                calls!(@call ($($how)?) call $ordinal
+                    // SAFETY: the macro's documentation says which promises hold.
+                    (|| unsafe { function($($passed),*) })
+                    (|| calls!(@subject $ordinal
+                        $(, of ($($subject)*) $(.$more($($about)*))*)?))
+                    $($out $(as $value)?)?)
+            });
+        )*}
+    };
+    (@method safe [$($doc:tt)*] $($method:tt)*) => { $($doc)* pub(crate) fn $($method)* };
+    (@method unsafe [$($doc:tt)*] $($method:tt)*) => { $($doc)* pub(crate) unsafe fn $($method)* };
+    (@returned) => { () };
+    (@returned $place:ty) => { $place };
+    (@returned $place:ty as $returned:ty) => { $returned };
+    (@call () $($call:tt)*) => { calls!(@call (on) $($call)*) };
+    (@call (waits) $($call:tt)*) => {{
+        $crate::sync::assert_may_wait();
+        calls!(@call (on) $($call)*)
+    }};
+    (@call ($how:ident) $call:ident $ordinal:ident ($function:expr) ($subject:expr)) => {
+        $call.$how($ordinal, $function, $subject)
+    };
+    (@call ($how:ident) $call:ident $ordinal:ident ($function:expr) ($subject:expr) $out:ident) => {
+        $call.$how($ordinal, $function, $subject).map(|()| $out)
+    };
+    (@call ($how:ident) $call:ident $ordinal:ident ($function:expr) ($subject:expr)
+        $out:ident as $value:expr) => {{
+        $call.$how($ordinal, $function, $subject)?;
+        Ok($value)
+    }};
+    (@function runtime $api:ident $function:ident) => { $api.table.$function };
+    (@function driver $api:ident $function:ident) => { $api.table.driver()?.$function };
+    (@function newer $api:ident $function:ident) => {
+        $api.late(stringify!($function), $api.table.$function)?
+    };
+    (@function newer_driver $api:ident $function:ident) => {
+        $api.late(stringify!($function), $api.table.driver()?.$function)?
+    };
+    (@subject $ordinal:ident) => { $crate::driver::check::Subject::device($ordinal) };
+    (@subject $ordinal:ident, of ($($subject:tt)*) $($more:tt)*) => {
+        $crate::driver::check::Subject::new(format_args!($($subject)*)) $($more)*
+    };
+}
+
+pub(super) use calls;
