@@ -191,7 +191,11 @@ fn waits_for_threads_that_a_child_does_not_have_end() {
     };
     std::thread::scope(|scope| {
         let _over = Over(&is_over);
-        let captures = scope.spawn(|| stream.capture(|_| Ok(stays())).map(drop));
+        let captures = || {
+            stays();
+            Ok(())
+        };
+        let captures = scope.spawn(|| stream.capture(|_| captures()).map(drop));
         is_at_it.recv().unwrap();
         #[allow(unsafe_code, reason = "work of another library that takes long")]
         // SAFETY: the closure enqueues nothing.
