@@ -188,23 +188,20 @@ fn waits_for_threads_that_a_child_does_not_have_end() {
         while !is_over.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
+        Ok(())
     };
     std::thread::scope(|scope| {
         let _over = Over(&is_over);
-        let captures = || {
-            stays();
-            Ok(())
-        };
-        let captures = scope.spawn(|| stream.capture(|_| captures()).map(drop));
+        let captures = scope.spawn(|| stream.capture(|_| stays()).map(drop));
         is_at_it.recv().unwrap();
         #[allow(unsafe_code, reason = "work of another library that takes long")]
         // SAFETY: the closure enqueues nothing.
-        let works = scope.spawn(|| unsafe { other.enqueue_foreign((&mut used,), |_| stays()) });
+        let works = scope.spawn(|| unsafe { other.enqueue_foreign((&mut used,), |_| stays()) }?);
         is_at_it.recv().unwrap();
         let fills = scope.spawn(|| {
             filled.host_overwrite(.., |first, slots| {
                 if first == 0 {
-                    stays();
+                    stays().unwrap();
                 }
                 slots.fill_with(|_| 1)
             })
