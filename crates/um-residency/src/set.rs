@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use um_backend::cuda_um::{observe::later, resource::DeviceArena};
+use um_backend::CudaError;
+use um_backend::cuda_um::{graph, observe::later, resource::DeviceArena};
 
 use crate::access::{Access, Role};
 use crate::entries::Id;
@@ -93,6 +94,13 @@ fn over_budget(shared: &Shared, lost: &[Region], slots: usize) -> Error {
 /// Waits until the whole set can be had, brings in what is missing, and takes it.
 pub(crate) fn acquire(shared: &Arc<Shared>, list: &List, call: &'static str) -> Result<Guards> {
     shared.check_process(call)?;
+    if graph::is_capturing() {
+        return Err(Error::Cuda(CudaError::Capture {
+            call: call.to_owned(),
+            reason: "launches of the graph would use slots that other buffers have by then: get the set before the capture, and keep it for the launches"
+                .to_owned(),
+        }));
+    }
     // Dropped after the lock, which the drop of a guard takes.
     let mut held: Parts = SmallVec::new();
     let mut loads = Loads::new();

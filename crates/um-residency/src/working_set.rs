@@ -22,6 +22,7 @@ use crate::set::{Requests, acquire};
 /// Before any transfer: [`Error::OverBudget`](crate::Error::OverBudget) with both numbers if the set needs more than the budget;
 /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Twice`](crate::Error::Twice), [`Error::Arenas`](crate::Error::Arenas);
 /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) if this thread holds guards and would wait;
+/// [`Capture`](um_backend::cuda_um::Error::Capture) while this thread captures a graph;
 /// [`RuntimeMismatch`](um_backend::cuda_um::Error::RuntimeMismatch) for a stream of another runtime. Errors of CUDA and of files: no guard is
 /// held then, and the contents of all buffers are as before.
 pub fn working_set<'a, S: WorkingSet<'a>>(stream: &Stream, set: S) -> Result<S::Guards> {

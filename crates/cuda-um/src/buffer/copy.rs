@@ -153,11 +153,11 @@ pub(super) unsafe fn with_host(
     copy: Staged<'_>,
 ) -> Result<Option<()>> {
     let device = buffer.device();
-    let stream = device.default_stream()?;
+    let stream = device.own_stream()?;
     let part = [buffer.part(access)];
     let op = Op::with_host(device, &part);
     // SAFETY: the caller's promise.
-    if let Some(outcome) = unsafe { transfer::through_piece(&stream, &op, copy) } {
+    if let Some(outcome) = unsafe { transfer::through_piece(stream, &op, copy) } {
         return outcome.map(Some);
     }
     let (mut in_use, mut copied) = (InUse(None), Some(()));

@@ -78,7 +78,7 @@ fn last_of_copies(raw: &Allocation) -> Result<Option<Use>> {
     if raw.is_host_memory() {
         return Ok(None);
     }
-    let stream = Arc::clone(raw.device().default_stream()?.inner());
+    let stream = Arc::clone(raw.device().own_stream()?.inner());
     let seq = stream.submitted();
     Ok(Some(Use { stream, seq }))
 }

@@ -326,8 +326,9 @@ macro_rules! write_methods {
             /// The errors of [`fill_on`](Self::fill_on).
             #[doc(alias = "cudaMemset")]
             pub fn fill(&mut self, value: impl Into<$crate::Scalar<T>>) -> $crate::Result<()> {
-                let stream = self.device().default_stream()?;
-                self.fill_on(value, &stream)
+                let device = self.device().clone();
+                let stream = device.own_stream()?;
+                self.fill_on(value, stream)
             }
 
             /// Sets every element to `value`, on a stream.
@@ -372,8 +373,9 @@ macro_rules! write_methods {
                 range: impl std::ops::RangeBounds<usize>,
                 to: usize,
             ) -> $crate::Result<()> {
-                let stream = self.device().default_stream()?;
-                self.copy_within_on(range, to, &stream)
+                let device = self.device().clone();
+                let stream = device.own_stream()?;
+                self.copy_within_on(range, to, stream)
             }
 
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on a stream. The two ranges may

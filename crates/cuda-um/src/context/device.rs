@@ -16,7 +16,7 @@ use crate::fork;
 use crate::sync::RwLock;
 use cuda_um_cost::CostModel;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A device of a [`Runtime`]. A clone is the same device.
 ///
@@ -39,6 +39,8 @@ struct Handle {
     state: Arc<DeviceState>,
     /// The slot of the default pools.
     pools: Ref<Slot>,
+    /// The library's stream of the device, once it is used.
+    own_stream: OnceLock<Stream>,
     /// The device for memory, if this handle holds the pools.
     for_memory: Option<Device>,
 }
@@ -71,6 +73,7 @@ impl Device {
                     runtime,
                     state,
                     pools: pools.known(),
+                    own_stream: OnceLock::new(),
                     for_memory: None,
                 }),
             }
@@ -80,6 +83,7 @@ impl Device {
                 runtime,
                 state,
                 pools,
+                own_stream: OnceLock::new(),
                 for_memory,
             }),
         }
@@ -162,10 +166,23 @@ impl Device {
     ///
     /// Errors of `cudaStreamCreateWithFlags`, on the first call.
     pub fn default_stream(&self) -> Result<Stream> {
-        Ok(Stream::new(
-            self.handle.runtime.clone(),
-            self.handle.runtime.own_stream(&self.handle.state)?,
-        ))
+        self.own_stream().cloned()
+    }
+
+    /// The library's stream of the device.
+    #[inline]
+    pub(crate) fn own_stream(&self) -> Result<&Stream> {
+        let Handle {
+            runtime,
+            state,
+            own_stream,
+            ..
+        } = &*self.handle;
+        if let Some(stream) = own_stream.get() {
+            return Ok(stream);
+        }
+        let stream = Stream::new(runtime.clone(), runtime.own_stream(state)?);
+        Ok(own_stream.get_or_init(|| stream))
     }
 
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise

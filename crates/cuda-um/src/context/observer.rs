@@ -90,7 +90,8 @@ pub struct Op<'a> {
     device: &'a Device,
     stream: Option<&'a Stream>,
     parts: &'a [Part<'a>],
-    module: Option<&'a InFlight>,
+    /// The uses of the kernels that the work runs: they stay loaded until it is done.
+    pub(crate) module: Option<&'a InFlight>,
     in_capture: InCapture,
     is_told: bool,
 }
@@ -116,13 +117,6 @@ impl<'a> Op<'a> {
         op.in_capture(InCapture::Refuses(NO_WAIT))
     }
 
-    /// The work runs kernels that these uses keep loaded.
-    #[inline]
-    pub(crate) fn of(mut self, module: &'a InFlight) -> Self {
-        self.module = Some(module);
-        self
-    }
-
     /// Sets what a capture of the thread does with the work.
     pub(crate) fn in_capture(mut self, in_capture: InCapture) -> Self {
         self.in_capture = in_capture;
@@ -133,10 +127,6 @@ impl<'a> Op<'a> {
     pub(crate) fn untold(mut self) -> Self {
         self.is_told = false;
         self
-    }
-
-    pub(crate) fn module(&self) -> Option<&'a InFlight> {
-        self.module
     }
 
     pub(crate) fn capture_rule(&self) -> InCapture {

@@ -48,7 +48,7 @@ impl Stream {
         let home = inner.device().identity();
         let is_usual = |part: &Part<'_>| part.home == home && !part.is_special;
         if !op.parts().iter().all(is_usual) {
-            self.check_each(op.parts())?;
+            self.check_each(op)?;
         }
         match capture::is_active() {
             true => capture::admit(op, inner),
@@ -82,12 +82,18 @@ impl Stream {
         })
     }
 
-    /// Refuses memory of another runtime, and a write to a read-only import.
+    /// Refuses memory of another runtime, a write to a read-only import, and memory that the device of a launch cannot reach.
     #[cold]
-    fn check_each(&self, parts: &[Part<'_>]) -> Result<()> {
-        parts.iter().try_for_each(|part| {
+    fn check_each(&self, op: &Op<'_>) -> Result<()> {
+        op.parts().iter().try_for_each(|part| {
             self.check_runtime(part.memory.device(), "the buffer")?;
-            part.check_write()
+            part.check_write()?;
+            match op.what() {
+                What::Launch { .. } | What::Graph { .. } => {
+                    part.memory.check_kernel_of(op.device())
+                }
+                _ => Ok(()),
+            }
         })
     }
 }
@@ -127,7 +133,7 @@ impl Drop for RecordUses<'_> {
             finished,
         } = self;
         let seq = inner.number();
-        if let Some(module) = op.module() {
+        if let Some(module) = op.module {
             module.record(inner, seq, Access::Read, finished);
         }
         for part in op.parts() {

@@ -14,7 +14,6 @@ use crate::error::Result;
 use crate::fork;
 use crate::graph::contents::{Contents, Required, Taken};
 use crate::kernel::argument::KernelArgs;
-use crate::kernel::arguments::Arguments;
 use crate::kernel::launch::elsewhere;
 use crate::sync::outside;
 use cuda_um_sys::cudaGraphExec_t;
@@ -100,7 +99,7 @@ impl GraphExec {
     /// [`Capture`]: crate::Error::Capture
     #[doc(alias = "cudaGraphLaunch")]
     pub fn launch(&mut self, stream: &Stream, buffers: impl KernelArgs) -> Result<()> {
-        buffers.collect(|arguments| self.launch_list(stream, arguments, arguments.parts()))
+        buffers.collect(|arguments| self.launch_list(stream, arguments.parts()))
     }
 
     /// Does the same as [`launch`](Self::launch), with two lists. Not part of the public interface: crates of this workspace use it.
@@ -113,20 +112,14 @@ impl GraphExec {
     ) -> Result<()> {
         buffers.collect(|buffers| {
             others.collect(|others| {
-                others.check(&self.contents.device)?;
                 let parts = buffers.parts().iter().chain(others.parts());
                 let parts: SmallVec<[Part<'_>; 16]> = parts.cloned().collect();
-                self.launch_list(stream, buffers, &parts)
+                self.launch_list(stream, &parts)
             })
         })
     }
 
-    fn launch_list(
-        &mut self,
-        stream: &Stream,
-        arguments: &Arguments<'_>,
-        given: &[Part<'_>],
-    ) -> Result<()> {
+    fn launch_list(&mut self, stream: &Stream, given: &[Part<'_>]) -> Result<()> {
         fork::check("cudaGraphLaunch")?;
         self.check_scalars()?;
         let contents = Arc::clone(&self.contents);
@@ -136,7 +129,6 @@ impl GraphExec {
         }
         let what = What::Graph { name: &self.name };
         stream.admit(&Op::new(what, device, given).in_capture(InCapture::Refuses(NESTED)))?;
-        arguments.check(device)?;
         let parts = self.parts(&contents, given)?;
         if self
             .required
@@ -147,8 +139,10 @@ impl GraphExec {
             outside(|| residency::advise(&mut self.required, &parts))?;
         }
         residency::bring_in(&mut self.required, &parts, stream)?;
-        let op = Op::new(What::Graph { name: &self.name }, device, &parts).of(&self.in_flight);
-        stream.enqueue(&op, |stream| {
+        let mut op = Op::new(What::Graph { name: &self.name }, device, &parts);
+        op = op.in_capture(InCapture::Refuses(NESTED));
+        op.module = Some(&self.in_flight);
+        stream.submit(&op, |stream| {
             // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
             // before the executable graph is destroyed.
             unsafe {

@@ -146,15 +146,26 @@ impl<'a> Arguments<'a> {
         self.parts.push(raw.part_of(bytes, access));
     }
 
-    /// Adds the address of each value. The driver only reads them.
+    /// Calls `launch` with the address of each value. The driver only reads them.
     #[inline]
-    pub(super) fn push_addresses(&mut self, addresses: &mut SmallVec<[*mut c_void; 16]>) {
+    pub(super) fn with_addresses<R>(
+        &mut self,
+        launch: impl FnOnce(&Self, &mut [*mut c_void]) -> R,
+    ) -> R {
+        let (mut few, mut many) = ([std::ptr::null_mut(); 16], Vec::new());
+        let addresses = match self.len() {
+            count @ ..=16 => &mut few[..count],
+            count => {
+                many.resize(count, std::ptr::null_mut());
+                &mut many[..]
+            }
+        };
         let mut next = self.words.as_mut_ptr();
-        // Not collected, and not returned: that takes longer for a few.
-        for parameter in &self.parameters {
-            addresses.push(next.cast());
+        for (parameter, address) in self.parameters.iter().zip(&mut *addresses) {
+            *address = next.cast();
             next = next.wrapping_add(words(parameter.bytes as usize));
         }
+        launch(self, addresses)
     }
 
     /// The arguments for the simulator, which compares them with the accesses of the kernel.
@@ -220,17 +231,6 @@ impl<'a> Arguments<'a> {
                 },
             },
         )
-    }
-
-    /// Refuses buffers that a kernel on the device cannot reach.
-    #[inline]
-    pub(crate) fn check(&self, device: &Device) -> Result<()> {
-        let home = device.state().identity();
-        let is_odd = |part: &&Part<'_>| part.home != home || part.is_special;
-        self.parts.iter().filter(is_odd).try_for_each(|part| {
-            part.check_write()?;
-            part.memory.check_kernel_of(device)
-        })
     }
 }
 

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::module::Kernel;
-use smallvec::SmallVec;
 
 /// The grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,34 +122,32 @@ impl Kernel {
         if let Some(parameters) = &self.parameters {
             arguments.check_sizes(&self.name, parameters)?;
         }
-        arguments.check(device)?;
-        let mut addresses = SmallVec::new();
-        arguments.push_addresses(&mut addresses);
-        let arguments = &*arguments;
-        let enqueue = |stream| {
-            // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
-            // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
-            // launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
-            unsafe {
-                device.api().launch(
-                    device.ordinal(),
-                    self.function.0,
-                    &self.name,
-                    shape,
-                    stream,
-                    &mut addresses,
-                    || arguments.declared(),
-                )
-            }
-        };
         let what = What::Launch {
             kernel: &self.name,
             grid: config.grid,
             block: config.block,
         };
-        let op = Op::new(what, device, arguments.parts()).of(&self.module.in_flight);
-        let node = || arguments.captured(self, config).map(Some);
-        stream.submit_launch(&op, node, enqueue)
+        arguments.with_addresses(|arguments, addresses| {
+            let mut op = Op::new(what, device, arguments.parts());
+            op.module = Some(&self.module.in_flight);
+            let node = || arguments.captured(self, config).map(Some);
+            stream.submit_launch(&op, node, |stream| {
+                // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
+                // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
+                // launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
+                unsafe {
+                    device.api().launch(
+                        device.ordinal(),
+                        self.function.0,
+                        &self.name,
+                        shape,
+                        stream,
+                        addresses,
+                        || arguments.declared(),
+                    )
+                }
+            })
+        })
     }
 }
 

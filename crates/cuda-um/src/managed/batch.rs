@@ -135,7 +135,7 @@ impl<'a> PrefetchBatch<'a> {
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<Prefetched> {
         match self.parts.first() {
-            Some(first) => self.prefetch_on(location, &first.device().default_stream()?),
+            Some(first) => self.prefetch_on(location, first.device().own_stream()?),
             None => self.outcome(Ok(0)),
         }
     }

@@ -66,7 +66,7 @@ impl<T> View<'_, T> {
     /// The errors of [`UnifiedBuffer::prefetch_on`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
-        self.prefetch_on(location, &self.device().default_stream()?)
+        self.prefetch_on(location, self.device().own_stream()?)
     }
 
     /// Does the same as [`UnifiedBuffer::prefetch_on`], for the elements of the view. CUDA rounds the range outwards to whole pages.

@@ -51,7 +51,8 @@ impl Machine {
 
     /// Enqueues a kernel, unless that is refused. Returns true if it was not.
     fn enqueue(&self) -> bool {
-        let op = Op::new(What::Foreign, &self.device, &[]).of(&self.module);
+        let mut op = Op::new(What::Foreign, &self.device, &[]);
+        op.module = Some(&self.module);
         let enqueued = self.stream.submit(&op, |_| work(&self.stream, 1));
         match enqueued {
             Ok(()) => true,

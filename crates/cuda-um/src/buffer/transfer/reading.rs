@@ -55,7 +55,7 @@ impl FileRead<'_> {
         };
         fork::check(CALL)?;
         let device = first.target.device();
-        let stream = device.default_stream()?;
+        let stream = device.own_stream()?;
         for FileRead { target, .. } in &*reads {
             target.raw.check_write()?;
             stream.check_runtime(target.device(), "the buffer")?;
@@ -71,7 +71,7 @@ impl FileRead<'_> {
             let mut done = 0;
             for pieces in pieces(reads, piece_bytes, threads).chunks(threads * PIECES) {
                 let round = Round {
-                    stream: &stream,
+                    stream,
                     total,
                     piece_bytes,
                     pieces,
