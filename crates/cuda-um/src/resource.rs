@@ -6,7 +6,6 @@ pub(crate) mod arena;
 mod block;
 pub(crate) mod cache;
 pub(crate) mod device;
-mod empty;
 pub(crate) mod foreign;
 pub(crate) mod host_access;
 mod id;
