@@ -235,14 +235,6 @@ fn hints_apply_and_end_with_the_buffer() {
                 .is_applied()
         );
         assert!(buffer.prefetch_on(here, stream).unwrap().is_applied());
-        let inner = buffer
-            .residency()
-            .unwrap()
-            .into_iter()
-            .any(|part| part.location == Some(here));
-        // From CUDA 13.4 on the driver tells where the pages are: in the one memory.
-        let moves = !device.capabilities().integrated;
-        assert!(inner || !moves, "the blocks of 2 MiB are known to be there");
         let mut batch = PrefetchBatch::new();
         batch.add(&buffer);
         assert!(batch.prefetch_on(Location::Host, stream).unwrap().calls > 0);
