@@ -5,7 +5,6 @@ pub(crate) mod allocation;
 pub(crate) mod arena;
 mod block;
 pub(crate) mod device;
-mod empty;
 pub(crate) mod foreign;
 pub(crate) mod host_access;
 mod id;

@@ -273,7 +273,7 @@ fn allocation(raw: &Allocation) -> u64 {
 }
 
 /// Returns the ranges of these allocations in the order of their addresses. Those that share or touch pages of one allocation are joined.
-fn joined(mut ranges: Vec<(u64, Range<*mut u8>)>) -> Vec<Range<*mut u8>> {
+fn joined(mut ranges: SmallVec<[(u64, Range<*mut u8>); 1]>) -> SmallVec<[Range<*mut u8>; 1]> {
     ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
     let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
     ranges.dedup_by(|(of, range), (before, last)| {

@@ -13,11 +13,10 @@ use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::label::{Label, Name, Title};
 use crate::resource::block::{Address, Block};
-use crate::resource::empty::Empty;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
 use crate::resource::location::{Before, Place, Whereabouts, owns_blocks};
-use crate::resource::owner::Owner;
+use crate::resource::owner::{Empty, Owner, Traits};
 use crate::resource::placement::Chosen;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::TypeId;
@@ -66,8 +65,8 @@ impl Allocation {
 
     /// Makes an allocation of a block, which work of its former owners may still use.
     pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
-        let device = owner.device();
-        let (kind, home) = (owner.kind(), device.state().identity());
+        let Traits { device, kind, .. } = owner.traits();
+        let (kind, home) = (*kind, device.state().identity());
         let pages = Whereabouts::new(Place::Device(device.ordinal()), block.is_away);
         let start = block.address.host.as_ptr().addr();
         let reserved_end = start + block.reserved_bytes;
@@ -96,7 +95,7 @@ impl Allocation {
 
     /// Decides if each use of the memory is checked.
     fn rate(&mut self) {
-        let is_mapped = self.kind != MemoryKind::Pinned || self.device_pointer().is_some();
+        let is_mapped = self.kind() != MemoryKind::Pinned || self.device_pointer().is_some();
         self.is_special = self.is_read_only || !is_mapped;
     }
 
@@ -138,8 +137,9 @@ impl Allocation {
 
     /// Makes an allocation of no bytes, for which no CUDA function is called.
     pub(crate) fn empty<T>(device: &Device) -> Self {
+        let owner = Empty(Traits::of(device, MemoryKind::Pinned, "empty"));
         let nowhere = NonNull::<T>::dangling().cast();
-        Self::new(Empty::of(device), Address::of_host(nowhere), 0)
+        Self::new(Arc::new(owner), Address::of_host(nowhere), 0)
     }
 
     /// Sets the address at which kernels access the memory.
@@ -329,7 +329,7 @@ impl Allocation {
 
     /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.
     pub(crate) fn is_open_to_peers(&self) -> bool {
-        self.owner.is_open_to_peers()
+        self.owner.traits().is_open_to_peers
     }
 
     /// Returns true for the memory of an object of this type, which [`close`](Self::close) returns.
@@ -339,7 +339,7 @@ impl Allocation {
 
     /// Returns true for memory of another library.
     pub(crate) fn is_imported(&self) -> bool {
-        self.owner.is_imported()
+        self.owner.traits().is_imported
     }
 
     /// Returns true if kernels of any device of the runtime may use the memory; system memory, of any device with pageable memory access.
@@ -349,7 +349,7 @@ impl Allocation {
 
     /// The name of the kind of memory, for traces and errors.
     pub(crate) fn name_of_kind(&self) -> &'static str {
-        self.owner.name()
+        self.owner.traits().name
     }
 
     /// The gate, if host access to this memory must keep a device idle.

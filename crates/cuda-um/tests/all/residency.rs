@@ -1,12 +1,14 @@
 //! The location of pages: prefetches that would move nothing are elided, and no others.
 
+mod beside;
 mod driver;
 
 use cuda_um::{
     Advice, Device, Location, MemoryKind, Oversubscription, Pool, PoolOptions, PrefetchBatch,
     Stream, UnifiedBuffer, UnifiedOptions, constant,
 };
-use cuda_um_sim::{CudaVersion, Gpu};
+use cuda_um_sim::{Builder, CudaVersion, Gpu};
+use cuda_um_testkit::call::Calls;
 use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
@@ -241,4 +243,27 @@ fn a_launch_of_a_graph_brings_evicted_memory() {
     stream.synchronize().unwrap();
     let faults = sim.counters().gpu_faults;
     assert_eq!(faults, 0, "the memory was not brought before the launch");
+}
+
+/// By memory of another library, which the program allowed nothing.
+#[test]
+#[should_panic(expected = "row 8: ")]
+fn a_prefetch_of_memory_that_another_library_evicted_is_made() {
+    let sized = |builder: Builder| {
+        builder
+            .total_memory_bytes(64 << 20)
+            .cuda(CudaVersion::V13_0)
+    };
+    let (sim, device, stream) = simulated_with(sized);
+    let first = UnifiedBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
+    device.synchronize().unwrap();
+    let theirs = sim.table().malloc_managed(40 * MIB, 1).unwrap();
+    sim.table().memset(theirs, 1, 40 * MIB).unwrap();
+    device.synchronize().unwrap();
+    sim.reset_counters();
+    first.prefetch_on(&device, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let moved = sim.counters().bytes_to_device;
+    sim.table().free(theirs).unwrap();
+    assert!(moved > 0, "row 8: the prefetch was left out");
 }

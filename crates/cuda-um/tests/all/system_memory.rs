@@ -246,6 +246,26 @@ fn hints_apply_and_end_with_the_buffer() {
     });
 }
 
+/// The host may use it at any time without a guard.
+#[test]
+#[should_panic(expected = "row 8: ")]
+fn a_prefetch_of_it_is_never_elided() {
+    let hmm = |builder: cuda_um_sim::Builder| builder.gpu(Gpu::Hmm).cuda(CudaVersion::V13_0);
+    let (sim, device, stream) = simulated_with(hmm);
+    let buffer = UnifiedBuffer::from_vec(&device, vec![1u8; 8 * LARGE]).unwrap();
+    let elements = buffer.system_slice();
+    let moved = [(); 2].map(|()| {
+        sim.reset_counters();
+        buffer.prefetch_on(&device, &stream).unwrap();
+        stream.synchronize().unwrap();
+        assert!(elements.iter().all(|byte| *byte == 1));
+        sim.host_wrote(elements.as_ptr().cast(), elements.len());
+        let counters = sim.counters();
+        [counters.bytes_to_device, counters.bytes_to_host]
+    });
+    assert_eq!(moved[0], moved[1], "row 8: the second one was left out");
+}
+
 #[test]
 fn the_driver_tells_where_it_is() {
     for (gpu, moves) in [(Gpu::Gh200, true), (Gpu::Hmm, true), (Gpu::Gb10, false)] {

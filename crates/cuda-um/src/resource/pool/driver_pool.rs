@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::driver::Driver;
 use cuda_um_sys::RuntimeVersion;
@@ -131,16 +131,6 @@ fn check(device: &Device, kind: MemoryKind) -> Result<()> {
         needs: needs.to_owned(),
         have,
     })
-}
-
-impl MemoryResource for DriverPool {
-    fn device(&self) -> &Device {
-        self.memory.device()
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.memory.kind()
-    }
 }
 
 impl Allocate for DriverPool {

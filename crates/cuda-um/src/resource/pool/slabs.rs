@@ -10,8 +10,8 @@ use crate::resource::block::Block;
 use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
 use crate::resource::managed::ManagedMemory;
-use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream};
-use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::free_block::FreeBlock;
@@ -92,20 +92,8 @@ pub(super) struct Home {
 const MIGRATED: usize = 64 << 10;
 
 impl Owner for Home {
-    fn device(&self) -> &Device {
-        self.pool.device()
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.pool.kind()
-    }
-
-    fn name(&self) -> &'static str {
-        match self.kind() {
-            MemoryKind::Managed => "pooled managed",
-            MemoryKind::Pinned => "pooled pinned",
-            _ => "pooled device",
-        }
+    fn traits(&self) -> &Traits {
+        &self.pool.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
@@ -210,16 +198,6 @@ impl Pool {
 
     fn memory(&self) -> &Shared {
         &self.homes[0].pool
-    }
-}
-
-impl MemoryResource for Pool {
-    fn device(&self) -> &Device {
-        self.memory().device()
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.memory().kind()
     }
 }
 

@@ -171,6 +171,28 @@ fn options_may_be_set_while_elements_are_made() {
     assert!(pinned().contains(&32768), "{:?}", pinned());
 }
 
+/// On a device without concurrent managed access, too: the closures of all threads run outside of the turn at the gate.
+#[test]
+fn what_makes_the_elements_may_take_guards() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        for threads in [1, 3] {
+            let (_sim, device, stream) = simulated(gpu);
+            let _watchdog = watch();
+            device.set_transfer_options(small(threads));
+            let source = UnifiedBuffer::from_slice(&device, &numbers(20_000, 6)).unwrap();
+            let mut target = DeviceBuffer::<u32>::zeroed(&device, 20_000).unwrap();
+            target.fill_on(1, &stream).unwrap();
+            let filled = target.host_overwrite(.., |first, slots| {
+                let guard = source.host().unwrap();
+                let end = first + slots.len();
+                slots.copy_from_slice(&guard[first..end])
+            });
+            filled.unwrap();
+            assert!(target.to_vec().unwrap() == *source.host().unwrap());
+        }
+    }
+}
+
 #[test]
 fn what_makes_the_elements_may_copy_too() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
