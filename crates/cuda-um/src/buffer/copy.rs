@@ -31,104 +31,78 @@ pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()
 
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
-    let raw = target.raw;
-    let _calls = Calls::of("copy_from_host")?;
-    if raw.is_host_memory() || raw.is_left_to_host() {
-        return put_on_host(target, source);
-    }
-    match put_on_device(target, source) {
-        // A guard began meanwhile.
-        Err(Error::Busy { .. }) if raw.is_managed() => put_on_host(target, source),
-        result => result,
-    }
-}
-
-fn put_on_host(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    let _closed = target
-        .raw
-        .wait_for_host(&target.bytes(), Access::Write, "copy_from_host")?;
-    let (state, to) = (target.device().state(), target.address());
-    // SAFETY: the lengths are equal, no device uses the view now, and `source` does not overlap memory that is borrowed exclusively.
-    unsafe { transfer::copy_on_host(state, source.as_ptr(), to, source.len()) };
-    Ok(())
-}
-
-fn put_on_device(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    let own;
-    let mut source = source;
-    if target.device().state().is_beside_guards() {
-        // The slice may be the memory of several guards. The host may not access managed memory while CUDA copies it.
-        let mut copy: Vec<u8> = host_vec::zeroed("copy_from_host", source.len())?;
-        copy.copy_from_slice(source);
-        own = copy;
-        source = &own;
-    }
-    let staged = Staged {
-        direction: Direction::ToDevice,
-        host: Host::Memory(source.as_ptr().cast_mut()),
-        device: target.address(),
-        bytes: source.len(),
-        unit_bytes: 1,
-        kind: kind(target.raw, CopyKind::HostToDevice),
-    };
+    let host = source.as_ptr().cast_mut();
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
-    unsafe { with_host(target.as_view(), Access::Write, staged) }.map(drop)
+    unsafe { exchange(target.as_view(), Direction::ToDevice, host) }
 }
 
 /// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
 pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
+    assert_eq!(source.len(), target.len(), "the view was checked");
     if target.is_empty() {
         return Ok(());
     }
     let part = [source.part(Access::Read)];
-    Op::new(What::Copy, part[0].device(), &part).run(None, || get(source, target))
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
+    let get = || unsafe { exchange(source, Direction::ToHost, target.as_mut_ptr()) };
+    Op::new(What::Copy, part[0].device(), &part).run(None, get)
 }
 
-fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    assert_eq!(source.len(), target.len(), "the view was checked");
-    let _calls = Calls::of("copy_to_host")?;
-    if source.raw.is_host_memory() || source.raw.is_left_to_host() {
-        return get_on_host(source, target);
+/// Copies between a view and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is left to it.
+///
+/// # Safety
+///
+/// The memory of the host is valid, and both are borrowed as the direction requires: the target exclusively.
+unsafe fn exchange(view: View<'_, u8>, direction: Direction, host: *mut u8) -> Result<()> {
+    let (raw, (call, access)) = (view.raw, direction.names());
+    // The end of the process waits for accesses to pinned memory.
+    let _calls = Calls::of(call)?;
+    if !raw.is_host_memory() && !raw.is_left_to_host() {
+        // SAFETY: the caller's promise.
+        match unsafe { by_cuda(view, direction, host) } {
+            // A guard began meanwhile.
+            Err(Error::Busy { .. }) if raw.is_managed() => {}
+            result => return result,
+        }
     }
-    match get_from_device(source, target) {
-        // A guard began meanwhile.
-        Err(Error::Busy { .. }) if source.raw.is_managed() => get_on_host(source, target),
-        result => result,
-    }
-}
-
-fn get_on_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let _closed = source
-        .raw
-        .wait_for_host(&source.bytes(), Access::Read, "copy_to_host")?;
-    let (to, bytes) = (target.as_mut_ptr(), target.len());
-    // SAFETY: the lengths are equal, no device writes the view, and `target`, which is borrowed exclusively, does not overlap it.
-    unsafe { transfer::copy_on_host(source.device().state(), source.address(), to, bytes) };
+    let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
+    let (to, from) = direction.ends(view.address(), host);
+    // SAFETY: the caller's promise; no device uses the view against the access now.
+    unsafe { transfer::copy_on_host(view.device().state(), from, to, view.len()) };
     Ok(())
 }
 
-fn get_from_device(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    if source.device().state().is_beside_guards() {
-        // As in `put_on_device`.
-        let mut own = host_vec::zeroed("copy_to_host", target.len())?;
-        copy_from_device(source, &mut own)?;
-        target.copy_from_slice(&own);
-        return Ok(());
-    }
-    copy_from_device(source, target)
-}
-
-fn copy_from_device(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let staged = Staged {
-        direction: Direction::ToHost,
-        host: Host::Memory(target.as_mut_ptr()),
-        device: source.address(),
-        bytes: target.len(),
+/// # Safety
+///
+/// As for [`exchange`].
+unsafe fn by_cuda(view: View<'_, u8>, direction: Direction, host: *mut u8) -> Result<()> {
+    let bytes = view.len();
+    let staged = |host| Staged {
+        direction,
+        host: Host::Memory(host),
+        device: view.address(),
+        bytes,
         unit_bytes: 1,
-        kind: kind(source.raw, CopyKind::DeviceToHost),
+        kind: kind(view.raw, direction.kind()),
     };
-    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
-    unsafe { with_host(source, Access::Read, staged) }.map(drop)
+    let (call, access) = direction.names();
+    if !view.device().state().is_beside_guards() {
+        // SAFETY: the caller's promise.
+        return unsafe { with_host(view, access, staged(host)) }.map(drop);
+    }
+    // The host's memory may be that of several guards, which the host may not access while CUDA copies it.
+    let mut own: Vec<u8> = host_vec::zeroed(call, bytes)?;
+    // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
+    unsafe {
+        if direction == Direction::ToDevice {
+            own.as_mut_ptr().copy_from_nonoverlapping(host, bytes);
+        }
+        with_host(view, access, staged(own.as_mut_ptr()))?;
+        if direction == Direction::ToHost {
+            host.copy_from_nonoverlapping(own.as_ptr(), bytes);
+        }
+    }
+    Ok(())
 }
 
 /// Managed memory may be on either side: CUDA derives the kind of the copy from the addresses.
@@ -173,10 +147,7 @@ pub(super) unsafe fn with_host(
             copied = None;
             return Ok(());
         };
-        let (to, from) = match copy.direction {
-            Direction::ToDevice => (copy.device, host),
-            Direction::ToHost => (host, copy.device),
-        };
+        let (to, from) = copy.direction.ends(copy.device, host);
         in_use.0 = Some(stream.inner());
         // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
         unsafe {
@@ -272,9 +243,8 @@ impl Stream {
         self.check_runtime(source.device(), "the buffer")?;
         self.check_runtime(target.device(), "the buffer")?;
         let source = source.slice(range)?;
-        let to = range::check_at(offset, source.len(), target.len())?;
         target.raw.check_write()?;
-        let target = target.slice(to)?;
+        let target = target.slice_at(offset, source.len())?;
         if source.is_empty() {
             return Ok(());
         }

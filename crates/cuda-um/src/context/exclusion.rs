@@ -77,6 +77,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Gate {
     /// Opens a turn, which the caller holds while it enqueues work on `stream`.
     pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
+        fork::check("enqueue")?;
         let waits = stream.device().non_concurrent.get() != NonConcurrentAccess::Refuse;
         let mut state = self.state.lock();
         while !state.guards.is_empty() {

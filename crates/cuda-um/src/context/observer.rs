@@ -93,7 +93,8 @@ pub struct Op<'a> {
     /// The uses of the kernels that the work runs: they stay loaded until it is done.
     pub(crate) module: Option<&'a InFlight>,
     in_capture: InCapture,
-    is_told: bool,
+    /// False for a part of an operation, whose caller has asked if the process may call CUDA.
+    pub(super) is_told: bool,
 }
 
 impl<'a> Op<'a> {

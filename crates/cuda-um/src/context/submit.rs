@@ -6,7 +6,7 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished};
 use crate::error::Result;
-use crate::fork;
+use crate::process_end::Calls;
 use cuda_um_sys::cudaStream_t;
 use std::sync::Arc;
 
@@ -42,7 +42,6 @@ impl Stream {
     /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
     #[inline]
     pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
-        fork::check("enqueue")?;
         let inner = self.inner();
         inner.check_here()?;
         let home = inner.device().identity();
@@ -70,6 +69,8 @@ impl Stream {
             let inner = self.inner();
             let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
             let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
+            // The end of the process waits for the work. In a child made by `fork` the locks below may be held.
+            let _calls = op.is_told.then(|| Calls::of("enqueue")).transpose()?;
             for part in op.parts() {
                 part.uses.order(inner, part.access)?;
             }

@@ -5,7 +5,6 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
-use crate::process_end::Calls;
 use cuda_um_sys::cudaStream_t;
 use std::ffi::c_void;
 use std::fmt;
@@ -56,9 +55,6 @@ impl fmt::Debug for ForeignWork<'_> {
             .finish()
     }
 }
-
-/// The name of such work in traces.
-const NAME: &str = "work of another library";
 
 impl Stream {
     /// Enqueues work of another library on this stream: a cuBLAS call, a kernel of cudarc. The library orders and tracks it like a launch.
@@ -122,7 +118,6 @@ impl Stream {
             };
             let parts = uses.parts();
             self.submit(&Op::new(What::Foreign, device, parts), |stream| {
-                let _calls = Calls::of(NAME)?;
                 Ok(work(&ForeignWork { stream, parts }))
             })
         })
