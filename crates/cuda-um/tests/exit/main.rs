@@ -19,7 +19,7 @@ use std::future::Future;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::task::{Context, Waker};
@@ -282,6 +282,22 @@ fn the_first_query_of_devices_is_enough() {
     });
 }
 
+/// The driver registers a handler when it makes a context: the library's must run before that one, too.
+#[test]
+fn the_library_ends_before_a_handler_of_the_first_context() {
+    extern "C" fn end_of_the_context() {
+        assert!(process_end::is_ending());
+    }
+    let name = "the_library_ends_before_a_handler_of_the_first_context";
+    ends_well(name, || {
+        let runtime = unwatched().1;
+        runtime.device_count().unwrap();
+        at_exit(end_of_the_context);
+        let _used = on(&runtime, 0);
+        std::process::exit(42);
+    });
+}
+
 /// The threads that would run its work have stopped.
 #[test]
 fn a_later_exit_handler_awaits_a_future() {
@@ -353,6 +369,22 @@ fn in_the_work_of_a_future() {
         let _kept = all(&device, &stream);
         let ends = cuda_um::unblock(|| std::process::exit(42));
         pollster::block_on(ends).unwrap_or_else(|error| panic!("{error}"));
+    });
+}
+
+/// The thread that ends the process is in a call itself, for which the end does not wait.
+#[test]
+fn in_a_closure_that_makes_elements() {
+    ends_well("in_a_closure_that_makes_elements", || {
+        let at_the_end = at_the_end();
+        let (device, _stream) = device();
+        device.set_transfer_options(TransferOptions::default().threads(1));
+        let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 32 << 20).unwrap();
+        device.synchronize().unwrap();
+        let waited = stopped::the_wait_of_the_end();
+        at_the_end(Box::new(move || assert!(waited() < Duration::from_secs(1))));
+        let ended = buffer.host_overwrite(.., |_, _| std::process::exit(42));
+        panic!("{ended:?}");
     });
 }
 

@@ -266,3 +266,43 @@ fn the_end_waits_for_calls_that_take_long() {
         std::process::exit(42);
     });
 }
+
+/// The thread is in a call that the end of the process does not wait for any longer, and which makes many calls of CUDA.
+#[test]
+fn a_copy_of_many_pieces_stops_at_its_next_piece() {
+    static PIECES: AtomicUsize = AtomicUsize::new(0);
+    ends_well(
+        "stopped::a_copy_of_many_pieces_stops_at_its_next_piece",
+        || {
+            let at_the_end = at_the_end();
+            let sim = Sim::builder().build().unwrap();
+            let (device, _stream) = on(&cuda_um_testkit::open(&sim), 0);
+            let options = TransferOptions::default().threads(1);
+            device.set_transfer_options(options.ring_bytes(2 * 16384).from_bytes(10_000));
+            let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
+            device.synchronize().unwrap();
+            let (begins, begun) = channel();
+            let (goes_on, go_on) = channel();
+            std::thread::spawn(move || {
+                let go_on = Mutex::new(go_on);
+                buffer.host_overwrite(.., |_, slots| {
+                    if PIECES.fetch_add(1, Ordering::Relaxed) == 0 {
+                        begins.send(()).unwrap();
+                        go_on.lock().unwrap().recv().unwrap();
+                    }
+                    slots.fill_with(|_| 1)
+                })
+            });
+            begun.recv().unwrap();
+            at_the_end(Box::new(move || {
+                let before = sim.trace().len();
+                goes_on.send(()).unwrap();
+                // Enough for all pieces.
+                std::thread::sleep(Duration::from_millis(200));
+                assert_eq!(sim.trace().len(), before, "calls after the end");
+                assert!(PIECES.load(Ordering::Relaxed) <= 2);
+            }));
+            std::process::exit(42);
+        },
+    );
+}
