@@ -157,13 +157,17 @@ fn a_child_may_end_by_exit() {
     std::thread::scope(|scope| {
         scope.spawn(|| other.synchronize().unwrap());
         is_waiting.recv().unwrap();
-        let start = Instant::now();
-        let code = in_child(|| {
-            drop(all.take());
-            std::process::exit(7)
+        // A wait would take a second each time.
+        let is_quick = (0..3).any(|_| {
+            let start = Instant::now();
+            let code = in_child(|| {
+                drop(all.take());
+                std::process::exit(7)
+            });
+            assert_eq!(code, 7, "handlers of exit ran and did not hang");
+            start.elapsed() < Duration::from_secs(1)
         });
-        assert_eq!(code, 7, "handlers of exit ran and did not hang");
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(is_quick);
         drop(paused);
     });
     sim.on_wait(|_| ());

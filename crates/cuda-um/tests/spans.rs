@@ -118,7 +118,6 @@ impl Subscriber for Captures {
 
 /// A panic in its closure leaves nothing.
 #[test]
-#[should_panic(expected = "R3: ")]
 fn a_subscriber_captures_nothing() {
     let (_sim, device, stream) = device();
     let refusals = Arc::default();
@@ -133,6 +132,6 @@ fn a_subscriber_captures_nothing() {
     let refusals = refusals.lock().unwrap();
     assert!(
         matches!(refusals[..], [Err(Error::Capture { .. })]),
-        "R3: {refusals:?}"
+        "{refusals:?}"
     );
 }

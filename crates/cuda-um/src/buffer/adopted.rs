@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::fork;
 use crate::label::{Label, Name};
 use crate::resource::allocation::Allocation;
-use crate::resource::cache::{By, Place};
+use crate::resource::location::{By, Place};
 use crate::resource::placement::{Chosen, Origin, Placement, Why};
 use crate::resource::system::Host;
 use crate::{element, range};
@@ -178,7 +178,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         self.raw.in_flight.prune();
         self.raw.declare_host_access(&(0..self.raw.bytes()), access);
         if let Some(by) = By::of(Place::Host, access) {
-            self.raw.cache.touched(by);
+            self.raw.pages.touched(by);
         }
     }
 }

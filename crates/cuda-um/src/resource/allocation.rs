@@ -13,10 +13,9 @@ use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::label::{Label, Name, Title};
 use crate::resource::block::{Address, Block};
-use crate::resource::cache::extent::Extent;
-use crate::resource::cache::{Cache, Place};
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
+use crate::resource::location::{Before, Place, Whereabouts, owns_blocks};
 use crate::resource::owner::{Empty, Owner, Traits};
 use crate::resource::placement::Chosen;
 use cuda_um_sys::cudaMemoryAdvise;
@@ -38,8 +37,8 @@ pub struct Allocation {
     is_owned: bool,
     id: u64,
     pub(crate) in_flight: InFlight,
-    /// The residency cache, for memory that migrates.
-    pub(crate) cache: Cache,
+    /// Where the pages are, for memory that migrates.
+    pub(crate) pages: Whereabouts,
     /// The decision for the memory of a unified buffer.
     chosen: Option<Chosen>,
     label: Option<Label>,
@@ -68,8 +67,11 @@ impl Allocation {
     pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
         let Traits { device, kind, .. } = owner.traits();
         let (kind, home) = (*kind, device.state().identity());
-        let cache = Cache::new(Place::Device(device.ordinal()), block.is_away);
-        let is_located = migrates(kind) && extent(&block).tracked_blocks() > 0;
+        let pages = Whereabouts::new(Place::Device(device.ordinal()), block.is_away);
+        let start = block.address.host.as_ptr().addr();
+        let reserved_end = start + block.reserved_bytes;
+        let is_located =
+            kind == MemoryKind::Managed && owns_blocks(&(start..start + block.bytes), reserved_end);
         let mut made = Self {
             owner,
             block,
@@ -80,7 +82,7 @@ impl Allocation {
             is_owned: true,
             id: id::next(),
             in_flight,
-            cache,
+            pages,
             chosen: None,
             label: None,
             name: None,
@@ -244,25 +246,39 @@ impl Allocation {
         self.block.address.host
     }
 
-    /// Pointers for a range of its addresses.
-    pub(crate) fn pointers(&self, addresses: &Range<usize>) -> Range<*mut u8> {
-        let start = self.pointer().as_ptr();
-        start.with_addr(addresses.start)..start.with_addr(addresses.end)
-    }
-
-    /// The addresses, for the residency cache.
-    pub(crate) fn extent(&self) -> Extent {
-        extent(&self.block)
-    }
-
-    /// Updates the residency cache for a range of bytes that moves to a place, in stream order.
-    pub(crate) fn moved(&self, bytes: &Range<usize>, place: Place, stream: &Arc<StreamInner>) {
-        let extent = self.extent();
-        let start = extent.addresses.start;
-        let range = start + bytes.start..start + bytes.end;
+    /// Records that a range of bytes moves to a place, in stream order, since `before`.
+    pub(crate) fn moved(
+        &self,
+        bytes: &Range<usize>,
+        place: Place,
+        (stream, before): (&Arc<StreamInner>, Before),
+    ) {
         let is_last = !self.in_flight.is_read_beside(Some(stream));
-        self.cache.moved(&extent, range, place, is_last);
+        let is_all = bytes.len() == self.bytes();
+        self.pages
+            .moved(before, place, (is_all, self.is_located, is_last));
         self.left_device_for(place);
+    }
+
+    /// Returns true if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
+    pub(crate) fn is_located(&self) -> bool {
+        self.is_located
+    }
+
+    /// Returns true if all pages are known to be at the place.
+    #[inline]
+    pub(crate) fn is_known_at(&self, place: Place) -> bool {
+        self.pages.is_at(place) && !self.may_be_evicted()
+    }
+
+    /// Returns true if pages may not be on the device where the memory was allocated.
+    pub(crate) fn may_be_away(&self) -> bool {
+        self.pages.is_away() || self.may_be_evicted()
+    }
+
+    fn may_be_evicted(&self) -> bool {
+        let device = self.device();
+        device.state().driver.evicts(device.ordinal())
     }
 
     /// Tells the owner that pages are, or may be, at a place.
@@ -360,9 +376,4 @@ impl Allocation {
 
 fn migrates(kind: MemoryKind) -> bool {
     matches!(kind, MemoryKind::Managed | MemoryKind::System)
-}
-
-fn extent(block: &Block) -> Extent {
-    let start = block.address.host.as_ptr().addr();
-    Extent::new(start..start + block.bytes, start + block.reserved_bytes)
 }

@@ -42,7 +42,10 @@ impl Upstream for ManagedMemory {
         let device = self.device();
         device.state().check_managed_memory()?;
         let info = match self.oversubscription {
-            Oversubscription::Allowed => None,
+            Oversubscription::Allowed => {
+                device.state().driver.may_evict(device.ordinal());
+                None
+            }
             Oversubscription::Refused => Some(device.memory_info()?),
         };
         let ordinal = device.ordinal();

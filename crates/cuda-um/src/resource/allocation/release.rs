@@ -117,7 +117,7 @@ impl Allocation {
     /// The block as it goes back.
     fn block_now(&self) -> Block {
         Block {
-            is_away: self.cache.is_away(),
+            is_away: self.pages.is_away(),
             ..self.block
         }
     }

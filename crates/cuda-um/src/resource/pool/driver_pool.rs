@@ -52,7 +52,7 @@ use std::sync::Arc;
 /// [`PoolStats`](crate::resource::PoolStats), `live_bytes` counts multiples of 256 bytes, `slabs` is 0, and all free memory counts as one block.
 /// Memory that was given to another owner does not count. [`PoolOptions::limit_bytes`] limits the bytes that buffers own, and the driver
 /// releases memory beyond the limit as soon as it is free. The driver chooses how much it reserves at a time, and keeps it until it is
-/// [trimmed](Self::trim).
+/// [trimmed](Self::trim): allocations of other resources can be refused meanwhile.
 ///
 /// # Lifetime
 ///

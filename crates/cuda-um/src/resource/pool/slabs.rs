@@ -72,7 +72,8 @@ use std::sync::Arc;
 /// # Lifetime
 ///
 /// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim). A slab in use is freed when
-/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it.
+/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it. If an allocation elsewhere lacks
+/// memory, the default pools of the device are trimmed; other pools keep theirs.
 ///
 /// All methods may be called from any thread.
 #[derive(Clone)]

@@ -91,6 +91,28 @@ fn a_panic_while_overwriting_leaves_nothing_going_on() {
     assert!(buffer.host().unwrap().iter().all(|value| *value == 4));
 }
 
+/// The pieces before a panic are uses of the memory: later work on another stream comes after them.
+#[test]
+fn work_comes_after_the_pieces_before_a_panic() {
+    for order in 0..10 {
+        let (sim, device, _) = simulated(Gpu::H200);
+        device.set_transfer_options(small(2));
+        let other = device.create_stream().unwrap();
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100_000).unwrap();
+        device.synchronize().unwrap();
+        let _held = sim.hold(order);
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            buffer.host_overwrite(.., |first, slots| {
+                assert!(first < 5_000, "on purpose");
+                slots.fill_with(|_| 3)
+            })
+        }));
+        assert!(panic.is_err());
+        buffer.fill_on(4, &other).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), vec![4; 100_000]);
+    }
+}
+
 /// A payload with a destructor that panics.
 struct Payload;
 
