@@ -20,20 +20,30 @@ use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
 /// the copy.
-pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     target.raw.check_write()?;
     if source.is_empty() {
         return Ok(());
     }
     let part = [target.part(Access::Write)];
-    Op::new(What::Copy, part[0].device(), &part).run(None, || put(&mut target, source))
+    let op = Op::with_host(target.device(), &part);
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
+    let put = || unsafe { exchange(&op, target.as_view(), Direction::ToDevice, host(source)) };
+    assert_eq!(target.len(), source.len(), "the view was checked");
+    op.run(None, put)
 }
 
+/// Does the same within an operation of which observers are told.
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
-    let host = source.as_ptr().cast_mut();
-    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
-    unsafe { exchange(target.as_view(), Direction::ToDevice, host) }
+    let part = [target.part(Access::Write)];
+    let op = Op::with_host(target.device(), &part);
+    // SAFETY: as in `from_host`.
+    unsafe { exchange(&op, target.as_view(), Direction::ToDevice, host(source)) }
+}
+
+fn host(source: &[u8]) -> *mut u8 {
+    source.as_ptr().cast_mut()
 }
 
 /// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
@@ -43,63 +53,77 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
         return Ok(());
     }
     let part = [source.part(Access::Read)];
+    let op = Op::with_host(source.device(), &part);
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
-    let get = || unsafe { exchange(source, Direction::ToHost, target.as_mut_ptr()) };
-    Op::new(What::Copy, part[0].device(), &part).run(None, get)
+    op.run(None, || unsafe {
+        exchange(&op, source, Direction::ToHost, target.as_mut_ptr())
+    })
 }
 
-/// Copies between a view and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is left to it.
+/// Copies between a view, the part of the operation, and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is
+/// left to it.
 ///
 /// # Safety
 ///
 /// The memory of the host is valid, and both are borrowed as the direction requires: the target exclusively.
-unsafe fn exchange(view: View<'_, u8>, direction: Direction, host: *mut u8) -> Result<()> {
+unsafe fn exchange(
+    op: &Op<'_>,
+    view: View<'_, u8>,
+    direction: Direction,
+    host: *mut u8,
+) -> Result<()> {
     let (raw, (call, access)) = (view.raw, direction.names());
     // The end of the process waits for accesses to pinned memory.
     let _calls = Calls::of(call)?;
     if !raw.is_host_memory() && !raw.is_left_to_host() {
-        // SAFETY: the caller's promise.
-        match unsafe { by_cuda(view, direction, host) } {
+        let copy = Staged {
+            direction,
+            host: Host::Memory(host),
+            device: view.address(),
+            bytes: view.len(),
+            unit_bytes: 1,
+            kind: kind(raw, direction.kind()),
+        };
+        let copied = match op.device().state().is_beside_guards() {
+            // SAFETY: the caller's promise.
+            false => unsafe { with_host(op, copy) }.map(drop),
+            // SAFETY: the caller's promise.
+            true => unsafe { through_vector(op, copy, host) },
+        };
+        match copied {
             // A guard began meanwhile.
             Err(Error::Busy { .. }) if raw.is_managed() => {}
-            result => return result,
+            copied => return copied,
         }
     }
     let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
     let (to, from) = direction.ends(view.address(), host);
     // SAFETY: the caller's promise; no device uses the view against the access now.
-    unsafe { transfer::copy_on_host(view.device().state(), from, to, view.len()) };
+    unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
     Ok(())
 }
 
+/// Copies through a vector: the host's memory may be that of several guards, which the host may not access while CUDA copies it.
+///
 /// # Safety
 ///
 /// As for [`exchange`].
-unsafe fn by_cuda(view: View<'_, u8>, direction: Direction, host: *mut u8) -> Result<()> {
-    let bytes = view.len();
-    let staged = |host| Staged {
-        direction,
-        host: Host::Memory(host),
-        device: view.address(),
-        bytes,
-        unit_bytes: 1,
-        kind: kind(view.raw, direction.kind()),
-    };
-    let (call, access) = direction.names();
-    if !view.device().state().is_beside_guards() {
-        // SAFETY: the caller's promise.
-        return unsafe { with_host(view, access, staged(host)) }.map(drop);
-    }
-    // The host's memory may be that of several guards, which the host may not access while CUDA copies it.
-    let mut own: Vec<u8> = host_vec::zeroed(call, bytes)?;
+#[cold]
+unsafe fn through_vector(op: &Op<'_>, copy: Staged<'_>, host: *mut u8) -> Result<()> {
+    let mut own: Vec<u8> = host_vec::zeroed(copy.direction.names().0, copy.bytes)?;
+    let own_host = Host::Memory(own.as_mut_ptr());
     // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
     unsafe {
-        if direction == Direction::ToDevice {
-            own.as_mut_ptr().copy_from_nonoverlapping(host, bytes);
+        if copy.direction == Direction::ToDevice {
+            own.as_mut_ptr().copy_from_nonoverlapping(host, copy.bytes);
         }
-        with_host(view, access, staged(own.as_mut_ptr()))?;
-        if direction == Direction::ToHost {
-            host.copy_from_nonoverlapping(own.as_ptr(), bytes);
+        let copy = Staged {
+            host: own_host,
+            ..copy
+        };
+        with_host(op, copy)?;
+        if copy.direction == Direction::ToHost {
+            host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
         }
     }
     Ok(())
@@ -113,29 +137,33 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
     }
 }
 
-/// Copies between a view and the host on the device's default stream, after earlier uses of the buffer. When this returns, nothing uses
-/// the host's memory; a copy to the device may still run, as a tracked use of the buffer.
+/// Copies between the part of an operation and the host on the device's default stream, after earlier uses of the buffer. When this returns,
+/// nothing uses the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
 /// Returns `None`, and does nothing, if a closure produces the bytes and the copy cannot be staged.
 ///
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
-pub(super) unsafe fn with_host(
-    buffer: View<'_, u8>,
-    access: Access,
-    copy: Staged<'_>,
-) -> Result<Option<()>> {
-    let device = buffer.device();
-    let stream = device.own_stream()?;
-    let part = [buffer.part(access)];
-    let op = Op::with_host(device, &part);
+#[inline]
+pub(super) unsafe fn with_host(op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+    let stream = op.device().own_stream()?;
     // SAFETY: the caller's promise.
-    if let Some(outcome) = unsafe { transfer::through_piece(stream, &op, copy) } {
-        return outcome.map(Some);
+    unsafe {
+        match transfer::through_piece(stream, op, copy) {
+            Some(outcome) => outcome.map(Some),
+            None => staged(stream, op, copy),
+        }
     }
+}
+
+/// # Safety
+///
+/// As for [`with_host`].
+unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+    let device = op.device();
     let (mut in_use, mut copied) = (InUse(None), Some(()));
-    let enqueued = stream.submit(&op, |raw_stream| {
+    let enqueued = stream.submit(op, |raw_stream| {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
         }

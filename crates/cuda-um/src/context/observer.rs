@@ -113,9 +113,13 @@ impl<'a> Op<'a> {
     }
 
     /// Work of a copy from or to the host, or of an export: a capture refuses it. An outer operation tells observers.
+    #[inline]
     pub(crate) fn with_host(device: &'a Device, parts: &'a [Part<'a>]) -> Self {
-        let op = Self::new(What::Copy, device, parts).untold();
-        op.in_capture(InCapture::Refuses(NO_WAIT))
+        Self {
+            is_told: false,
+            in_capture: InCapture::Refuses(NO_WAIT),
+            ..Self::new(What::Copy, device, parts)
+        }
     }
 
     /// Sets what a capture of the thread does with the work.
@@ -154,7 +158,7 @@ impl<'a> Op<'a> {
         stream: Option<&Stream>,
         work: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        if !(self.is_told && is_heard()) {
+        if !is_heard() {
             return work();
         }
         let op = Op {

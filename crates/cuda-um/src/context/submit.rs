@@ -62,7 +62,7 @@ impl Stream {
         op: &Op<'_>,
         work: impl FnOnce(cudaStream_t) -> Result<R>,
     ) -> Result<R> {
-        op.run(Some(self), || {
+        let enqueue = || {
             // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is open to guards: a drop may
             // destroy a stream.
             let mut finished = Finished::new();
@@ -80,7 +80,11 @@ impl Stream {
                 finished: &mut finished,
             };
             work(inner.raw())
-        })
+        };
+        match op.is_told {
+            true => op.run(Some(self), enqueue),
+            false => enqueue(),
+        }
     }
 
     /// Refuses memory of another runtime, a write to a read-only import, and memory that the device of a launch cannot reach.
