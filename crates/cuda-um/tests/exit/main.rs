@@ -10,10 +10,12 @@ use cuda_um::{
     Device, DeviceBuffer, ErrorKind, Location, MemoryKind, Module, NonConcurrentAccess,
     PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
     buffer::TransferOptions,
-    process_end,
+    fork::Origin,
+    process_end::{self, Calls},
     resource::{DriverPool, MemoryResource},
 };
 use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim, register_kernel};
+use cuda_um_testkit::child::in_child;
 use cuda_um_testkit::{ADD_PTX, Add, again, is_child, on, unwatched, without_pools};
 use std::future::Future;
 use std::io::Read;
@@ -345,14 +347,48 @@ fn from_another_thread_while_main_works() {
     });
 }
 
-/// The thread that runs the exit handlers is one of the library.
+/// The thread that runs the exit handlers is one of the library, in [`Calls`] of its own.
 #[test]
 fn in_the_work_of_a_future() {
     ends_well("in_the_work_of_a_future", || {
+        let at_the_end = at_the_end();
         let (device, stream) = device();
         let _kept = all(&device, &stream);
+        waits_for_nobody(at_the_end);
         let ends = cuda_um::unblock(|| std::process::exit(42));
         pollster::block_on(ends).unwrap_or_else(|error| panic!("{error}"));
+    });
+}
+
+/// The end of the process must not wait for [`Calls`]. This must be called after the library used CUDA.
+fn waits_for_nobody(at_the_end: impl FnOnce(Check)) {
+    let waited = stopped::the_wait_of_the_end();
+    at_the_end(Box::new(move || assert!(waited() < Duration::from_secs(1))));
+}
+
+/// Not for a call of a thread that the child does not have, nor for its own.
+#[test]
+fn a_child_may_end_by_exit_in_a_call() {
+    ends_well("a_child_may_end_by_exit_in_a_call", || {
+        // From now on, children are told.
+        Origin::here();
+        let (begins, begun) = channel();
+        std::thread::spawn(move || {
+            let _calls = Calls::begin();
+            begins.send(()).unwrap();
+            std::thread::sleep(HANGS);
+        });
+        begun.recv().unwrap();
+        let ended = Calls::begin();
+        let code = in_child(|| {
+            let at_the_end = at_the_end();
+            let (_device, _stream) = device();
+            waits_for_nobody(at_the_end);
+            drop(ended);
+            std::process::exit(42);
+        });
+        assert_eq!(code, 42);
+        std::process::exit(code);
     });
 }
 

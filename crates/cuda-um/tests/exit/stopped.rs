@@ -198,12 +198,20 @@ fn a_later_exit_handler_does_not_wait_for_the_turn_of_a_stopped_thread() {
             let _ = unsafe {
                 stream.enqueue_foreign((&mut used,), |_| {
                     started.send(()).unwrap();
+                    while device.memory_info().is_ok() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                     std::thread::sleep(2 * HANGS);
                 })
             };
         });
         is_started.recv().unwrap();
         at_the_end(Box::new(move || {
+            // A call within a call goes on until the end waits no longer.
+            std::thread::sleep(Duration::from_millis(50));
+            let before = sim.trace().len();
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(sim.trace().len(), before, "calls after the end");
             let refused = buffer.host().map(drop).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Busy);
             let refused = pollster::block_on(buffer.host_async()).map(drop);
