@@ -4,17 +4,17 @@ use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
-use um_dlpack::DlpackBuffer;
 
 use crate::errors::{argument, is_refused, refusal, text, without_lock};
 use crate::outside::Outside;
+use crate::owner::Kept;
 
 /// An array in memory that the CPU and the GPU share, or in another kind of memory.
 ///
 /// It has the elements of one type, in row-major order. PyTorch, CuPy, JAX and NumPy use its memory through DLPack, without a copy.
 #[pyclass(frozen, module = "cuda_um", weakref)]
 pub(crate) struct Array {
-    pub(crate) buffer: DlpackBuffer,
+    pub(crate) buffer: Kept,
     pub(crate) shape: Vec<usize>,
     pub(crate) kind: &'static str,
     /// The name in profiles, beside the storage, which a block may have. A lock as in `backend`.

@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 use um_backend::{CudaBackend, DType, ErasedBuffer, SharedBuffer};
-use um_dlpack::DlpackBuffer;
 
 use crate::array::{Array, count, extents, kind};
 use crate::backend::backend;
 use crate::errors::{argument, without_lock};
 use crate::number::Number;
 use crate::outside::{Outside, Words};
+use crate::owner::Kept;
 use crate::{dlpack, dtype, host, ops, outside, profile};
 
 /// Returns an array of zeros.
@@ -99,7 +99,7 @@ pub(crate) fn finish(
     if let Some(name) = &name {
         buffer.set_name(name);
     }
-    let buffer = DlpackBuffer::new(SharedBuffer::new(buffer));
+    let buffer = Kept::new(SharedBuffer::new(buffer));
     Array {
         buffer,
         shape,
@@ -178,6 +178,7 @@ pub(crate) fn array(
     name: Option<Words>,
 ) -> PyResult<Array> {
     let py = obj.py();
+    refuse_masked(obj)?;
     let name = named(py, name.map(|name| name.0))?;
     let is_theirs = !obj.is_of(ndarray(py)?)? && obj.has(c"__dlpack__")?;
     let source = match obj.cast::<Array>() {

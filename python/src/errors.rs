@@ -27,6 +27,7 @@ pub(crate) enum Kind {
     File,
     MissingFile,
     FilePermission,
+    Folder,
 }
 
 /// Loads the exceptions, so that those of the first import are raised, also after a reload and at the end of the interpreter.
@@ -40,6 +41,7 @@ pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
         Kind::File,
         Kind::MissingFile,
         Kind::FilePermission,
+        Kind::Folder,
     ];
     kinds
         .into_iter()
@@ -48,7 +50,7 @@ pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
 
 impl Kind {
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 8] = [const { PyOnceLock::new() }; 8];
+        static CLASSES: [PyOnceLock<Py<PyType>>; 9] = [const { PyOnceLock::new() }; 9];
         let name = match self {
             Self::OutOfMemory => c"OutOfMemoryError",
             Self::Argument => c"ArgumentError",
@@ -58,6 +60,7 @@ impl Kind {
             Self::File => c"FileError",
             Self::MissingFile => c"MissingFileError",
             Self::FilePermission => c"FilePermissionError",
+            Self::Folder => c"FolderError",
         };
         let class = CLASSES[self as usize].get_or_try_init(py, || {
             let class = outside::import(py, c"cuda_um._errors")?.attribute(name)?;
@@ -78,15 +81,18 @@ pub(crate) fn error(kind: Kind, message: impl Into<String>) -> PyErr {
 
 /// The system's error of a file, with its number and its name as Python's own have them.
 pub(crate) fn of_system(source: &io::Error, file: &Path, message: &str) -> PyErr {
+    const EISDIR: i32 = 21;
     const EINVAL: i32 = 22;
     const EIO: i32 = 5;
     let kind = match source.kind() {
         ErrorKind::NotFound => Kind::MissingFile,
         ErrorKind::PermissionDenied => Kind::FilePermission,
+        ErrorKind::IsADirectory => Kind::Folder,
         _ => Kind::File,
     };
     let number = source.raw_os_error().unwrap_or(match source.kind() {
         ErrorKind::InvalidInput => EINVAL,
+        ErrorKind::IsADirectory => EISDIR,
         _ => EIO,
     });
     // Python adds the name.

@@ -1,11 +1,9 @@
 //! The elements of arrays for the host, as NumPy arrays.
 #![allow(unsafe_code, reason = "copies to and from the memory of NumPy arrays")]
 
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cuda_um_sys::locks::Mutex;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use um_backend::{
@@ -232,15 +230,11 @@ impl Drop for HostAccess {
         let state = std::mem::replace(self.open.get_mut(), State::Closed);
         let State::Open(open) = state else { return };
         Python::try_attach(|py| {
-            // The exception that the program raises now, if any: code of Python must not run beside it.
-            let (mut class, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
-            // SAFETY: three places, each for a reference or null.
-            unsafe { ffi::PyErr_Fetch(&mut class, &mut value, &mut trace) };
-            if let Err(refused) = self.end(py, open) {
-                refused.write_unraisable(py, None);
-            }
-            // SAFETY: takes the references back.
-            unsafe { ffi::PyErr_Restore(class, value, trace) };
+            outside::aside(py, || {
+                if let Err(refused) = self.end(py, open) {
+                    refused.write_unraisable(py, None);
+                }
+            });
         });
     }
 }

@@ -8,6 +8,7 @@
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::ptr::null_mut;
 
 use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi::{self, Py_ssize_t, PyObject};
@@ -95,6 +96,17 @@ pub(crate) fn frame(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
 
 pub(crate) fn string<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> {
     PyString::from_bytes(py, text.as_bytes())
+}
+
+/// Runs work in which code of Python may run, beside an exception that the program raises now, if any: it must not find one.
+pub(crate) fn aside<T>(_py: Python<'_>, work: impl FnOnce() -> T) -> T {
+    let (mut class, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
+    // SAFETY: three places, each for a reference or null.
+    unsafe { ffi::PyErr_Fetch(&mut class, &mut value, &mut trace) };
+    let result = work();
+    // SAFETY: takes the references back.
+    unsafe { ffi::PyErr_Restore(class, value, trace) };
+    result
 }
 
 /// A path as Python's own functions have it.

@@ -1,7 +1,12 @@
 //! Tensors of other libraries, and the end of the interpreter.
-#![allow(unsafe_code, reason = "asks for the number of the interpreter")]
+#![allow(
+    unsafe_code,
+    reason = "asks for the number of the interpreter, and drops storage at a time of its choice"
+)]
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -9,8 +14,12 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use um_backend::SharedBuffer;
 use um_backend::cuda_um::fork::PerProcess;
+use um_dlpack::DlpackBuffer;
 use um_dlpack::dlpark::{Managed, ManagedTensorBase};
+
+use crate::outside;
 
 /// The deleters of this process: a child made by `fork` does not have the threads that run those of its parent.
 static DELETERS: PerProcess<Deleters> = PerProcess::new(Deleters::default);
@@ -51,6 +60,34 @@ pub(crate) fn _ends(py: Python<'_>) {
             std::thread::sleep(Duration::from_micros(100));
         }
     });
+}
+
+/// Storage of an array, which Python may drop while an exception is on its way. The drop may run the deleter of another library, and that code of
+/// Python.
+pub(crate) struct Kept(ManuallyDrop<DlpackBuffer>);
+
+impl Kept {
+    pub(crate) fn new(storage: SharedBuffer) -> Self {
+        Self(ManuallyDrop::new(DlpackBuffer::new(storage)))
+    }
+}
+
+impl Deref for Kept {
+    type Target = DlpackBuffer;
+
+    fn deref(&self) -> &DlpackBuffer {
+        &self.0
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here.
+        let mut end = || unsafe { ManuallyDrop::drop(&mut self.0) };
+        if Python::try_attach(|py| outside::aside(py, &mut end)).is_none() {
+            end();
+        }
+    }
 }
 
 /// A tensor whose deleter may need the interpreter. Threads of this library drop it, and a thread that waits for the lock of an interpreter that

@@ -11,7 +11,6 @@ use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use um_backend::DType;
-use um_dlpack::DlpackBuffer;
 use um_weights::{LoadOptions, Tensor, TensorInfo, Weights, printable};
 
 use crate::array::{Array, count, kind};
@@ -20,6 +19,7 @@ use crate::create::caller;
 use crate::errors::{Kind, argument, error, of_cuda, of_system};
 use crate::number::Number;
 use crate::outside::{self, Outside, Words};
+use crate::owner::Kept;
 use crate::profile;
 
 /// Returns the tensors of a safetensors or GGUF file, or of an index of safetensors files, as a dict of new arrays by name.
@@ -86,7 +86,7 @@ fn array(
 ) -> Array {
     Array {
         shape: tensor.shape().to_vec(),
-        buffer: DlpackBuffer::new(tensor.into_buffer()),
+        buffer: Kept::new(tensor.into_buffer()),
         kind,
         name: Mutex::new(Some(name.to_owned())),
         read_only: false,

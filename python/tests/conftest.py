@@ -2,7 +2,8 @@
 
 import os
 
-os.environ.setdefault("CUDA_UM_RUNTIME", "sim")
+# An empty variable is an unset one.
+os.environ["CUDA_UM_RUNTIME"] = os.environ.get("CUDA_UM_RUNTIME") or "sim"
 
 import gc
 

@@ -191,7 +191,8 @@ except cuda_um.DLPackError as refused:
     assert str(refused).startswith("managed memory cannot be exported as device type 1 (CPU): on this device the host must not"), refused
 else:
     raise SystemExit("not refused")
-with array.numpy():
+with array.numpy() as elements:
+    new = cuda_um.array(elements + 2)  # the host writes its first contents
     for use in [array.__dlpack__, lambda: cuda_um.from_dlpack(other)]:
         try:
             use()
@@ -200,6 +201,7 @@ with array.numpy():
         else:
             raise SystemExit("not refused")
 cuda_um.from_dlpack(array)
+assert new.numpy().__enter__().tolist() == [2] * 4
 """
 
 

@@ -122,7 +122,7 @@ def test_a_replaced_class_of_numpy_is_not_believed():
 
 def test_a_mask_is_not_dropped_silently():
     masked = np.ma.masked_array([1, 2], [True, False])
-    for call in [cuda_um.from_numpy, cuda_um.zeros(2, "int64").copy_, cuda_um.from_dlpack]:
+    for call in [cuda_um.array, cuda_um.from_numpy, cuda_um.zeros(2, "int64").copy_, cuda_um.from_dlpack]:
         with pytest.raises(cuda_um.ArgumentError, match="filled"):
             call(masked)
 
@@ -322,12 +322,8 @@ def test_our_unified_arrays_come_back_on_every_gpu(gpu):
     subprocess.run([sys.executable, "-c", ALL_KINDS_TO_ITSELF], check=True, timeout=60, env=environment)
 
 
-DELETER_AT_THE_END = """
-import atexit, ctypes, threading, time
-import numpy as np
-import cuda_um
-
-began, log = threading.Event(), []
+TENSOR = """
+import ctypes
 
 class Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device", ctypes.c_int),
@@ -335,6 +331,18 @@ class Tensor(ctypes.Structure):
                 ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
                 ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+"""
+
+DELETER_AT_THE_END = """
+import atexit, threading, time
+import numpy as np
+import cuda_um
+
+began, log = threading.Event(), []
+
+""" + TENSOR + """
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def deleter(_):
     began.set()
@@ -345,8 +353,6 @@ own = cuda_um.zeros(8, kind="device")
 shape = (ctypes.c_int64 * 1)(8)
 address = own.__cuda_array_interface__["data"][0]
 tensor = Tensor(address, 2, 0, 1, 2, 32, 1, shape, None, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
-new = ctypes.pythonapi.PyCapsule_New
-new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 array = cuda_um.from_dlpack(new(ctypes.addressof(tensor), b"dltensor", None))
 array.__dlpack__()  # lent once, so another thread drops it
 del array
@@ -459,6 +465,30 @@ def test_an_array_that_the_garbage_collector_resizes_is_not_read_past_its_end():
     run(RESIZED)
 
 
+BESIDE_AN_EXCEPTION = """
+import numpy as np
+import cuda_um
+
+log = []
+""" + TENSOR + """
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def deleter(_):
+    log.append("%s deleted" % len(log))
+
+memory, shape = np.zeros(8, "f4"), (ctypes.c_int64 * 1)(8)
+tensor = Tensor(memory.ctypes.data, 1, 0, 1, 2, 32, 1, shape, None, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
+try:
+    cuda_um.from_dlpack(new(ctypes.addressof(tensor), b"dltensor", None)).fill("wrong")
+except cuda_um.ArgumentError:
+    log.append("raised")
+assert log == ["0 deleted", "raised"], log
+"""
+
+
+def test_a_deleter_of_python_code_runs_beside_an_exception():
+    run(BESIDE_AN_EXCEPTION)
+
+
 CHAIN = """
 import numpy as np, cuda_um
 state = np.zeros(4)
@@ -544,18 +574,13 @@ def test_a_second_interpreter_cannot_import_the_package(first):
 
 
 FORK_BESIDE_A_DELETER = """
-import ctypes, os, threading, time
+import os, threading, time
 import numpy as np
 import cuda_um
 
 began, may_end = threading.Event(), threading.Event()
 
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device", ctypes.c_int),
-                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
-                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
+""" + TENSOR + """
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def deleter(_):
     began.set()
@@ -563,8 +588,6 @@ def deleter(_):
 
 memory, shape = np.zeros(8, "f4"), (ctypes.c_int64 * 1)(8)
 tensor = Tensor(memory.ctypes.data, 1, 0, 1, 2, 32, 1, shape, None, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
-new = ctypes.pythonapi.PyCapsule_New
-new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 arrays = [cuda_um.from_dlpack(new(ctypes.addressof(tensor), b"dltensor", None))]
 thread = threading.Thread(target=arrays.clear)
 thread.start()

@@ -67,7 +67,7 @@ def test_paths_and_names(file):
     ("error", "message", "call"),
     [
         (cuda_um.FileError, "missing.safetensors", lambda file: cuda_um.load_file(file.with_name("missing.safetensors"))),
-        (OSError, "is a folder", lambda file: cuda_um.load_file(file.parent)),
+        (IsADirectoryError, "is a folder", lambda file: cuda_um.load_file(file.parent)),
         (cuda_um.ArgumentError, "no tensor \"tall\": it has 3 tensors", lambda file: cuda_um.load_file(file, names=["tall"])),
         (cuda_um.ArgumentError, "a list", lambda file: cuda_um.load_file(file, names="small")),
         (cuda_um.ArgumentError, "kind cannot be", lambda file: cuda_um.load_file(file, kind="moon")),
@@ -175,9 +175,10 @@ def test_errors_of_the_system_are_those_of_open(file, tmp_path):
     index.write_text(json.dumps({"weight_map": {"t": "gone"}}))
     with pytest.raises(FileNotFoundError, match="a.json needs the file .gone"):
         cuda_um.load_file(index)
-    with pytest.raises(cuda_um.FileError) as caught:
+    with pytest.raises(IsADirectoryError) as caught:
         cuda_um.load_file(file.parent)
-    assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, str(file.parent))
+    assert isinstance(caught.value, cuda_um.FileError)
+    assert (caught.value.errno, caught.value.filename) == (errno.EISDIR, str(file.parent))
 
 
 def test_control_characters_of_a_file_reach_no_message(tmp_path):
@@ -247,3 +248,11 @@ def test_a_profile_shows_where_a_named_array_was_made(file):
     for name, after in {"weights": 2, "large": 6, "renamed": 8}.items():
         assert sites[name] == f"test_weights.py:{line + after}"
     assert "create.rs" not in profile.text() + profile.json() + profile.html() + profile.trace_json()
+
+
+def test_a_profile_of_a_very_long_file_name_is_a_trace():
+    program = compile("array = cuda_um.zeros(8, name='made')", "x" * 70000, "exec")
+    with cuda_um.profile() as profile:
+        exec(program, {"cuda_um": cuda_um})
+    (site,) = [buffer["site"] for buffer in json.loads(profile.trace_json())["buffers"] if buffer["name"] == "made"]
+    assert site == "x" * (64 << 10)  # the longest of a trace

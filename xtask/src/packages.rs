@@ -22,7 +22,7 @@ struct Package {
     publish: Option<Vec<String>>,
 }
 
-/// Packs all published crates, checks each, and compiles `examples/starter` against them, outside of the repository.
+/// Packs all published crates, checks each, and compiles `examples/starter` against them, in a workspace of their own.
 pub fn run() -> Result<()> {
     let mut metadata = workspace::cargo();
     metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -33,7 +33,7 @@ pub fn run() -> Result<()> {
     cargo.arg("--target-dir").arg(workspace::target());
     cargo.args(packages.iter().flat_map(|one| ["--package", &one.name]));
     workspace::run(&mut cargo)?;
-    let folder = std::env::temp_dir().join("cuda-um-packages");
+    let folder = workspace::target().join("unpacked");
     let _ = fs::remove_dir_all(&folder);
     let mut patch = String::new();
     for one in &packages {

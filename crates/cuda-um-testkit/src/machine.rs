@@ -2,8 +2,11 @@
 
 use crate::at_exit;
 use crate::checked::Checked;
+use cuda_um::sys::Table;
 use cuda_um::{Device, MemoryKind, Runtime, Stream};
 use cuda_um_sim::{Builder, Gpu, Leak, Sim};
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
 
 /// True if the tests run on a GPU.
 pub fn on_gpu() -> bool {
@@ -73,6 +76,23 @@ pub fn checked(builder: Builder) -> (Checked, Device, Stream) {
 /// A runtime over a simulator.
 pub fn open(sim: &Sim) -> Runtime {
     Runtime::from_table(sim.table()).unwrap()
+}
+
+/// A runtime over the functions of a simulator, but with another one of this name.
+///
+/// # Safety
+///
+/// The function behaves as the simulator's.
+#[allow(unsafe_code, reason = "fills a table of functions")]
+pub unsafe fn open_with(sim: &Sim, name: &CStr, function: *const c_void) -> Runtime {
+    let mut resolve = |other: &CStr| match other == name {
+        true => function,
+        false => sim.symbol(other.to_str().unwrap()),
+    };
+    let owner = Arc::new(sim.table());
+    // SAFETY: the simulator's functions, and one that behaves as its own; the owner keeps the simulator alive.
+    let table = unsafe { Table::from_symbols(owner, None, &mut resolve) };
+    Runtime::from_table(Arc::new(table.unwrap())).unwrap()
 }
 
 /// A device of a runtime, and a stream on it.

@@ -1,4 +1,4 @@
-//! The location of managed memory: advice, prefetches, and the residency cache.
+//! The location of managed memory: advice, prefetches, and residency.
 
 pub(crate) mod advice;
 pub(crate) mod batch;

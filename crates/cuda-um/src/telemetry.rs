@@ -3,7 +3,7 @@
 //! A subscriber is foreign code, which may wait for a lock whose holder calls the library, as that of the standard output. Therefore it is called
 //! only while this thread holds no lock of the library: meanwhile events are put off, and spans are not sent ([`after_unlock`](crate::sync::after_unlock)).
 
-use crate::sync::is_free;
+use crate::sync::{is_free, outside};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 use tracing::span::EnteredSpan;
@@ -42,18 +42,26 @@ pub(crate) fn is_enabled(level: Level) -> bool {
 }
 
 /// A span that the thread is in until this is dropped; `None` if there is no span.
-pub(crate) struct Entered(
-    #[expect(dead_code, reason = "its drop leaves the span")] Option<EnteredSpan>,
-);
+pub(crate) struct Entered(Option<EnteredSpan>);
 
 impl Entered {
     #[inline]
     pub(crate) fn enter(make: impl FnOnce() -> Span) -> Self {
-        Self((is_enabled(Level::DEBUG) && is_free()).then(|| make().entered()))
+        let is_sent = is_enabled(Level::DEBUG) && is_free();
+        Self(is_sent.then(|| outside(|| make().entered())))
     }
 
     /// No span.
     pub(crate) fn none() -> Self {
         Self(None)
+    }
+}
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(span) = self.0.take() {
+            outside(|| drop(span));
+        }
     }
 }

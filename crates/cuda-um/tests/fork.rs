@@ -10,6 +10,8 @@ use cuda_um_testkit::child::{Over, in_child};
 use cuda_um_testkit::{Add, again, calls, is_child, machine, on, simulated};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 fn pools(device: &Device) -> (Pool, Pool, Pool) {
     let options = PoolOptions::default().slab_bytes(4 << 20);
@@ -143,13 +145,88 @@ fn a_child_may_end_by_exit() {
         let status = again("a_child_may_end_by_exit").status().unwrap();
         return assert!(status.success(), "{status}");
     }
-    let (_sim, device, stream) = simulated(Gpu::H200);
-    let mut all = Some((everything(&device), device, stream));
-    let code = in_child(|| {
-        drop(all.take());
-        std::process::exit(7)
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut all = Some((everything(&device), device.clone(), stream));
+    // A thread of the parent is in a call meanwhile, and the child's end does not wait for it.
+    let paused = sim.pause();
+    let other = device.create_stream().unwrap();
+    let mut used = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    used.fill_on(1, &other).unwrap();
+    let (waits, is_waiting) = channel();
+    sim.on_wait(move |_| waits.send(()).unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| other.synchronize().unwrap());
+        is_waiting.recv().unwrap();
+        // A wait would take a second each time.
+        let is_quick = (0..3).any(|_| {
+            let start = Instant::now();
+            let code = in_child(|| {
+                drop(all.take());
+                std::process::exit(7)
+            });
+            assert_eq!(code, 7, "handlers of exit ran and did not hang");
+            start.elapsed() < Duration::from_secs(1)
+        });
+        assert!(is_quick);
+        drop(paused);
     });
-    assert_eq!(code, 7, "handlers of exit ran and did not hang");
+    sim.on_wait(|_| ());
+}
+
+/// For the end of a capture, for a turn at the gate, and for the ring of a copy.
+#[test]
+fn waits_for_threads_that_a_child_does_not_have_end() {
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let (runtime, other) = (device.runtime(), device.create_stream().unwrap());
+    device.set_transfer_options(TransferOptions::default().threads(1));
+    let managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let mut used = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let [mut filled, mut copied] =
+        [(); 2].map(|()| DeviceBuffer::<u8>::zeroed(&device, 32 << 20).unwrap());
+    let source = vec![1u8; 32 << 20];
+    device.synchronize().unwrap();
+    let is_over = AtomicBool::new(false);
+    let (at_it, is_at_it) = channel();
+    let stays = || {
+        at_it.send(()).unwrap();
+        while !is_over.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let _over = Over(&is_over);
+        let captures = scope.spawn(|| stream.capture(|_| stays()).map(drop));
+        is_at_it.recv().unwrap();
+        #[allow(unsafe_code, reason = "work of another library that takes long")]
+        // SAFETY: the closure enqueues nothing.
+        let works = scope.spawn(|| unsafe { other.enqueue_foreign((&mut used,), |_| stays()) }?);
+        is_at_it.recv().unwrap();
+        let fills = scope.spawn(|| {
+            filled.host_overwrite(.., |first, slots| {
+                if first == 0 {
+                    stays().unwrap();
+                }
+                slots.fill_with(|_| 1)
+            })
+        });
+        is_at_it.recv().unwrap();
+        let code = in_child(|| {
+            first_not_refused(&[
+                device.synchronize(),
+                other.capture(|_| Ok(())).map(drop),
+                managed.host().map(drop),
+                managed.try_host().map(drop),
+                copied.copy_from_host(&source),
+                runtime.reclaim(),
+            ])
+        });
+        assert_eq!(code, 0, "the call with this number was not refused");
+        is_over.store(true, Ordering::Relaxed);
+        for thread in [captures, works, fills] {
+            thread.join().unwrap().unwrap();
+        }
+    });
 }
 
 #[test]

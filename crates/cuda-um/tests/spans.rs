@@ -1,6 +1,6 @@
 //! The spans that the library emits; a default subscriber does not print them.
 
-use cuda_um::{Advice, Location, UnifiedBuffer};
+use cuda_um::{Advice, DeviceBuffer, Error, Location, Stream, UnifiedBuffer};
 use cuda_um_testkit::{Add, device};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,4 +87,51 @@ fn every_operation_is_a_span_with_its_fields() {
     // A default subscriber shows INFO and above.
     let levels = log.levels.lock().unwrap();
     assert!(levels.len() > 10 && levels.iter().all(|level| *level == Level::DEBUG));
+}
+
+/// Captures at its first event, with a closure that panics.
+struct Captures(Mutex<Option<Stream>>, Arc<Mutex<Vec<cuda_um::Result<()>>>>);
+
+impl Subscriber for Captures {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "cuda_um"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        let stream = self.0.lock().unwrap().take();
+        if let Some(stream) = stream {
+            let refused = stream.capture(|_| panic!("in a subscriber's capture"));
+            self.1.lock().unwrap().push(refused.map(drop));
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// A panic in its closure leaves nothing.
+#[test]
+fn a_subscriber_captures_nothing() {
+    let (_sim, device, stream) = device();
+    let refusals = Arc::default();
+    let captures = Captures(Mutex::new(Some(stream.clone())), Arc::clone(&refusals));
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    tracing::subscriber::with_default(captures, || {
+        drop(UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap());
+        data.fill_on(9, &stream).unwrap();
+    });
+    assert_eq!(data.to_vec().unwrap(), [9; 10]);
+    stream.capture(|_| Ok(())).unwrap();
+    let refusals = refusals.lock().unwrap();
+    assert!(
+        matches!(refusals[..], [Err(Error::Capture { .. })]),
+        "{refusals:?}"
+    );
 }

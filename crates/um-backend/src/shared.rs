@@ -23,7 +23,7 @@ pub use caller::{OfTask, OfThread};
 pub use guard::{SharedRead, SharedWrite};
 pub(crate) use of_graph::{HeldByGraph, Holding};
 use part::Part;
-use storage::{Access, Held, Storage};
+use storage::{Access, Handle, Held};
 
 /// A part of storage that several tensors share: what a tensor with views holds. A clone is the same part of the same storage.
 ///
@@ -77,7 +77,7 @@ use storage::{Access, Held, Storage};
 /// ```
 #[derive(Clone)]
 pub struct SharedBuffer {
-    storage: Arc<Storage>,
+    storage: Handle,
     bytes: Range<usize>,
     dtype: DType,
 }
@@ -88,7 +88,7 @@ impl SharedBuffer {
     pub fn new(buffer: ErasedBuffer) -> Self {
         let (dtype, bytes) = (buffer.dtype(), 0..buffer.size_bytes());
         Self {
-            storage: Arc::new(Storage::new(buffer.into_bytes())),
+            storage: Handle::new(buffer.into_bytes()),
             bytes,
             dtype,
         }
@@ -134,7 +134,7 @@ impl SharedBuffer {
     #[must_use]
     pub fn whole(&self) -> Self {
         Self {
-            storage: Arc::clone(&self.storage),
+            storage: self.storage.clone(),
             bytes: 0..self.storage.size_bytes(),
             dtype: DType::U8,
         }
@@ -143,7 +143,7 @@ impl SharedBuffer {
     /// Whether both are parts of one storage.
     #[must_use]
     pub fn shares_storage(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.storage, &other.storage)
+        self.storage.address() == other.storage.address()
     }
 
     /// A part of the elements, of the same storage.
@@ -154,7 +154,7 @@ impl SharedBuffer {
         let (range, width) = (range::check(range, self.len())?, self.dtype.size_bytes());
         let byte = |element| self.bytes.start + element * width;
         Ok(Self {
-            storage: Arc::clone(&self.storage),
+            storage: self.storage.clone(),
             bytes: byte(range.start)..byte(range.end),
             dtype: self.dtype,
         })

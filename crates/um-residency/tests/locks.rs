@@ -4,6 +4,7 @@ mod support;
 
 use std::cell::Cell;
 use std::io::Write as _;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock, mpsc};
 use std::thread;
@@ -13,7 +14,7 @@ use cuda_um_testkit::watchdog::watch;
 use support::{Machine, SLOT};
 use tracing::{Event, Metadata, Subscriber, span};
 use um_backend::Buffer;
-use um_backend::cuda_um::UnifiedBuffer;
+use um_backend::cuda_um::{DeviceBuffer, UnifiedBuffer};
 use um_backend::sim::Gpu;
 use um_residency::{Arena, Error, Homed, InOut, Input, Output, Role, working_set};
 
@@ -289,4 +290,40 @@ fn a_buffer_is_dropped_while_its_file_is_written() {
     let found = working_set(stream, Input(&whole)).unwrap().to_vec();
     assert_eq!(found.unwrap(), vec![5; 2 * SLOT]);
     assert_eq!(arena.stats().resident_bytes, arena.budget_bytes());
+}
+
+/// Asks the arena when it is dropped.
+struct Asks(Arena, mpsc::Sender<u64>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.1.send(self.0.stats().sets).unwrap();
+    }
+}
+
+/// The arena transfers under its lock.
+#[test]
+fn an_owner_of_other_memory_may_use_the_arena_when_it_is_dropped() {
+    let machine = Machine::new(Gpu::H200);
+    let Some(sim) = &machine.sim else { return };
+    let _watchdog = watch();
+    let (arena, stream) = (machine.arena(2), &machine.stream);
+    let all = buffers(&arena);
+    let (asks, asked) = mpsc::channel();
+    let mut theirs = DeviceBuffer::<u32>::zeroed(&machine.device, 10).unwrap();
+    machine.device.synchronize().unwrap();
+    let address = NonNull::new(theirs.as_device_mut_ptr()).unwrap();
+    let owner = (Asks(arena.clone(), asks), theirs);
+    #[allow(unsafe_code, reason = "an import")]
+    // SAFETY: the owner keeps the memory, and nothing else uses it.
+    let ours = unsafe { DeviceBuffer::from_foreign(&machine.device, address, 10, owner) };
+    let (mut ours, paused) = (ours.unwrap(), sim.pause());
+    ours.fill_on(1, stream).unwrap();
+    drop((ours, paused));
+    for buffer in all.iter().chain(&all) {
+        let mut guard = working_set(stream, InOut(buffer)).unwrap();
+        guard.view_mut().fill_on(5, stream).unwrap();
+    }
+    machine.device.runtime().reclaim().unwrap();
+    assert!(asked.recv().unwrap() <= 8);
 }

@@ -14,8 +14,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file cannot be opened, read, written or renamed; or is a FIFO, a device, a socket or a folder
-    /// ([`InvalidInput`](io::ErrorKind::InvalidInput)).
+    /// A file cannot be opened, read, written or renamed; or is a FIFO, a device or a socket ([`InvalidInput`](io::ErrorKind::InvalidInput)), or a
+    /// folder ([`IsADirectory`](io::ErrorKind::IsADirectory)).
     #[error("{}: {call}: {source}", shown(file))]
     File {
         /// The file.

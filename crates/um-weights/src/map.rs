@@ -22,12 +22,14 @@ pub(crate) fn mapped(
     let mut taken = Vec::new();
     for mut wanted in plan.split_off(wanted, fits) {
         let info = plan.info(&wanted);
-        if let Some(file) = &plan.opened.shards[info.shard].file
+        let shard = &plan.opened.shards[info.shard];
+        if let Some(file) = &shard.file
             && !files.contains_key(&info.shard)
         {
+            let file = file.file().map_err(Error::of_file(&shard.path, "open"))?;
             let options = UnifiedOptions::default();
             // SAFETY: the caller of `LoadOptions::map_files` promises that nothing changes the file.
-            let mapped = unsafe { UnifiedBuffer::<u8>::map_file(device, file, .., options) };
+            let mapped = unsafe { UnifiedBuffer::<u8>::map_file(device, &file, .., options) };
             let mapped = mapped.and_then(|all| ErasedBuffer::from_bytes(Box::new(all), DType::U8));
             let mapped = mapped.map_err(Error::of_cuda(&info.name))?;
             files.insert(info.shard, SharedBuffer::new(mapped));

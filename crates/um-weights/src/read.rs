@@ -10,6 +10,8 @@ use um_backend::memory::BufferMemoryMut;
 
 use crate::error::{Error, Result};
 use crate::plan::{Group, Plan};
+#[cfg(target_os = "linux")]
+use crate::shard::Opening;
 
 /// The bytes of host memory that are read between two calls of the callback.
 const HOST_ROUND: usize = 64 << 20;
@@ -91,7 +93,10 @@ impl Plan {
     /// A hint: its failure costs memory of the system's cache.
     fn drop_pages(&self, group: &Group) {
         #[cfg(target_os = "linux")]
-        if let Some(file) = &self.opened.shards[group.shard].file
+        if let Some(Ok(file)) = self.opened.shards[group.shard]
+            .file
+            .as_ref()
+            .map(Opening::file)
             && let (Some(first), Some(last)) = (group.runs.first(), group.runs.last())
         {
             let end = last.offset + (last.count as u64 - 1) * last.stride + last.bytes as u64;

@@ -133,7 +133,9 @@ impl<'a> Save<'a> {
     /// Types with larger elements come first, as the crate `safetensors` writes them.
     ///
     /// A link stays, and its file is replaced. The file keeps its mode; another hard link keeps the old contents. Where the file system has files
-    /// without names (`O_TMPFILE`), a process that is killed leaves nothing; otherwise a hidden file beside the target.
+    /// without names (`O_TMPFILE`), a process that is killed leaves nothing; otherwise a hidden file beside the target, as it does between the last
+    /// two steps, which give the complete file a hidden name and then its own. Where the folder cannot be synced, a failure of the power may bring the
+    /// old file back.
     ///
     /// # Ordering
     ///
@@ -172,10 +174,11 @@ impl<'a> Save<'a> {
         drop(to);
         file.sync_all().map_err(failed("sync"))?;
         beside.rename(folder, &target).map_err(failed("rename"))?;
+        // The new file is there, also if its folder may not be read or cannot be synced.
         #[cfg(unix)]
-        std::fs::File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed("sync"))?;
+        if let Ok(folder) = File::open(folder) {
+            let _ = folder.sync_all();
+        }
         Ok(())
     }
 

@@ -17,13 +17,81 @@ pub(crate) struct Shard {
     pub(crate) path: Arc<Path>,
     pub(crate) source: Arc<dyn ReadAt>,
     /// The same, if it is a file.
-    pub(crate) file: Option<Arc<File>>,
+    pub(crate) file: Option<Opening>,
     /// The size when it was opened.
     pub(crate) bytes: u64,
     /// The name of the format, once the header was read.
     pub(crate) format: &'static str,
-    /// The number of a part, from 0, and that of all parts, if the file says that it is one.
-    pub(crate) split: Option<(u64, u64)>,
+    /// If the file says that it is a part of several.
+    pub(crate) split: Option<Split>,
+}
+
+/// A file that stays open, or that each use opens again: a process has few open files, often 1024.
+pub(crate) enum Opening {
+    Open(Arc<File>),
+    #[cfg(unix)]
+    Again(Arc<Again>),
+}
+
+/// The absolute path of a file, its device and its number.
+#[cfg(unix)]
+pub(crate) struct Again(std::path::PathBuf, (u64, u64));
+
+impl Opening {
+    pub(crate) fn file(&self) -> io::Result<Arc<File>> {
+        match self {
+            Self::Open(file) => Ok(file.clone()),
+            #[cfg(unix)]
+            Self::Again(again) => again.open().map(Arc::new),
+        }
+    }
+}
+
+#[cfg(unix)]
+impl Again {
+    fn id(file: &File) -> io::Result<(u64, u64)> {
+        use std::os::unix::fs::MetadataExt;
+        file.metadata().map(|found| (found.dev(), found.ino()))
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let file = open(&self.0)?;
+        match Self::id(&file)? == self.1 {
+            true => Ok(file),
+            false => Err(io::Error::other(
+                "another file has its place since it was opened",
+            )),
+        }
+    }
+}
+
+#[cfg(unix)]
+impl ReadAt for Again {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        ReadAt::read_at(&self.open()?, into, offset)
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // A FIFO that came meanwhile does not keep the call waiting.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    options.open(path)
+}
+
+/// What a part of a split GGUF file says.
+pub(crate) struct Split {
+    /// The number of the part, from 0, and that of all parts.
+    pub(crate) part: (u64, u64),
+    /// The tensors of this part.
+    pub(crate) tensors: u64,
+    /// The tensors of all parts, if it says so.
+    pub(crate) all_tensors: Option<u64>,
 }
 
 /// What a header says.
@@ -47,26 +115,30 @@ impl Shard {
             "open",
             fs::metadata(path).map_err(&failed)?.file_type(),
         )?;
-        let mut options = File::options();
-        options.read(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            // A FIFO that came meanwhile does not keep the call waiting.
-            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-        }
-        let file = options.open(path).map_err(&failed)?;
+        let file = self::open(path).map_err(&failed)?;
         let metadata = file.metadata().map_err(&failed)?;
         check_regular(path, "open", metadata.file_type())?;
         let file = Arc::new(file);
         Ok(Self {
             path: path.into(),
             source: file.clone(),
-            file: Some(file),
+            file: Some(Opening::Open(file)),
             bytes: metadata.len(),
             format: "",
             split: None,
         })
+    }
+
+    /// Closes a file, which each use opens again.
+    pub(crate) fn close(&mut self) {
+        #[cfg(unix)]
+        if let Some(Opening::Open(file)) = &self.file
+            && let (Ok(path), Ok(id)) = (std::path::absolute(&self.path), Again::id(file))
+        {
+            let again = Arc::new(Again(path, id));
+            self.source = again.clone();
+            self.file = Some(Opening::Again(again));
+        }
     }
 
     /// Reads and checks the header.
@@ -174,6 +246,10 @@ pub(crate) fn check_regular(path: &Path, call: &'static str, kind: FileType) -> 
         _ => "a device",
     };
     let text = format!("it is {found}, and weights are in regular files");
-    let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+    let reason = match kind.is_dir() {
+        true => io::ErrorKind::IsADirectory,
+        false => io::ErrorKind::InvalidInput,
+    };
+    let source = io::Error::new(reason, text);
     Err(Error::of_file(path, call)(source))
 }

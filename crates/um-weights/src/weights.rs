@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::info::TensorInfo;
 use crate::load::{self, Job};
 use crate::options::LoadOptions;
-use crate::shard::Shard;
+use crate::shard::{Shard, Split};
 use crate::tensor::Tensor;
 use crate::unique::Unique;
 
@@ -52,6 +52,9 @@ pub struct Weights {
     pub(crate) opened: Arc<Opened>,
 }
 
+/// The files that stay open.
+const MOST_OPEN: usize = 256;
+
 #[derive(Default)]
 pub(crate) struct Opened {
     pub(crate) shards: Vec<Shard>,
@@ -68,7 +71,8 @@ struct Index {
 
 impl Weights {
     /// Opens files and checks their headers: safetensors, GGUF, and indexes (`model.safetensors.index.json`), whose files are beside them.
-    /// The first bytes of a file tell its format; an index is named `….json`.
+    /// The first bytes of a file tell its format; an index is named `….json`. The first 256 files stay open until the value and what it loads are
+    /// dropped; each read opens a later one again, and another file in its place is an error.
     ///
     /// # Errors
     ///
@@ -220,7 +224,17 @@ impl Opened {
         let content = shard.content()?;
         shard.format = content.format;
         let number = |key| content.metadata.get(key)?.parse::<u64>().ok();
-        shard.split = number("split.no").zip(number("split.count"));
+        if let Some(parts) = number("split.count").filter(|parts| *parts > 1) {
+            let part = number("split.no").ok_or_else(|| {
+                let reason = format!("it is one of {parts} parts, and no `split.no` says which");
+                shard.wrong(0, reason)
+            })?;
+            shard.split = Some(Split {
+                part: (part, parts),
+                tensors: content.tensors.len() as u64,
+                all_tensors: number("split.tensors.count"),
+            });
+        }
         let tensors = content.tensors.into_iter();
         let tensors = tensors.filter(|info| is_wanted(&info.name));
         let number = self.shards.len();
@@ -229,6 +243,9 @@ impl Opened {
             ..info
         });
         Arc::make_mut(&mut self.tensors).extend(tensors);
+        if self.shards.len() >= MOST_OPEN {
+            shard.close();
+        }
         self.shards.push(shard);
         self.metadata.extend(content.metadata);
         Ok(())
@@ -237,14 +254,13 @@ impl Opened {
     /// Refuses equal names, and parts without the others.
     fn finish(mut self) -> Result<Weights> {
         for shard in &self.shards {
-            let Some((part, parts)) = shard.split else {
+            let Some(split) = &shard.split else {
                 continue;
             };
-            let has = |part| {
-                self.shards
-                    .iter()
-                    .any(|shard| shard.split == Some((part, parts)))
-            };
+            let (part, parts) = split.part;
+            let all = self.shards.iter().filter_map(|shard| shard.split.as_ref());
+            let all: Vec<_> = all.filter(|split| split.part.1 == parts).collect();
+            let has = |part| all.iter().any(|split| split.part.0 == part);
             if let Some(missing) = (0..parts).find(|part| !has(*part)) {
                 return Err(Error::MissingPart {
                     file: shard.path.to_path_buf(),
@@ -252,6 +268,13 @@ impl Opened {
                     parts,
                     missing: missing + 1,
                 });
+            }
+            let found: u64 = all.iter().map(|split| split.tensors).sum();
+            if let Some(says) = split.all_tensors.filter(|says| found < *says) {
+                let reason = format!(
+                    "the {parts} parts have {found} tensors, and it says that they have {says}: are they parts of one file?"
+                );
+                return Err(shard.wrong(0, reason));
             }
         }
         for (index, info) in self.tensors.iter().enumerate() {

@@ -6,6 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// The bytes of a file before its numbers.
+const MOST_HEADER: usize = 10_000;
+
 /// A file, and the problem with it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
@@ -99,13 +102,18 @@ impl Vectors {
             return Err(io::Error::other("not a regular file").into());
         }
         let bytes = std::fs::read(path)?;
-        // The parser's time is exponential in the depth of a literal.
-        let header = bytes
-            .iter()
-            .take(10_000)
-            .skip(12)
-            .take_while(|byte| **byte != b'\n');
-        if header.filter(|byte| b"([{".contains(byte)).count() > 8 {
+        // The parser's time is exponential in the depth of a literal, and quadratic in its digits. NumPy has the same limit.
+        let len = match *bytes.get(6..12).unwrap_or_default() {
+            [1, _, a, b, ..] => 10 + usize::from(u16::from_le_bytes([a, b])),
+            [_, _, a, b, c, d] => 12 + u32::from_le_bytes([a, b, c, d]) as usize,
+            _ => 0,
+        };
+        let header = bytes.iter().take(len);
+        if len > MOST_HEADER {
+            return Err(Problem::Header(format!(
+                "its header has more than {MOST_HEADER} bytes"
+            )));
+        } else if header.filter(|byte| b"([{".contains(byte)).count() > 8 {
             return Err(Problem::Header("more than 8 brackets".to_owned()));
         }
         let mut data = &bytes[..];

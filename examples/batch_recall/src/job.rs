@@ -3,6 +3,7 @@
 use crate::{Failure, args::Args, inputs::Inputs};
 use indicatif::{ProgressBar, ProgressFinish};
 use serde_json::{Value, json};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use um_backend::profile::{MigrationCounts, trace};
@@ -27,7 +28,7 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<(Value, Result<(), Failure>),
     if !is_simulated {
         // CUPTI supports only one of the two.
         if !is_profiled && let Err(why) = backend.start_counting() {
-            eprintln!("migrations are not counted: {why}");
+            let _ = writeln!(std::io::stderr(), "migrations are not counted: {why}");
         }
         // What a program does only once counts for no kind: loading the kernel, and preparing the counters.
         for kind in args.kinds().filter(|kind| *kind != BufferKind::Host) {

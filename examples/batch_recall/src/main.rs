@@ -19,7 +19,8 @@ fn main() -> ExitCode {
     };
     // One line, whatever a file holds.
     let line = failure.to_string().replace(char::is_control, " ");
-    eprintln!("batch_recall: {line}");
+    // A closed standard error takes nothing.
+    let _ = writeln!(std::io::stderr(), "batch_recall: {line}");
     ExitCode::FAILURE
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::process::{Command, Output};
 
-fn run(arguments: &[&str]) -> Output {
+fn program(arguments: &[&str]) -> Command {
     let program = match std::env::var("CUDA_UM_BIN_DIR") {
         Ok(folder) => folder + "/batch_recall",
         Err(_) => env!("CARGO_BIN_EXE_batch_recall").to_owned(),
@@ -11,7 +11,11 @@ fn run(arguments: &[&str]) -> Output {
     let runtime = std::env::var("CUDA_UM_TEST_RUNTIME").unwrap_or("sim".into());
     let mut command = Command::new(program);
     command.env("CUDA_UM_RUNTIME", runtime).args(arguments);
-    command.output().unwrap()
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    program(arguments).output().unwrap()
 }
 
 /// The runs, and what the program says if it fails.
@@ -132,6 +136,10 @@ fn wrong_files_are_refused() {
     refused("<f4", "(2, 1)", [0.0, 1.0], "row 0 is a zero vector");
     refused("<f4", "\x1b[31m", ones, "not a .npy file");
     refused("<f4", &"(')',".repeat(40), ones, "more than 8 brackets");
+    let lines = "\n".repeat(200) + &"[".repeat(40);
+    refused("<f4", &lines, ones, "more than 8 brackets");
+    let late = " ".repeat(10_000) + &"[".repeat(40);
+    refused("<f4", &late, ones, "more than 10000 bytes");
 }
 
 #[test]
@@ -150,4 +158,13 @@ fn people_see_the_table_the_texts_and_a_page() {
     }
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("targets"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_that_cannot_be_shown_is_a_status() {
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = program(&["--targets", "no such file"]);
+    let status = command.stderr(full.unwrap()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
 }

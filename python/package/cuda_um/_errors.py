@@ -39,3 +39,7 @@ class MissingFileError(FileError, FileNotFoundError):
 
 class FilePermissionError(FileError, PermissionError):
     """A file that may not be read."""
+
+
+class FolderError(FileError, IsADirectoryError):
+    """A folder where a file is expected."""

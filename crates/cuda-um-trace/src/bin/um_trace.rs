@@ -79,7 +79,9 @@ fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("um_trace: {}", printable(&error).replace('\n', " "));
+            let line = printable(&error).replace('\n', " ");
+            // A closed standard error takes nothing.
+            let _ = writeln!(std::io::stderr(), "um_trace: {line}");
             ExitCode::FAILURE
         }
     }

@@ -106,3 +106,14 @@ fn wrong_usage_is_told_apart() {
     assert_eq!(um_trace(&["paint", "x.json"]).status.code(), Some(2));
     assert!(output(&["--help"]).contains("ui.perfetto.dev"));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_that_cannot_be_shown_is_a_status() {
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_um_trace"));
+    command
+        .args(["stats", "no such file"])
+        .stderr(full.unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(1));
+}

@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::fork;
 use crate::label::{Label, Name};
 use crate::resource::allocation::Allocation;
-use crate::resource::cache::{By, Place};
+use crate::resource::location::{By, Place};
 use crate::resource::placement::{Chosen, Origin, Placement, Why};
-use crate::resource::system::{Host, Source};
+use crate::resource::system::Host;
 use crate::{element, range};
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -54,7 +54,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             return Ok(Self::of_placed(Allocation::empty::<T>(device), chosen));
         }
         let memory = (NonNull::from(&mut elements[..]).cast(), bytes);
-        let owner = Host::new(device, Source::Adopted, Some(Box::new(elements)));
+        let owner = Host::new(device, "adopted", Some(Box::new(elements)));
         // SAFETY: the vector's heap memory does not move while the owner has it, and the device was checked.
         unsafe { Self::of_host(owner, memory, options, Origin::Vector) }
     }
@@ -178,7 +178,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         self.raw.in_flight.prune();
         self.raw.declare_host_access(&(0..self.raw.bytes()), access);
         if let Some(by) = By::of(Place::Host, access) {
-            self.raw.cache.touched(by);
+            self.raw.pages.touched(by);
         }
     }
 }

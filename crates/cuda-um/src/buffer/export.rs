@@ -13,8 +13,8 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::resource::cache::By;
 use crate::resource::kind::MemoryKind;
+use crate::resource::location::By;
 use std::any::Any;
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -177,7 +177,7 @@ impl Exported {
         // Dropped after the lock is released.
         let _ended = raw.in_flight.settle(&self.unknown, (fence, seq), access);
         if raw.migrates() {
-            raw.cache.touched(By::Unknown);
+            raw.pages.touched(By::Unknown);
         }
     }
 

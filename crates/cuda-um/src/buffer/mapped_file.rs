@@ -8,7 +8,7 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::placement::Origin;
-use crate::resource::system::{Host, Source};
+use crate::resource::system::Host;
 use crate::{element, range};
 use memmap2::MmapOptions;
 use std::fs::File;
@@ -79,7 +79,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             return Ok(copy);
         }
         let memory = (NonNull::from(&mapping[..]).cast(), part.len());
-        let owner = Host::new(device, Source::Mapped, Some(Box::new(mapping)));
+        let owner = Host::new(device, "mapped file", Some(Box::new(mapping)));
         // SAFETY: the mapping does not move while the owner has it, and the device was checked. It is never written.
         let mut buffer = unsafe { Self::of_host(owner, memory, options, Origin::File) }?;
         buffer.raw = buffer.raw.read_only();

@@ -11,7 +11,7 @@ use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::owner::Held;
 use crate::resource::registered;
-use crate::resource::system::{Host, Source};
+use crate::resource::system::Host;
 use crate::sync::assert_no_lock_held;
 use crate::{element, range};
 use std::marker::PhantomData;
@@ -166,9 +166,7 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<A
     };
     let mut raw = match device.capabilities().reads_host_memory_in_place() {
         // SAFETY: guaranteed by the caller; the device has pageable memory access.
-        true => unsafe {
-            Host::new(device, Source::Adopted, held).into_allocation((pointer, bytes))
-        },
+        true => unsafe { Host::new(device, "adopted", held).into_allocation((pointer, bytes)) },
         // SAFETY: guaranteed by the caller.
         false => unsafe { registered::register(device, (pointer, bytes), held) }?,
     };

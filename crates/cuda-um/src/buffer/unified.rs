@@ -277,7 +277,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         if !device.capabilities().concurrent_managed_access
             || !self.raw.is_managed()
             // A block of a pool whose former buffer left its pages there.
-            || !self.raw.cache.is_away()
+            || !self.raw.may_be_away()
         {
             return Ok(());
         }

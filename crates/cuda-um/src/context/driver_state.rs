@@ -1,6 +1,7 @@
 //! State of the driver, which all runtimes over it share.
 
 use crate::context::slot::Slot;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, global};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -12,6 +13,9 @@ pub(crate) struct DriverState {
     pub(crate) gate: Slot,
     /// Live managed bytes of each device.
     managed: Mutex<HashMap<u32, usize>>,
+    /// A bit for each device whose managed memory may exceed its memory: the last one is for all devices from 63 on.
+    // Relaxed: it says nothing of other memory.
+    evicts: AtomicU64,
     /// The open devices of all runtimes.
     devices: Mutex<Vec<Weak<dyn Pending>>>,
     /// The pairs with peer access: work of the first device accesses memory of the second.
@@ -73,6 +77,18 @@ impl DriverState {
         // Upgrade first: the last handle of a list must not be dropped under the lock.
         let devices = self.devices.lock();
         devices.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// From now on the driver may evict managed memory of the device.
+    pub(crate) fn may_evict(&self, ordinal: u32) {
+        self.evicts
+            .fetch_or(1 << ordinal.min(63), Ordering::Relaxed);
+    }
+
+    /// Returns true if the driver may evict managed memory of the device.
+    #[inline]
+    pub(crate) fn evicts(&self, ordinal: u32) -> bool {
+        self.evicts.load(Ordering::Relaxed) & 1 << ordinal.min(63) != 0
     }
 
     /// Counts `bytes` more for the device. If live and new bytes together exceed `limit`, returns the bytes that are live as the

@@ -139,7 +139,7 @@ impl Drop for RecordUses<'_> {
         for part in op.parts() {
             part.uses.record(inner, seq, part.access, finished);
         }
-        // After all uses are recorded, because a mistake in the residency cache costs only time.
+        // After all uses are recorded, because a mistake in the location of pages costs only time.
         let home = inner.device().identity();
         for part in op.parts() {
             if part.is_located || part.home != home {

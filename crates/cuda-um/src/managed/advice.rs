@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
-use crate::resource::cache::By;
+use crate::resource::location::By;
 use std::ops::Range;
 
 /// What CUDA refuses advice for: memory of its managed pools, which is not of `cudaMallocManaged`.
@@ -89,7 +89,7 @@ impl<T> View<'_, T> {
         raw.track_advice(&addresses, number, location);
         let is_whole = bytes.len() == raw.bytes();
         if advice.is_set() {
-            raw.cache.advised(advice, is_whole);
+            raw.pages.advised(advice, is_whole);
         }
         let part = [self.part(Access::Move)];
         let advised = Op::new(What::Advise(advice), device, &part).run(None, || {
@@ -100,10 +100,10 @@ impl<T> View<'_, T> {
                     .advise(device.ordinal(), addresses, number, location)
             }
         });
-        let cache = &raw.cache;
+        let pages = &raw.pages;
         match advised {
             Err(Error::NotSupported { what, have, .. }) if raw.can_give() || raw.is_imported() => {
-                cache.refused(advice);
+                pages.refused(advice);
                 return Err(Error::NotSupported {
                     what,
                     needs: NEEDS.to_owned(),
@@ -113,13 +113,13 @@ impl<T> View<'_, T> {
             advised => advised?,
         }
         match advice {
-            Advice::SetReadMostly if is_whole => cache.set_read_mostly(),
+            Advice::SetReadMostly if is_whole => pages.set_read_mostly(true),
             Advice::SetReadMostly => {}
-            Advice::UnsetReadMostly => cache.unset_read_mostly(),
-            _ => cache.touched(By::Unknown),
+            Advice::UnsetReadMostly => pages.set_read_mostly(false),
+            _ => pages.touched(By::Unknown),
         }
         if !advice.is_set() {
-            cache.advised(advice, is_whole);
+            pages.advised(advice, is_whole);
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Part<'_> {
         if let Some(raw) = self.memory.as_any().downcast_ref::<Allocation>() {
             let (number, location) = advice.to_sys();
             raw.track_advice(&self.addresses(), number, location);
-            raw.cache.touched(By::Unknown);
+            raw.pages.touched(By::Unknown);
         }
         // SAFETY: the part borrows the memory, and is within it.
         unsafe { self.device().advise_addresses(self.addresses(), advice) }

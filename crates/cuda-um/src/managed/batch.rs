@@ -13,9 +13,11 @@ use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
+use crate::managed::prefetch::{check_migrates, check_places, is_there};
 use crate::resource::allocation::Allocation;
+use crate::resource::location::{By, Place};
 use crate::resource::pool::advised::pages;
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -144,8 +146,8 @@ impl<'a> PrefetchBatch<'a> {
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). The batch can be used again.
     ///
     /// Ranges of one allocation are joined if they touch or overlap after they were rounded outwards to pages of the host. If several joined
-    /// ranges remain, a runtime that has `cudaMemPrefetchBatchAsync` (CUDA 13.0 and newer) prefetches them in one call. If the residency
-    /// cache has all pages at the location, the prefetch is elided and makes no call. If one of the devices cannot prefetch, the outcome of all
+    /// ranges remain, a runtime that has `cudaMemPrefetchBatchAsync` (CUDA 13.0 and newer) prefetches them in one call. Buffers that are known to be
+    /// at the location are left out; if all are, the prefetch is elided and makes no call. If one of the devices cannot prefetch, the outcome of all
     /// buffers is [`HintOutcome::NotApplied`].
     ///
     /// # Ordering
@@ -212,9 +214,7 @@ pub(crate) fn prefetch(
     }
     let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
     let place = stream.admit(&op)?;
-    let is_there =
-        || memory(parts).all(|(raw, part)| missing(raw, &part.bytes, location).is_empty());
-    if place.is_none() && is_there() {
+    if place.is_none() && memory(parts).all(|(raw, _)| is_there(raw, location)) {
         op.elided(stream);
         return Ok(0);
     }
@@ -226,11 +226,13 @@ pub(crate) fn prefetch(
         place.prefetch(parts, location);
         return Ok(0);
     }
-    let missing = memory(parts).flat_map(|(raw, part)| {
-        let missing = missing(raw, &part.bytes, location).into_iter();
-        missing.map(|range| (allocation(raw), raw.pointers(&range)))
-    });
-    let (ranges, inner) = (joined(missing.collect()), stream.inner());
+    let missing = memory(parts).filter(|(raw, _)| !is_there(raw, location));
+    let moved: SmallVec<[_; 4]> = missing
+        .map(|(raw, part)| (raw, &part.bytes, raw.pages.before()))
+        .collect();
+    let ranges = moved.iter();
+    let ranges = ranges.map(|(raw, bytes, _)| (allocation(raw), raw.address_range(bytes)));
+    let (ranges, inner) = (joined(ranges.collect()), stream.inner());
     let (api, ordinal) = (inner.api(), inner.ordinal());
     // The driver accepts batches only if every device has concurrent managed access.
     let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
@@ -246,8 +248,12 @@ pub(crate) fn prefetch(
             unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
         })
     });
-    for (raw, part) in memory(parts) {
-        record_move(raw, &part.bytes, location, stream, enqueued.is_ok());
+    for (raw, bytes, before) in moved {
+        // After a failure a part may be enqueued.
+        match Place::of(location).filter(|_| enqueued.is_ok()) {
+            Some(place) => raw.moved(bytes, place, (inner, before)),
+            None => raw.pages.touched(By::Unknown),
+        }
     }
     enqueued?;
     Ok(if one_call { 1 } else { ranges.len() })
@@ -267,7 +273,7 @@ fn allocation(raw: &Allocation) -> u64 {
 }
 
 /// Returns the ranges of these allocations in the order of their addresses. Those that share or touch pages of one allocation are joined.
-fn joined(mut ranges: Vec<(u64, Range<*mut u8>)>) -> Vec<Range<*mut u8>> {
+fn joined(mut ranges: SmallVec<[(u64, Range<*mut u8>); 1]>) -> SmallVec<[Range<*mut u8>; 1]> {
     ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
     let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
     ranges.dedup_by(|(of, range), (before, last)| {

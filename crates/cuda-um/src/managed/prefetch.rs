@@ -13,9 +13,7 @@ use crate::fork;
 use crate::managed::batch::prefetch;
 use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
-use crate::resource::cache::{By, Place};
-use smallvec::SmallVec;
-use std::ops::Range;
+use crate::resource::location::Place;
 
 impl<T> UnifiedBuffer<T> {
     /// Migrates the whole buffer to a location, on the library's stream of the device.
@@ -35,8 +33,8 @@ impl<T> UnifiedBuffer<T> {
     /// Migrates the whole buffer to a location, on a stream
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)).
     ///
-    /// The prefetch leaves out the parts that the residency cache already has at the location; if no part is left, it is elided and makes
-    /// no CUDA call (see [`residency`](Self::residency)). For a part of the buffer, prefetch a [`view`](Self::view).
+    /// If the whole buffer is known to be at the location, the prefetch is elided and makes no CUDA call (see
+    /// [`residency`](Self::residency)). For a part of the buffer, prefetch a [`view`](Self::view).
     ///
     /// # Ordering
     ///
@@ -111,53 +109,24 @@ impl<T> ViewMut<'_, T> {
 }
 
 fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
-    let (raw, bytes) = (view.raw, view.bytes());
-    if bytes.is_empty() || !raw.migrates() {
+    let raw = view.raw;
+    if view.bytes().is_empty() || !raw.migrates() {
         stream.check_runtime(raw.device(), "the stream")?;
         raw.device().runtime().check_location(location)?;
         return check_migrates(view);
     }
     // The same as in `prefetch`, without an operation that nobody hears of: this is what a loop repeats.
     fork::check("prefetch")?;
-    if !(capture::is_active() || observer::is_heard()) && missing(raw, &bytes, location).is_empty()
-    {
+    if !(capture::is_active() || observer::is_heard()) && is_there(raw, location) {
         return stream.check_runtime(raw.device(), "the stream");
     }
     prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
 }
 
-/// Returns the addresses of the parts of a range that the residency cache does not have at the location; none for memory that does not
-/// migrate.
-pub(crate) fn missing(
-    raw: &Allocation,
-    bytes: &Range<usize>,
-    location: Location,
-) -> SmallVec<[Range<usize>; 1]> {
-    if !raw.migrates() || bytes.is_empty() {
-        return SmallVec::new();
-    }
-    let extent = raw.extent();
-    let start = extent.addresses.start;
-    let range = start + bytes.start..start + bytes.end;
-    match Place::of(location) {
-        Some(place) => raw.cache.missing(&extent, range, place),
-        None => smallvec::smallvec![range],
-    }
-}
-
-/// Updates the residency cache after a prefetch. If the call failed (`enqueued` is false), a part may be enqueued, so the locations are
-/// unknown.
-pub(crate) fn record_move(
-    raw: &Allocation,
-    bytes: &Range<usize>,
-    location: Location,
-    stream: &Stream,
-    enqueued: bool,
-) {
-    match Place::of(location).filter(|_| enqueued) {
-        Some(place) => raw.moved(bytes, place, stream.inner()),
-        None => raw.cache.touched(By::Unknown),
-    }
+/// Returns true if all pages of the buffer are known to be at the location.
+#[inline]
+pub(crate) fn is_there(raw: &Allocation, location: Location) -> bool {
+    Place::of(location).is_some_and(|place| raw.is_known_at(place))
 }
 
 /// Refuses a prefetch of memory that does not migrate.

@@ -1,4 +1,4 @@
-//! The location of managed memory from the residency cache, and the attributes of a range from CUDA: its advice and its last prefetch.
+//! The location of managed memory, as the library knows or the driver tells, and the attributes of a range from CUDA: its advice and its last prefetch.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
@@ -7,8 +7,7 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::resource::cache::Place;
-use crate::resource::cache::extent::Extent;
+use crate::resource::location::{BLOCK, By, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
 
@@ -46,10 +45,11 @@ const NO_DEVICE: i32 = -2;
 impl<T> UnifiedBuffer<T> {
     /// Returns the known locations of the pages: parts with one location each, in order.
     ///
-    /// The residency cache records the effect of the library's own calls on the blocks of 2 MiB that belong wholly to the buffer;
-    /// prefetches that would move nothing are elided. It does not record the location of shared 2 MiB blocks. With CUDA 13.4 and newer this
-    /// first waits for the work that moves the buffer, then asks the driver (`cudaMemGetLocationInfo`, which checks some pages of each
-    /// block), and corrects the cache.
+    /// The library keeps one location for all pages of a buffer, by its own calls, and leaves out prefetches that would move nothing. Nothing is
+    /// known of buffers that share a block of 2 MiB with others, and of any buffer of a device once
+    /// [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used there, because its memory may be evicted. With CUDA 13.4 and newer
+    /// this first waits for the work that moves the buffer, then asks the driver (`cudaMemGetLocationInfo`, which checks some pages of each
+    /// block of 2 MiB).
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -78,76 +78,76 @@ impl<T> View<'_, T> {
     #[doc(alias = "cudaMemGetLocationInfo")]
     pub fn residency(&self) -> Result<Vec<Residency>> {
         fork::check("residency")?;
+        let all = 0..self.size_bytes();
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
         if !self.raw.migrates() {
-            let all = 0..self.size_bytes();
             let location = Some(match self.raw.is_device_memory() {
                 true => self.device().into(),
                 false => Location::Host,
             });
-            let part = Residency {
-                bytes: all.clone(),
+            return Ok(vec![Residency {
+                bytes: all,
                 location,
-            };
-            return Ok(if all.is_empty() {
-                Vec::new()
-            } else {
-                vec![part]
-            });
+            }]);
         }
-        let extent = self.raw.extent();
-        let cache = &self.raw.cache;
-        let mut of_driver = None;
-        if self.device().api().has_location_info() {
-            for used in self.raw.in_flight.before(Access::Read) {
-                used.wait()?;
-            }
-            // Pending work of other buffers may still move the blocks that they share with this one.
-            let is_idle = self.device().state().driver.is_known_idle();
-            let asked = cache.ask(!self.raw.in_flight.is_read_beside(None));
-            let places = self.ask(&extent)?;
-            cache.correct(&extent, &asked, &places);
-            of_driver = is_idle.then_some(places);
+        let raw = self.raw;
+        if !self.device().api().has_location_info() {
+            let place = raw.pages.place().filter(|place| raw.is_known_at(*place));
+            return Ok(vec![Residency {
+                bytes: all,
+                location: place.map(Location::from),
+            }]);
         }
-        let start = extent.addresses.start;
+        for used in raw.in_flight.before(Access::Read) {
+            used.wait()?;
+        }
+        // Pending work of other buffers may still move the blocks that they share with this one.
+        let is_sure = raw.is_located() || self.device().state().driver.is_known_idle();
+        let is_last = !raw.in_flight.is_read_beside(None);
+        let before = raw.pages.before();
         let mut parts: Vec<Residency> = Vec::new();
-        for (index, (block, known)) in extent.blocks().zip(cache.locations(&extent)).enumerate() {
-            let place = match &of_driver {
-                Some(places) if !extent.tracks(&(block..block + 1)) => places[index],
-                _ => known,
-            };
-            let location = place.map(|place| match place {
-                Place::Host => Location::Host,
-                Place::Device(ordinal) => Location::Device(ordinal),
-            });
-            let part = extent.part(block);
+        for bytes in self.blocks() {
+            let place = self.ask(&bytes)?;
+            let place = place.filter(|place| is_sure && is_last && raw.pages.keeps(*place));
+            let location = place.map(Location::from);
             match parts.last_mut() {
-                Some(last) if last.location == location => last.bytes.end = part.end - start,
-                _ => parts.push(Residency {
-                    bytes: part.start - start..part.end - start,
-                    location,
-                }),
+                Some(last) if last.location == location => last.bytes.end = bytes.end,
+                _ => parts.push(Residency { bytes, location }),
             }
         }
-        let part = self.bytes();
-        let clip = |at: usize| at.clamp(part.start, part.end) - part.start;
-        for one in &mut parts {
-            one.bytes = clip(one.bytes.start)..clip(one.bytes.end);
+        let one = match &parts[..] {
+            [one] => one.location.and_then(Place::of),
+            _ => None,
+        };
+        let is_whole = all.len() == raw.bytes();
+        match one {
+            Some(place) => raw
+                .pages
+                .moved(before, place, (is_whole, raw.is_located(), is_last)),
+            None => raw.pages.touched(By::Unknown),
         }
-        parts.retain(|one| !one.bytes.is_empty());
         Ok(parts)
     }
 
-    /// Asks the driver for the location of each block.
-    fn ask(&self, extent: &Extent) -> Result<Vec<Option<Place>>> {
+    /// The bytes of the view in each block of 2 MiB.
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        let (start, bytes) = (self.as_ptr().addr(), self.size_bytes());
+        let blocks = start / BLOCK..(start + bytes).div_ceil(BLOCK);
+        blocks.map(move |block| {
+            (block * BLOCK).saturating_sub(start)..((block + 1) * BLOCK - start).min(bytes)
+        })
+    }
+
+    /// Asks the driver for the location of a part.
+    fn ask(&self, bytes: &Range<usize>) -> Result<Option<Place>> {
         let device = self.device();
-        let mut places = Vec::with_capacity(extent.blocks().len());
-        for part in extent.blocks().map(|block| extent.part(block)) {
-            let range = self.raw.pointers(&part);
-            // SAFETY: the range is a part of this buffer's live managed memory.
-            let location = unsafe { device.api().location_info(device.ordinal(), range) }?;
-            places.push(location.and_then(Place::of));
-        }
-        Ok(places)
+        let start = self.as_ptr().cast_mut().cast::<u8>();
+        let range = start.wrapping_add(bytes.start)..start.wrapping_add(bytes.end);
+        // SAFETY: the range is a part of this buffer's live managed memory.
+        let location = unsafe { device.api().location_info(device.ordinal(), range) }?;
+        Ok(location.and_then(Place::of))
     }
 }
 

@@ -13,12 +13,10 @@ use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::label::{Label, Name, Title};
 use crate::resource::block::{Address, Block};
-use crate::resource::cache::extent::Extent;
-use crate::resource::cache::{Cache, Place};
-use crate::resource::empty::Empty;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
-use crate::resource::owner::Owner;
+use crate::resource::location::{Before, Place, Whereabouts, owns_blocks};
+use crate::resource::owner::{Empty, Owner, Traits};
 use crate::resource::placement::Chosen;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::TypeId;
@@ -39,8 +37,8 @@ pub struct Allocation {
     is_owned: bool,
     id: u64,
     pub(crate) in_flight: InFlight,
-    /// The residency cache, for memory that migrates.
-    pub(crate) cache: Cache,
+    /// Where the pages are, for memory that migrates.
+    pub(crate) pages: Whereabouts,
     /// The decision for the memory of a unified buffer.
     chosen: Option<Chosen>,
     label: Option<Label>,
@@ -67,10 +65,13 @@ impl Allocation {
 
     /// Makes an allocation of a block, which work of its former owners may still use.
     pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
-        let device = owner.device();
-        let (kind, home) = (owner.kind(), device.state().identity());
-        let cache = Cache::new(Place::Device(device.ordinal()), block.is_away);
-        let is_located = migrates(kind) && extent(&block).tracked_blocks() > 0;
+        let Traits { device, kind, .. } = owner.traits();
+        let (kind, home) = (*kind, device.state().identity());
+        let pages = Whereabouts::new(Place::Device(device.ordinal()), block.is_away);
+        let start = block.address.host.as_ptr().addr();
+        let reserved_end = start + block.reserved_bytes;
+        let is_located =
+            kind == MemoryKind::Managed && owns_blocks(&(start..start + block.bytes), reserved_end);
         let mut made = Self {
             owner,
             block,
@@ -81,7 +82,7 @@ impl Allocation {
             is_owned: true,
             id: id::next(),
             in_flight,
-            cache,
+            pages,
             chosen: None,
             label: None,
             name: None,
@@ -94,7 +95,7 @@ impl Allocation {
 
     /// Decides if each use of the memory is checked.
     fn rate(&mut self) {
-        let is_mapped = self.kind != MemoryKind::Pinned || self.device_pointer().is_some();
+        let is_mapped = self.kind() != MemoryKind::Pinned || self.device_pointer().is_some();
         self.is_special = self.is_read_only || !is_mapped;
     }
 
@@ -136,8 +137,9 @@ impl Allocation {
 
     /// Makes an allocation of no bytes, for which no CUDA function is called.
     pub(crate) fn empty<T>(device: &Device) -> Self {
+        let owner = Empty(Traits::of(device, MemoryKind::Pinned, "empty"));
         let nowhere = NonNull::<T>::dangling().cast();
-        Self::new(Empty::of(device), Address::of_host(nowhere), 0)
+        Self::new(Arc::new(owner), Address::of_host(nowhere), 0)
     }
 
     /// Sets the address at which kernels access the memory.
@@ -244,25 +246,39 @@ impl Allocation {
         self.block.address.host
     }
 
-    /// Pointers for a range of its addresses.
-    pub(crate) fn pointers(&self, addresses: &Range<usize>) -> Range<*mut u8> {
-        let start = self.pointer().as_ptr();
-        start.with_addr(addresses.start)..start.with_addr(addresses.end)
-    }
-
-    /// The addresses, for the residency cache.
-    pub(crate) fn extent(&self) -> Extent {
-        extent(&self.block)
-    }
-
-    /// Updates the residency cache for a range of bytes that moves to a place, in stream order.
-    pub(crate) fn moved(&self, bytes: &Range<usize>, place: Place, stream: &Arc<StreamInner>) {
-        let extent = self.extent();
-        let start = extent.addresses.start;
-        let range = start + bytes.start..start + bytes.end;
+    /// Records that a range of bytes moves to a place, in stream order, since `before`.
+    pub(crate) fn moved(
+        &self,
+        bytes: &Range<usize>,
+        place: Place,
+        (stream, before): (&Arc<StreamInner>, Before),
+    ) {
         let is_last = !self.in_flight.is_read_beside(Some(stream));
-        self.cache.moved(&extent, range, place, is_last);
+        let is_all = bytes.len() == self.bytes();
+        self.pages
+            .moved(before, place, (is_all, self.is_located, is_last));
         self.left_device_for(place);
+    }
+
+    /// Returns true if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
+    pub(crate) fn is_located(&self) -> bool {
+        self.is_located
+    }
+
+    /// Returns true if all pages are known to be at the place.
+    #[inline]
+    pub(crate) fn is_known_at(&self, place: Place) -> bool {
+        self.pages.is_at(place) && !self.may_be_evicted()
+    }
+
+    /// Returns true if pages may not be on the device where the memory was allocated.
+    pub(crate) fn may_be_away(&self) -> bool {
+        self.pages.is_away() || self.may_be_evicted()
+    }
+
+    fn may_be_evicted(&self) -> bool {
+        let device = self.device();
+        device.state().driver.evicts(device.ordinal())
     }
 
     /// Tells the owner that pages are, or may be, at a place.
@@ -313,7 +329,7 @@ impl Allocation {
 
     /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.
     pub(crate) fn is_open_to_peers(&self) -> bool {
-        self.owner.is_open_to_peers()
+        self.owner.traits().is_open_to_peers
     }
 
     /// Returns true for the memory of an object of this type, which [`close`](Self::close) returns.
@@ -323,7 +339,7 @@ impl Allocation {
 
     /// Returns true for memory of another library.
     pub(crate) fn is_imported(&self) -> bool {
-        self.owner.is_imported()
+        self.owner.traits().is_imported
     }
 
     /// Returns true if kernels of any device of the runtime may use the memory; system memory, of any device with pageable memory access.
@@ -333,7 +349,7 @@ impl Allocation {
 
     /// The name of the kind of memory, for traces and errors.
     pub(crate) fn name_of_kind(&self) -> &'static str {
-        self.owner.name()
+        self.owner.traits().name
     }
 
     /// The gate, if host access to this memory must keep a device idle.
@@ -360,9 +376,4 @@ impl Allocation {
 
 fn migrates(kind: MemoryKind) -> bool {
     matches!(kind, MemoryKind::Managed | MemoryKind::System)
-}
-
-fn extent(block: &Block) -> Extent {
-    let start = block.address.host.as_ptr().addr();
-    Extent::new(start..start + block.bytes, start + block.reserved_bytes)
 }

@@ -9,7 +9,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::sync::Mutex;
 use std::fmt;
 use std::ops::Range;
@@ -50,7 +50,7 @@ pub struct DeviceArena {
 struct Memory {
     /// The allocation; `None` while the arena is dropped.
     slab: Option<Allocation>,
-    device: Device,
+    traits: Traits,
     address: Address,
     count: usize,
     slots: Mutex<Vec<Slot>>,
@@ -73,7 +73,11 @@ impl DeviceArena {
         let uses = Arc::new(std::mem::take(&mut slab.in_flight));
         let count = slab.bytes() / Self::SLOT_BYTES;
         let memory = Memory {
-            device: slab.device().clone(),
+            traits: Traits::of(
+                slab.device(),
+                MemoryKind::Device,
+                "device memory of an arena",
+            ),
             address: Address::shared(slab.pointer()),
             count,
             slots: Mutex::new(vec![Slot::Free(Some(uses)); count]),
@@ -145,7 +149,7 @@ fn take(slots: &mut [Slot]) -> Vec<Arc<InFlight>> {
 
 impl MemoryResource for DeviceArena {
     fn device(&self) -> &Device {
-        &self.memory.device
+        self.memory.device()
     }
 
     fn kind(&self) -> MemoryKind {
@@ -175,7 +179,7 @@ impl Allocate for DeviceArena {
             first += run.len();
         }
         let Some(first) = found else {
-            let (device, total) = (self.memory.device.ordinal(), self.memory.count);
+            let (device, total) = (self.memory.device().ordinal(), self.memory.count);
             return Err(Error::OutOfMemory {
                 call: MemoryKind::Device.call(),
                 subject: format!("slots of an arena on device {device}, not allocated"),
@@ -207,20 +211,12 @@ impl Memory {
 }
 
 impl Owner for Memory {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::Device
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
         Some(DeviceArena { memory: self }.allocate(bytes))
-    }
-
-    fn name(&self) -> &'static str {
-        "device memory of an arena"
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
@@ -260,7 +256,7 @@ impl Drop for Memory {
 impl fmt::Debug for DeviceArena {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceArena")
-            .field("device", &self.memory.device.ordinal())
+            .field("device", &self.memory.device().ordinal())
             .field("slots", &self.slots())
             .finish_non_exhaustive()
     }

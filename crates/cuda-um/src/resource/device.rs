@@ -7,14 +7,14 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, check_room};
 use crate::resource::memory_resource::{Allocate, Upstream};
-use crate::resource::owner::{Held, Owner};
+use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
 /// Memory of a device: each buffer is a separate allocation (`cudaMalloc`).
 #[derive(Clone, Debug)]
 #[doc(alias = "cudaMalloc")]
 pub struct DeviceMemory {
-    device: Device,
+    traits: Traits,
     oversubscription: Oversubscription,
 }
 
@@ -22,7 +22,7 @@ impl DeviceMemory {
     /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.for_memory(),
+            traits: Traits::of(device, MemoryKind::Device, "device"),
             oversubscription: Oversubscription::default(),
         }
     }
@@ -39,35 +39,27 @@ impl DeviceMemory {
 impl Upstream for DeviceMemory {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
         let is_refused = self.oversubscription == Oversubscription::Refused;
-        if is_refused && self.device.capabilities().integrated {
-            let memory = (MemoryKind::Device, self.device.ordinal());
-            check_room(memory, bytes, self.device.memory_info()?)?;
+        if is_refused && self.device().capabilities().integrated {
+            let memory = (MemoryKind::Device, self.device().ordinal());
+            check_room(memory, bytes, self.device().memory_info()?)?;
         }
-        let pointer = self.device.api().malloc(self.device.ordinal(), bytes)?;
+        let pointer = self.device().api().malloc(self.device().ordinal(), bytes)?;
         let owner = Arc::new(self.clone());
         Ok(Allocation::new(owner, Address::shared(pointer), bytes))
     }
 }
 
 impl Owner for DeviceMemory {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::Device
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
         Some(self.allocate(bytes))
     }
 
-    fn name(&self) -> &'static str {
-        "device"
-    }
-
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }.map(|()| None)
     }

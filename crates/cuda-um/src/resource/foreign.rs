@@ -9,7 +9,7 @@ use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
-use crate::resource::owner::{Held, Owner};
+use crate::resource::owner::{Held, Owner, Traits};
 use cuda_um_sys::cudaMemoryType;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -17,8 +17,7 @@ use std::sync::Arc;
 
 /// The owner of imported memory.
 struct Imported {
-    device: Device,
-    kind: MemoryKind,
+    traits: Traits,
     /// Leaked unless the memory is freed.
     owner: ManuallyDrop<ForeignOwner>,
 }
@@ -52,9 +51,19 @@ impl Foreign {
             device: found.on_device,
             ..Address::of_host(self.pointer)
         };
+        let name = match self.kind {
+            MemoryKind::Managed => "imported managed",
+            MemoryKind::Device => "imported device",
+            _ => "imported pinned",
+        };
         let imported = Imported {
-            device: device.for_memory(),
-            kind: self.kind,
+            traits: Traits {
+                is_imported: true,
+                free_waits: false,
+                // Device memory may be of a driver's pool, which only its own device may use.
+                is_open_to_peers: self.kind != MemoryKind::Device,
+                ..Traits::of(device, self.kind, name)
+            },
             owner: ManuallyDrop::new(owner),
         };
         let allocation = Allocation::new(Arc::new(imported), address, self.bytes);
@@ -165,33 +174,8 @@ fn kind_of(found: cudaMemoryType) -> Option<MemoryKind> {
 }
 
 impl Owner for Imported {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.kind
-    }
-
-    fn name(&self) -> &'static str {
-        match self.kind {
-            MemoryKind::Managed => "imported managed",
-            MemoryKind::Device => "imported device",
-            _ => "imported pinned",
-        }
-    }
-
-    fn is_imported(&self) -> bool {
-        true
-    }
-
-    fn free_waits(&self) -> bool {
-        false
-    }
-
-    fn is_open_to_peers(&self) -> bool {
-        // The memory may be of a driver's pool, which only its own device may use.
-        self.kind != MemoryKind::Device
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     unsafe fn free(&self, _: &Block) -> Result<Held> {

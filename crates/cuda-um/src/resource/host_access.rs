@@ -6,8 +6,8 @@ use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
-use crate::resource::cache::{By, Place};
 use crate::resource::kind::MemoryKind;
+use crate::resource::location::{By, Place};
 use std::ops::Range;
 
 /// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
@@ -30,7 +30,7 @@ impl<'a> HostAccess<'a> {
         // The host's accesses may move its pages.
         if raw.migrates() {
             let by = By::of(Place::Host, access).unwrap_or(By::Unknown);
-            raw.cache.held(by);
+            raw.pages.held(by);
             raw.left_device_for(Place::Host);
         }
         Self {
@@ -50,7 +50,7 @@ impl Drop for HostAccess<'_> {
             capture::accessed_by_host(&part, self.call);
         }
         if self.raw.migrates() && !fork::is_inherited() {
-            self.raw.cache.let_go();
+            self.raw.pages.let_go();
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, Used, check_room, would_oversubscribe};
 use crate::resource::memory_resource::{Allocate, Upstream};
-use crate::resource::owner::{Held, Owner};
+use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
 /// Managed memory of a device: each buffer is a separate allocation (`cudaMallocManaged`).
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[doc(alias = "cudaMallocManaged")]
 #[doc(alias = "managed_memory_resource")]
 pub struct ManagedMemory {
-    device: Device,
+    traits: Traits,
     oversubscription: Oversubscription,
 }
 
@@ -23,7 +23,7 @@ impl ManagedMemory {
     /// Makes the resource for a device, where the memory is first located. A device without managed memory refuses each allocation.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.for_memory(),
+            traits: Traits::of(device, MemoryKind::Managed, "managed"),
             oversubscription: Oversubscription::default(),
         }
     }
@@ -39,10 +39,13 @@ impl ManagedMemory {
 impl Upstream for ManagedMemory {
     /// Unless [`Oversubscription::Allowed`], refuses more than the free memory, and more in total than the device has.
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
-        let device = &self.device;
+        let device = self.device();
         device.state().check_managed_memory()?;
         let info = match self.oversubscription {
-            Oversubscription::Allowed => None,
+            Oversubscription::Allowed => {
+                device.state().driver.may_evict(device.ordinal());
+                None
+            }
             Oversubscription::Refused => Some(device.memory_info()?),
         };
         let ordinal = device.ordinal();
@@ -69,24 +72,16 @@ impl Upstream for ManagedMemory {
 }
 
 impl Owner for ManagedMemory {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::Managed
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
         Some(self.allocate(bytes))
     }
 
-    fn name(&self) -> &'static str {
-        "managed"
-    }
-
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (state, ordinal) = (self.device.state(), self.device.ordinal());
+        let (state, ordinal) = (self.device().state(), self.device().ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { state.api.free(ordinal, block.address.host) }?;
         state.driver.discharge(ordinal, block.bytes);

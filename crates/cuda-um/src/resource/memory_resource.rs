@@ -82,7 +82,7 @@ impl<R: Upstream> MemoryResource for R {
     }
 
     fn kind(&self) -> MemoryKind {
-        Owner::kind(self)
+        self.traits().kind
     }
 }
 

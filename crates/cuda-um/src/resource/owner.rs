@@ -9,22 +9,58 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
+use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::{Any, TypeId};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The object that an allocation held, which goes back to the caller of `close`: the vector of registered or adopted memory.
 pub(crate) type Held = Option<Box<dyn Any + Send + Sync>>;
 
+/// What is the same for all memory of an owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Traits {
+    pub(crate) device: Device,
+    pub(crate) kind: MemoryKind,
+    /// The name of the memory in traces and errors.
+    pub(crate) name: &'static str,
+    /// True if the memory belongs to the caller, which may use it as soon as the drop of the allocation returns.
+    pub(crate) is_borrowed: bool,
+    /// True for memory of another library, which gets it back as it was.
+    pub(crate) is_imported: bool,
+    /// False if a free does not wait for the devices.
+    pub(crate) free_waits: bool,
+    /// False if other devices cannot access the memory even if they can access memory from `cudaMalloc`.
+    pub(crate) is_open_to_peers: bool,
+    /// True if another owner can free the memory in stream order, with `cudaFreeAsync`.
+    pub(crate) can_give: bool,
+}
+
+impl Traits {
+    /// Of memory that a function of CUDA allocates and another one frees.
+    pub(crate) fn of(device: &Device, kind: MemoryKind, name: &'static str) -> Self {
+        Self {
+            device: device.for_memory(),
+            kind,
+            name,
+            is_borrowed: false,
+            is_imported: false,
+            free_waits: true,
+            is_open_to_peers: true,
+            can_give: false,
+        }
+    }
+}
+
 /// A memory resource as its allocations hold it.
 pub(crate) trait Owner: Send + Sync {
-    fn device(&self) -> &Device;
+    fn traits(&self) -> &Traits;
 
-    fn kind(&self) -> MemoryKind;
-
-    /// The name of the memory in traces and errors.
-    fn name(&self) -> &'static str;
+    fn device(&self) -> &Device {
+        &self.traits().device
+    }
 
     /// Allocates from the resource of the memory, as its [`Allocate`](crate::resource::memory_resource::Allocate) does; `None` if the memory is
     /// of the caller or of another library.
@@ -32,37 +68,12 @@ pub(crate) trait Owner: Send + Sync {
         None
     }
 
-    /// Returns true if the memory belongs to the caller, which may use it as soon as the drop of the allocation returns.
-    fn is_borrowed(&self) -> bool {
-        false
-    }
-
     /// Returns true if the free returns an object of this type, which contains the memory.
     fn holds(&self, _: TypeId) -> bool {
         false
     }
 
-    /// Returns true for memory of another library, which gets it back as it was.
-    fn is_imported(&self) -> bool {
-        false
-    }
-
-    /// Returns false if a free does not wait for the devices.
-    fn free_waits(&self) -> bool {
-        true
-    }
-
-    /// Returns false if other devices cannot access the memory even if they can access memory from `cudaMalloc`.
-    fn is_open_to_peers(&self) -> bool {
-        true
-    }
-
-    /// Returns true if another owner can free the memory in stream order, with `cudaFreeAsync`.
-    fn can_give(&self) -> bool {
-        false
-    }
-
-    /// Gives a block to another owner, which frees it: it no longer counts. Only if [`can_give`](Self::can_give).
+    /// Gives a block to another owner, which frees it: it no longer counts. Only if it [can](Traits::can_give).
     fn give(&self, _: &Block) {}
 
     /// Tracks advice that CUDA is about to receive for a range of addresses.
@@ -94,6 +105,41 @@ pub(crate) trait Owner: Send + Sync {
     }
 }
 
+/// The owner of no memory, for buffers without elements.
+pub(crate) struct Empty(pub(crate) Traits);
+
+impl Owner for Empty {
+    fn traits(&self) -> &Traits {
+        &self.0
+    }
+
+    unsafe fn free(&self, _: &Block) -> Result<Held> {
+        Ok(None)
+    }
+
+    unsafe fn release(&self, _: Released<'_>) {}
+}
+
+/// The object that contains the memory of an owner, if it is not borrowed. It is leaked unless the memory is freed.
+pub(crate) struct Holder(Mutex<Option<ManuallyDrop<Box<dyn Any + Send + Sync>>>>);
+
+impl Holder {
+    pub(crate) fn new(held: Held) -> Self {
+        Self(Mutex::new(held.map(ManuallyDrop::new)))
+    }
+
+    pub(crate) fn take(&self) -> Held {
+        self.0.lock().take().map(ManuallyDrop::into_inner)
+    }
+
+    /// Returns true if the object is of this type.
+    pub(crate) fn is(&self, this: TypeId) -> bool {
+        let held = self.0.lock();
+        held.as_ref()
+            .is_some_and(|held| (***held).type_id() == this)
+    }
+}
+
 /// Memory on its way back to its owner.
 pub(crate) struct Released<'a> {
     pub(crate) owner: &'a Arc<dyn Owner>,
@@ -113,7 +159,7 @@ impl Released<'_> {
         let uses = self.in_flight.before(Access::Write);
         let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
         let is_idle = || self.owner.device().state().driver.is_known_idle();
-        if is_done && (!self.owner.free_waits() || is_idle()) {
+        if is_done && (!self.owner.traits().free_waits || is_idle()) {
             // SAFETY: guaranteed by the caller; all work is over.
             return unsafe { self.free_now(Ok(())) };
         }

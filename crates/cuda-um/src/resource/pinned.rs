@@ -10,7 +10,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, Upstream};
-use crate::resource::owner::{Held, Owner};
+use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
@@ -18,22 +18,22 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[doc(alias = "cudaHostAlloc")]
 pub struct PinnedMemory {
-    device: Device,
+    traits: Traits,
 }
 
 impl PinnedMemory {
     /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.for_memory(),
+            traits: Traits::of(device, MemoryKind::Pinned, "pinned"),
         }
     }
 }
 
 impl Upstream for PinnedMemory {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
-        let mapped = self.device.capabilities().map_host_memory;
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
+        let mapped = self.device().capabilities().map_host_memory;
         let pointer = api.host_alloc(ordinal, bytes, mapped)?;
         // The allocation owns the memory from here on, also if the next call fails.
         let owner = Arc::new(self.clone());
@@ -48,24 +48,16 @@ impl Upstream for PinnedMemory {
 }
 
 impl Owner for PinnedMemory {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::Pinned
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
         Some(self.allocate(bytes))
     }
 
-    fn name(&self) -> &'static str {
-        "pinned"
-    }
-
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.free_host(ordinal, block.address.host) }.map(|()| None)
     }

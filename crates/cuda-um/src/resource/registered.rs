@@ -6,19 +6,15 @@ use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
-use crate::resource::owner::{Held, Owner};
-use crate::sync::Mutex;
+use crate::resource::owner::{Held, Holder, Owner, Traits};
 use cuda_um_sys::cudaError;
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The registration of one range of memory.
 struct Registered {
-    device: Device,
-    /// The object that contains the memory; `None` if the memory is borrowed. It is leaked unless the memory is unregistered.
-    held: Mutex<Option<ManuallyDrop<Box<dyn std::any::Any + Send + Sync>>>>,
-    is_borrowed: bool,
+    traits: Traits,
+    held: Holder,
 }
 
 /// The error code for memory that is already registered, in whole or in part.
@@ -57,9 +53,11 @@ pub(crate) unsafe fn register(
         return Err(error);
     }
     let owner = Registered {
-        device: device.for_memory(),
-        is_borrowed: held.is_none(),
-        held: Mutex::new(held.map(ManuallyDrop::new)),
+        traits: Traits {
+            is_borrowed: held.is_none(),
+            ..Traits::of(device, MemoryKind::Pinned, "registered")
+        },
+        held: Holder::new(held),
     };
     // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
     let allocation = Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes);
@@ -73,27 +71,14 @@ pub(crate) unsafe fn register(
 }
 
 impl Owner for Registered {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::Pinned
-    }
-
-    fn name(&self) -> &'static str {
-        "registered"
-    }
-
-    fn is_borrowed(&self) -> bool {
-        self.is_borrowed
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.host_unregister(ordinal, block.address.host) }?;
-        let held = self.held.lock().take();
-        Ok(held.map(ManuallyDrop::into_inner))
+        Ok(self.held.take())
     }
 }

@@ -12,12 +12,11 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::owner::{Held, Owner};
+use crate::resource::owner::{Held, Holder, Owner, Traits};
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use memmap2::MmapOptions;
 use std::any::{Any, TypeId};
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -75,7 +74,10 @@ impl SystemMemory {
         let (pointer, held) = zeros(bytes, self.headroom_bytes.is_some())?;
         // SAFETY: the memory is valid for its bytes, and used by nothing else, while it is held.
         let allocation = unsafe {
-            let owner = Host::new(&self.device, Source::Allocated(self.clone()), Some(held));
+            let owner = Host {
+                resource: Some(self.clone()),
+                ..Host::new(&self.device, "system", Some(held))
+            };
             owner.into_allocation((pointer, bytes))
         };
         // An error frees the memory.
@@ -189,33 +191,25 @@ fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Se
 
 /// The owner of one range of host memory that CUDA did not allocate.
 pub(crate) struct Host {
-    device: Device,
-    source: Source,
-    /// The object that contains the memory; `None` if the memory is borrowed. It is leaked unless the memory is freed.
-    held: Mutex<Option<ManuallyDrop<Box<dyn Any + Send + Sync>>>>,
-    is_borrowed: bool,
+    traits: Traits,
+    /// The resource of the memory, if it is not the caller's.
+    resource: Option<SystemMemory>,
+    held: Holder,
     /// Advice that was set, which is undone before the memory is anything else.
     advised: Mutex<Vec<(Range<usize>, cudaMemoryAdvise, Location)>>,
 }
 
-/// The origin of host memory.
-pub(crate) enum Source {
-    /// This resource.
-    Allocated(SystemMemory),
-    /// A vector, or a slice, of the caller.
-    Adopted,
-    /// A file of the caller.
-    Mapped,
-}
-
 impl Host {
     /// The owner of memory that `held` contains, or that is borrowed.
-    pub(crate) fn new(device: &Device, source: Source, held: Held) -> Self {
+    pub(crate) fn new(device: &Device, name: &'static str, held: Held) -> Self {
         Self {
-            device: device.for_memory(),
-            source,
-            is_borrowed: held.is_none(),
-            held: Mutex::new(held.map(ManuallyDrop::new)),
+            traits: Traits {
+                is_borrowed: held.is_none(),
+                free_waits: false,
+                ..Traits::of(device, MemoryKind::System, name)
+            },
+            resource: None,
+            held: Holder::new(held),
             advised: Mutex::default(),
         }
     }
@@ -238,7 +232,7 @@ impl Host {
             let range = start.with_addr(range.start)..start.with_addr(range.end);
             // The number that unsets advice is always one more.
             let unset = cudaMemoryAdvise(set.0 + 1);
-            let (api, ordinal) = (self.device.api(), self.device.ordinal());
+            let (api, ordinal) = (self.device().api(), self.device().ordinal());
             // SAFETY: the range is a part of this owner's live memory.
             if let Err(error) = unsafe { api.advise(ordinal, range, unset, location) } {
                 crate::telemetry::warn!(%error, "advice for system memory was not undone");
@@ -248,41 +242,16 @@ impl Host {
 }
 
 impl Owner for Host {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::System
-    }
-
-    fn name(&self) -> &'static str {
-        match &self.source {
-            Source::Allocated(_) => "system",
-            Source::Adopted => "adopted",
-            Source::Mapped => "mapped file",
-        }
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
-        match &self.source {
-            Source::Allocated(resource) => Some(resource.allocate(bytes)),
-            Source::Adopted | Source::Mapped => None,
-        }
-    }
-
-    fn is_borrowed(&self) -> bool {
-        self.is_borrowed
+        Some(self.resource.as_ref()?.allocate(bytes))
     }
 
     fn holds(&self, this: TypeId) -> bool {
-        let held = self.held.lock();
-        held.as_ref()
-            .is_some_and(|held| (***held).type_id() == this)
-    }
-
-    fn free_waits(&self) -> bool {
-        false
+        self.held.is(this)
     }
 
     fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
@@ -296,8 +265,7 @@ impl Owner for Host {
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
         self.undo_advice(block.address.host);
-        let held = self.held.lock().take();
-        Ok(held.map(ManuallyDrop::into_inner))
+        Ok(self.held.take())
     }
 }
 

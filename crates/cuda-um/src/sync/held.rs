@@ -10,6 +10,7 @@
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
 use crate::sync::locks::thread_local;
+use crate::sync::outside::outside;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -157,10 +158,11 @@ fn has_closed() -> bool {
     GUARDS.try_with(guards).unwrap_or(false)
 }
 
-/// Runs `event` as soon as this thread holds no lock, no turn and no [`Later`]: now, if it holds none. A panic in `event` is caught.
+/// Runs `event` as soon as this thread holds no lock, no turn and no [`Later`]: now, if it holds none. It is no part of a capture, and begins none. A
+/// panic in `event` is caught.
 pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     if is_free() {
-        caught(event);
+        caught(|| outside(event));
         return;
     }
     // A thread that is exiting may have no list: then the event is lost.
@@ -182,7 +184,7 @@ fn run_now() {
         IS_PUT_OFF.with(|is_put_off| is_put_off.set(false));
         let events = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
         for event in events {
-            caught(event);
+            caught(|| outside(event));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod exports;
 mod memory;
+mod owners;
 mod pool;
 mod streams;
 mod work;

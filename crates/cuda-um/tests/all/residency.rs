@@ -1,12 +1,14 @@
-//! The residency cache: prefetches that would move nothing are elided, and no others.
+//! The location of pages: prefetches that would move nothing are elided, and no others.
 
+mod beside;
 mod driver;
 
 use cuda_um::{
     Advice, Device, Location, MemoryKind, Oversubscription, Pool, PoolOptions, PrefetchBatch,
     Stream, UnifiedBuffer, UnifiedOptions, constant,
 };
-use cuda_um_sim::{CudaVersion, Gpu};
+use cuda_um_sim::{Builder, CudaVersion, Gpu};
+use cuda_um_testkit::call::Calls;
 use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
@@ -62,38 +64,6 @@ fn a_prefetch_of_a_shared_block_is_enqueued() {
         "the pool gives 3 MiB whole blocks"
     );
     assert_eq!(small.residency().unwrap()[0].location, None);
-}
-
-#[test]
-fn only_the_missing_part_is_moved() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 8 * MIB).unwrap();
-    buffer
-        .view(2 * MIB..4 * MIB)
-        .unwrap()
-        .prefetch_on(Location::Host, &stream)
-        .unwrap();
-    let locations: Vec<_> = buffer
-        .residency()
-        .unwrap()
-        .into_iter()
-        .map(|part| (part.bytes, part.location))
-        .collect();
-    let on_device = Some(Location::Device(0));
-    assert_eq!(
-        locations,
-        [
-            (0..2 * MIB, on_device),
-            (2 * MIB..4 * MIB, Some(Location::Host)),
-            (4 * MIB..8 * MIB, on_device)
-        ]
-    );
-    stream.synchronize().unwrap();
-    sim.reset_counters();
-    buffer.prefetch_on(&device, &stream).unwrap();
-    stream.synchronize().unwrap();
-    assert_eq!(sim.counters().bytes_to_device, 2 * MIB as u64);
-    assert_eq!(buffer.residency().unwrap().len(), 1);
 }
 
 #[test]
@@ -248,17 +218,15 @@ fn evicted() -> (Checked, Stream, [UnifiedBuffer<u32>; 2]) {
 }
 
 #[test]
-#[should_panic(expected = "bug1: ")]
 fn a_prefetch_of_evicted_memory_is_made() {
     let (sim, stream, [first, _second]) = evicted();
     first.prefetch_on(&stream.device(), &stream).unwrap();
     stream.synchronize().unwrap();
     let moved = sim.counters().bytes_to_device;
-    assert!(moved > 0, "bug1: the prefetch was left out");
+    assert!(moved > 0, "the prefetch was left out");
 }
 
 #[test]
-#[should_panic(expected = "bug1b: ")]
 fn a_launch_of_a_graph_brings_evicted_memory() {
     let (sim, stream, [mut first, second]) = evicted();
     let add = Add::load(&stream.device());
@@ -274,8 +242,28 @@ fn a_launch_of_a_graph_brings_evicted_memory() {
     exec.launch(&stream, (&mut first,)).unwrap();
     stream.synchronize().unwrap();
     let faults = sim.counters().gpu_faults;
-    assert_eq!(
-        faults, 0,
-        "bug1b: the memory was not brought before the launch"
-    );
+    assert_eq!(faults, 0, "the memory was not brought before the launch");
+}
+
+/// By memory of another library, which the program allowed nothing.
+#[test]
+#[should_panic(expected = "row 8: ")]
+fn a_prefetch_of_memory_that_another_library_evicted_is_made() {
+    let sized = |builder: Builder| {
+        builder
+            .total_memory_bytes(64 << 20)
+            .cuda(CudaVersion::V13_0)
+    };
+    let (sim, device, stream) = simulated_with(sized);
+    let first = UnifiedBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
+    device.synchronize().unwrap();
+    let theirs = sim.table().malloc_managed(40 * MIB, 1).unwrap();
+    sim.table().memset(theirs, 1, 40 * MIB).unwrap();
+    device.synchronize().unwrap();
+    sim.reset_counters();
+    first.prefetch_on(&device, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let moved = sim.counters().bytes_to_device;
+    sim.table().free(theirs).unwrap();
+    assert!(moved > 0, "row 8: the prefetch was left out");
 }

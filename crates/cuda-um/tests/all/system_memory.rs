@@ -235,14 +235,6 @@ fn hints_apply_and_end_with_the_buffer() {
                 .is_applied()
         );
         assert!(buffer.prefetch_on(here, stream).unwrap().is_applied());
-        let inner = buffer
-            .residency()
-            .unwrap()
-            .into_iter()
-            .any(|part| part.location == Some(here));
-        // From CUDA 13.4 on the driver tells where the pages are: in the one memory.
-        let moves = !device.capabilities().integrated;
-        assert!(inner || !moves, "the blocks of 2 MiB are known to be there");
         let mut batch = PrefetchBatch::new();
         batch.add(&buffer);
         assert!(batch.prefetch_on(Location::Host, stream).unwrap().calls > 0);
@@ -252,6 +244,25 @@ fn hints_apply_and_end_with_the_buffer() {
         drop(buffer.into_vec().unwrap());
         assert_eq!(calls(sim, "cudaMemAdvise"), 2, "each advice is undone once");
     });
+}
+
+/// The host may use it at any time without a guard.
+#[test]
+fn a_prefetch_of_it_is_never_elided() {
+    let hmm = |builder: cuda_um_sim::Builder| builder.gpu(Gpu::Hmm).cuda(CudaVersion::V13_0);
+    let (sim, device, stream) = simulated_with(hmm);
+    let buffer = UnifiedBuffer::from_vec(&device, vec![1u8; 8 * LARGE]).unwrap();
+    let elements = buffer.system_slice();
+    let moved = [(); 2].map(|()| {
+        sim.reset_counters();
+        buffer.prefetch_on(&device, &stream).unwrap();
+        stream.synchronize().unwrap();
+        assert!(elements.iter().all(|byte| *byte == 1));
+        sim.host_wrote(elements.as_ptr().cast(), elements.len());
+        let counters = sim.counters();
+        [counters.bytes_to_device, counters.bytes_to_host]
+    });
+    assert_eq!(moved[0], moved[1], "the second one was left out");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::future::Future;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::task::{Context, Waker};
@@ -284,6 +284,22 @@ fn the_first_query_of_devices_is_enough() {
     });
 }
 
+/// The driver registers a handler when it makes a context: the library's must run before that one, too.
+#[test]
+fn the_library_ends_before_a_handler_of_the_first_context() {
+    extern "C" fn end_of_the_context() {
+        assert!(process_end::is_ending());
+    }
+    let name = "the_library_ends_before_a_handler_of_the_first_context";
+    ends_well(name, || {
+        let runtime = unwatched().1;
+        runtime.device_count().unwrap();
+        at_exit(end_of_the_context);
+        let _used = on(&runtime, 0);
+        std::process::exit(42);
+    });
+}
+
 /// The threads that would run its work have stopped.
 #[test]
 fn a_later_exit_handler_awaits_a_future() {
@@ -347,26 +363,34 @@ fn from_another_thread_while_main_works() {
     });
 }
 
-/// The thread that runs the exit handlers is one of the library, in [`Calls`] of its own.
+/// The thread that runs the exit handlers is one of the library.
 #[test]
 fn in_the_work_of_a_future() {
     ends_well("in_the_work_of_a_future", || {
-        let at_the_end = at_the_end();
         let (device, stream) = device();
         let _kept = all(&device, &stream);
-        waits_for_nobody(at_the_end);
         let ends = cuda_um::unblock(|| std::process::exit(42));
         pollster::block_on(ends).unwrap_or_else(|error| panic!("{error}"));
     });
 }
 
-/// The end of the process must not wait for [`Calls`]. This must be called after the library used CUDA.
-fn waits_for_nobody(at_the_end: impl FnOnce(Check)) {
-    let waited = stopped::the_wait_of_the_end();
-    at_the_end(Box::new(move || assert!(waited() < Duration::from_secs(1))));
+/// The thread that ends the process is in a call itself, for which the end does not wait.
+#[test]
+fn in_a_closure_that_makes_elements() {
+    ends_well("in_a_closure_that_makes_elements", || {
+        let at_the_end = at_the_end();
+        let (device, _stream) = device();
+        device.set_transfer_options(TransferOptions::default().threads(1));
+        let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 32 << 20).unwrap();
+        device.synchronize().unwrap();
+        let waited = stopped::the_wait_of_the_end();
+        at_the_end(Box::new(move || assert!(waited() < Duration::from_secs(1))));
+        let ended = buffer.host_overwrite(.., |_, _| std::process::exit(42));
+        panic!("{ended:?}");
+    });
 }
 
-/// Not for a call of a thread that the child does not have, nor for its own.
+/// The child waits neither for a call of a thread that it does not have, nor for its own.
 #[test]
 fn a_child_may_end_by_exit_in_a_call() {
     ends_well("a_child_may_end_by_exit_in_a_call", || {
@@ -382,12 +406,12 @@ fn a_child_may_end_by_exit_in_a_call() {
         let ended = Calls::begin();
         let code = in_child(|| {
             let at_the_end = at_the_end();
-            let (_device, _stream) = device();
-            waits_for_nobody(at_the_end);
+            let _used = device();
+            let waited = stopped::the_wait_of_the_end();
+            at_the_end(Box::new(move || assert!(waited() < Duration::from_secs(1))));
             drop(ended);
             std::process::exit(42);
         });
-        assert_eq!(code, 42);
         std::process::exit(code);
     });
 }

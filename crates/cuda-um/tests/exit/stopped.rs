@@ -198,20 +198,12 @@ fn a_later_exit_handler_does_not_wait_for_the_turn_of_a_stopped_thread() {
             let _ = unsafe {
                 stream.enqueue_foreign((&mut used,), |_| {
                     started.send(()).unwrap();
-                    while device.memory_info().is_ok() {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
                     std::thread::sleep(2 * HANGS);
                 })
             };
         });
         is_started.recv().unwrap();
         at_the_end(Box::new(move || {
-            // A call within a call goes on until the end waits no longer.
-            std::thread::sleep(Duration::from_millis(50));
-            let before = sim.trace().len();
-            std::thread::sleep(Duration::from_millis(50));
-            assert_eq!(sim.trace().len(), before, "calls after the end");
             let refused = buffer.host().map(drop).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Busy);
             let refused = pollster::block_on(buffer.host_async()).map(drop);
@@ -273,4 +265,44 @@ fn the_end_waits_for_calls_that_take_long() {
         }));
         std::process::exit(42);
     });
+}
+
+/// The thread is in a call that the end of the process does not wait for any longer, and which makes many calls of CUDA.
+#[test]
+fn a_copy_of_many_pieces_stops_at_its_next_piece() {
+    static PIECES: AtomicUsize = AtomicUsize::new(0);
+    ends_well(
+        "stopped::a_copy_of_many_pieces_stops_at_its_next_piece",
+        || {
+            let at_the_end = at_the_end();
+            let sim = Sim::builder().build().unwrap();
+            let (device, _stream) = on(&cuda_um_testkit::open(&sim), 0);
+            let options = TransferOptions::default().threads(1);
+            device.set_transfer_options(options.ring_bytes(2 * 16384).from_bytes(10_000));
+            let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
+            device.synchronize().unwrap();
+            let (begins, begun) = channel();
+            let (goes_on, go_on) = channel();
+            std::thread::spawn(move || {
+                let go_on = Mutex::new(go_on);
+                buffer.host_overwrite(.., |_, slots| {
+                    if PIECES.fetch_add(1, Ordering::Relaxed) == 0 {
+                        begins.send(()).unwrap();
+                        go_on.lock().unwrap().recv().unwrap();
+                    }
+                    slots.fill_with(|_| 1)
+                })
+            });
+            begun.recv().unwrap();
+            at_the_end(Box::new(move || {
+                let before = sim.trace().len();
+                goes_on.send(()).unwrap();
+                // Enough for all pieces.
+                std::thread::sleep(Duration::from_millis(200));
+                assert_eq!(sim.trace().len(), before, "calls after the end");
+                assert!(PIECES.load(Ordering::Relaxed) <= 2);
+            }));
+            std::process::exit(42);
+        },
+    );
 }

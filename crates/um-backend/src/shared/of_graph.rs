@@ -1,9 +1,8 @@
 //! Storage that a captured step holds.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
-use super::storage::Storage;
+use super::storage::Handle;
 use crate::dtype::DType;
 use crate::error::{CudaError, Result};
 use crate::shared::SharedBuffer;
@@ -51,14 +50,14 @@ impl Drop for Holding {
 
 /// Must be called when this thread takes access to storage.
 #[inline]
-pub(super) fn used(storage: &Arc<Storage>) {
+pub(super) fn used(storage: &Handle) {
     if cuda_um::graph::is_capturing() {
         hold(storage, false);
     }
 }
 
 /// Must be called when this thread asks for storage of its own. Each launch of a captured step needs that, too.
-pub(super) fn made_unique(storage: &Arc<Storage>) -> Result<()> {
+pub(super) fn made_unique(storage: &Handle) -> Result<()> {
     if !cuda_um::graph::is_capturing() {
         return Ok(());
     }
@@ -73,7 +72,7 @@ pub(super) fn made_unique(storage: &Arc<Storage>) -> Result<()> {
 }
 
 #[cold]
-fn hold(storage: &Arc<Storage>, as_own: bool) {
+fn hold(storage: &Handle, as_own: bool) {
     // At the end of a thread, only `cuda_um` captures.
     let _ = USED.try_with(|used| {
         let Some(used) = &mut *used.borrow_mut() else {
@@ -81,32 +80,25 @@ fn hold(storage: &Arc<Storage>, as_own: bool) {
         };
         match used
             .iter_mut()
-            .find(|held| Arc::ptr_eq(&held.storage, storage))
+            .find(|held| held.address() == storage.address())
         {
             Some(held) => held.as_own |= as_own,
-            None => used.push(HeldByGraph::of(storage, as_own)),
+            None => used.push(HeldByGraph {
+                storage: storage.uncounted(),
+                as_own,
+            }),
         }
     });
 }
 
-/// A handle of storage that does not count as one.
+/// A handle of storage that does not count as one, nor do its guards.
 pub(crate) struct HeldByGraph {
-    storage: Arc<Storage>,
+    storage: Handle,
     /// Whether the step made the storage its own (`make_unique`).
     as_own: bool,
 }
 
 impl HeldByGraph {
-    fn of(storage: &Arc<Storage>, as_own: bool) -> Self {
-        let held = Self {
-            storage: Arc::clone(storage),
-            as_own,
-        };
-        // After the handle is made, and before it is dropped: meanwhile the storage seems to have one handle more, which only makes it copy.
-        held.storage.hold();
-        held
-    }
-
     /// Refuses storage that the step made its own, and that several handles have now.
     pub(crate) fn check_own(&self) -> Result<()> {
         match self.storage.handles() {
@@ -123,19 +115,13 @@ impl HeldByGraph {
     pub(crate) fn whole(&self) -> SharedBuffer {
         SharedBuffer {
             bytes: 0..self.storage.size_bytes(),
-            storage: Arc::clone(&self.storage),
+            storage: self.storage.clone(),
             dtype: DType::U8,
         }
     }
 
     /// Distinguishes the storage from other storage that lives.
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.storage).addr()
-    }
-}
-
-impl Drop for HeldByGraph {
-    fn drop(&mut self) {
-        self.storage.let_go();
+        self.storage.address()
     }
 }

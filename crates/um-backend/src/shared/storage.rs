@@ -9,7 +9,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,6 +37,14 @@ pub(super) struct Storage {
     device: Option<Device>,
     size_bytes: usize,
     origin: Origin,
+    /// The handles and guards that count.
+    handles: AtomicUsize,
+}
+
+/// A handle of storage. A clone counts as this one does: those of captured steps, and the guards of their launches, do not.
+pub(super) struct Handle {
+    storage: Arc<Storage>,
+    counts: bool,
 }
 
 struct State {
@@ -46,8 +56,6 @@ struct State {
     line: VecDeque<Request>,
     /// The number of the last request.
     last: u64,
-    /// The captured steps that hold the storage. Here, because the number of handles must not change between a look at one and at the other.
-    graphs: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,7 +76,7 @@ struct Request {
 
 /// Access to the bytes: a share of them to read, and the only share to write.
 pub(super) struct Held {
-    storage: Arc<Storage>,
+    storage: Handle,
     access: Access,
     holder: Holder,
     bytes: Option<Bytes>,
@@ -78,26 +86,26 @@ pub(super) struct Held {
 
 /// The place of a future in the line.
 struct Place<'a> {
-    storage: &'a Arc<Storage>,
+    storage: &'a Handle,
     access: Access,
     call: &'static str,
     number: Option<u64>,
 }
 
 impl Storage {
-    pub(super) fn new(bytes: Box<dyn Buffer<u8>>) -> Self {
+    fn new(bytes: Box<dyn Buffer<u8>>) -> Self {
         Self {
             device: crate::memory::device_of(&*bytes).cloned(),
             size_bytes: bytes.len(),
             origin: Origin::here(),
             changed: Condvar::new(),
+            handles: AtomicUsize::new(0),
             state: Mutex::new(State {
                 bytes: Some(Arc::from(bytes)),
                 holders: Vec::new(),
                 is_written: false,
                 line: VecDeque::new(),
                 last: 0,
-                graphs: 0,
             }),
         }
     }
@@ -111,38 +119,50 @@ impl Storage {
     }
 
     /// Whether there is one handle, besides those of captured steps.
-    pub(super) fn has_one_handle(self: &Arc<Self>) -> bool {
+    pub(super) fn has_one_handle(&self) -> bool {
         self.handles() == Some(1)
     }
 
     /// The number of handles and guards, besides those of captured steps; `None` in a child made by `fork`.
-    pub(super) fn handles(self: &Arc<Self>) -> Option<usize> {
-        if self.origin.is_inherited() {
-            return None;
-        }
-        let state = self.state.lock();
-        Some(Arc::strong_count(self) - state.graphs)
+    pub(super) fn handles(&self) -> Option<usize> {
+        // Acquire: what the last other handle did is before what follows.
+        (!self.origin.is_inherited()).then(|| self.handles.load(Ordering::Acquire))
     }
 
-    /// Must be called after a captured step has made its handle.
-    pub(super) fn hold(&self) {
-        self.state.lock().graphs += 1;
+    /// Tells threads and tasks that the holders have changed. Without the lock.
+    fn tell(&self, served: Vec<Contained>) {
+        self.changed.notify_all();
+        served.into_iter().for_each(Contained::wake);
+    }
+}
+
+impl Handle {
+    /// The first handle of new storage.
+    pub(super) fn new(bytes: Box<dyn Buffer<u8>>) -> Self {
+        let storage = Arc::new(Storage::new(bytes));
+        Self::of(storage, true)
     }
 
-    /// Must be called before a captured step drops its handle.
-    pub(super) fn let_go(&self) {
-        if !self.origin.is_inherited() {
-            self.state.lock().graphs -= 1;
-        }
+    fn of(storage: Arc<Storage>, counts: bool) -> Self {
+        // Relaxed: as for the count of an `Arc`.
+        storage
+            .handles
+            .fetch_add(usize::from(counts), Ordering::Relaxed);
+        Self { storage, counts }
+    }
+
+    /// A handle that does not count.
+    pub(super) fn uncounted(&self) -> Self {
+        Self::of(Arc::clone(&self.storage), false)
+    }
+
+    /// Distinguishes the storage from other storage that lives.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.storage).addr()
     }
 
     /// Takes access in this thread.
-    pub(super) fn take(
-        self: &Arc<Self>,
-        access: Access,
-        call: &'static str,
-        waits: bool,
-    ) -> Result<Held> {
+    pub(super) fn take(&self, access: Access, call: &'static str, waits: bool) -> Result<Held> {
         self.origin.check_fork(call)?;
         let caller = Caller::thread();
         let mut state = self.state.lock();
@@ -173,11 +193,7 @@ impl Storage {
     }
 
     /// Takes access in the task that awaits this. A future that is dropped leaves the line.
-    pub(super) async fn take_async(
-        self: &Arc<Self>,
-        access: Access,
-        call: &'static str,
-    ) -> Result<Held> {
+    pub(super) async fn take_async(&self, access: Access, call: &'static str) -> Result<Held> {
         let mut place = Place {
             storage: self,
             access,
@@ -189,14 +205,14 @@ impl Storage {
 
     /// The access that has begun.
     fn held(
-        self: &Arc<Self>,
+        &self,
         state: &mut State,
         access: Access,
         caller: Caller,
         waker: Option<Contained>,
     ) -> Held {
         Held {
-            storage: Arc::clone(self),
+            storage: self.clone(),
             access,
             holder: caller.holder,
             bytes: match access {
@@ -206,11 +222,27 @@ impl Storage {
             waker,
         }
     }
+}
 
-    /// Tells threads and tasks that the holders have changed. Without the lock.
-    fn tell(&self, served: Vec<Contained>) {
-        self.changed.notify_all();
-        served.into_iter().for_each(Contained::wake);
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self::of(Arc::clone(&self.storage), self.counts)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.storage
+            .handles
+            .fetch_sub(usize::from(self.counts), Ordering::Release);
+    }
+}
+
+impl Deref for Handle {
+    type Target = Storage;
+
+    fn deref(&self) -> &Storage {
+        &self.storage
     }
 }
 

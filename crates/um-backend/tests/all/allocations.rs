@@ -84,6 +84,16 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
                     .unwrap();
             }),
         ),
+        ("work on four buffers", {
+            let mut others = [(); 3].map(|()| DeviceBuffer::<f32>::zeroed(inner, KIB).unwrap());
+            allocations(|_| {
+                let [a, b, c] = &mut others;
+                #[allow(unsafe_code, reason = "work of another library")]
+                // SAFETY: the closure enqueues nothing.
+                let done = unsafe { stream.enqueue_foreign((a, b, c, &on_device), |_| ()) };
+                done.unwrap();
+            })
+        }),
         (
             "launch with a `dyn Buffer`",
             allocations(|_| double.launch(device, &mut *behind_dyn).unwrap()),

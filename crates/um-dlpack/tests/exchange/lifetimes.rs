@@ -3,7 +3,11 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use cuda_um_testkit::no_memory_left;
-use um_backend::{BufferKind, CudaError};
+use cuda_um_testkit::watchdog::watch;
+use um_backend::memory::BufferMemory;
+use um_backend::{Buffer, BufferKind, CudaError, SharedBuffer};
+use um_dlpack::dlpark::ffi::DLManagedTensorVersioned;
+use um_dlpack::{ConsumerOrder, DlpackBuffer, ExportOptions};
 
 use super::{ON_DEVICE, Theirs, buffer, elements, export, import_of, machine};
 
@@ -59,6 +63,42 @@ fn memory_is_freed_after_the_consumers_work() {
         "the consumer's kernel may still run"
     );
     no_memory_left(&sim, backend.device().runtime());
+}
+
+/// A program that deletes its tensors may make no call after that for a long time.
+#[test]
+fn memory_comes_back_without_another_call() {
+    let (sim, backend) = machine();
+    let _watchdog = watch();
+    for is_exported in [false, true] {
+        let theirs = backend
+            .create_from(BufferKind::Cuda, &[1u32, 2, 3])
+            .unwrap();
+        backend.synchronize().unwrap();
+        let BufferMemory::Cuda(view) = theirs.memory() else {
+            unreachable!()
+        };
+        let (tensor, drops) = Theirs::of(2, view.as_ptr(), 3).tensor(theirs);
+        let mut imported = import_of(tensor, &backend).unwrap();
+        let paused = sim.pause();
+        let ours = imported.buffer.typed_mut::<u32>().unwrap();
+        ours.fill(9).unwrap();
+        if is_exported {
+            let buffer = DlpackBuffer::new(SharedBuffer::new(imported.buffer));
+            let mut options = ExportOptions::default();
+            options.ordering = ConsumerOrder::Consumer;
+            // SAFETY: nothing uses the memory.
+            let tensor = unsafe { buffer.export::<DLManagedTensorVersioned>(&[3], &options) };
+            drop((buffer, tensor.unwrap()));
+        } else {
+            drop(imported);
+        }
+        assert_eq!(drops.load(SeqCst), 0, "the fill has not run");
+        drop(paused);
+        while drops.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `um_weights`: shows and loads files of weights.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, IsTerminal, Write as _};
+use std::io::{self, ErrorKind, IsTerminal, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,10 +66,18 @@ type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader, such as `head`, has all that it wants.
+        Err(error)
+            if error
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) =>
+        {
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             // A closed standard error takes nothing.
             let _ = writeln!(
-                std::io::stderr(),
+                io::stderr(),
                 "um_weights: {}",
                 printable(&error.to_string())
             );
@@ -81,19 +89,22 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Done {
     let (Task::Info { from, .. } | Task::Load { from, .. }) = &task;
     let weights = Weights::open(&from.files)?;
-    let text = match task {
-        Task::Info { json: true, .. } => as_json(&info(&weights))?,
-        Task::Info { .. } => table(&weights),
+    match task {
+        Task::Info { json: true, .. } => print(&as_json(&info(&weights))?),
+        Task::Info { .. } => print(&table(&weights)),
         Task::Load {
             to, times, json, ..
-        } => load(&weights, to, times, json)?,
-    };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // The reader, such as `head`, has all that it wants.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(format!("standard output: {error}").into()),
-        Ok(()) => Ok(()),
+        } => load(&weights, to, times, json),
     }
+}
+
+fn print(text: &str) -> Done {
+    let mut out = io::stdout();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => error.into(),
+        _ => format!("standard output: {error}").into(),
+    })
 }
 
 fn kind(text: &str) -> Result<BufferKind, String> {
@@ -104,35 +115,41 @@ fn kind(text: &str) -> Result<BufferKind, String> {
         .ok_or_else(|| format!("the kinds are {}", names.join(", ")))
 }
 
-/// Loads all so many times, each time until the bytes have arrived.
-fn load(weights: &Weights, kind: BufferKind, times: usize, json: bool) -> Done<String> {
+/// Loads all so many times, each time until the bytes have arrived. Lines come as soon as they are known.
+fn load(weights: &Weights, kind: BufferKind, times: usize, json: bool) -> Done {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    let (device, to) = (backend.device().name(), kind.to_string());
+    let (tensors, bytes) = (weights.tensors().len(), weights.size_bytes());
+    if !json {
+        print(&format!(
+            "{tensors} tensors, {bytes} bytes to {to} memory of {device}\n"
+        ))?;
+    }
     let (mut seconds, mut speeds) = (Vec::new(), Vec::new());
     for _ in 0..times.max(1) {
         let start = Instant::now();
         let mut options = LoadOptions::default();
-        if std::io::stderr().is_terminal() {
+        if io::stderr().is_terminal() {
             options = options.progress(move |done, total| {
                 bar(done, total, start.elapsed());
                 ControlFlow::Continue(())
             });
         }
-        let tensors = weights.load(&backend, kind, &options)?;
+        let loaded = weights.load(&backend, kind, &options)?;
         backend.synchronize()?;
         let time = start.elapsed().as_secs_f64();
-        drop(tensors);
+        drop(loaded);
+        let speed = bytes as f64 / time / 1e9;
+        if !json {
+            print(&format!("{speed:.3} GB/s ({time:.3} s)\n"))?;
+        }
         seconds.push(time);
-        speeds.push(weights.size_bytes() as f64 / time / 1e9);
+        speeds.push(speed);
     }
-    let (device, to) = (backend.device().name(), kind.to_string());
-    let (tensors, bytes, peak) = (weights.tensors().len(), weights.size_bytes(), peak_bytes());
+    let peak = peak_bytes();
     if !json {
         let peak = peak.map_or("not known".to_owned(), |bytes| format!("{bytes} bytes"));
-        return Ok(format!(
-            "{tensors} tensors, {bytes} bytes to {to} memory of {device}\n\
-             {speeds:.3?} GB/s ({seconds:.3?} s)\n\
-             peak memory of the process: {peak}\n"
-        ));
+        return print(&format!("peak memory of the process: {peak}\n"));
     }
     let report = json!({
         "device": device,
@@ -144,7 +161,7 @@ fn load(weights: &Weights, kind: BufferKind, times: usize, json: bool) -> Done<S
         "gb_per_s": speeds,
         "peak_memory_bytes": peak,
     });
-    as_json(&report)
+    print(&as_json(&report)?)
 }
 
 /// JSON, in which characters that control a terminal are escapes.
@@ -219,7 +236,7 @@ fn bar(done: u64, total: u64, time: Duration) {
     let (filled, percent) = ("#".repeat((part * 40.0) as usize), part * 100.0);
     let end = if done < total { "" } else { "\n" };
     let _ = write!(
-        std::io::stderr(),
+        io::stderr(),
         "\r[{filled:<40}] {percent:3.0} % {speed:.1} GB/s {end}"
     );
 }

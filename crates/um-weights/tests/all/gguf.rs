@@ -379,6 +379,29 @@ fn a_part_of_a_split_file_needs_the_others() {
     assert_eq!(Weights::open([&alone]).unwrap().tensors().len(), 1);
 }
 
+/// The parts of two quantisations have other tensors in each part.
+#[test]
+fn parts_without_all_tensors_of_their_file_are_refused() {
+    let folder = Folder::new();
+    let part = |number: u32, entry: &str, value: u32| {
+        let header = Writer::head(3, 1, 3).text("split.no").u32(4).u32(number);
+        let header = header.text("split.count").u32(4).u32(2);
+        let header = header.text(entry).u32(4).u32(value);
+        let header = header.tensor(&format!("t{number}"), &[1], 0, 0);
+        folder.file(&format!("{number}-{value}.gguf"), &header.data(32, 32))
+    };
+    let [first, second, of_three] = [(0, 2), (1, 2), (1, 3)]
+        .map(|(number, tensors)| part(number, "split.tensors.count", tensors));
+    assert!(Weights::open([&first, &second]).is_ok());
+    let error = Weights::open([&first, &of_three]).unwrap_err().to_string();
+    assert!(error.contains("2 parts have 2 tensors"), "{error}");
+
+    let header = Writer::head(3, 1, 1).text("split.count").u32(4).u32(2);
+    let nameless = folder.file("part.gguf", &header.tensor("t", &[1], 0, 0).data(32, 32));
+    let error = Weights::open([&nameless]).unwrap_err().to_string();
+    assert!(error.contains("no `split.no` says which"), "{error}");
+}
+
 #[test]
 fn metadata_that_is_no_text_is_replaced_and_not_refused() {
     let mut header = Writer::head(3, 0, 1).text("general.author").u32(8).u64(6);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use um_backend::BufferKind;
-use um_weights::{Error, Weights};
+use um_weights::{Error, LoadOptions, Weights};
 
 use crate::support::{Folder, backend, byte, load_all, safetensors};
 
@@ -94,6 +94,42 @@ fn an_index_that_lies_is_refused() {
     let error = Weights::open([folder.file("other.json", b"{}")]).unwrap_err();
     assert!(
         error.to_string().contains("missing field `weight_map`"),
+        "{error}"
+    );
+}
+
+/// A process has often 1024 open files, and large models have more parts.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_index_of_many_files_keeps_few_open() {
+    let folder = Folder::new();
+    let name = |number: usize| format!("{number}.safetensors");
+    let part = |number: usize| safetensors(&[(&format!("t{number}"), "U8", &[300], 300)]);
+    let mut map = String::new();
+    for number in 0..300 {
+        folder.file(&name(number), &part(number));
+        map += &format!(r#""t{number}":"{}","#, name(number));
+    }
+    let map = format!("{{{}}}", map.trim_end_matches(','));
+    let weights = Weights::open([index(&folder, &map)]).unwrap();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let open = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let open = open.filter(|path| path.starts_with(folder.path("")));
+    assert_eq!(open.count(), 256);
+
+    for to in [BufferKind::Cuda, BufferKind::Host] {
+        let loaded = load_all(&weights, &backend(), to);
+        let bytes: Vec<_> = (0..300).map(|at| byte(0, at)).collect();
+        assert!(loaded.len() == 300 && loaded.iter().all(|(_, found)| *found == bytes));
+    }
+    // The last in the order of names, which is that of the files.
+    let other = folder.file("other", &part(99));
+    std::fs::rename(other, folder.path(&name(99))).unwrap();
+    let options = LoadOptions::default();
+    let error = weights.load(&backend(), BufferKind::Host, &options);
+    let error = error.unwrap_err();
+    assert!(
+        matches!(&error, Error::Read { tensor, source, .. } if tensor == "t99" && source.to_string().contains("another file")),
         "{error}"
     );
 }

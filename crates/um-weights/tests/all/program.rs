@@ -70,7 +70,13 @@ fn load_tells_the_speed() {
         );
         assert!(json["gb_per_s"][1].as_f64() > Some(0.0));
     }
-    let text = out(&run(&["load", "model.safetensors"], &folder));
+    let text = out(&run(
+        &["load", "model.safetensors", "--times", "3"],
+        &folder,
+    ));
+    // One after each load.
+    let speeds = text.lines().filter(|line| line.contains(" GB/s ("));
+    assert_eq!(speeds.count(), 3, "{text}");
     assert!(
         text.contains("2 tensors, 1204 bytes to cuda memory of"),
         "{text}"

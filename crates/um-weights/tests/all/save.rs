@@ -212,6 +212,41 @@ fn a_save_replaces_only_regular_files_and_keeps_their_mode_and_links() {
     assert_eq!(fs::read(&locked).unwrap(), b"old");
 }
 
+/// Its sync after the rename would be an error.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_save_needs_no_right_to_read_the_folder() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    const NOBODY: u32 = 65534;
+    let folder = Folder::new();
+    let path = folder.file("model.safetensors", b"old");
+    for path in [&folder.path(""), &path] {
+        // Only root may.
+        let _ = chown(path, Some(NOBODY), Some(NOBODY));
+    }
+    let allow = |mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(folder.path(""), mode).unwrap();
+    };
+    allow(0o300);
+    let saved = std::thread::scope(|threads| {
+        let save = || {
+            // SAFETY: the call has effects on this thread only. Another user than root does not change.
+            #[allow(unsafe_code, reason = "gives up the rights of root")]
+            unsafe {
+                libc::setfsuid(NOBODY)
+            };
+            Save::new().write(&path)
+        };
+        threads.spawn(save).join().unwrap()
+    });
+    allow(0o700);
+    saved.unwrap();
+    assert_eq!(folder.names(), ["model.safetensors"]);
+    assert!(Weights::open([&path]).is_ok());
+}
+
 #[cfg(unix)]
 fn make_fifo(path: &std::path::Path) {
     let made = std::process::Command::new("mkfifo").arg(path).status();

@@ -7,7 +7,7 @@ use crate::driver::location::Location;
 use crate::error::Result;
 use crate::graph::contents::Required;
 use crate::managed::batch::PrefetchBatch;
-use crate::managed::prefetch::missing;
+use crate::managed::prefetch::is_there;
 use crate::resource::allocation::Allocation;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -78,16 +78,16 @@ fn leaves(
     let recorded = slot.used.prefetch.clone();
     let is_recorded = recorded.is_some();
     let (location, bytes) = recorded.unwrap_or_else(|| (own, slot.used.bytes.clone()));
-    // The residency cache does not know the blocks that the buffer shares with others. But it knows if the buffer as a whole may have left, and
-    // the pool knows if a neighbour has.
+    // The place of blocks that the buffer shares with others is not known. But it is if the buffer as a whole may have left, and the pool knows if
+    // a neighbour has.
     let is_whole = bytes.len() == raw.bytes() && location == Location::from(raw.device());
-    let is_there = match is_whole {
+    let stays = match is_whole {
         true => {
             let before = std::mem::replace(&mut slot.departures, raw.departures());
-            !raw.cache.is_away() && before == slot.departures
+            !raw.may_be_away() && before == slot.departures
         }
-        false => missing(raw, &bytes, location).is_empty(),
+        false => is_there(raw, location),
     };
-    let is_left = is_there || !is_recorded && raw.cache.is_left_to_program();
+    let is_left = stays || !is_recorded && raw.pages.is_left_to_program();
     (!is_left).then_some((location, bytes))
 }

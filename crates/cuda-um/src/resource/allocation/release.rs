@@ -20,7 +20,7 @@ impl Allocation {
         let uses = self.in_flight.before(Access::Write);
         // From here on the memory is leaked, unless `free` is reached.
         self.is_owned = false;
-        let (over, waited) = match self.owner.is_borrowed() {
+        let (over, waited) = match self.owner.traits().is_borrowed {
             true => (true, drain_or_abort(&uses)),
             false => drain(&uses),
         };
@@ -58,7 +58,7 @@ impl Allocation {
 
     /// Returns true if another owner can free the memory in stream order.
     pub(crate) fn can_give(&self) -> bool {
-        self.owner.can_give()
+        self.owner.traits().can_give
     }
 
     /// Leaks the memory, and releases everything else.
@@ -81,10 +81,10 @@ impl Drop for Allocation {
             return;
         }
         // Borrowed memory is waited for: the thread stops in the wait.
-        if fork::is_over() && !self.owner.is_borrowed() {
+        if fork::is_over() && !self.owner.traits().is_borrowed {
             return;
         }
-        let waited = self.owner.is_borrowed().then(|| {
+        let waited = self.owner.traits().is_borrowed.then(|| {
             // The caller may use the memory as soon as this drop returns or unwinds.
             drain_or_abort(&self.in_flight.before(Access::Write))
         });
@@ -105,7 +105,7 @@ impl Allocation {
     /// Memory of the caller or of another library, which may end with this drop, stays out: no launch of the graph finds it.
     #[cold]
     fn keep_captured(&mut self) {
-        if self.owner.is_borrowed() || self.owner.is_imported() {
+        if self.owner.traits().is_borrowed || self.owner.traits().is_imported {
             return;
         }
         capture::keep(self.id, || {
@@ -117,7 +117,7 @@ impl Allocation {
     /// The block as it goes back.
     fn block_now(&self) -> Block {
         Block {
-            is_away: self.cache.is_away(),
+            is_away: self.pages.is_away(),
             ..self.block
         }
     }

@@ -6,8 +6,8 @@ use crate::context::tracked::{BufferInfo, Pages, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::cache::{By, Place};
 use crate::resource::kind::MemoryKind;
+use crate::resource::location::{By, Place};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Tracked for Allocation {
             // For most small buffers there is nothing to track.
             && (self.is_located || stream.ordinal() != self.device().ordinal())
         {
-            self.cache.touched(by);
+            self.pages.touched(by);
             self.left_device_for(Place::Device(stream.ordinal()));
         }
     }
@@ -106,7 +106,7 @@ impl Tracked for Allocation {
     }
 
     fn pages(&self) -> Pages {
-        self.cache.pages()
+        self.pages.pages()
     }
 
     fn addresses(&self, bytes: &Range<usize>) -> Range<*mut u8> {

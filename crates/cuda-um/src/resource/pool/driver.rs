@@ -12,7 +12,7 @@ use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, Used, check_room, would_oversubscribe};
-use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +23,11 @@ use std::sync::Arc;
 
 /// The memory of a driver's pool. All its allocations and frees are enqueued on one stream.
 pub(crate) struct Driver {
-    device: Device,
+    pub(super) traits: Traits,
     /// The device's default stream.
     stream: Stream,
     options: PoolOptions,
     raw: ManuallyDrop<Owned<MemPool>>,
-    kind: MemoryKind,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
     live: Mutex<Live>,
@@ -57,20 +56,29 @@ impl Driver {
             true => Some(device.memory_info()?.total_bytes),
             false => None,
         };
-        let memory = match kind {
-            MemoryKind::Managed => cudaMemAllocationType::cudaMemAllocationTypeManaged,
-            _ => cudaMemAllocationType::cudaMemAllocationTypePinned,
+        let (memory, name) = match kind {
+            MemoryKind::Managed => (
+                cudaMemAllocationType::cudaMemAllocationTypeManaged,
+                "driver-pooled managed",
+            ),
+            _ => (
+                cudaMemAllocationType::cudaMemAllocationTypePinned,
+                "pooled device",
+            ),
         };
         let raw = device.api().mem_pool(device.ordinal(), memory)?;
         // SAFETY: the pool has no other owner. It is dropped after all its buffers, and waits for their frees.
         let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         // Owns the handle from here on, also if the next call fails.
         let pool = Self {
-            device: device.for_memory(),
+            traits: Traits {
+                is_open_to_peers: kind == MemoryKind::Managed,
+                can_give: true,
+                ..Traits::of(device, kind, name)
+            },
             stream,
             options,
             raw: ManuallyDrop::new(raw),
-            kind,
             managed_limit,
             live: Mutex::default(),
             has_given: AtomicBool::new(false),
@@ -90,20 +98,12 @@ impl Driver {
         &self.options
     }
 
-    pub(super) fn device(&self) -> &Device {
-        &self.device
-    }
-
-    pub(super) fn kind(&self) -> MemoryKind {
-        self.kind
-    }
-
     /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the first use is ordered after.
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
         let charged = bytes.next_multiple_of(GRAIN);
         let allocate = || {
             self.charge(charged)?;
-            self.device.reclaim().give_way();
+            self.device().reclaim().give_way();
             self.malloc(bytes).inspect_err(|_| self.discharge(charged))
         };
         let pointer = match allocate() {
@@ -124,7 +124,7 @@ impl Driver {
             reserved_bytes: charged,
             class: None,
             // The driver does not tell where the pages of a former owner are.
-            is_away: self.kind == MemoryKind::Managed,
+            is_away: self.traits.kind == MemoryKind::Managed,
         };
         let in_flight = InFlight::default();
         let stream = self.stream.inner();
@@ -141,14 +141,14 @@ impl Driver {
 
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
     fn op(&self) -> Op<'_> {
-        let op = Op::new(What::Allocate, &self.device, &[]);
+        let op = Op::new(What::Allocate, self.device(), &[]);
         op.untold().in_capture(InCapture::Ignores)
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
         let mut pointer = NonNull::dangling();
         self.stream.submit(&self.op(), |stream| {
-            let (api, ordinal) = (self.device.api(), self.device.ordinal());
+            let (api, ordinal) = (self.device().api(), self.device().ordinal());
             // SAFETY: the pool and the stream are live.
             pointer = unsafe { api.malloc_from_pool(ordinal, self.raw.raw().raw, bytes, stream) }?;
             Ok(())
@@ -163,10 +163,10 @@ impl Driver {
             self.discharge_pool(bytes);
             return Err(error);
         }
-        if self.kind != MemoryKind::Managed {
+        if self.traits.kind != MemoryKind::Managed {
             return Ok(());
         }
-        let (driver, ordinal) = (&self.device.state().driver, self.device.ordinal());
+        let (driver, ordinal) = (&self.device().state().driver, self.device().ordinal());
         match driver.reserve(ordinal, bytes, self.managed_limit) {
             Ok(reserved) => {
                 reserved.keep();
@@ -174,9 +174,9 @@ impl Driver {
             }
             Err(live) => {
                 self.discharge_pool(bytes);
-                let info = self.device.memory_info().unwrap_or_default();
+                let info = self.device().memory_info().unwrap_or_default();
                 Err(would_oversubscribe(
-                    (self.kind, ordinal),
+                    (self.traits.kind, ordinal),
                     bytes,
                     Used::Managed(live),
                     info,
@@ -188,8 +188,8 @@ impl Driver {
     /// Refuses more managed memory than the device has free, and more device memory of an integrated device. `bytes` are counted already.
     fn check_free(&self, bytes: usize) -> Result<()> {
         let is_refused = self.options.oversubscription == Oversubscription::Refused;
-        let is_managed = self.kind == MemoryKind::Managed;
-        if !is_refused || !(is_managed || self.device.capabilities().integrated) {
+        let is_managed = self.traits.kind == MemoryKind::Managed;
+        if !is_refused || !(is_managed || self.device().capabilities().integrated) {
             return Ok(());
         }
         let live = self.live.lock().bytes;
@@ -197,8 +197,8 @@ impl Driver {
         if grows_by == 0 {
             return Ok(());
         }
-        let memory = (self.kind, self.device.ordinal());
-        check_room(memory, grows_by.min(bytes), self.device.memory_info()?)
+        let memory = (self.traits.kind, self.device().ordinal());
+        check_room(memory, grows_by.min(bytes), self.device().memory_info()?)
     }
 
     fn charge_pool(&self, bytes: usize) -> Result<()> {
@@ -207,9 +207,15 @@ impl Driver {
         let room = limit.saturating_sub(live.bytes);
         if bytes > room {
             drop(live);
-            let (call, what) = ("cudaMallocFromPoolAsync", self.kind.name());
+            let (call, what) = ("cudaMallocFromPoolAsync", self.traits.kind.name());
             let sizes = (bytes, room);
-            return Err(beyond_limit(call, what, &self.device, &self.options, sizes));
+            return Err(beyond_limit(
+                call,
+                what,
+                self.device(),
+                &self.options,
+                sizes,
+            ));
         }
         live.buffers += 1;
         live.bytes += bytes;
@@ -218,8 +224,8 @@ impl Driver {
 
     /// Counts a block that was freed.
     fn discharge(&self, bytes: usize) {
-        if self.kind == MemoryKind::Managed {
-            let (driver, ordinal) = (&self.device.state().driver, self.device.ordinal());
+        if self.traits.kind == MemoryKind::Managed {
+            let (driver, ordinal) = (&self.device().state().driver, self.device().ordinal());
             driver.discharge(ordinal, bytes);
         }
         self.discharge_pool(bytes);
@@ -233,8 +239,8 @@ impl Driver {
 
     /// Releases memory that no buffer uses, after waiting for its frees.
     fn make_room(&self) {
-        self.device.trim_pools();
-        self.device.reclaim().flush();
+        self.device().trim_pools();
+        self.device().reclaim().flush();
         // If this fails, memory whose free is pending is not released.
         if let Err(error) = self.stream.synchronize() {
             crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");
@@ -245,7 +251,7 @@ impl Driver {
     /// Releases the memory that is free now. Returns the released bytes.
     pub(super) fn trim(&self) -> usize {
         let before = self.reserved_bytes().unwrap_or(0);
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: the pool is live.
         if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.raw().raw, 0) } {
             crate::telemetry::warn!(device = ordinal, %error, "a pool could not be trimmed");
@@ -259,7 +265,7 @@ impl Driver {
     }
 
     fn bytes_now(&self, attribute: cudaMemPoolAttr) -> Option<usize> {
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: the pool is live; the attribute has 64 bits.
         match unsafe { api.mem_pool_get(ordinal, self.raw.raw().raw, attribute) } {
             Ok(bytes) => usize::try_from(bytes).ok(),
@@ -291,31 +297,12 @@ impl Driver {
 }
 
 impl Owner for Driver {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.kind
-    }
-
-    fn name(&self) -> &'static str {
-        match self.kind {
-            MemoryKind::Managed => "driver-pooled managed",
-            _ => "pooled device",
-        }
+    fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
         Some(self.allocate(bytes))
-    }
-
-    fn is_open_to_peers(&self) -> bool {
-        self.kind == MemoryKind::Managed
-    }
-
-    fn can_give(&self) -> bool {
-        true
     }
 
     fn give(&self, block: &Block) {
@@ -324,7 +311,7 @@ impl Owner for Driver {
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
         self.discharge(block.reserved_bytes);
@@ -340,7 +327,7 @@ impl Owner for Driver {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
-            let (api, ordinal) = (self.device.api(), self.device.ordinal());
+            let (api, ordinal) = (self.device().api(), self.device().ordinal());
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
             unsafe { api.free_async(ordinal, released.block.address.host, stream) }
         });
@@ -384,10 +371,10 @@ impl Drop for Driver {
                 return;
             }
             // The other owners' frees may be enqueued on any stream.
-            let stream = StreamInner::unknown(self.device.state());
+            let stream = StreamInner::unknown(self.device().state());
             let seq = stream.number();
             frees.push(Use { stream, seq });
         }
-        self.device.destroy_after(frees, raw);
+        self.device().destroy_after(frees, raw);
     }
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::driver::Driver;
 use cuda_um_sys::RuntimeVersion;
@@ -52,7 +52,7 @@ use std::sync::Arc;
 /// [`PoolStats`](crate::resource::PoolStats), `live_bytes` counts multiples of 256 bytes, `slabs` is 0, and all free memory counts as one block.
 /// Memory that was given to another owner does not count. [`PoolOptions::limit_bytes`] limits the bytes that buffers own, and the driver
 /// releases memory beyond the limit as soon as it is free. The driver chooses how much it reserves at a time, and keeps it until it is
-/// [trimmed](Self::trim).
+/// [trimmed](Self::trim): allocations of other resources can be refused meanwhile.
 ///
 /// # Lifetime
 ///
@@ -131,16 +131,6 @@ fn check(device: &Device, kind: MemoryKind) -> Result<()> {
         needs: needs.to_owned(),
         have,
     })
-}
-
-impl MemoryResource for DriverPool {
-    fn device(&self) -> &Device {
-        self.memory.device()
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.memory.kind()
-    }
 }
 
 impl Allocate for DriverPool {

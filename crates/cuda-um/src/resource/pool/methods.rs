@@ -27,7 +27,17 @@ macro_rules! pool_methods {
 
             /// The device of the pool.
             pub fn device(&self) -> &$crate::Device {
-                self.memory().device()
+                &self.memory().traits.device
+            }
+        }
+
+        impl $crate::resource::MemoryResource for $pool {
+            fn device(&self) -> &$crate::Device {
+                self.device()
+            }
+
+            fn kind(&self) -> $crate::MemoryKind {
+                self.memory().traits.kind
             }
         }
 
@@ -35,7 +45,7 @@ macro_rules! pool_methods {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($pool))
                     .field("device", &self.device().ordinal())
-                    .field("kind", &self.memory().kind())
+                    .field("kind", &self.memory().traits.kind)
                     .field("options", self.memory().options())
                     .field("stats", &self.stats())
                     .finish_non_exhaustive()

@@ -1,12 +1,12 @@
 //! The state that all handles and buffers of a pool share: free blocks by size, and the growth of the pool.
 
-use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Upstream;
+use crate::resource::owner::Traits;
 use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::free_block::FreeBlock;
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// wait.
 pub(super) struct Shared {
     upstream: Box<dyn Upstream>,
+    pub(super) traits: Traits,
     options: PoolOptions,
     classes: Classes,
     shards: Shards<FreeBlock>,
@@ -55,8 +56,15 @@ const MOST_SPARE: usize = 1 << 20;
 
 impl Shared {
     pub(super) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Self {
+        let Traits { device, kind, .. } = upstream.traits();
+        let name = match kind {
+            MemoryKind::Managed => "pooled managed",
+            MemoryKind::Pinned => "pooled pinned",
+            _ => "pooled device",
+        };
         let classes = Classes::new(options.slab_bytes);
         Self {
+            traits: Traits::of(device, *kind, name),
             upstream,
             options,
             shards: Shards::new(classes.count()),
@@ -70,16 +78,8 @@ impl Shared {
         }
     }
 
-    pub(super) fn device(&self) -> &Device {
-        self.upstream.device()
-    }
-
     pub(super) fn options(&self) -> &PoolOptions {
         &self.options
-    }
-
-    pub(super) fn kind(&self) -> MemoryKind {
-        self.upstream.kind()
     }
 
     /// Takes a block of at least `bytes`, which is not 0, with the uses of its former owners.
@@ -239,7 +239,7 @@ impl Shared {
         find: impl Fn() -> Option<R>,
         add: impl Fn(Allocation) -> Option<R>,
     ) -> Result<R> {
-        self.device().reclaim().give_way();
+        self.traits.device.reclaim().give_way();
         let (mut has_trimmed, mut was_refused) = (false, false);
         loop {
             let growing = self.growing.lock();
@@ -250,9 +250,9 @@ impl Shared {
             let room = self.room();
             if has_trimmed && room < needed {
                 return Err(crate::resource::pool::beyond_limit(
-                    self.kind().call(),
-                    self.kind().name(),
-                    self.device(),
+                    self.traits.kind.call(),
+                    self.traits.kind.name(),
+                    &self.traits.device,
                     &self.options,
                     (needed, room),
                 ));
@@ -272,10 +272,10 @@ impl Shared {
             self.free_empty();
             drop(growing);
             if was_refused {
-                self.device().trim_pools();
+                self.traits.device.trim_pools();
             }
             // Wait until memory that was dropped in use is free. Meanwhile other threads may use the pool.
-            self.device().reclaim().flush();
+            self.traits.device.reclaim().flush();
         }
     }
 
@@ -327,7 +327,11 @@ impl Shared {
         let mut stale = self.advised.take_stale(&(block.at()..block.at() + size));
         let any = !stale.is_empty();
         while let Some(advised) = stale.pop() {
-            let undone = block.undo(self.device().api(), self.device().ordinal(), &advised);
+            let undone = block.undo(
+                self.traits.device.api(),
+                self.traits.device.ordinal(),
+                &advised,
+            );
             if let Err(error) = undone {
                 stale.push(advised);
                 self.advised.put_back(stale);

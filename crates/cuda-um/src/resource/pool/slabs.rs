@@ -10,8 +10,8 @@ use crate::resource::block::Block;
 use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
 use crate::resource::managed::ManagedMemory;
-use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream};
-use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::free_block::FreeBlock;
@@ -72,7 +72,8 @@ use std::sync::Arc;
 /// # Lifetime
 ///
 /// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim). A slab in use is freed when
-/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it.
+/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it. If an allocation elsewhere lacks
+/// memory, the default pools of the device are trimmed; other pools keep theirs.
 ///
 /// All methods may be called from any thread.
 #[derive(Clone)]
@@ -92,20 +93,8 @@ pub(super) struct Home {
 const MIGRATED: usize = 64 << 10;
 
 impl Owner for Home {
-    fn device(&self) -> &Device {
-        self.pool.device()
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.pool.kind()
-    }
-
-    fn name(&self) -> &'static str {
-        match self.kind() {
-            MemoryKind::Managed => "pooled managed",
-            MemoryKind::Pinned => "pooled pinned",
-            _ => "pooled device",
-        }
+    fn traits(&self) -> &Traits {
+        &self.pool.traits
     }
 
     fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
@@ -214,16 +203,6 @@ impl Pool {
 
     fn memory(&self) -> &Shared {
         &self.homes[0].pool
-    }
-}
-
-impl MemoryResource for Pool {
-    fn device(&self) -> &Device {
-        self.memory().device()
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.memory().kind()
     }
 }
 

@@ -181,6 +181,30 @@ fn memory_on_its_way_back_is_waited_for() {
     again.unwrap().close().unwrap();
 }
 
+/// Both were refused before the memory was there, and neither is told that there is none.
+#[test]
+fn several_threads_wait_for_memory_on_its_way_back() {
+    let (sim, device, stream) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    without_pools(&device);
+    let mut large = DeviceBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
+    let paused = sim.pause();
+    large.fill_on(1, &stream).unwrap();
+    drop(large);
+    let refusals = calls(&sim, "cudaMalloc");
+    std::thread::scope(|scope| {
+        let allocate = || DeviceBuffer::<u8>::zeroed(&device, 20 * MIB);
+        let threads = [(); 2].map(|()| scope.spawn(allocate));
+        while calls(&sim, "cudaMalloc") < refusals + 2 {
+            std::thread::yield_now();
+        }
+        drop(paused);
+        let buffers = threads.map(|thread| thread.join().unwrap());
+        for buffer in buffers {
+            buffer.unwrap().close().unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_failed_allocation_leaves_nothing_behind() {
     for call in [

@@ -3,9 +3,11 @@
 use cuda_um::{
     DeviceBuffer, Error, Event, PinnedBuffer, Placement, Stream, UnifiedBuffer, UnifiedOptions, sys,
 };
-use cuda_um_sim::{Gpu, Sim};
-use cuda_um_testkit::{calls, device, simulated, simulated_with};
-use std::sync::Arc;
+use cuda_um_sim::{Gpu, Leak, Sim};
+use cuda_um_testkit::{calls, device, on, open_with, simulated, simulated_with};
+use std::ffi::c_void;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A fill by "another library".
 fn their_fill(sim: &Sim, stream: &Stream, address: *mut u8, bytes: usize, value: i32) {
@@ -102,6 +104,69 @@ fn guards_wait_for_the_device_while_an_export_for_writes_lives() {
         waits + 1,
         "once is enough"
     );
+}
+
+static SYNCHRONIZE: OnceLock<unsafe extern "C" fn() -> sys::cudaError_t> = OnceLock::new();
+/// What runs once, at the end of the next wait for a device.
+static AFTER_THE_WAIT: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+unsafe extern "C" fn synchronize() -> sys::cudaError_t {
+    let after = AFTER_THE_WAIT.lock().unwrap().take();
+    // SAFETY: guaranteed by the caller.
+    let code = unsafe { SYNCHRONIZE.get().unwrap()() };
+    after.into_iter().for_each(|after| after());
+    code
+}
+
+/// The wait is over, and the work of the other library is not: the next use waits once more.
+#[test]
+fn an_export_that_ends_during_a_wait_is_waited_for_again() {
+    let (sim, ..) = simulated(Gpu::H200);
+    SYNCHRONIZE.get_or_init(|| sim.table().cudaDeviceSynchronize);
+    // SAFETY: the function calls the simulator's.
+    let runtime =
+        unsafe { open_with(&sim, c"cudaDeviceSynchronize", synchronize as *const c_void) };
+    let (device, stream) = on(&runtime, 0);
+    let hidden = device.create_stream().unwrap();
+    let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    let mut copy = DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap();
+    device.synchronize().unwrap();
+    // SAFETY: no guard lives while the other library writes.
+    let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
+    let (held, is_held) = channel();
+    let simulator = (*sim).clone();
+    *AFTER_THE_WAIT.lock().unwrap() = Some(Box::new(move || {
+        held.send(simulator.hold(0)).unwrap();
+        let address = exported.as_mut_ptr().unwrap();
+        their_fill(&simulator, &hidden, address, LEN, 7);
+        drop(exported);
+    }));
+    stream.copy(&*buffer, &mut copy).unwrap();
+    let _held = is_held.try_recv().unwrap();
+    assert_eq!(buffer.host().unwrap()[LEN - 1], 7);
+    assert_eq!(buffer.try_host().unwrap()[0], 7, "once is enough");
+}
+
+/// The memory is there for the other library when no handle of the library is left.
+#[test]
+fn an_export_that_outlives_all_handles_keeps_its_memory() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = Arc::new(DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    let neighbour = DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap();
+    device.synchronize().unwrap();
+    // SAFETY: nothing else uses the memory.
+    let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
+    let theirs = exported.as_mut_ptr().unwrap();
+    drop((buffer, neighbour));
+    device.trim();
+    drop((device, stream));
+    let default = std::ptr::null_mut();
+    // SAFETY: the export keeps the memory; the null stream is CUDA's default stream.
+    let code = unsafe { (sim.table().cudaMemsetAsync)(theirs.cast(), 7, LEN, default) };
+    assert_eq!(code, sys::cudaError::cudaSuccess);
+    let is_memory = |leak: &&Leak| matches!(leak, Leak::Memory { .. });
+    assert!(sim.leaks().iter().any(|leak| is_memory(&leak)));
+    drop(exported);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Managed memory of the driver's pool.
 
 use cuda_um::{
-    Advice, Device, Error, ErrorKind, Location, MemoryKind, PinnedBuffer, PoolOptions, Runtime,
+    Advice, Device, Error, ErrorKind, Location, MemoryKind, PinnedBuffer, PoolOptions,
     UnifiedBuffer,
     resource::{DriverPool, MemoryResource},
     sys,
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
-use cuda_um_testkit::{Checked, device, is_concurrent, simulated_with};
-use std::ffi::{CStr, c_void};
+use cuda_um_testkit::{Checked, device, is_concurrent, open_with, simulated_with};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
@@ -180,17 +180,9 @@ unsafe extern "C" fn as_host(
 fn managed_memory_that_is_reported_as_the_hosts_is_known_by_its_pool() {
     let (sim, device, _) = machine();
     *TABLE.lock().unwrap() = Some(sim.table());
-    let mut resolve = |name: &CStr| match name == c"cudaPointerGetAttributes" {
-        true => as_host as *const c_void,
-        false => sim.symbol(name.to_str().unwrap()),
-    };
-    let owner = Arc::new(sim.table());
-    // SAFETY: the simulator's functions, and one that calls the simulator's; the owner keeps it alive.
-    let table = unsafe { sys::Table::from_symbols(owner, None, &mut resolve) }.unwrap();
-    let b300 = Runtime::from_table(Arc::new(table))
-        .unwrap()
-        .device(0)
-        .unwrap();
+    // SAFETY: the function calls the simulator's.
+    let b300 = unsafe { open_with(&sim, c"cudaPointerGetAttributes", as_host as *const c_void) };
+    let b300 = b300.device(0).unwrap();
     let theirs = UnifiedBuffer::from_slice_in(&pool(&device), &[1u32; 1000]).unwrap();
     device.synchronize().unwrap();
     let address = NonNull::new(theirs.as_view().as_ptr().cast_mut()).unwrap();

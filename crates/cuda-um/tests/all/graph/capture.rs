@@ -116,6 +116,31 @@ fn other_threads_work_on_the_stream_meanwhile() {
     assert_eq!(recorded.host().unwrap()[9], 1);
 }
 
+/// A clone of a stream may go to any thread.
+#[test]
+fn no_stream_that_a_capture_gives_out_is_captured_on_another_thread() {
+    let (_sim, device, stream) = device();
+    let mut recorded = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let graph = stream.capture(|recording| {
+        let forked = device.create_stream()?;
+        recording.fork(&forked)?;
+        let streams = [recording.stream().clone(), device.default_stream()?, forked];
+        let elsewhere = std::thread::spawn(move || {
+            streams.map(|stream| {
+                let mut direct = DeviceBuffer::<u32>::zeroed(&stream.device(), 10).unwrap();
+                direct.fill_on(3, &stream).unwrap();
+                direct.to_vec().unwrap()[9]
+            })
+        });
+        assert_eq!(elsewhere.join().unwrap(), [3; 3]);
+        recorded.fill_on(constant(1), &device.default_stream()?)
+    });
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    assert_eq!(recorded.to_vec().unwrap(), [0; 10]);
+    exec.launch(&stream, (&mut recorded,)).unwrap();
+    assert_eq!(recorded.to_vec().unwrap(), [1; 10]);
+}
+
 #[test]
 fn a_closure_that_fails_or_panics_ends_the_capture() {
     let (_sim, device, stream) = device();

@@ -1,13 +1,36 @@
 //! Captures of other libraries.
 #![allow(unsafe_code, reason = "calls of CUDA, as another library makes them")]
 
-use cuda_um::{DeviceBuffer, UnifiedBuffer, constant, sys};
-use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, simulated};
+use cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, constant, sys};
+use cuda_um_sim::{Gpu, Sim};
+use cuda_um_testkit::{Add, simulated, unpooled};
 use std::future::Future;
 use std::pin::pin;
 use std::ptr::null_mut;
 use std::task::{Context, Poll, Waker};
+
+const GLOBAL: sys::cudaStreamCaptureMode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeGlobal;
+
+/// Runs `body` while another library captures a stream in CUDA's "global" mode, and checks that this did not end the capture.
+fn while_another_captures(sim: &Sim, stream: &Stream, body: impl FnOnce()) {
+    let table = sim.table();
+    let (begin, end) = (table.cudaStreamBeginCapture, table.cudaStreamEndCapture);
+    // SAFETY: the stream is live.
+    let begun = unsafe { begin.unwrap()(stream.as_raw(), GLOBAL) };
+    assert_eq!(begun, sys::cudaError::cudaSuccess);
+    body();
+    let mut graph = null_mut();
+    // SAFETY: the stream is live, and captured; the graph is new.
+    unsafe {
+        let ended = end.unwrap()(stream.as_raw(), &mut graph);
+        assert_eq!(
+            ended,
+            sys::cudaError::cudaSuccess,
+            "row 4: the capture was ended"
+        );
+        table.cudaGraphDestroy.unwrap()(graph);
+    }
+}
 
 /// In this mode, a query of an event, or a free, ends the capture: on every thread whose own mode is not "relaxed". The memory was dropped in use,
 /// so the library's thread queries and frees meanwhile; and a future waits.
@@ -38,25 +61,12 @@ fn threads_of_the_library_do_not_end_a_global_capture_of_another_library() {
             .poll(&mut Context::from_waker(Waker::noop()))
     };
     assert!(poll().is_pending());
-    let table = sim.table();
-    let global = sys::cudaStreamCaptureMode::cudaStreamCaptureModeGlobal;
-    let begin = table.cudaStreamBeginCapture.unwrap();
-    // SAFETY: the stream is live.
-    let begun = unsafe { begin(stream.as_raw(), global) };
-    assert_eq!(begun, sys::cudaError::cudaSuccess);
-    drop(dropped);
-    drop(pause);
-    // Waits for the thread, and calls nothing of CUDA on this one.
-    device.runtime().reclaim().unwrap();
-    let (end, mut graph) = (table.cudaStreamEndCapture.unwrap(), null_mut());
-    // SAFETY: the stream is live, and captured; the graph is new.
-    unsafe {
-        assert_eq!(
-            end(stream.as_raw(), &mut graph),
-            sys::cudaError::cudaSuccess
-        );
-        table.cudaGraphDestroy.unwrap()(graph);
-    }
+    while_another_captures(&sim, &stream, || {
+        drop(dropped);
+        drop(pause);
+        // Waits for the thread, and calls nothing of CUDA on this one.
+        device.runtime().reclaim().unwrap();
+    });
     let guard = loop {
         match poll() {
             Poll::Ready(guard) => break guard.unwrap(),
@@ -64,4 +74,28 @@ fn threads_of_the_library_do_not_end_a_global_capture_of_another_library() {
         }
     };
     assert_eq!(guard[999], 1);
+}
+
+/// The drop of memory in use on a thread of the program, whose mode stays as it was.
+#[test]
+#[should_panic(expected = "row 4: ")]
+fn drops_do_not_end_a_global_capture_of_another_library() {
+    let (sim, device, stream) = unpooled(Gpu::H200);
+    let other = device.create_stream().unwrap();
+    let mut dropped = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let mut second = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    device.synchronize().unwrap();
+    let pause = sim.pause();
+    dropped.fill_on(1, &other).unwrap();
+    second.fill_on(1, &other).unwrap();
+    while_another_captures(&sim, &stream, || {
+        drop(dropped);
+        drop(pause);
+        drop(second);
+    });
+    let mut mode = GLOBAL;
+    let exchange = sim.table().cudaThreadExchangeStreamCaptureMode.unwrap();
+    // SAFETY: the place is valid for the call.
+    let exchanged = unsafe { exchange(&mut mode) };
+    assert_eq!((exchanged, mode), (sys::cudaError::cudaSuccess, GLOBAL));
 }

@@ -79,6 +79,24 @@ fn recorded_prefetches_and_advice_are_steps_before_a_launch() {
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched + 2);
 }
 
+/// What is in place at the capture may be elsewhere at a launch.
+#[test]
+fn a_recorded_prefetch_is_never_elided() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    data.prefetch_on(Location::Host, &stream).unwrap();
+    let before = calls(&sim, "cudaMemPrefetchAsync");
+    let graph = stream.capture(|_| data.prefetch_on(Location::Host, &stream).map(drop));
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), before);
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    data.prefetch_on(&device, &stream).unwrap();
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    exec.launch(&stream, (&data,)).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(sim.counters().bytes_to_host, 4 << 20);
+}
+
 #[test]
 fn a_prefetch_that_is_refused_is_no_step() {
     let (_sim, device, stream) = simulated(Gpu::H200);

@@ -110,6 +110,21 @@ fn advice_ends_with_its_owner() {
     });
 }
 
+/// To undo advice may take milliseconds: the next owner pays.
+#[test]
+fn a_drop_of_advised_memory_calls_nobody() {
+    on_each(&[Unified], |it| {
+        let pool = it.pool();
+        let advised = unified(pool.zeroed(LEN));
+        advised.advise(Advice::SetReadMostly).unwrap();
+        it.device.synchronize().unwrap();
+        it.sim().clear_trace();
+        drop(advised);
+        assert!(it.sim().trace().is_empty(), "{:?}", it.sim().trace());
+        assert_unadvised(&unified(pool.uninit(LEN)));
+    });
+}
+
 #[test]
 fn advice_that_cannot_be_undone_is_not_passed_on() {
     on_each(&[Unified], |it| {

@@ -91,6 +91,28 @@ fn a_panic_while_overwriting_leaves_nothing_going_on() {
     assert!(buffer.host().unwrap().iter().all(|value| *value == 4));
 }
 
+/// The pieces before a panic are uses of the memory: later work on another stream comes after them.
+#[test]
+fn work_comes_after_the_pieces_before_a_panic() {
+    for order in 0..10 {
+        let (sim, device, _) = simulated(Gpu::H200);
+        device.set_transfer_options(small(2));
+        let other = device.create_stream().unwrap();
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100_000).unwrap();
+        device.synchronize().unwrap();
+        let _held = sim.hold(order);
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            buffer.host_overwrite(.., |first, slots| {
+                assert!(first < 5_000, "on purpose");
+                slots.fill_with(|_| 3)
+            })
+        }));
+        assert!(panic.is_err());
+        buffer.fill_on(4, &other).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), vec![4; 100_000]);
+    }
+}
+
 /// A payload with a destructor that panics.
 struct Payload;
 
@@ -169,6 +191,28 @@ fn options_may_be_set_while_elements_are_made() {
     assert_eq!(pinned(), [20_000 * 4]);
     buffer.copy_from_host(&numbers(600_000, 8)).unwrap();
     assert!(pinned().contains(&32768), "{:?}", pinned());
+}
+
+/// On a device without concurrent managed access, too: the closures of all threads run outside of the turn at the gate.
+#[test]
+fn what_makes_the_elements_may_take_guards() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        for threads in [1, 3] {
+            let (_sim, device, stream) = simulated(gpu);
+            let _watchdog = watch();
+            device.set_transfer_options(small(threads));
+            let source = UnifiedBuffer::from_slice(&device, &numbers(20_000, 6)).unwrap();
+            let mut target = DeviceBuffer::<u32>::zeroed(&device, 20_000).unwrap();
+            target.fill_on(1, &stream).unwrap();
+            let filled = target.host_overwrite(.., |first, slots| {
+                let guard = source.host().unwrap();
+                let end = first + slots.len();
+                slots.copy_from_slice(&guard[first..end])
+            });
+            filled.unwrap();
+            assert!(target.to_vec().unwrap() == *source.host().unwrap());
+        }
+    }
 }
 
 #[test]

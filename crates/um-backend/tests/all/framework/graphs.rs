@@ -1,6 +1,7 @@
 //! Steps as graphs.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use um_backend::kernels::{Fill, Saxpy};
 use um_backend::{
@@ -74,6 +75,44 @@ fn a_captured_step_takes_the_guards_of_its_storage() {
         drop((x, y));
         step.launch_with((&mut *boxed,)).unwrap();
         assert_eq!(boxed.read_one(0).unwrap(), 6.0 + 12.0 + 14.0);
+    });
+}
+
+#[test]
+fn a_launch_on_another_thread_is_no_handle() {
+    on_each_with_kernels(|backend, saxpy| {
+        let stream = backend.device().stream();
+        let x = shared(backend, BufferKind::Cuda, 1.0);
+        let y = shared(backend, BufferKind::Unified, 0.0);
+        let step = backend.capture(|_| {
+            let (x, mut y) = (x.read()?, y.write()?);
+            Ok(saxpy.launch(
+                stream,
+                constant(1.0),
+                x.view::<f32>()?,
+                y.view_mut::<f32>()?,
+            )?)
+        });
+        let mut step = step.unwrap();
+        // The launch takes one of the guards first, and waits for the other.
+        let (mut launches, mut has_waited) = (0.0, false);
+        while !has_waited {
+            for (held, other) in [(&x, &y), (&y, &x)] {
+                let guard = held.write().unwrap();
+                std::thread::scope(|threads| {
+                    let launch = threads.spawn(|| step.launch().unwrap());
+                    std::thread::sleep(Duration::from_millis(20));
+                    if other.try_write().is_err() {
+                        assert!(other.is_unique(), "make_unique would copy");
+                        has_waited = true;
+                    }
+                    drop(guard);
+                    launch.join().unwrap();
+                });
+                launches += 1.0;
+            }
+        }
+        assert_eq!(y.host::<f32>().unwrap()[99], launches);
     });
 }
 

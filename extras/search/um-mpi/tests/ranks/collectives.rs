@@ -7,7 +7,7 @@ use um_search::World;
 
 pub const CASES: &[Case] = &[
     ("bytes_arrive", bytes_arrive, on_each_size),
-    ("threads", threads, on_four),
+    ("threads", threads, on_four_with_a_folder),
     ("order", order, on_four),
     ("large", large, large_if_asked),
     ("alone", alone, alone_and_not),
@@ -21,6 +21,12 @@ fn on_each_size(launcher: &Launcher) {
 
 fn on_four(launcher: &Launcher) {
     launcher.succeeds(4);
+}
+
+fn on_four_with_a_folder(launcher: &Launcher) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    on_four(&launcher.variable("CUDA_UM_TEST_FOLDER", path));
 }
 
 /// What a rank sends: of another length and content for each rank and round, and nothing from rank 1.
@@ -72,9 +78,8 @@ fn bytes_arrive(mpi: Mpi) {
 /// Threads that share a communicator take turns; a limit for later operations is set beside one.
 fn threads(mpi: Mpi) {
     let world = mpi.world();
-    // Of this job: its ranks have one parent.
-    let name = format!("um-mpi-limit-{}", std::os::unix::process::parent_id());
-    let is_set = std::env::temp_dir().join(name);
+    let folder = std::env::var_os("CUDA_UM_TEST_FOLDER").unwrap();
+    let is_set = std::path::Path::new(&folder).join("is_set");
     std::thread::scope(|scope| {
         if world.rank() == 0 {
             scope.spawn(|| world.barrier().unwrap());
@@ -89,8 +94,6 @@ fn threads(mpi: Mpi) {
         }
     });
     world.barrier().unwrap();
-    // The first removes it.
-    let _ = std::fs::remove_file(is_set);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| (0..20).for_each(|_| world.barrier().unwrap()));

@@ -1,0 +1,385 @@
+//! Where the pages of a buffer are, in one word, as known from the library's own calls.
+//!
+//! A mistake costs only time: the word decides which prefetches are left out. It has two answers. What is *known* leaves a prefetch out, and is
+//! kept only for memory that owns its pages: in a block of 2 MiB that buffers share, others may move them. The *guess* ("away") is for graphs and
+//! for the next owner of a pool's block. Work outside of the library is not tracked.
+
+use crate::context::tracked::Pages;
+use crate::context::tracker::Access;
+use crate::driver::advice::Advice;
+use crate::driver::location::Location;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use cuda_um_sys::cudaMemoryAdvise;
+use std::ops::Range;
+
+/// The size of a block in bytes: the most that the driver migrates at once.
+pub(crate) const BLOCK: usize = 2 << 20;
+
+/// A processor with the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Host,
+    Device(u32),
+}
+
+impl Place {
+    /// `None` for NUMA nodes, which are not distinguished from the host.
+    pub(crate) fn of(location: Location) -> Option<Self> {
+        match location {
+            Location::Host => Some(Self::Host),
+            Location::Device(ordinal) => Some(Self::Device(ordinal)),
+            Location::HostNuma(_) | Location::HostNumaCurrent => None,
+        }
+    }
+}
+
+impl From<Place> for Location {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Host => Self::Host,
+            Place::Device(ordinal) => Self::Device(ordinal),
+        }
+    }
+}
+
+/// A use of a buffer that may move its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A processor reads.
+    Reader(Place),
+    /// A processor writes.
+    Writer(Place),
+    /// Advice, or work that the library does not see.
+    Unknown,
+}
+
+impl By {
+    /// The use by a processor; `None` for a prefetch, which moves the pages itself.
+    pub(crate) fn of(place: Place, access: Access) -> Option<Self> {
+        match access {
+            Access::Read => Some(Self::Reader(place)),
+            Access::Write | Access::WritePart => Some(Self::Writer(place)),
+            Access::Move => None,
+        }
+    }
+}
+
+/// The location of a buffer's pages.
+pub(crate) struct Whereabouts {
+    word: AtomicU64,
+    home: Place,
+    /// The advice that the program has set for the buffer, or for parts of it.
+    advice: Mutex<Vec<(cudaMemoryAdvise, Location)>>,
+}
+
+/// The word: the known place of all pages (8 bits, 0 for none), three flags, the number of live host guards (16 bits), and a number that grows
+/// with each change (32 bits).
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Word(u64);
+
+const PLACE: u64 = 0xff;
+/// Pages may not be on the device where the memory was allocated.
+const AWAY: u64 = 1 << 8;
+/// The whole buffer is read-mostly: reads leave the pages in place.
+const READ_MOSTLY: u64 = 1 << 9;
+const GUARD: u64 = 1 << 16;
+const GUARDS: u64 = 0xffff * GUARD;
+const CHANGE: u64 = 1 << 32;
+
+/// The state of a buffer before its pages were moved, or the driver was asked where they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Before(u64);
+
+impl Word {
+    fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    fn with(self, flag: u64, is_set: bool) -> Self {
+        Self(if is_set {
+            self.0 | flag
+        } else {
+            self.0 & !flag
+        })
+    }
+
+    /// Places above the largest number are never known.
+    fn at(self, place: Option<Place>) -> Self {
+        Self(self.0 & !PLACE | number(place))
+    }
+
+    /// Returns true if pages that move to a place stay there while the host has its guards.
+    fn stays(self, place: Place) -> bool {
+        place == Place::Host || !self.has(GUARDS) || self.has(READ_MOSTLY)
+    }
+
+    fn touched(self, by: By, home: Place) -> Self {
+        match by {
+            By::Reader(_) if self.has(READ_MOSTLY) => self,
+            By::Reader(place) | By::Writer(place) => {
+                let is_known = self.0 & PLACE == number(Some(place));
+                let kept = if is_known { self } else { self.at(None) };
+                kept.with(AWAY, self.has(AWAY) || place != home)
+            }
+            By::Unknown => self.at(None).with(AWAY, true),
+        }
+    }
+}
+
+fn number(place: Option<Place>) -> u64 {
+    match place {
+        Some(Place::Host) => 1,
+        Some(Place::Device(ordinal)) if u64::from(ordinal) + 2 <= PLACE => u64::from(ordinal) + 2,
+        _ => 0,
+    }
+}
+
+impl Whereabouts {
+    pub(crate) fn new(home: Place, is_away: bool) -> Self {
+        Self {
+            word: AtomicU64::new(Word(0).with(AWAY, is_away).0),
+            home,
+            advice: Mutex::default(),
+        }
+    }
+
+    fn word(&self) -> Word {
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    fn change(&self, change: impl Fn(Word) -> Word) {
+        let mut before = self.word.load(Ordering::Relaxed);
+        loop {
+            let after = change(Word(before)).0.wrapping_add(CHANGE);
+            let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self
+                .word
+                .compare_exchange_weak(before, after, success, failure)
+            {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        }
+    }
+
+    /// Returns true if pages may not be on the device where the memory was allocated.
+    pub(crate) fn is_away(&self) -> bool {
+        self.word().has(AWAY)
+    }
+
+    /// Returns true if all pages are known to be at the place.
+    pub(crate) fn is_at(&self, place: Place) -> bool {
+        let number = number(Some(place));
+        number > 0 && self.word().0 & PLACE == number
+    }
+
+    /// The known place of all pages.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match self.word().0 & PLACE {
+            0 => None,
+            1 => Some(Place::Host),
+            number => Some(Place::Device(number as u32 - 2)),
+        }
+    }
+
+    /// Must be called before pages are moved, or the driver is asked where they are.
+    pub(crate) fn before(&self) -> Before {
+        Before(self.word().0 / CHANGE)
+    }
+
+    /// Records that pages were moved to a place, in stream order, or are there: all of them, or some. The place is known only for pages that this
+    /// memory `owns`. Unless it `is_last`, another use of the buffer may run after it and move them.
+    pub(crate) fn moved(
+        &self,
+        before: Before,
+        place: Place,
+        (is_all, owns, is_last): (bool, bool, bool),
+    ) {
+        self.change(|word| {
+            let stays = is_last && word.stays(place) && word.0 / CHANGE == before.0;
+            let is_away = !stays || place != self.home || !is_all && word.has(AWAY);
+            let stays_known = word.0 & PLACE == number(Some(place));
+            let known = stays && owns && (is_all || stays_known);
+            word.at(known.then_some(place)).with(AWAY, is_away)
+        });
+    }
+
+    /// Records a use of the buffer that may move any part of it.
+    pub(crate) fn touched(&self, by: By) {
+        self.change(|word| word.touched(by, self.home));
+    }
+
+    /// Records that the host may access the buffer from now on, until `let_go`.
+    pub(crate) fn held(&self, by: By) {
+        self.change(|word| Word(word.touched(by, self.home).0 + GUARD));
+    }
+
+    /// Records that a host guard was dropped.
+    pub(crate) fn let_go(&self) {
+        self.change(|word| Word(word.0 - GUARD));
+    }
+
+    /// Records if the whole buffer is read-mostly. A part of one that no longer is may be at any place.
+    pub(crate) fn set_read_mostly(&self, is_set: bool) {
+        self.change(|word| match is_set {
+            true => word.with(READ_MOSTLY, true),
+            false => word
+                .with(READ_MOSTLY, false)
+                .touched(By::Unknown, self.home),
+        });
+    }
+
+    /// Returns true if pages at the place stay there while the host has its guards.
+    pub(crate) fn keeps(&self, place: Place) -> bool {
+        self.word().stays(place)
+    }
+
+    /// What is known of the pages, for observers.
+    pub(crate) fn pages(&self) -> Pages {
+        let word = self.word();
+        Pages {
+            are_advised: !self.advice.lock().is_empty(),
+            are_held: word.has(GUARDS),
+            have_left: word.has(AWAY),
+        }
+    }
+
+    /// Returns true if nothing but the program may move the pages: it has given advice for a part of the buffer, or a host guard lives.
+    pub(crate) fn is_left_to_program(&self) -> bool {
+        let pages = self.pages();
+        pages.are_held || pages.are_advised
+    }
+
+    /// Records advice of the program. Only advice for the whole buffer ends earlier advice.
+    pub(crate) fn advised(&self, advice: Advice, is_whole: bool) {
+        let (number, location) = advice.to_sys();
+        // Odd numbers set advice; the even number that follows unsets it.
+        let set = cudaMemoryAdvise(number.0 - u32::from(number.0.is_multiple_of(2)));
+        let by_location = set == cudaMemoryAdvise::cudaMemAdviseSetAccessedBy;
+        let list = &mut self.advice.lock();
+        let is_same = |old: &(_, _)| old.0 == set && (!by_location || old.1 == location);
+        if is_whole {
+            list.retain(|old| !is_same(old));
+        }
+        if set == number && !list.contains(&(set, location)) {
+            list.push((set, location));
+        }
+    }
+
+    /// Takes back [`advised`](Self::advised): CUDA gives no advice for the memory.
+    pub(crate) fn refused(&self, advice: Advice) {
+        let refused = advice.to_sys();
+        self.advice.lock().retain(|old| *old != refused);
+    }
+}
+
+/// Returns true if no other buffer has memory in the blocks of these addresses, of which nobody else has those up to `reserved_end`.
+pub(crate) fn owns_blocks(addresses: &Range<usize>, reserved_end: usize) -> bool {
+    addresses.start.is_multiple_of(BLOCK) && reserved_end >= addresses.end.next_multiple_of(BLOCK)
+}
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use super::*;
+
+    const GPU: Place = Place::Device(0);
+    const ALL: (bool, bool, bool) = (true, true, true);
+
+    fn moved() -> Whereabouts {
+        let pages = Whereabouts::new(GPU, true);
+        pages.moved(pages.before(), GPU, ALL);
+        assert!(pages.is_at(GPU) && !pages.is_away() && !pages.is_at(Place::Host));
+        pages
+    }
+
+    #[test]
+    fn what_was_moved_is_there_until_another_processor_touches_it() {
+        for (by, stays, is_away) in [
+            (By::Reader(GPU), true, false),
+            (By::Writer(GPU), true, false),
+            (By::Reader(Place::Device(1)), false, true),
+            (By::Reader(Place::Host), false, true),
+            (By::Writer(Place::Host), false, true),
+            (By::Unknown, false, true),
+        ] {
+            let pages = moved();
+            pages.touched(by);
+            assert_eq!(
+                (pages.is_at(GPU), pages.is_away()),
+                (stays, is_away),
+                "{by:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_part_that_moves_elsewhere_makes_the_place_unknown() {
+        let pages = moved();
+        pages.moved(pages.before(), GPU, (false, true, true));
+        assert!(pages.is_at(GPU) && !pages.is_away());
+        pages.moved(pages.before(), Place::Host, (false, true, true));
+        assert_eq!((pages.place(), pages.is_away()), (None, true));
+        pages.moved(pages.before(), GPU, (false, true, true));
+        assert_eq!((pages.place(), pages.is_away()), (None, true));
+    }
+
+    #[test]
+    fn nothing_is_known_of_shared_blocks_or_beside_other_uses() {
+        let pages = moved();
+        let before = pages.before();
+        pages.touched(By::Writer(Place::Device(1)));
+        pages.moved(before, GPU, ALL);
+        assert_eq!(
+            (pages.place(), pages.is_away()),
+            (None, true),
+            "a launch came between"
+        );
+        pages.moved(pages.before(), GPU, (true, false, true));
+        assert_eq!(
+            (pages.place(), pages.is_away()),
+            (None, false),
+            "a shared block"
+        );
+        pages.moved(pages.before(), GPU, (true, true, false));
+        assert_eq!(
+            (pages.place(), pages.is_away()),
+            (None, true),
+            "a read may come after it"
+        );
+        assert!(!owns_blocks(&(BLOCK..BLOCK + 5), BLOCK + 5));
+        assert!(owns_blocks(&(BLOCK..BLOCK + 5), 2 * BLOCK));
+        assert!(!owns_blocks(&(BLOCK + 5..2 * BLOCK), 2 * BLOCK));
+    }
+
+    #[test]
+    fn a_live_guard_may_take_pages_back_unless_they_are_read_mostly() {
+        let pages = moved();
+        pages.held(By::Reader(Place::Host));
+        pages.moved(pages.before(), GPU, ALL);
+        assert!(!pages.is_at(GPU) && pages.pages().are_held);
+        pages.set_read_mostly(true);
+        pages.moved(pages.before(), GPU, ALL);
+        pages.touched(By::Reader(Place::Host));
+        pages.let_go();
+        assert!(pages.is_at(GPU) && !pages.pages().are_held);
+        pages.set_read_mostly(false);
+        assert_eq!((pages.place(), pages.is_away()), (None, true));
+    }
+
+    #[test]
+    fn advice_for_the_whole_buffer_ends_earlier_advice() {
+        let pages = moved();
+        let by = |ordinal| Advice::SetAccessedBy(Location::Device(ordinal));
+        pages.advised(by(0), false);
+        pages.advised(by(1), true);
+        pages.advised(Advice::UnsetAccessedBy(Location::Device(0)), false);
+        pages.advised(Advice::UnsetAccessedBy(Location::Device(1)), true);
+        assert!(pages.is_left_to_program());
+        pages.advised(Advice::UnsetAccessedBy(Location::Device(0)), true);
+        assert!(!pages.is_left_to_program());
+        pages.advised(Advice::SetReadMostly, true);
+        pages.refused(Advice::SetReadMostly);
+        assert!(!pages.is_left_to_program());
+    }
+}

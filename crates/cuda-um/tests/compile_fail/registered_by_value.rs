@@ -1,0 +1,19 @@
+//! A buffer of a scope's lifetime by value: swapped with the scope's own, it would take the borrowed memory out of the scope.
+
+use cuda_um::{Device, RegisteredBuffer, Result};
+
+type Of<'s> = RegisteredBuffer<'s, u8>;
+
+fn zeroed<'s>(device: &Device, _: &mut Of<'s>) -> Result<Of<'s>> {
+    RegisteredBuffer::zeroed(device, 8)
+}
+
+fn zeroed_like<'s>(scope: &mut Of<'s>) -> Result<Of<'s>> {
+    scope.zeroed_like(8)
+}
+
+fn uninit<'s>(device: &Device, _: &mut Of<'s>) {
+    let _buffer = RegisteredBuffer::<'s, u8>::uninit(device, 8);
+}
+
+fn main() {}
