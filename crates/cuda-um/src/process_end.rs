@@ -14,16 +14,16 @@ mod count;
 
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::{after_unlock, shard, this_thread};
+use crate::sync::{after_unlock, shard};
 use count::Count;
 use cuda_um_sys::cudaError;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The thread that runs the exit handlers; 0 before that.
-static EXITS: AtomicU64 = AtomicU64::new(0);
+static EXITS: AtomicUsize = AtomicUsize::new(0);
 /// True if the end of the process no longer waits for [`Calls`].
 static WAITED: AtomicBool = AtomicBool::new(false);
 /// So many that threads seldom contend for one.
@@ -101,6 +101,11 @@ impl Drop for Calls {
 /// The number of [`Calls`] that this thread holds.
 fn held() -> usize {
     DEPTH.try_with(Cell::get).unwrap_or(0)
+}
+
+/// The address of a thread-local, which no two threads that live have.
+fn this_thread() -> usize {
+    DEPTH.with(|depth| std::ptr::from_ref(depth).addr())
 }
 
 /// Returns true if this thread runs the exit handlers.

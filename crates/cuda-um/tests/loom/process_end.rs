@@ -1,5 +1,6 @@
 //! The end of the process waits for each call that did not see its mark.
 
+#[allow(clippy::duplicate_mod, reason = "here with loom's atomics")]
 #[path = "../../src/process_end/count.rs"]
 mod count;
 
@@ -42,6 +43,8 @@ fn the_end_waits_for_each_call_that_did_not_see_it() {
             thread::yield_now();
         }
         used.iter().for_each(|used| used.with_mut(|_| ()));
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
 }
