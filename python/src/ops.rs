@@ -11,7 +11,7 @@ use um_backend::{
 };
 
 use crate::array::Array;
-use crate::errors::{argument, refusal, text};
+use crate::errors::{argument, refusal, text, without_lock};
 use crate::outside::Outside;
 use crate::{create, dtype, outside, stream};
 
@@ -49,11 +49,18 @@ impl<'py> FromPyObject<'_, 'py> for Place {
 }
 
 impl Place {
-    fn location(&self, array: &Array) -> Location {
+    /// Refuses devices that are not there, also for memory that no hint concerns.
+    fn location(&self, py: Python<'_>, array: &Array) -> PyResult<Location> {
+        let device = array.backend.device();
         match self {
-            Self::Host => Location::Host,
-            Self::Own => Location::Device(array.backend.device().ordinal()),
-            Self::Device(ordinal) => Location::Device(*ordinal),
+            Self::Host => Ok(Location::Host),
+            Self::Own => Ok(Location::Device(device.ordinal())),
+            Self::Device(ordinal) => match without_lock(py, || device.runtime().device_count())? {
+                count if (*ordinal as usize) < count => Ok(Location::Device(*ordinal)),
+                count => Err(argument(format!(
+                    "there is no device {ordinal}: the runtime has {count}, numbered from 0"
+                ))),
+            },
         }
     }
 }
@@ -159,7 +166,7 @@ pub(crate) fn prefetch(
     to: &Place,
     handle: Option<u64>,
 ) -> PyResult<bool> {
-    let location = to.location(array);
+    let location = to.location(py, array)?;
     let theirs = handle
         .map(|handle| stream::adopt(array, py, handle))
         .transpose()?;
@@ -191,7 +198,7 @@ pub(crate) fn advise(
                 "the advice {advice:?} needs a place: \"host\", \"device\" or an ordinal"
             ))
         });
-        place.map(|place| place.location(array))
+        place.and_then(|place| place.location(py, array))
     };
     let advice = match (advice, unset) {
         ("read_mostly", false) => Advice::SetReadMostly,

@@ -300,6 +300,13 @@ def test_numbers_out_of_range_are_errors_of_arguments(call):
         call()
 
 
+def test_a_device_that_is_not_there_is_refused_for_each_kind(kind):
+    array = cuda_um.zeros(1, kind=kind)
+    for call in [lambda: array.prefetch(9), lambda: array.advise("accessed_by", 9)]:
+        with pytest.raises(cuda_um.ArgumentError, match="there is no device 9"):
+            call()
+
+
 def test_the_cpu_has_one_ordinal(kind):
     with pytest.raises(cuda_um.DLPackError, match=r"\(1, 5\)"):
         cuda_um.zeros(1, kind=kind).__dlpack__(dl_device=(1, 5))

@@ -5,6 +5,7 @@ use crate::driver::check::{Code, Subject};
 use crate::error::Result;
 use crate::fork;
 use crate::process_end::Calls;
+use crate::sync::assert_may_wait;
 
 /// A call that has begun: until it is dropped, the end of the process waits for it.
 pub(super) struct Call<'a> {
@@ -50,6 +51,15 @@ impl Api {
         Ok(Some(before))
     }
 
+    /// Ends a call after an error, or on another device than the caller's.
+    #[cold]
+    fn end(&self, result: Result<()>, before: Option<i32>) -> Result<()> {
+        if let Some(before) = before {
+            self.restore(before);
+        }
+        result
+    }
+
     /// Makes the caller's device current again.
     fn restore(&self, before: i32) {
         if !fork::is_over()
@@ -88,84 +98,74 @@ fn twice<T>(work: impl Fn() -> Result<T>) -> Result<T> {
     })
 }
 
+/// How a function is called, with the device of the call, which its error names.
+#[derive(Clone, Copy)]
+pub(super) enum How {
+    /// The device is current during the call, and the caller's device afterwards.
+    On(u32),
+    /// In addition, the function waits for the device: the thread must hold no lock of the library.
+    Waits(u32),
+    /// In addition, the function releases a resource. If the device cannot be made current, nothing is released, so it is tried once more: no
+    /// later call would release it.
+    Releases(u32),
+    /// The function does the same whichever device is current.
+    Anywhere(Option<u32>),
+}
+
 impl Call<'_> {
-    /// Calls the function while the device is current, and converts its code. The caller's device is current again afterwards.
-    #[inline]
-    pub(super) fn on<C: Code>(
-        &self,
-        ordinal: u32,
-        function: impl FnMut() -> C,
-        subject: impl FnOnce() -> Subject,
-    ) -> Result<()> {
-        let before = self.api.make_current(ordinal)?;
-        self.run(Some(ordinal), before, function, subject)
-    }
-
-    /// Like [`on`](Self::on), for a function that releases a resource. If the device cannot be made current, nothing is released, so it is
-    /// tried once more: no later call would release it.
-    pub(super) fn release<C: Code>(
-        &self,
-        ordinal: u32,
-        function: impl FnMut() -> C,
-        subject: impl FnOnce() -> Subject,
-    ) -> Result<()> {
-        let before = twice(|| self.api.make_current(ordinal))?;
-        self.run(Some(ordinal), before, function, subject)
-    }
-
-    /// Like [`on`](Self::on), for a function that does the same whichever device is current. `device` is the device of its error.
-    #[inline]
-    pub(super) fn anywhere<C: Code>(
-        &self,
-        device: impl Into<Option<u32>>,
-        function: impl FnMut() -> C,
-        subject: impl FnOnce() -> Subject,
-    ) -> Result<()> {
-        self.run(device.into(), None, function, subject)
-    }
-
-    /// Calls the function, converts its code, and makes the device `before` current again.
+    /// Calls the function, and converts its code.
     ///
     /// A function of the driver on a thread without a context (it has made no runtime call that needs one) gets one, and is called again, launches
     /// included. This is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not leave
     /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
-    #[inline]
-    fn run<C: Code>(
+    // What is done for each `How` is decided at compile time.
+    #[inline(always)]
+    pub(super) fn run<C: Code>(
         &self,
-        device: Option<u32>,
-        before: Option<i32>,
+        how: How,
         mut function: impl FnMut() -> C,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
-        let mut code = function();
-        // Only for this code: any other may come from earlier work, although the call succeeded.
-        if let (true, Some(ordinal)) = (code.lacks_context(), device) {
-            match self.api.bind(ordinal) {
-                Ok(()) => code = function(),
-                Err(error) => return self.end(Err(error), before),
-            }
+        if let How::Waits(_) = how {
+            assert_may_wait();
         }
+        let before = match how {
+            How::On(device) | How::Waits(device) => self.api.make_current(device)?,
+            How::Releases(device) => twice(|| self.api.make_current(device))?,
+            How::Anywhere(_) => None,
+        };
+        let device = match how {
+            How::On(device) | How::Waits(device) | How::Releases(device) => Some(device),
+            How::Anywhere(device) => device,
+        };
+        let mut is_bound = false;
+        // In a loop, so that the function is called at one place, which is inlined.
+        let code = loop {
+            let code = function();
+            match device {
+                // Only for this code: any other may come from earlier work, although the call succeeded.
+                Some(device) if C::NO_CONTEXT == Some(code.number()) && !is_bound => {
+                    if let Err(error) = self.api.bind(device) {
+                        return self.api.end(Err(error), before);
+                    }
+                    is_bound = true;
+                }
+                _ => break code,
+            }
+        };
         match code.number() == 0 && before.is_none() {
             true => Ok(()),
-            false => self.end(self.api.check(self.name, code, device, subject), before),
+            false => self
+                .api
+                .end(self.api.check(self.name, code, device, subject), before),
         }
-    }
-
-    #[cold]
-    fn end(&self, result: Result<()>, before: Option<i32>) -> Result<()> {
-        if let Some(before) = before {
-            self.api.restore(before);
-        }
-        result
     }
 }
 
 /// The table of calls: a method of [`Api`] for each function of CUDA. An entry has
 ///
-/// - the method: `ordinal` is the device, which is current during the call. After `->` is the place that the function writes, and after `as` what
-///   the method returns in its stead;
-/// - how it is called: `[waits]` for the device, so the thread must hold no lock of the library; `[release]` tries twice; `[anywhere]` is for a
-///   function that does the same whichever device is current;
+/// - the method: `ordinal` is the device. After `->` is the place that the function writes, and after `as` what the method returns in its stead;
+/// - [`How`] it is called, if not `On` the device;
 /// - the function, in the `runtime` or the `driver`, or in `newer` or `newer_driver` if not every version has it. Without it the method returns
 ///   [`Error::NotSupported`](crate::Error::NotSupported);
 /// - the subject of its errors, if it is not the device.
@@ -188,12 +188,14 @@ macro_rules! calls {
                 let call = self.begin(stringify!($function))?;
                 let function = calls!(@function $table self $function);
                 $(let mut $out: $place = Default::default();)?
-                calls!(@call ($($how)?) call $ordinal
+                let result = call.run(
+                    calls!(@how $($how)? $ordinal),
                     // SAFETY: the macro's documentation says which promises hold.
-                    (|| unsafe { function($($passed),*) })
-                    (|| calls!(@subject $ordinal
-                        $(, of ($($subject)*) $(.$more($($about)*))*)?))
-                    $($out $(as $value)?)?)
+                    || unsafe { function($($passed),*) },
+                    || calls!(@subject $ordinal
+                        $(, of ($($subject)*) $(.$more($($about)*))*)?),
+                );
+                calls!(@result result $($out $(as $value)?)?)
             });
         )*}
     };
@@ -202,22 +204,11 @@ macro_rules! calls {
     (@returned) => { () };
     (@returned $place:ty) => { $place };
     (@returned $place:ty as $returned:ty) => { $returned };
-    (@call () $($call:tt)*) => { calls!(@call (on) $($call)*) };
-    (@call (waits) $($call:tt)*) => {{
-        $crate::sync::assert_may_wait();
-        calls!(@call (on) $($call)*)
-    }};
-    (@call ($how:ident) $call:ident $ordinal:ident ($function:expr) ($subject:expr)) => {
-        $call.$how($ordinal, $function, $subject)
-    };
-    (@call ($how:ident) $call:ident $ordinal:ident ($function:expr) ($subject:expr) $out:ident) => {
-        $call.$how($ordinal, $function, $subject).map(|()| $out)
-    };
-    (@call ($how:ident) $call:ident $ordinal:ident ($function:expr) ($subject:expr)
-        $out:ident as $value:expr) => {{
-        $call.$how($ordinal, $function, $subject)?;
-        Ok($value)
-    }};
+    (@result $result:ident) => { $result };
+    (@result $result:ident $out:ident) => { $result.map(|()| $out) };
+    (@result $result:ident $out:ident as $value:expr) => { $result.and_then(|()| $value) };
+    (@how $ordinal:ident) => { $crate::driver::call::How::On($ordinal) };
+    (@how $how:ident $ordinal:ident) => { $crate::driver::call::How::$how($ordinal.into()) };
     (@function runtime $api:ident $function:ident) => { $api.table.$function };
     (@function driver $api:ident $function:ident) => { $api.table.driver()?.$function };
     (@function newer $api:ident $function:ident) => {

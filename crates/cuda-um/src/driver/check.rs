@@ -41,24 +41,21 @@ impl Subject {
 
 /// A code of the runtime or of the driver.
 pub(super) trait Code: Copy {
-    fn number(self) -> u32;
+    /// The code of a function that needs a context, on a thread that has none.
+    const NO_CONTEXT: Option<u32>;
 
-    /// Returns true if the thread has no context, and the function needs one.
-    fn lacks_context(self) -> bool;
+    fn number(self) -> u32;
 
     /// Returns CUDA's name and message of the code, each null or a static text.
     fn texts(self, table: &sys::Table) -> (*const c_char, *const c_char);
 }
 
 impl Code for sys::cudaError_t {
+    const NO_CONTEXT: Option<u32> = None;
+
     #[inline]
     fn number(self) -> u32 {
         self.0
-    }
-
-    #[inline]
-    fn lacks_context(self) -> bool {
-        false
     }
 
     fn texts(self, table: &sys::Table) -> (*const c_char, *const c_char) {
@@ -73,14 +70,11 @@ impl Code for sys::cudaError_t {
 }
 
 impl Code for sys::CUresult {
+    const NO_CONTEXT: Option<u32> = Some(Self::CUDA_ERROR_INVALID_CONTEXT.0);
+
     #[inline]
     fn number(self) -> u32 {
         self.0
-    }
-
-    #[inline]
-    fn lacks_context(self) -> bool {
-        self == Self::CUDA_ERROR_INVALID_CONTEXT
     }
 
     fn texts(self, table: &sys::Table) -> (*const c_char, *const c_char) {
@@ -222,10 +216,7 @@ impl Api {
 }
 
 /// The text at `pointer`; "unknown" for null.
-///
-/// # Safety
-///
-/// `pointer` is null or points to a NUL-terminated text.
+/// # Safety: `pointer` is null or points to a NUL-terminated text.
 pub(super) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return "unknown".to_owned();

@@ -1,6 +1,7 @@
 //! Versions, devices and their attributes.
 
 use crate::driver::api::Api;
+use crate::driver::call::How::Anywhere;
 use crate::driver::call::calls;
 use crate::driver::check::{Subject, host_memory, text};
 use crate::error::{Error, Result};
@@ -23,16 +24,16 @@ pub struct MemoryInfo {
 
 calls! {
     safe fn attribute(ordinal, attribute: sys::cudaDeviceAttr) -> value: i32
-        => [anywhere] runtime.cudaDeviceGetAttribute(&mut value, attribute, ordinal as i32),
+        => [Anywhere] runtime.cudaDeviceGetAttribute(&mut value, attribute, ordinal as i32),
         of ("attribute {} of device {ordinal}", attribute.0);
 
     safe fn driver_device(ordinal) -> device: sys::CUdevice
-        => [anywhere] driver.cuDeviceGet(&mut device, ordinal as i32);
+        => [Anywhere] driver.cuDeviceGet(&mut device, ordinal as i32);
 
     safe fn raw_memory_info(ordinal) -> info: MemoryInfo
         => runtime.cudaMemGetInfo(&mut info.free_bytes, &mut info.total_bytes);
 
-    safe fn synchronize_device(ordinal) => [waits] runtime.cudaDeviceSynchronize();
+    safe fn synchronize_device(ordinal) => [Waits] runtime.cudaDeviceSynchronize();
 }
 
 impl Api {
@@ -42,7 +43,7 @@ impl Api {
         let mut version = 0;
         // SAFETY: the pointer is valid for one write.
         let ask = || unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
-        call.anywhere(None::<u32>, ask, || Subject::new("the driver"))?;
+        call.run(Anywhere(None), ask, || Subject::new("the driver"))?;
         let version = u32::try_from(version).unwrap_or(0);
         Ok(sys::RuntimeVersion {
             major: version / 1000,
@@ -55,7 +56,7 @@ impl Api {
         let mut count = 0;
         // SAFETY: the pointer is valid for one write.
         let ask = || unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
-        call.anywhere(None::<u32>, ask, || Subject::new("devices"))?;
+        call.run(Anywhere(None), ask, || Subject::new("devices"))?;
         let count = usize::try_from(count).unwrap_or(0);
         self.has_devices(count);
         fork::cuda_is_used();
@@ -84,8 +85,8 @@ impl Api {
         let call = self.begin("cuDeviceGetName")?;
         let ask = self.table.driver()?.cuDeviceGetName;
         let mut name = [0; 256];
-        call.anywhere(
-            ordinal,
+        call.run(
+            Anywhere(Some(ordinal)),
             // SAFETY: the pointer is valid for the length given, and the driver terminates the text within it.
             || unsafe { ask(name.as_mut_ptr(), name.len() as i32 - 1, device) },
             || Subject::device(ordinal),

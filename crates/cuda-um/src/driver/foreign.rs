@@ -3,7 +3,7 @@
 use crate::driver::api::Api;
 use crate::driver::call::calls;
 use crate::error::Result;
-use cuda_um_sys::{self as sys, CUpointer_attribute_enum as Attribute};
+use cuda_um_sys::{self as sys, CUpointer_attribute_enum as Attribute, cudaStream_t as Stream};
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -22,14 +22,13 @@ calls! {
         of ("the address {address:p}");
 
     /// An attribute that has the size of an address. The driver does not read through the address.
-    ///
     /// # Safety: the attribute has this size.
     unsafe fn pointer_attribute(ordinal, address: *const u8, attribute: Attribute) -> value: usize
         => driver.cuPointerGetAttribute((&raw mut value).cast(), attribute, address.addr() as _),
         of ("the address {address:p}");
 
     /// # Safety: the stream is live.
-    unsafe fn device_of_stream(ordinal, stream: sys::cudaStream_t) -> device: i32
+    unsafe fn device_of_stream(ordinal, stream: Stream) -> device: i32
         => newer.cudaStreamGetDevice(stream, &mut device),
         of ("the stream {stream:p}");
 }
@@ -67,15 +66,8 @@ impl Api {
     }
 
     /// The ordinal of a stream's device; `None` if the runtime does not report it: before CUDA 12.8.
-    ///
-    /// # Safety
-    ///
-    /// The stream is live.
-    pub(crate) unsafe fn stream_device(
-        &self,
-        ordinal: u32,
-        stream: sys::cudaStream_t,
-    ) -> Option<Result<i32>> {
+    /// # Safety: the stream is live.
+    pub(crate) unsafe fn stream_device(&self, ordinal: u32, stream: Stream) -> Option<Result<i32>> {
         self.table.cudaStreamGetDevice?;
         // SAFETY: guaranteed by the caller.
         Some(unsafe { self.device_of_stream(ordinal, stream) })

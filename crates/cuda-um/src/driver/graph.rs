@@ -1,12 +1,14 @@
 //! Captures of streams, and graphs.
 
 use crate::driver::api::Api;
+use crate::driver::call::How::On;
 use crate::driver::call::calls;
 use crate::driver::check::Subject;
 use crate::error::Result;
 use cuda_um_sys::{
-    self as sys, cudaError, cudaGraph_t, cudaGraphExec_t, cudaGraphNode_t, cudaStream_t,
-    cudaStreamCaptureMode, cudaStreamCaptureStatus,
+    self as sys, cudaError, cudaGraph_t as Graph, cudaGraphExec_t as GraphExec,
+    cudaGraphNode_t as Node, cudaStream_t as Stream, cudaStreamCaptureMode,
+    cudaStreamCaptureStatus,
 };
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -21,73 +23,61 @@ pub(crate) struct KernelParameters<'a> {
 
 calls! {
     /// # Safety: the stream is live. A call of `stream_end_capture` follows, also after an error: the capture may have begun.
-    unsafe fn stream_begin_capture(ordinal, stream: cudaStream_t)
+    unsafe fn stream_begin_capture(ordinal, stream: Stream)
         => newer.cudaStreamBeginCapture(
             stream,
             cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed,
         );
 
     /// # Safety: this thread captures the stream, or tried to.
-    unsafe fn stream_end_capture(ordinal, stream: cudaStream_t) -> graph: cudaGraph_t
+    unsafe fn stream_end_capture(ordinal, stream: Stream) -> graph: Graph
         => newer.cudaStreamEndCapture(stream, &mut graph);
 
     /// Makes an executable graph.
-    ///
     /// # Safety: the graph is live, and no other thread uses it.
-    unsafe fn graph_instantiate(ordinal, graph: cudaGraph_t) -> exec: cudaGraphExec_t
+    unsafe fn graph_instantiate(ordinal, graph: Graph) -> exec: GraphExec
         => newer.cudaGraphInstantiateWithFlags(&mut exec, graph, 0);
 
     /// Enqueues a launch of an executable graph.
-    ///
     /// # Safety: the executable graph and the stream are live, no other thread uses the executable graph, and all memory that its nodes use
     /// stays valid until the launch is complete.
     #[inline]
-    unsafe fn graph_launch(ordinal, exec: cudaGraphExec_t, stream: cudaStream_t)
+    unsafe fn graph_launch(ordinal, exec: GraphExec, stream: Stream)
         => newer.cudaGraphLaunch(exec, stream);
 
     /// # Safety: the executable graph is live and no other thread uses it; the node is one of a kernel, in the graph that it was made from; the
     /// function is loaded, and the values fit its parameters.
     unsafe fn graph_set_node(
         ordinal,
-        exec: cudaGraphExec_t,
-        node: cudaGraphNode_t,
+        exec: GraphExec,
+        node: Node,
         parameters: &sys::CUDA_KERNEL_NODE_PARAMS,
     )
         // The runtime's and the driver's handles are the same.
         => newer_driver.cuGraphExecKernelNodeSetParams(exec.cast(), node.cast(), parameters);
 
     /// # Safety: the graph is live and destroyed once.
-    unsafe fn graph_destroy(ordinal, graph: cudaGraph_t)
-        => [release] newer.cudaGraphDestroy(graph);
+    unsafe fn graph_destroy(ordinal, graph: Graph)
+        => [Releases] newer.cudaGraphDestroy(graph);
 
     /// # Safety: the executable graph is live and destroyed once.
-    unsafe fn graph_exec_destroy(ordinal, exec: cudaGraphExec_t)
-        => [release] newer.cudaGraphExecDestroy(exec);
+    unsafe fn graph_exec_destroy(ordinal, exec: GraphExec)
+        => [Releases] newer.cudaGraphExecDestroy(exec);
 }
 
 impl Api {
     /// Begins to capture the stream, when no thread waits for a device. Other streams are not affected: the mode is "relaxed". A call of
     /// [`end_capture`](Self::end_capture) must follow, also after an error: the capture may have begun.
-    ///
-    /// # Safety
-    ///
-    /// The stream is live.
-    pub(crate) unsafe fn begin_capture(&self, ordinal: u32, stream: cudaStream_t) -> Result<()> {
+    /// # Safety: the stream is live.
+    pub(crate) unsafe fn begin_capture(&self, ordinal: u32, stream: Stream) -> Result<()> {
         self.count_capture(ordinal)?;
         // SAFETY: guaranteed by the caller.
         unsafe { self.stream_begin_capture(ordinal, stream) }
     }
 
     /// Ends the capture of the stream.
-    ///
-    /// # Safety
-    ///
-    /// This thread captures the stream, or tried to.
-    pub(crate) unsafe fn end_capture(
-        &self,
-        ordinal: u32,
-        stream: cudaStream_t,
-    ) -> Result<cudaGraph_t> {
+    /// # Safety: this thread captures the stream, or tried to.
+    pub(crate) unsafe fn end_capture(&self, ordinal: u32, stream: Stream) -> Result<Graph> {
         // SAFETY: guaranteed by the caller.
         let graph = unsafe { self.stream_end_capture(ordinal, stream) };
         self.uncount_capture(ordinal);
@@ -95,15 +85,8 @@ impl Api {
     }
 
     /// The node that the next work of a captured stream runs after; null if there is none.
-    ///
-    /// # Safety
-    ///
-    /// The stream is live, and captured.
-    pub(crate) unsafe fn captured_node(
-        &self,
-        ordinal: u32,
-        stream: cudaStream_t,
-    ) -> Result<cudaGraphNode_t> {
+    /// # Safety: the stream is live, and captured.
+    pub(crate) unsafe fn captured_node(&self, ordinal: u32, stream: Stream) -> Result<Node> {
         let name = "cudaStreamGetCaptureInfo";
         let mut status = cudaStreamCaptureStatus::cudaStreamCaptureStatusNone;
         let (mut graph, mut nodes, mut count) = (null_mut(), null(), 0);
@@ -120,7 +103,7 @@ impl Api {
             is_missing = told.is_none();
             told.unwrap_or(cudaError::cudaSuccess)
         };
-        call.on(ordinal, ask, || Subject::device(ordinal))?;
+        call.run(On(ordinal), ask, || Subject::device(ordinal))?;
         if is_missing {
             return Err(self.missing_function(name));
         }
@@ -132,15 +115,12 @@ impl Api {
     }
 
     /// Sets the configuration and the parameters of a kernel's node, for later launches.
-    ///
-    /// # Safety
-    ///
-    /// As for [`graph_set_node`](Self::graph_set_node).
+    /// # Safety: as for [`graph_set_node`](Self::graph_set_node).
     pub(crate) unsafe fn graph_set_kernel(
         &self,
         ordinal: u32,
-        exec: cudaGraphExec_t,
-        node: cudaGraphNode_t,
+        exec: GraphExec,
+        node: Node,
         kernel: KernelParameters<'_>,
     ) -> Result<()> {
         let (grid, block, shared_bytes) = kernel.shape;

@@ -3,27 +3,17 @@
 use crate::driver::api::Api;
 use crate::driver::call::calls;
 use crate::error::{Error, Result};
-use cuda_um_sys::{self as sys, cudaMemcpyKind, cudaStream_t};
+use cuda_um_sys::{self as sys, cudaMemcpyKind, cudaStream_t as Stream};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// The source and the destination of a copy.
+/// The source and the destination of a copy, with CUDA's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyKind {
-    HostToDevice,
-    DeviceToHost,
+    HostToDevice = cudaMemcpyKind::cudaMemcpyHostToDevice.0 as isize,
+    DeviceToHost = cudaMemcpyKind::cudaMemcpyDeviceToHost.0 as isize,
     /// CUDA determines the kinds of both from their addresses.
-    ByAddress,
-}
-
-impl CopyKind {
-    fn to_sys(self) -> cudaMemcpyKind {
-        match self {
-            Self::HostToDevice => cudaMemcpyKind::cudaMemcpyHostToDevice,
-            Self::DeviceToHost => cudaMemcpyKind::cudaMemcpyDeviceToHost,
-            Self::ByAddress => cudaMemcpyKind::cudaMemcpyDefault,
-        }
-    }
+    ByAddress = cudaMemcpyKind::cudaMemcpyDefault.0 as isize,
 }
 
 /// The result of unregistering memory that is not registered.
@@ -34,18 +24,18 @@ const INVALID: u32 = sys::cudaError::cudaErrorInvalidValue.0;
 
 calls! {
     safe fn malloc_managed(ordinal, bytes: usize)
-        -> pointer: *mut c_void as NonNull<u8> = filled("cudaMallocManaged", pointer, bytes)?
+        -> pointer: *mut c_void as NonNull<u8> = filled("cudaMallocManaged", pointer, bytes)
         => runtime.cudaMallocManaged(&mut pointer, bytes, sys::cudaMemAttachGlobal),
         of ("managed memory on device {ordinal}").bytes(bytes);
 
     safe fn malloc(ordinal, bytes: usize)
-        -> pointer: *mut c_void as NonNull<u8> = filled("cudaMalloc", pointer, bytes)?
+        -> pointer: *mut c_void as NonNull<u8> = filled("cudaMalloc", pointer, bytes)
         => runtime.cudaMalloc(&mut pointer, bytes),
         of ("device memory on device {ordinal}").bytes(bytes);
 
     /// Allocates memory that all devices may use.
     safe fn host_alloc(ordinal, bytes: usize, mapped: bool)
-        -> pointer: *mut c_void as NonNull<u8> = filled("cudaHostAlloc", pointer, bytes)?
+        -> pointer: *mut c_void as NonNull<u8> = filled("cudaHostAlloc", pointer, bytes)
         => runtime.cudaHostAlloc(
             &mut pointer,
             bytes,
@@ -59,36 +49,34 @@ calls! {
         of ("{bytes} bytes of host memory to be registered").bytes(bytes).host_memory();
 
     /// The address at which kernels on the device access mapped host memory.
-    ///
     /// # Safety: the memory is from `host_alloc` or registered, and mapped.
     unsafe fn host_device_pointer(ordinal, pointer: NonNull<u8>)
-        -> on_device: *mut c_void as NonNull<u8> = filled("cudaHostGetDevicePointer", on_device, 0)?
+        -> on_device: *mut c_void as NonNull<u8> = filled("cudaHostGetDevicePointer", on_device, 0)
         => runtime.cudaHostGetDevicePointer(&mut on_device, pointer.as_ptr().cast(), 0),
         of ("mapped host memory on device {ordinal}");
 
     /// # Safety: the memory is from `malloc`, `malloc_managed` or `malloc_from_pool`, is freed once, and is no longer in use.
     unsafe fn free(ordinal, pointer: NonNull<u8>)
-        => [release] runtime.cudaFree(pointer.as_ptr().cast());
+        => [Releases] runtime.cudaFree(pointer.as_ptr().cast());
 
     /// # Safety: the memory is from `host_alloc`, is freed once, and is no longer in use.
     unsafe fn free_host(ordinal, pointer: NonNull<u8>)
-        => [release] runtime.cudaFreeHost(pointer.as_ptr().cast()),
+        => [Releases] runtime.cudaFreeHost(pointer.as_ptr().cast()),
         of ("pinned host memory");
 
     /// # Safety: the memory was registered, and is no longer in use by a device.
     unsafe fn unregister_host(ordinal, pointer: NonNull<u8>)
-        => [release] runtime.cudaHostUnregister(pointer.as_ptr().cast()),
+        => [Releases] runtime.cudaHostUnregister(pointer.as_ptr().cast()),
         of ("registered host memory");
 
     /// Copies between the memory of two devices without peer access. Each address has the ordinal of its device.
-    ///
     /// # Safety: as for `memcpy_async`; each address is memory of its device.
     unsafe fn memcpy_peer_async(
         ordinal,
         destination: (*mut u8, u32),
         source: (*const u8, u32),
         bytes: usize,
-        stream: cudaStream_t,
+        stream: Stream,
     )
         => runtime.cudaMemcpyPeerAsync(
             destination.0.cast(),
@@ -108,59 +96,31 @@ calls! {
         source: *const u8,
         bytes: usize,
         kind: CopyKind,
-        stream: cudaStream_t,
+        stream: Stream,
     )
-        => runtime.cudaMemcpyAsync(
-            destination.cast(),
-            source.cast(),
-            bytes,
-            kind.to_sys(),
-            stream,
-        ),
+        => runtime.cudaMemcpyAsync(destination.cast(), source.cast(), bytes, cudaMemcpyKind(kind as _), stream),
         of ("copy of {bytes} bytes on device {ordinal}").bytes(bytes);
 
     /// # Safety: the memory is valid for `bytes`, and no other code uses it until the memset is done on the live stream.
-    unsafe fn memset_async(
-        ordinal,
-        pointer: *mut u8,
-        value: u8,
-        bytes: usize,
-        stream: cudaStream_t,
-    )
+    unsafe fn memset_async(ordinal, pointer: *mut u8, value: u8, bytes: usize, stream: Stream)
         => runtime.cudaMemsetAsync(pointer.cast(), i32::from(value), bytes, stream),
         of ("memset of {bytes} bytes on device {ordinal}");
 
     /// Writes a 2-byte value `count` times.
-    ///
     /// # Safety: as for `memset_async`; the address is aligned to the value.
-    unsafe fn memset_u16_async(
-        ordinal,
-        pointer: *mut u8,
-        value: u16,
-        count: usize,
-        stream: cudaStream_t,
-    )
+    unsafe fn memset_u16_async(ordinal, pointer: *mut u8, value: u16, count: usize, stream: Stream)
         => driver.cuMemsetD16Async(pointer.expose_provenance() as _, value, count, stream.cast()),
         of ("memset of {count} 2-byte values on device {ordinal}");
 
     /// Writes a 4-byte value `count` times.
-    ///
     /// # Safety: as for `memset_async`; the address is aligned to the value.
-    unsafe fn memset_u32_async(
-        ordinal,
-        pointer: *mut u8,
-        value: u32,
-        count: usize,
-        stream: cudaStream_t,
-    )
+    unsafe fn memset_u32_async(ordinal, pointer: *mut u8, value: u32, count: usize, stream: Stream)
         => driver.cuMemsetD32Async(pointer.expose_provenance() as _, value, count, stream.cast()),
         of ("memset of {count} 4-byte values on device {ordinal}");
 }
 
 impl Api {
-    /// # Safety
-    ///
-    /// The memory is valid until it is unregistered.
+    /// # Safety: the memory is valid until it is unregistered.
     pub(crate) unsafe fn host_register(
         &self,
         ordinal: u32,
@@ -192,9 +152,7 @@ impl Api {
         Ok(found.kind != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
     }
 
-    /// # Safety
-    ///
-    /// The memory was registered by `host_register`, is unregistered once, and is no longer in use by a device.
+    /// # Safety: the memory was registered by `host_register`, is unregistered once, and is no longer in use by a device.
     pub(crate) unsafe fn host_unregister(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
         // SAFETY: guaranteed by the caller, who still owns the address, so a second try cannot unregister other memory.
         let unregister = || unsafe { self.unregister_host(ordinal, pointer) };

@@ -4,7 +4,7 @@ use crate::driver::api::Api;
 use crate::driver::call::calls;
 use crate::driver::memory::filled;
 use crate::error::Result;
-use cuda_um_sys::{self as sys, cudaMemPool_t, cudaStream_t};
+use cuda_um_sys::{self as sys, cudaMemPool_t, cudaStream_t as Stream};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -31,11 +31,10 @@ calls! {
 
     /// # Safety: the pool is live, has no owner, and is destroyed once.
     unsafe fn destroy_mem_pool(ordinal, pool: cudaMemPool_t)
-        => [release] runtime.cudaMemPoolDestroy(pool),
+        => [Releases] runtime.cudaMemPoolDestroy(pool),
         of ("a memory pool of device {ordinal}");
 
     /// Releases free memory of the pool, so that at least `keep` bytes stay reserved.
-    ///
     /// # Safety: the pool is live.
     unsafe fn mem_pool_trim(ordinal, pool: cudaMemPool_t, keep: usize)
         => runtime.cudaMemPoolTrimTo(pool, keep),
@@ -58,24 +57,17 @@ calls! {
         of ("a memory pool of device {ordinal}");
 
     /// Allocates memory that later work on the stream may use.
-    ///
     /// # Safety: the pool and the stream are live and belong to the device.
-    unsafe fn malloc_from_pool(
-        ordinal,
-        pool: cudaMemPool_t,
-        bytes: usize,
-        stream: cudaStream_t,
-    )
-        -> pointer: *mut c_void as NonNull<u8> = filled("cudaMallocFromPoolAsync", pointer, bytes)?
+    unsafe fn malloc_from_pool(ordinal, pool: cudaMemPool_t, bytes: usize, stream: Stream)
+        -> pointer: *mut c_void as NonNull<u8> = filled("cudaMallocFromPoolAsync", pointer, bytes)
         => runtime.cudaMallocFromPoolAsync(&mut pointer, bytes, pool, stream),
         of ("pooled memory of device {ordinal}").bytes(bytes);
 
     /// Frees memory in stream order.
-    ///
     /// # Safety: the memory is from `malloc_from_pool`, is freed once, and is used only by work that is ordered before this free. The
     /// stream is live.
-    unsafe fn free_async(ordinal, pointer: NonNull<u8>, stream: cudaStream_t)
-        => [release] runtime.cudaFreeAsync(pointer.as_ptr().cast(), stream),
+    unsafe fn free_async(ordinal, pointer: NonNull<u8>, stream: Stream)
+        => [Releases] runtime.cudaFreeAsync(pointer.as_ptr().cast(), stream),
         of ("pooled memory of device {ordinal}");
 }
 
@@ -111,10 +103,7 @@ impl Api {
     /// No pool is destroyed before the runtime ends: with driver 580, `cudaMemPoolDestroy` beside `cudaStreamSynchronize` of another thread,
     /// on the stream of the pool's frees, corrupts the driver's memory, although the frees are complete
     /// (docs/results/h100-cuda-13.0/pool-destroy.txt).
-    ///
-    /// # Safety
-    ///
-    /// The pool is live and has one owner, which does not use it again. All its allocations are freed.
+    /// # Safety: the pool is live and has one owner, which does not use it again. All its allocations are freed.
     pub(crate) unsafe fn mem_pool_retire(&self, ordinal: u32, pool: MemPool) -> Result<()> {
         // SAFETY: the pool is live.
         let trimmed = unsafe { self.mem_pool_trim(ordinal, pool.raw, 0) };

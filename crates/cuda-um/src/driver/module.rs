@@ -1,10 +1,13 @@
 //! Functions of the driver: modules, kernel launches.
 
 use crate::driver::api::Api;
+use crate::driver::call::How::On;
 use crate::driver::call::calls;
 use crate::driver::check::Subject;
 use crate::error::{Error, Result};
-use cuda_um_sys::{self as sys, CUfunction, CUfunction_attribute, CUmodule, CUresult};
+use cuda_um_sys::{
+    self as sys, CUfunction, CUfunction_attribute, CUmodule, CUresult, cudaStream_t as Stream,
+};
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 
@@ -17,7 +20,7 @@ const MOST_PARAMETERS: usize = 32_764;
 calls! {
     /// # Safety: the module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
     unsafe fn module_unload(ordinal, module: CUmodule)
-        => [release] driver.cuModuleUnload(module);
+        => [Releases] driver.cuModuleUnload(module);
 
     /// # Safety: the module is loaded.
     unsafe fn module_function(ordinal, module: CUmodule, name: &CStr) -> function: CUfunction
@@ -41,7 +44,6 @@ calls! {
         of ("attribute {} = {value}", attribute.0);
 
     /// The number of blocks of the kernel that one multiprocessor can run at once.
-    ///
     /// # Safety: the function's module is loaded.
     unsafe fn occupancy(ordinal, function: CUfunction, block: i32, shared_bytes: usize)
         -> blocks: i32
@@ -57,10 +59,7 @@ calls! {
 impl Api {
     /// Loads a module. The error has the log of the driver's compiler, and the text that `explain` returns; its argument is true if there
     /// is a log.
-    ///
-    /// # Safety
-    ///
-    /// `image` points to an image that the driver's loader may read: PTX text with a NUL at its end, or the first byte of a complete
+    /// # Safety: `image` points to an image that the driver's loader may read: PTX text with a NUL at its end, or the first byte of a complete
     /// binary image.
     pub(crate) unsafe fn module_load(
         &self,
@@ -86,7 +85,7 @@ impl Api {
             unsafe { load(&mut module, image, 2, options, values) }
         };
         let subject = || Subject::new(format_args!("module on device {ordinal}"));
-        call.on(ordinal, load, subject).map_err(|error| {
+        call.run(On(ordinal), load, subject).map_err(|error| {
             let log = one_line(&log);
             let explained = explain(!log.is_empty());
             error.with_details([log, explained.unwrap_or_default()])
@@ -95,10 +94,7 @@ impl Api {
     }
 
     /// Returns the sizes of the kernel's parameters in bytes, or `None` if the driver or the runtime is older than CUDA 12.4.
-    ///
-    /// # Safety
-    ///
-    /// The function's module is loaded.
+    /// # Safety: the function's module is loaded.
     pub(crate) unsafe fn function_parameters(
         &self,
         ordinal: u32,
@@ -125,13 +121,11 @@ impl Api {
             CUresult::CUDA_SUCCESS
         };
         let name = || Subject::new(format_args!("kernel {}", name.to_string_lossy()));
-        call.on(ordinal, get, name)?;
+        call.run(On(ordinal), get, name)?;
         Ok(Some(sizes))
     }
 
-    /// # Safety
-    ///
-    /// The function's module is loaded and the stream is live. The number, sizes and values of `parameters` match the kernel's. The
+    /// # Safety: the function's module is loaded and the stream is live. The number, sizes and values of `parameters` match the kernel's. The
     /// memory that they point to stays valid until the kernel is done, and no other code uses it in a data race until then. `declare`
     /// returns as many arguments; it is called only for a simulator.
     #[inline]
@@ -142,7 +136,7 @@ impl Api {
         function: sys::CUfunction,
         name: &str,
         (grid, block, shared_bytes): (&[u32; 3], &[u32; 3], u32),
-        stream: sys::cudaStream_t,
+        stream: Stream,
         parameters: &mut [*mut c_void],
         declare: impl FnOnce() -> SmallVec<[sys::DeclaredArgument; 16]>,
     ) -> Result<()> {
@@ -179,7 +173,7 @@ impl Api {
             let text = format_args!("kernel {name}, grid {grid:?}, block {block:?}");
             Subject::new(text)
         };
-        call.on(ordinal, launch, kernel).map_err(too_large)
+        call.run(On(ordinal), launch, kernel).map_err(too_large)
     }
 }
 

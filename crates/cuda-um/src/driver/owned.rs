@@ -12,9 +12,7 @@ pub(crate) trait Handle: Copy {
     /// The name of the object in the log.
     const NAME: &'static str;
 
-    /// # Safety
-    ///
-    /// The object is live, belongs to the device, and is destroyed once.
+    /// # Safety: the object is live, belongs to the device, and is destroyed once.
     unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()>;
 }
 
@@ -56,9 +54,7 @@ unsafe impl<H: Handle> Send for Owned<H> {}
 unsafe impl<H: Handle> Sync for Owned<H> {}
 
 impl<H: Handle> Owned<H> {
-    /// # Safety
-    ///
-    /// The object is live and belongs to the device. When the value is dropped, CUDA must accept that the object is destroyed.
+    /// # Safety: the object is live and belongs to the device. When the value is dropped, CUDA must accept that the object is destroyed.
     pub(crate) unsafe fn new(api: &Arc<Api>, ordinal: u32, raw: H) -> Self {
         Self {
             api: Arc::clone(api),

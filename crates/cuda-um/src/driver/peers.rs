@@ -8,11 +8,11 @@ use cuda_um_sys::{cudaDeviceP2PAttr, cudaError};
 
 calls! {
     safe fn can_access_peer(from, to: u32) -> can: i32
-        => [anywhere] runtime.cudaDeviceCanAccessPeer(&mut can, from as i32, to as i32),
+        => [Anywhere] runtime.cudaDeviceCanAccessPeer(&mut can, from as i32, to as i32),
         of ("device {from} and the memory of device {to}");
 
     safe fn peer_attribute(from, to: u32, attribute: cudaDeviceP2PAttr) -> value: i32
-        => [anywhere] newer.cudaDeviceGetP2PAttribute(
+        => [Anywhere] newer.cudaDeviceGetP2PAttribute(
             &mut value,
             attribute,
             from as i32,

@@ -1,29 +1,29 @@
 //! Streams and events.
 
 use crate::driver::api::Api;
+use crate::driver::call::How::On;
 use crate::driver::call::calls;
 use crate::driver::check::Subject;
 use crate::error::Result;
-use cuda_um_sys::{self as sys, cudaError_t, cudaEvent_t, cudaStream_t};
+use cuda_um_sys::{self as sys, cudaError_t, cudaEvent_t as Event, cudaStream_t as Stream};
 use std::time::Duration;
 
 calls! {
-    safe fn create_stream(ordinal, flags: u32) -> stream: cudaStream_t
+    safe fn create_stream(ordinal, flags: u32) -> stream: Stream
         => runtime.cudaStreamCreateWithFlags(&mut stream, flags);
 
     /// # Safety: the stream is live and destroyed once. Enqueued work still completes.
-    unsafe fn stream_destroy(ordinal, stream: cudaStream_t)
-        => [release] runtime.cudaStreamDestroy(stream);
+    unsafe fn stream_destroy(ordinal, stream: Stream)
+        => [Releases] runtime.cudaStreamDestroy(stream);
 
     /// # Safety: the stream is live.
-    unsafe fn stream_synchronize(ordinal, stream: cudaStream_t)
-        => [waits] runtime.cudaStreamSynchronize(stream);
+    unsafe fn stream_synchronize(ordinal, stream: Stream)
+        => [Waits] runtime.cudaStreamSynchronize(stream);
 
     /// Makes the stream write a value to pinned memory after its earlier work. Not every driver can: from CUDA 12.0 on.
-    ///
     /// # Safety: the stream is live. The address is aligned, and it is pinned memory that stays until the write is done; the host accesses
     /// it only as an atomic.
-    unsafe fn stream_write_value(ordinal, stream: cudaStream_t, address: *mut u32, value: u32)
+    unsafe fn stream_write_value(ordinal, stream: Stream, address: *mut u32, value: u32)
         // Flags 0: earlier writes are visible before this one.
         => newer_driver.cuStreamWriteValue32(
             stream.cast(),
@@ -33,31 +33,31 @@ calls! {
         );
 
     /// # Safety: the stream and the event are live, and the event has been recorded.
-    unsafe fn stream_wait_event(ordinal, stream: cudaStream_t, event: cudaEvent_t)
+    unsafe fn stream_wait_event(ordinal, stream: Stream, event: Event)
         => runtime.cudaStreamWaitEvent(stream, event, 0);
 
     /// Creates an event. A wait for an event without timing yields the processor.
-    safe fn event_create(ordinal, timed: bool) -> event: cudaEvent_t
+    safe fn event_create(ordinal, timed: bool) -> event: Event
         => runtime.cudaEventCreateWithFlags(
             &mut event,
             sys::cudaEventBlockingSync | if timed { 0 } else { sys::cudaEventDisableTiming },
         );
 
     /// # Safety: the event is live and destroyed once.
-    unsafe fn event_destroy(ordinal, event: cudaEvent_t)
-        => [release] runtime.cudaEventDestroy(event);
+    unsafe fn event_destroy(ordinal, event: Event)
+        => [Releases] runtime.cudaEventDestroy(event);
 
     /// # Safety: the event and the stream are live and belong to one device.
-    unsafe fn event_record(ordinal, event: cudaEvent_t, stream: cudaStream_t)
+    unsafe fn event_record(ordinal, event: Event, stream: Stream)
         => runtime.cudaEventRecord(event, stream);
 
     /// # Safety: the event is live.
-    unsafe fn event_synchronize(ordinal, event: cudaEvent_t)
-        => [waits] runtime.cudaEventSynchronize(event);
+    unsafe fn event_synchronize(ordinal, event: Event)
+        => [Waits] runtime.cudaEventSynchronize(event);
 
     /// # Safety: both events are live, have timing, and belong to one device.
-    unsafe fn event_elapsed(ordinal, start: cudaEvent_t, end: cudaEvent_t)
-        -> milliseconds: f32 as Duration = duration(milliseconds)
+    unsafe fn event_elapsed(ordinal, start: Event, end: Event)
+        -> milliseconds: f32 as Duration = Ok(duration(milliseconds))
         => runtime.cudaEventElapsedTime(&mut milliseconds, start, end);
 }
 
@@ -67,7 +67,7 @@ fn duration(milliseconds: f32) -> Duration {
 
 impl Api {
     /// Creates a stream that does not synchronize with the legacy default stream.
-    pub(crate) fn stream_create(&self, ordinal: u32) -> Result<cudaStream_t> {
+    pub(crate) fn stream_create(&self, ordinal: u32) -> Result<Stream> {
         let stream = self.create_stream(ordinal, sys::cudaStreamNonBlocking)?;
         self.has_stream(ordinal);
         Ok(stream)
@@ -82,22 +82,16 @@ impl Api {
     }
 
     /// Returns true if all enqueued work is done.
-    ///
-    /// # Safety
-    ///
-    /// The stream is live.
-    pub(crate) unsafe fn stream_query(&self, ordinal: u32, stream: cudaStream_t) -> Result<bool> {
+    /// # Safety: the stream is live.
+    pub(crate) unsafe fn stream_query(&self, ordinal: u32, stream: Stream) -> Result<bool> {
         // SAFETY: guaranteed by the caller.
         let query = || unsafe { (self.table.cudaStreamQuery)(stream) };
         self.is_ready("cudaStreamQuery", ordinal, query)
     }
 
     /// Returns true if all work before the event's last record is done.
-    ///
-    /// # Safety
-    ///
-    /// The event is live.
-    pub(crate) unsafe fn event_query(&self, ordinal: u32, event: cudaEvent_t) -> Result<bool> {
+    /// # Safety: the event is live.
+    pub(crate) unsafe fn event_query(&self, ordinal: u32, event: Event) -> Result<bool> {
         // SAFETY: guaranteed by the caller.
         let query = || unsafe { (self.table.cudaEventQuery)(event) };
         self.is_ready("cudaEventQuery", ordinal, query)
@@ -120,7 +114,7 @@ impl Api {
             code => code,
         };
         let call = self.begin(name)?;
-        call.on(ordinal, query, || Subject::device(ordinal))?;
+        call.run(On(ordinal), query, || Subject::device(ordinal))?;
         Ok(is_ready)
     }
 }

@@ -47,7 +47,8 @@ pub(super) struct Pieces {
 
 #[derive(Default)]
 #[repr(align(128))]
-struct List(Mutex<Vec<Piece>>);
+#[expect(clippy::vec_box, reason = "each copy moves one out and in")]
+struct List(Mutex<Vec<Box<Piece>>>);
 
 /// Pinned memory. All copies through it are on one stream.
 struct Piece {
@@ -65,7 +66,7 @@ struct PieceTurn<'a> {
     list: &'a List,
     stream: &'a StreamInner,
     /// `None` only during the drop.
-    piece: Option<Piece>,
+    piece: Option<Box<Piece>>,
     generation: u64,
     /// True if a copy may have been enqueued, and `until` does not cover it.
     is_open: bool,
@@ -260,15 +261,15 @@ impl Piece {
         self.memory.address().wrapping_add(PIECE).cast()
     }
 
-    fn new(device: &DeviceState) -> Option<Self> {
+    fn new(device: &DeviceState) -> Option<Box<Self>> {
         match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
             Ok(memory) => {
-                let piece = Self {
+                let piece = Box::new(Self {
                     memory,
                     used: 0,
                     until: 0,
                     flag: 0,
-                };
+                });
                 // SAFETY: memory of the new piece, which nothing else uses.
                 unsafe { piece.flag_address().write(0) };
                 Some(piece)
