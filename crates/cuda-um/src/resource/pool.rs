@@ -13,7 +13,7 @@ mod heap_properties;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/pool/mod.rs"]
 mod models;
-pub(crate) mod shard;
+mod shard;
 mod shared;
 mod slabs;
 

@@ -19,9 +19,8 @@ use crate::context::observer::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;
-use crate::resource::pool::shard;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, after_unlock, spin_until};
+use crate::sync::{Mutex, after_unlock, shard, spin_until};
 
 /// The size of a piece in bytes.
 const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
@@ -30,7 +29,7 @@ const FLAG_LINE: usize = 128;
 /// The largest copy that goes through a piece, in bytes. The ring stages larger ones, in several parts.
 const LARGEST: usize = PIECE / 2;
 /// Free pieces are in so many lists, which threads share in turn.
-const LISTS: usize = shard::SHARDS;
+const LISTS: usize = 16;
 
 /// The free pieces of a device.
 #[derive(Default)]
@@ -150,7 +149,7 @@ impl Pieces {
             return None;
         }
         let generation = self.generation.load(Ordering::Acquire);
-        let list = &self.lists[shard::own()];
+        let list = &self.lists[shard::own::<LISTS>()];
         let free = list.0.lock().pop();
         let piece = match free {
             Some(piece) => piece,
