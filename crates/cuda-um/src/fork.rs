@@ -24,8 +24,7 @@ mod per_process;
 pub use per_process::PerProcess;
 
 /// 0 while this process may call CUDA; otherwise [`ENDING`] or [`INHERITED`]. One comparison detects both.
-// Its load is relaxed: a child stores its state before it has a second thread, and the end of the process makes all threads pass a fence after
-// its store (`process_end`), so that a thread that still reads 0 is one of the calls that it waits for.
+// `SeqCst`: a thread counts its call before it loads this, and the end of the process stores it before it reads the counts (`process_end`).
 static STATE: AtomicU32 = AtomicU32::new(0);
 /// The process ends.
 const ENDING: u32 = 1;
@@ -88,7 +87,6 @@ pub(crate) fn cuda_is_used() {
 }
 
 /// Marks the process as ending.
-#[cfg(not(miri))]
 pub(crate) fn end() {
     STATE.fetch_or(ENDING, Ordering::SeqCst);
 }
@@ -100,7 +98,7 @@ pub(crate) fn is_ending() -> bool {
 
 #[inline]
 fn state() -> u32 {
-    let state = STATE.load(Ordering::Relaxed);
+    let state = STATE.load(Ordering::SeqCst);
     #[cfg(all(test, not(cuda_um_loom)))]
     let state = state | (INHERITED * pretend::forks());
     state
@@ -153,7 +151,7 @@ fn ask_to_be_told() {
         // The child does not end with its parent.
         let used = USED.load(Ordering::SeqCst);
         STATE.store(u32::from(used) * INHERITED, Ordering::Relaxed);
-        process_end::calls::in_child();
+        process_end::in_child();
     }
     // Not a `Once`: a child would wait for the parent's thread that runs it. Two threads may register the handler twice; the number of
     // forks then grows twice for one fork, and still differs from the parent's.

@@ -10,24 +10,103 @@
 //! runs no handler there.
 #![allow(unsafe_code, reason = "registers an exit handler")]
 
+mod count;
+
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::after_unlock;
-#[cfg(all(windows, not(miri)))]
-use crate::windows::fence_on_all_threads;
-use calls::held;
+use crate::sync::{after_unlock, shard};
+use count::Count;
 use cuda_um_sys::cudaError;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-pub(crate) mod calls;
-
-pub use calls::Calls;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{self, AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// The thread that runs the exit handlers; 0 before that.
 static EXITS: AtomicUsize = AtomicUsize::new(0);
 /// True if the end of the process no longer waits for [`Calls`].
 static WAITED: AtomicBool = AtomicBool::new(false);
+/// So many that threads seldom contend for one.
+const SHARDS: usize = 64;
+/// Each thread has a part of them.
+static COUNTS: [Count; SHARDS] = [const { Count(AtomicUsize::new(0)) }; SHARDS];
+
+thread_local!(
+    /// The number of [`Calls`] that this thread holds.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+);
+
+/// While it lives, this thread may call CUDA and use its memory, and the end of the process waits for it.
+#[must_use]
+pub struct Calls {
+    count: &'static Count,
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl Calls {
+    /// Returns `None` if the process ends: then the thread must not call CUDA, and must not drop what calls CUDA in its drop. The thread that
+    /// runs the exit handlers may.
+    #[must_use]
+    pub fn begin() -> Option<Self> {
+        let begun = Self::count();
+        may_call_beside(1).then_some(begun)
+    }
+
+    /// Like [`fork::check`], for one call.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`fork::check`].
+    #[inline]
+    pub fn of(call: &'static str) -> Result<Self> {
+        let begun = Self::count();
+        match fork::may_call() {
+            true => Ok(begun),
+            false => begun.refused(call),
+        }
+    }
+
+    #[cold]
+    fn refused(self, call: &'static str) -> Result<Self> {
+        drop(self);
+        fork::check(call)?;
+        Ok(Self::count())
+    }
+
+    /// Counts the thread, if these are its first. A thread that is exiting may have no thread-local storage: then it counts once more.
+    #[inline]
+    fn count() -> Self {
+        let count = &COUNTS[shard::own::<SHARDS>()];
+        let before = DEPTH.try_with(|depth| depth.replace(depth.get() + 1));
+        if before.unwrap_or(0) == 0 {
+            count.begin();
+        }
+        Self {
+            count,
+            _on_this_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Calls {
+    #[inline]
+    fn drop(&mut self) {
+        let before = DEPTH.try_with(|depth| depth.replace(depth.get() - 1));
+        if before.unwrap_or(1) == 1 {
+            self.count.end();
+        }
+    }
+}
+
+/// The number of [`Calls`] that this thread holds.
+fn held() -> usize {
+    DEPTH.try_with(Cell::get).unwrap_or(0)
+}
+
+/// The address of a thread-local, which no two threads that live have.
+fn this_thread() -> usize {
+    DEPTH.with(|depth| std::ptr::from_ref(depth).addr())
+}
 
 /// Returns true if this thread runs the exit handlers.
 fn is_exiting() -> bool {
@@ -42,7 +121,7 @@ pub(crate) fn may_call() -> bool {
 /// Does not count the last `new` [`Calls`] of this thread.
 fn may_call_beside(new: usize) -> bool {
     let has_begun = || held() > new && !WAITED.load(Ordering::Acquire);
-    !fork::is_ending() || is_exiting() || has_begun()
+    !is_ending() || is_exiting() || has_begun()
 }
 
 /// Stops this thread if it must not call CUDA. The thread that runs the exit handlers may need a lock that this thread holds: then this
@@ -95,18 +174,18 @@ pub enum Used {
 }
 
 /// Registers the exit handler, once for each argument. Must be called after the library used what the argument says.
-#[cfg(not(miri))]
 pub fn watch(used: Used) {
     static WATCHED: [AtomicBool; 4] = [const { AtomicBool::new(false) }; 4];
 
     extern "C" fn at_exit() {
         // A child made by `fork` has the handler, but neither CUDA nor the threads.
-        if !fork::is_inherited() {
+        if !fork::is_inherited() && !is_exiting() {
             end();
         }
     }
 
-    if WATCHED[used as usize].swap(true, Ordering::AcqRel) {
+    // Miri has no `atexit`.
+    if cfg!(miri) || WATCHED[used as usize].swap(true, Ordering::AcqRel) {
         return;
     }
     // SAFETY: the handler cannot unwind. If the library that contains it is unloaded, the C library runs it then.
@@ -120,15 +199,13 @@ pub fn watch(used: Used) {
 }
 
 /// Stops the other threads, and waits for the calls that have begun.
-#[cfg(not(miri))]
 fn end() {
-    use std::time::Instant;
-
     /// How long the end of the process waits for [`Calls`]: a free waits for all work of its device.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    if is_exiting() {
-        return;
+    // The process may end in a call of this thread, which never returns.
+    if held() > 0 {
+        COUNTS[shard::own::<SHARDS>()].end();
     }
     // Only one thread may run CUDA's exit handlers, which come next.
     let first = EXITS.compare_exchange(0, this_thread(), Ordering::AcqRel, Ordering::Acquire);
@@ -136,37 +213,20 @@ fn end() {
         stop();
     }
     fork::end();
-    if calls::are_other_threads() {
-        fence_on_all_threads();
-        let start = Instant::now();
-        while calls::are_others_held() && start.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_micros(50));
-        }
+    let start = Instant::now();
+    while COUNTS.iter().any(Count::is_held) && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_micros(50));
     }
-    // The process may end in a call of this thread.
     WAITED.store(true, Ordering::Release);
 }
 
-/// Waits until each thread of the process has passed a fence, or for so long that it must have.
-#[cfg(all(not(windows), not(miri)))]
-fn fence_on_all_threads() {
-    // SAFETY: the system call only waits.
-    #[cfg(target_os = "linux")]
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0) };
-    #[cfg(not(target_os = "linux"))]
-    let result = -1;
-    if result != 0 {
-        // An old kernel, or a sandbox that refuses the call. A processor writes its stores within microseconds.
-        std::thread::sleep(Duration::from_millis(20));
+/// Counts only this thread, which is the only one of a child made by `fork`. Runs there before any other code.
+#[cfg(all(unix, not(miri)))]
+pub(crate) fn in_child() {
+    for count in &COUNTS {
+        count.0.store(0, Ordering::Relaxed);
+    }
+    if held() > 0 {
+        COUNTS[shard::own::<SHARDS>()].begin();
     }
 }
-
-/// The address of a thread-local, which no two threads that live have.
-fn this_thread() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
-}
-
-/// Miri has no `atexit`.
-#[cfg(miri)]
-pub fn watch(_: Used) {}

@@ -6,6 +6,7 @@
 mod held;
 mod locks;
 mod outside;
+pub(crate) mod shard;
 
 pub(crate) use crate::sync::held::{
     Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,

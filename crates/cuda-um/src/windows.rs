@@ -14,13 +14,7 @@ struct MemoryStatus {
 
 #[link(name = "kernel32")]
 unsafe extern "system" {
-    safe fn FlushProcessWriteBuffers();
     fn GlobalMemoryStatusEx(status: *mut MemoryStatus) -> i32;
-}
-
-/// Waits until each processor that runs a thread of this process has passed a fence.
-pub(crate) fn fence_on_all_threads() {
-    FlushProcessWriteBuffers();
 }
 
 /// Available and total bytes of physical memory; zeros if the system does not report them.

@@ -133,9 +133,9 @@ impl<'a> Save<'a> {
     /// Types with larger elements come first, as the crate `safetensors` writes them.
     ///
     /// A link stays, and its file is replaced. The file keeps its mode; another hard link keeps the old contents. Where the file system has files
-    /// without names (`O_TMPFILE`), a process that is killed leaves nothing; otherwise a hidden file beside the target, as it does between the last
-    /// two steps, which give the complete file a hidden name and then its own. Where the folder cannot be synced, a failure of the power may bring the
-    /// old file back.
+    /// without names (`O_TMPFILE`), a process that is killed leaves nothing, or, if it replaces a file and is killed between the last two steps, the
+    /// complete new file under a hidden name; otherwise a hidden file beside the target. Where the folder cannot be synced, a failure of the power may
+    /// bring the old file back.
     ///
     /// # Ordering
     ///
@@ -288,8 +288,12 @@ impl Beside {
                 use rustix::fs::{AtFlags, CWD, linkat};
                 let from = format!("/proc/self/fd/{}", file.as_raw_fd());
                 // `linkat` replaces no file.
-                let link =
-                    |path: &Path| Ok(linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?);
+                let link = |path: &Path| -> io::Result<()> {
+                    Ok(linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+                };
+                if link(target).is_ok() {
+                    return Ok(());
+                }
                 hidden()
                     .make_in(folder, link)?
                     .into_temp_path()

@@ -138,7 +138,9 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
-        Self::allocate(device, len, options)?.with_zeros()
+        let mut buffer = Self::allocate(device, len, options)?;
+        buffer.write_zeros()?;
+        Ok(buffer)
     }
 
     /// Allocates `len` zeros in the same kind of memory, from the same resource and with the same access pattern: the pool, the limit, the
@@ -161,11 +163,12 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let mut raw = allocate_in::<T>(&resource, kind, "a UnifiedBuffer", len)?;
         raw.set_chosen(self.chosen().again());
         raw.set_label(Label::of::<T>("UnifiedBuffer", Location::caller()));
-        let buffer = Self {
+        let mut buffer = Self {
             raw,
             _elements: PhantomData,
         };
-        buffer.with_zeros()
+        buffer.write_zeros()?;
+        Ok(buffer)
     }
 
     /// Allocates a copy of a slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
@@ -226,7 +229,9 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        Self::allocate_in(resource, len)?.with_zeros()
+        let mut buffer = Self::allocate_in(resource, len)?;
+        buffer.write_zeros()?;
+        Ok(buffer)
     }
 
     /// Allocates a copy of a slice in managed memory of a resource. The slice may be reused when this returns; later uses of the buffer are
@@ -259,7 +264,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         UnifiedBuffer::allocate_in(resource, len)
     }
 
-    fn with_zeros(mut self) -> Result<Self> {
+    fn write_zeros(&mut self) -> Result<()> {
         // System memory has zeros, and no page belongs anywhere before its first touch.
         if self.raw.kind() != MemoryKind::System {
             capture::also_now(|| {
@@ -267,8 +272,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
                 self.fill(constant(T::zeroed()))
             })?;
         }
-        self.advise_as_chosen()?;
-        Ok(self)
+        self.advise_as_chosen()
     }
 
     /// Makes the pages resident on the device with one prefetch: a memset or copy would fault them in one by one.

@@ -8,11 +8,11 @@ use cuda_um_sys::{self as sys, cudaMemPool_t, cudaStream_t as Stream};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// A memory pool of the driver, with the kind of its memory.
+/// A memory pool of the driver, with the kind of its memory and its limit.
 #[derive(Clone, Copy)]
 pub(crate) struct MemPool {
     pub(crate) raw: cudaMemPool_t,
-    memory: sys::cudaMemAllocationType,
+    of: (sys::cudaMemAllocationType, usize),
 }
 
 /// A pool without memory, for the next owner on its device.
@@ -73,26 +73,29 @@ calls! {
 
 impl Api {
     /// Returns a pool of the device's memory, or of managed memory that is first located there, for this process only: a retired one, or a
-    /// new one.
+    /// new one. It has at most `max_bytes`, if that is not 0, which managed memory and versions before CUDA 12.2 need.
     pub(crate) fn mem_pool(
         &self,
         ordinal: u32,
         memory: sys::cudaMemAllocationType,
+        max_bytes: usize,
     ) -> Result<MemPool> {
+        let of = (memory, max_bytes);
         let mut spares = self.spare_pools.lock();
-        let fits = |spare: &SparePool| spare.ordinal == ordinal && spare.pool.memory == memory;
+        let fits = |spare: &SparePool| spare.ordinal == ordinal && spare.pool.of == of;
         if let Some(index) = spares.iter().position(fits) {
             return Ok(spares.swap_remove(index).pool);
         }
         drop(spares);
-        // Zeros: no handles to export, no limit; the other fields are reserved.
+        // Zeros: no handles to export; the other fields are reserved.
         let properties = sys::cudaMemPoolProps {
             allocType: memory,
             location: crate::Location::Device(ordinal).to_sys(),
+            maxSize: max_bytes,
             ..Default::default()
         };
         let raw = self.create_mem_pool(ordinal, &properties)?;
-        Ok(MemPool { raw, memory })
+        Ok(MemPool { raw, of })
     }
 
     /// Releases the memory of a pool, and keeps the pool for the next call of [`mem_pool`](Self::mem_pool).

@@ -203,7 +203,7 @@ impl Allocation {
     }
 
     pub(crate) fn device(&self) -> &Device {
-        self.owner.device()
+        &self.owner.traits().device
     }
 
     /// A range of bytes as a part of an operation.

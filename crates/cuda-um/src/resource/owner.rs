@@ -158,14 +158,14 @@ impl Released<'_> {
     pub(crate) unsafe fn free_when_idle(self) {
         let uses = self.in_flight.before(Access::Write);
         let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
-        let is_idle = || self.owner.device().state().driver.is_known_idle();
+        let is_idle = || self.owner.traits().device.state().driver.is_known_idle();
         if is_done && (!self.owner.traits().free_waits || is_idle()) {
             // SAFETY: guaranteed by the caller; all work is over.
             return unsafe { self.free_now(Ok(())) };
         }
         let (owner, block) = (Arc::clone(self.owner), self.block);
         let (buffer, bytes) = (self.buffer, block.bytes);
-        self.owner.device().reclaim().defer(Deferred {
+        self.owner.traits().device.reclaim().defer(Deferred {
             uses,
             what: format!("buffer {buffer} ({bytes} bytes)"),
             // SAFETY: guaranteed by the caller; the reclaim thread has waited for all work.

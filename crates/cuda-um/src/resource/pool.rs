@@ -6,7 +6,6 @@ pub(crate) mod advised;
 mod class;
 pub(crate) mod default;
 mod driver;
-mod driver_pool;
 mod free_block;
 mod heap;
 #[cfg(all(test, not(cuda_um_loom)))]
@@ -14,11 +13,11 @@ mod heap_properties;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/pool/mod.rs"]
 mod models;
-pub(crate) mod shard;
+mod shard;
 mod shared;
 mod slabs;
 
-pub use crate::resource::pool::driver_pool::DriverPool;
+pub use crate::resource::pool::driver::DriverPool;
 pub use crate::resource::pool::slabs::Pool;
 
 use crate::context::device::Device;

@@ -11,7 +11,9 @@ mod threads;
 mod unified;
 
 use any::{AnyPool, Buffer};
-use cuda_um::{Device, MemoryKind, Pool, PoolOptions, Result, Stream, resource::DriverPool};
+use cuda_um::{
+    Device, ErrorKind, MemoryKind, Pool, PoolOptions, Result, Stream, resource::DriverPool,
+};
 use cuda_um_sim::{Builder, Fail, Gpu};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, Checked, device, no_memory_left, simulated_with};
@@ -110,6 +112,22 @@ impl Setup {
 
     fn pool(&self) -> AnyPool {
         self.open(small_slabs()).unwrap()
+    }
+
+    /// A pool with a limit; `None` for the driver's pools on a GPU, and before CUDA 12.2, which have none.
+    fn limited(&self, options: PoolOptions, bytes: usize) -> Option<AnyPool> {
+        if self.is(Driver) && self.sim.is_none() {
+            println!("NOT RUN: the driver chooses how much it reserves");
+            return None;
+        }
+        match self.open(options.limit_bytes(bytes)) {
+            Err(error) if self.is(Driver) && error.kind() == ErrorKind::NotSupported => {
+                let version = self.device.runtime().version();
+                assert!((version.major, version.minor) < (12, 2), "{error}");
+                None
+            }
+            pool => Some(pool.unwrap()),
+        }
     }
 
     /// Enqueues a kernel that adds a number to the first `count` elements.

@@ -10,10 +10,12 @@ use cuda_um::{
     Device, DeviceBuffer, ErrorKind, Location, MemoryKind, Module, NonConcurrentAccess,
     PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
     buffer::TransferOptions,
-    process_end,
+    fork::Origin,
+    process_end::{self, Calls},
     resource::{DriverPool, MemoryResource},
 };
 use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim, register_kernel};
+use cuda_um_testkit::child::in_child;
 use cuda_um_testkit::{ADD_PTX, Add, again, is_child, on, unwatched, without_pools};
 use std::future::Future;
 use std::io::Read;
@@ -385,6 +387,32 @@ fn in_a_closure_that_makes_elements() {
         at_the_end(Box::new(move || assert!(waited() < Duration::from_secs(1))));
         let ended = buffer.host_overwrite(.., |_, _| std::process::exit(42));
         panic!("{ended:?}");
+    });
+}
+
+/// The child waits neither for a call of a thread that it does not have, nor for its own.
+#[test]
+fn a_child_may_end_by_exit_in_a_call() {
+    ends_well("a_child_may_end_by_exit_in_a_call", || {
+        // From now on, children are told.
+        let _ = Origin::here();
+        let (begins, begun) = channel();
+        std::thread::spawn(move || {
+            let _calls = Calls::begin();
+            begins.send(()).unwrap();
+            std::thread::sleep(HANGS);
+        });
+        begun.recv().unwrap();
+        let ended = Calls::begin();
+        let code = in_child(|| {
+            let at_the_end = at_the_end();
+            let _used = device();
+            let waited = stopped::the_wait_of_the_end();
+            at_the_end(Box::new(move || assert!(waited() < Duration::from_secs(1))));
+            drop(ended);
+            std::process::exit(42);
+        });
+        std::process::exit(code);
     });
 }
 

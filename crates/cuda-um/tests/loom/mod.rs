@@ -1,5 +1,5 @@
 //! Every order in which threads can use devices, streams, the in-flight tracker, a pool, the ring that stages copies, the thread that frees,
-//! and the gate of devices without concurrent managed access.
+//! the gate of devices without concurrent managed access, and the end of the process.
 //!
 //! # What it proves
 //!
@@ -17,7 +17,7 @@
 //! so a missing wait shows. The rest, from `Runtime::from_table` to the drop of the last handle, is the library.
 //!
 //! Read `checker.rs` and `machine.rs`, then `streams.rs`, which has the smallest models. The others are `in_flight.rs`, `exports.rs`, `frees.rs`,
-//! `graphs.rs`, `host_and_device.rs`, `pool/free_blocks.rs`, `pool/whole.rs`, `transfer/staging.rs` and `transfer/workers_alone.rs`.
+//! `graphs.rs`, `host_and_device.rs`, `process_end.rs`, `pool/free_blocks.rs`, `pool/whole.rs`, `transfer/staging.rs` and `transfer/workers_alone.rs`.
 //!
 //! Under Miri (`cargo xtask sanitize miri`), which cannot run loom, the models have the threads and locks of the library: Miri looks for undefined
 //! behaviour in one order for each of its seeds.
@@ -56,5 +56,6 @@ mod graphs;
 mod host_and_device;
 mod in_flight;
 pub(crate) mod machine;
+mod process_end;
 mod streams;
 mod table;

@@ -212,6 +212,29 @@ fn a_save_replaces_only_regular_files_and_keeps_their_mode_and_links() {
     assert_eq!(fs::read(&locked).unwrap(), b"old");
 }
 
+/// No process that is killed leaves it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_new_file_never_has_a_hidden_name() {
+    let folder = Folder::new();
+    let path = std::ffi::CString::new(folder.path("").to_str().unwrap()).unwrap();
+    let mut events = [0; 4096];
+    // SAFETY: the path ends, and the events fit into so many bytes.
+    #[allow(unsafe_code, reason = "watches a folder")]
+    let (read, size) = unsafe {
+        let watch = libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK);
+        assert!(libc::inotify_add_watch(watch, path.as_ptr(), libc::IN_CREATE) >= 0);
+        Save::new().write(folder.path("new")).unwrap();
+        let read = libc::read(watch, events.as_mut_ptr().cast(), events.len());
+        libc::close(watch);
+        (read, size_of::<libc::inotify_event>())
+    };
+    // One event, whose name comes last.
+    assert!(read as usize > size, "{read}");
+    let name = events[size..read as usize].split(|byte| *byte == 0).next();
+    assert_eq!(name.unwrap(), b"new");
+}
+
 /// Its sync after the rename would be an error.
 #[cfg(target_os = "linux")]
 #[test]

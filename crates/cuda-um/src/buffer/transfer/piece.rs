@@ -19,9 +19,8 @@ use crate::context::observer::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;
-use crate::resource::pool::shard;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, after_unlock, spin_until};
+use crate::sync::{Mutex, after_unlock, shard, spin_until};
 
 /// The size of a piece in bytes.
 const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
@@ -30,7 +29,7 @@ const FLAG_LINE: usize = 128;
 /// The largest copy that goes through a piece, in bytes. The ring stages larger ones, in several parts.
 const LARGEST: usize = PIECE / 2;
 /// Free pieces are in so many lists, which threads share in turn.
-const LISTS: usize = shard::SHARDS;
+const LISTS: usize = 16;
 
 /// The free pieces of a device.
 #[derive(Default)]
@@ -47,7 +46,8 @@ pub(super) struct Pieces {
 
 #[derive(Default)]
 #[repr(align(128))]
-struct List(Mutex<Vec<Piece>>);
+#[expect(clippy::vec_box, reason = "each copy moves one out and in")]
+struct List(Mutex<Vec<Box<Piece>>>);
 
 /// Pinned memory. All copies through it are on one stream.
 struct Piece {
@@ -65,7 +65,7 @@ struct PieceTurn<'a> {
     list: &'a List,
     stream: &'a StreamInner,
     /// `None` only during the drop.
-    piece: Option<Piece>,
+    piece: Option<Box<Piece>>,
     generation: u64,
     /// True if a copy may have been enqueued, and `until` does not cover it.
     is_open: bool,
@@ -143,7 +143,7 @@ impl Pieces {
             return None;
         }
         let generation = self.generation.load(Ordering::Acquire);
-        let list = &self.lists[shard::own()];
+        let list = &self.lists[shard::own::<LISTS>()];
         let free = list.0.lock().pop();
         let piece = match free {
             Some(piece) => piece,
@@ -254,15 +254,15 @@ impl Piece {
         self.memory.address().wrapping_add(PIECE).cast()
     }
 
-    fn new(device: &DeviceState) -> Option<Self> {
+    fn new(device: &DeviceState) -> Option<Box<Self>> {
         match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
             Ok(memory) => {
-                let piece = Self {
+                let piece = Box::new(Self {
                     memory,
                     used: 0,
                     until: 0,
                     flag: 0,
-                };
+                });
                 // SAFETY: memory of the new piece, which nothing else uses.
                 unsafe { piece.flag_address().write(0) };
                 Some(piece)

@@ -125,19 +125,23 @@ impl Allocate for DefaultMemory<'_> {
     /// Allocates from the default pool. What the pool cannot allocate, because its slabs and blocks are larger than the buffer, may still fit
     /// as a separate allocation.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        let pooled = self.device.default_pools(|pools| {
-            let pool = pools.get(self.device, self.kind)?;
-            pool.map(|pool| pool.allocate(bytes)).transpose()
-        });
-        let mut allocation = match pooled {
-            Some(Ok(Some(allocation))) => allocation,
-            None | Some(Ok(None) | Err(Error::OutOfMemory { .. })) => {
-                allocate_alone(self.device, self.kind, bytes)?
+        // The allocation is large: each step that converts its result copies it.
+        let pooled = self
+            .device
+            .default_pools(|pools| match pools.get(self.device, self.kind) {
+                Ok(pool) => Some(pool?.allocate(bytes)),
+                Err(error) => Some(Err(error)),
+            });
+        let mut made = match pooled {
+            None | Some(None | Some(Err(Error::OutOfMemory { .. }))) => {
+                allocate_alone(self.device, self.kind, bytes)
             }
-            Some(Err(error)) => return Err(error),
+            Some(Some(made)) => made,
         };
-        allocation.set_default();
-        Ok(allocation)
+        if let Ok(allocation) = &mut made {
+            allocation.set_default();
+        }
+        made
     }
 }
 

@@ -1,7 +1,8 @@
-//! The memory of a driver's pool: device memory, or managed memory, that is allocated and freed in stream order.
+//! The driver's pools: device memory, or managed memory, that is allocated and freed in stream order.
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
+use crate::context::driver_state::ManagedBytes;
 use crate::context::observer::{InCapture, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
@@ -12,67 +13,194 @@ use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, Used, check_room, would_oversubscribe};
+use crate::resource::memory_resource::Allocate;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use cuda_um_sys::{cudaMemAllocationType, cudaMemPoolAttr};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use cuda_um_sys::{RuntimeVersion, cudaMemAllocationType, cudaMemPoolAttr};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The memory of a driver's pool. All its allocations and frees are enqueued on one stream.
-pub(crate) struct Driver {
-    pub(super) traits: Traits,
+const USED: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrUsedMemCurrent;
+const PEAK: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrUsedMemHigh;
+const RESERVED: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrReservedMemCurrent;
+const THRESHOLD: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrReleaseThreshold;
+
+/// A pool of the driver (`cudaMemPoolCreate`), of device memory or, from CUDA 13.0 on, of managed memory. A clone is the same pool.
+///
+/// Other libraries can free its managed memory in stream order, with `cudaFreeAsync`:
+/// [`UnifiedBuffer::into_raw`](crate::UnifiedBuffer::into_raw). For other purposes [`Pool`](crate::Pool) is faster, and works with every
+/// version and device.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
+///
+/// let pool = match DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) {
+///     Ok(pool) => pool,
+///     Err(error) if error.kind() == ErrorKind::NotSupported => return Ok(()), // it tells the reason
+///     Err(error) => return Err(error),
+/// };
+/// let buffer = UnifiedBuffer::from_slice_in(&pool, &[1.0f32, 2.0])?;
+/// assert_eq!(buffer.host()?[1], 2.0);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// # Ordering
+///
+/// Allocations and frees are work on the device's [default stream](Device::default_stream): a buffer's first use on another stream runs
+/// after its allocation, its free after all its uses. So **a buffer that is dropped while a long kernel uses it delays that stream until
+/// the kernel is done**, and with it the buffers allocated later.
+///
+/// # Access
+///
+/// Only this device can access its device memory: by default the driver lets no other device access its pools, and the library does not
+/// change that. A copy to or from device memory of another device works on a stream of either device; other work needs a stream of the
+/// pool's device.
+///
+/// CUDA takes advice only for memory of `cudaMallocManaged`: [`UnifiedBuffer::advise`](crate::UnifiedBuffer::advise) returns
+/// [`HintOutcome::NotApplied`](crate::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
+///
+/// # Statistics
+///
+/// [`PoolStats`](crate::resource::PoolStats) has the driver's own numbers: `live_bytes` counts the memory of buffers whose free has not run,
+/// and memory that was given to another owner, which `live_buffers` does not count. The driver does not report how it divides its pool:
+/// [`PoolOptions::slab_bytes`] and [`PoolOptions::keep_bytes`] have no effect, `slabs` is 0, and all free memory counts as one block.
+/// [`PoolOptions::limit_bytes`] is the driver's limit (`cudaMemPoolProps::maxSize`). The driver chooses how much it reserves at a time, and
+/// keeps it until it is [trimmed](Self::trim): allocations of other resources can be refused meanwhile.
+///
+/// # Lifetime
+///
+/// The memory returns to CUDA when the last handle and the last buffer are dropped. If memory that was given to another owner is not freed
+/// by then, the driver's pool stays until the process ends: CUDA allows to destroy it, but driver 580 crashed after that.
+///
+/// All methods may be called from any thread.
+#[derive(Clone)]
+pub struct DriverPool {
+    memory: Arc<Driver>,
+}
+
+pool_methods!(DriverPool);
+
+/// The first version with managed pools.
+const SINCE: RuntimeVersion = RuntimeVersion::new(13, 0);
+
+/// The first version with limits, which managed pools do not have.
+const LIMITS_SINCE: RuntimeVersion = RuntimeVersion::new(12, 2);
+
+impl DriverPool {
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory, and on an integrated device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`], with the reason, for pinned and system memory; if the device has no memory pools; for managed memory before CUDA
+    /// 13.0, or if a device of the runtime has no concurrent managed access; and for a limit of managed memory, or before CUDA 12.2.
+    /// [`Error::InvalidArgument`] as for [`Pool::new`](crate::Pool::new); and errors of the CUDA functions.
+    #[doc(alias = "cudaMemPoolCreate")]
+    #[doc(alias = "cudaMemAllocationTypeManaged")]
+    pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
+        fork::check("cudaMemPoolCreate")?;
+        options.check()?;
+        check(device, kind, &options)?;
+        Ok(Self {
+            memory: Arc::new(Driver::new(device, kind, options)?),
+        })
+    }
+
+    fn memory(&self) -> &Driver {
+        &self.memory
+    }
+}
+
+/// Refuses a runtime or a device without such pools.
+fn check(device: &Device, kind: MemoryKind, options: &PoolOptions) -> Result<()> {
+    let (state, version) = (device.state(), device.api().version());
+    let is_managed = kind == MemoryKind::Managed;
+    let mut what = format!("{kind} in a pool of the driver");
+    if is_managed {
+        state.check_managed_memory()?;
+        state.check_concurrent_access(|| what.clone())?;
+    }
+    let mut needs = match is_managed {
+        true => {
+            format!("CUDA {SINCE}, memory pools, and concurrent managed access of every device")
+        }
+        false => "memory pools".to_owned(),
+    };
+    let have = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
+        needs = "managed memory or device memory".to_owned();
+        kind.to_string()
+    } else if is_managed && version < SINCE {
+        device.api().version_text()
+    } else if is_managed && state.is_gated {
+        "a device of this runtime that does not have it".to_owned()
+    } else if !state.capabilities.memory_pools {
+        let (ordinal, name) = (device.ordinal(), device.name());
+        format!("device {ordinal} ({name}), which has no memory pools")
+    } else if options.limit_bytes.is_some() && (is_managed || version < LIMITS_SINCE) {
+        what += " with PoolOptions::limit_bytes";
+        needs = format!("device memory and CUDA {LIMITS_SINCE}");
+        match is_managed {
+            true => kind.to_string(),
+            false => device.api().version_text(),
+        }
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotSupported { what, needs, have })
+}
+
+impl Allocate for DriverPool {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+        self.memory.allocate(bytes)
+    }
+}
+
+/// The memory of a driver's pool, whose bytes the driver counts. All its allocations and frees are enqueued on one stream.
+struct Driver {
+    traits: Traits,
     /// The device's default stream.
     stream: Stream,
     options: PoolOptions,
     raw: ManuallyDrop<Owned<MemPool>>,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
-    live: Mutex<Live>,
+    /// The number of buffers.
+    // Relaxed: it says nothing of other memory.
+    buffers: AtomicUsize,
     /// True if a buffer's memory was given to another owner, which frees it.
     has_given: AtomicBool,
 }
 
-/// The memory that buffers own.
-#[derive(Default)]
-struct Live {
-    buffers: usize,
-    bytes: usize,
-    peak_bytes: usize,
-}
-
-/// The unit in which blocks are counted, in bytes; CUDA aligns blocks at least to it.
-const GRAIN: usize = 256;
-
 impl Driver {
     /// Makes a pool of device memory or managed memory.
-    pub(super) fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
+    fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
+        let (api, ordinal) = (device.api(), device.ordinal());
         let stream = device.default_stream()?;
-        let is_bounded =
-            kind == MemoryKind::Managed && options.oversubscription == Oversubscription::Refused;
-        let managed_limit = match is_bounded {
+        let is_managed = kind == MemoryKind::Managed;
+        let is_refused = options.oversubscription == Oversubscription::Refused;
+        let managed_limit = match is_managed && is_refused {
             true => Some(device.memory_info()?.total_bytes),
             false => None,
         };
-        let (memory, name) = match kind {
-            MemoryKind::Managed => (
+        let (memory, name) = match is_managed {
+            true => (
                 cudaMemAllocationType::cudaMemAllocationTypeManaged,
                 "driver-pooled managed",
             ),
-            _ => (
+            false => (
                 cudaMemAllocationType::cudaMemAllocationTypePinned,
                 "pooled device",
             ),
         };
-        let raw = device.api().mem_pool(device.ordinal(), memory)?;
+        let raw = api.mem_pool(ordinal, memory, options.limit_bytes.unwrap_or(0))?;
         // SAFETY: the pool has no other owner. It is dropped after all its buffers, and waits for their frees.
-        let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
+        let raw = unsafe { Owned::new(api, ordinal, raw) };
         // Owns the handle from here on, also if the next call fails.
         let pool = Self {
             traits: Traits {
-                is_open_to_peers: kind == MemoryKind::Managed,
+                is_open_to_peers: is_managed,
                 can_give: true,
                 ..Traits::of(device, kind, name)
             },
@@ -80,48 +208,39 @@ impl Driver {
             options,
             raw: ManuallyDrop::new(raw),
             managed_limit,
-            live: Mutex::default(),
+            buffers: AtomicUsize::new(0),
             has_given: AtomicBool::new(false),
         };
-        // By default the driver releases all free memory at each synchronization of a stream.
-        let keep = options.limit_bytes.map_or(u64::MAX, |limit| limit as u64);
-        let threshold = cudaMemPoolAttr::cudaMemPoolAttrReleaseThreshold;
-        // SAFETY: the pool is live; the attribute has 64 bits.
-        unsafe {
-            let api = device.api();
-            api.mem_pool_set(device.ordinal(), pool.raw.raw().raw, threshold, keep)?;
+        // By default the driver releases all free memory at each synchronization of a stream. A former owner may have left a peak.
+        for (attribute, value) in [(THRESHOLD, u64::MAX), (PEAK, 0)] {
+            // SAFETY: the pool is live; the attribute has 64 bits.
+            unsafe { api.mem_pool_set(ordinal, pool.raw.raw().raw, attribute, value) }?;
+        }
+        if is_managed && !is_refused {
+            device.state().driver.may_evict(ordinal);
         }
         Ok(pool)
     }
 
-    pub(super) fn options(&self) -> &PoolOptions {
+    fn options(&self) -> &PoolOptions {
         &self.options
     }
 
     /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the first use is ordered after.
-    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
-        let charged = bytes.next_multiple_of(GRAIN);
-        let allocate = || {
-            self.charge(charged)?;
-            self.device().reclaim().give_way();
-            self.malloc(bytes).inspect_err(|_| self.discharge(charged))
-        };
-        let pointer = match allocate() {
+    fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
+        let pointer = match self.malloc(bytes) {
             Err(Error::OutOfMemory { .. }) => {
                 self.make_room();
-                allocate()?
+                let again = self.malloc(bytes);
+                again.map_err(|error| self.beyond_limit(bytes).unwrap_or(error))?
             }
             result => result?,
         };
-        {
-            // Count after the allocation: a refused one was never live.
-            let mut live = self.live.lock();
-            live.peak_bytes = live.peak_bytes.max(live.bytes);
-        }
+        self.buffers.fetch_add(1, Ordering::Relaxed);
         let block = Block {
             address: Address::shared(pointer),
             bytes,
-            reserved_bytes: charged,
+            reserved_bytes: bytes,
             class: None,
             // The driver does not tell where the pages of a former owner are.
             is_away: self.traits.kind == MemoryKind::Managed,
@@ -146,6 +265,8 @@ impl Driver {
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let managed = self.check(bytes)?;
+        self.device().reclaim().give_way();
         let mut pointer = NonNull::dangling();
         self.stream.submit(&self.op(), |stream| {
             let (api, ordinal) = (self.device().api(), self.device().ordinal());
@@ -153,88 +274,52 @@ impl Driver {
             pointer = unsafe { api.malloc_from_pool(ordinal, self.raw.raw().raw, bytes, stream) }?;
             Ok(())
         })?;
+        if let Some(bytes) = managed {
+            bytes.keep();
+        }
         Ok(pointer)
     }
 
-    /// Counts a new block.
-    fn charge(&self, bytes: usize) -> Result<()> {
-        self.charge_pool(bytes)?;
-        if let Err(error) = self.check_free(bytes) {
-            self.discharge_pool(bytes);
-            return Err(error);
-        }
-        if self.traits.kind != MemoryKind::Managed {
-            return Ok(());
-        }
-        let (driver, ordinal) = (&self.device().state().driver, self.device().ordinal());
-        match driver.reserve(ordinal, bytes, self.managed_limit) {
-            Ok(reserved) => {
-                reserved.keep();
-                Ok(())
-            }
-            Err(live) => {
-                self.discharge_pool(bytes);
-                let info = self.device().memory_info().unwrap_or_default();
-                Err(would_oversubscribe(
-                    (self.traits.kind, ordinal),
-                    bytes,
-                    Used::Managed(live),
-                    info,
-                ))
-            }
-        }
-    }
-
-    /// Refuses more managed memory than the device has free, and more device memory of an integrated device. `bytes` are counted already.
-    fn check_free(&self, bytes: usize) -> Result<()> {
+    /// Counts managed bytes for the device. Unless [`Oversubscription::Allowed`], refuses more of them in total than the device has, and a pool
+    /// of managed memory, or of an integrated device, that grows by more than the free memory.
+    fn check(&self, bytes: usize) -> Result<Option<ManagedBytes>> {
+        let memory @ (kind, ordinal) = (self.traits.kind, self.device().ordinal());
+        let is_managed = kind == MemoryKind::Managed;
+        let driver = &self.device().state().driver;
+        let managed = is_managed.then(|| driver.reserve(ordinal, bytes, self.managed_limit));
+        let managed = managed.transpose().map_err(|live| {
+            let info = self.device().memory_info().unwrap_or_default();
+            would_oversubscribe(memory, bytes, Used::Managed(live), info)
+        })?;
         let is_refused = self.options.oversubscription == Oversubscription::Refused;
-        let is_managed = self.traits.kind == MemoryKind::Managed;
-        if !is_refused || !(is_managed || self.device().capabilities().integrated) {
-            return Ok(());
+        if is_refused && (is_managed || self.device().capabilities().integrated) {
+            let [used, reserved] = [USED, RESERVED].map(|which| self.bytes(which).unwrap_or(0));
+            let grows_by = used.saturating_add(bytes).saturating_sub(reserved);
+            if grows_by > 0 {
+                check_room(memory, grows_by.min(bytes), self.device().memory_info()?)?;
+            }
         }
-        let live = self.live.lock().bytes;
-        let grows_by = live.saturating_sub(self.reserved_bytes().unwrap_or(0));
-        if grows_by == 0 {
-            return Ok(());
-        }
-        let memory = (self.traits.kind, self.device().ordinal());
-        check_room(memory, grows_by.min(bytes), self.device().memory_info()?)
+        Ok(managed)
     }
 
-    fn charge_pool(&self, bytes: usize) -> Result<()> {
-        let mut live = self.live.lock();
-        let limit = self.options.limit_bytes.unwrap_or(usize::MAX);
-        let room = limit.saturating_sub(live.bytes);
-        if bytes > room {
-            drop(live);
-            let (call, what) = ("cudaMallocFromPoolAsync", self.traits.kind.name());
-            let sizes = (bytes, room);
-            return Err(beyond_limit(
-                call,
-                what,
-                self.device(),
-                &self.options,
-                sizes,
-            ));
-        }
-        live.buffers += 1;
-        live.bytes += bytes;
-        Ok(())
+    /// The error for `bytes` that the pool's limit does not leave, which the driver does not name.
+    fn beyond_limit(&self, bytes: usize) -> Option<Error> {
+        let room = self.options.limit_bytes?.saturating_sub(self.bytes(USED)?);
+        let (what, device) = (self.traits.kind.name(), self.device());
+        let error = || {
+            let call = "cudaMallocFromPoolAsync";
+            beyond_limit(call, what, device, &self.options, (bytes, room))
+        };
+        (bytes > room).then(error)
     }
 
-    /// Counts a block that was freed.
-    fn discharge(&self, bytes: usize) {
+    /// A buffer no longer owns its block.
+    fn discharge(&self, block: &Block) {
+        self.buffers.fetch_sub(1, Ordering::Relaxed);
         if self.traits.kind == MemoryKind::Managed {
             let (driver, ordinal) = (&self.device().state().driver, self.device().ordinal());
-            driver.discharge(ordinal, bytes);
+            driver.discharge(ordinal, block.bytes);
         }
-        self.discharge_pool(bytes);
-    }
-
-    fn discharge_pool(&self, bytes: usize) {
-        let mut live = self.live.lock();
-        live.buffers -= 1;
-        live.bytes -= bytes;
     }
 
     /// Releases memory that no buffer uses, after waiting for its frees.
@@ -249,22 +334,18 @@ impl Driver {
     }
 
     /// Releases the memory that is free now. Returns the released bytes.
-    pub(super) fn trim(&self) -> usize {
-        let before = self.reserved_bytes().unwrap_or(0);
+    fn trim(&self) -> usize {
+        let before = self.bytes(RESERVED).unwrap_or(0);
         let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: the pool is live.
         if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.raw().raw, 0) } {
             crate::telemetry::warn!(device = ordinal, %error, "a pool could not be trimmed");
         }
-        before.saturating_sub(self.reserved_bytes().unwrap_or(before))
+        before.saturating_sub(self.bytes(RESERVED).unwrap_or(before))
     }
 
-    /// The bytes that the driver reserves for the pool; `None` if it does not report them.
-    fn reserved_bytes(&self) -> Option<usize> {
-        self.bytes_now(cudaMemPoolAttr::cudaMemPoolAttrReservedMemCurrent)
-    }
-
-    fn bytes_now(&self, attribute: cudaMemPoolAttr) -> Option<usize> {
+    /// The bytes that the driver counts; `None` if it does not report them.
+    fn bytes(&self, attribute: cudaMemPoolAttr) -> Option<usize> {
         let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: the pool is live; the attribute has 64 bits.
         match unsafe { api.mem_pool_get(ordinal, self.raw.raw().raw, attribute) } {
@@ -276,20 +357,16 @@ impl Driver {
         }
     }
 
-    pub(super) fn stats(&self) -> PoolStats {
-        let Live {
-            buffers,
-            bytes,
-            peak_bytes,
-        } = *self.live.lock();
-        let reserved_bytes = self.reserved_bytes().unwrap_or(bytes);
-        let free_bytes = reserved_bytes.saturating_sub(bytes);
+    fn stats(&self) -> PoolStats {
+        let all = [USED, PEAK, RESERVED].map(|which| self.bytes(which).unwrap_or(0));
+        let [live_bytes, peak_bytes, reserved_bytes] = all;
+        let free_bytes = reserved_bytes.saturating_sub(live_bytes);
         PoolStats {
-            live_bytes: bytes,
+            live_bytes,
             peak_bytes,
             reserved_bytes,
             free_bytes,
-            live_buffers: buffers,
+            live_buffers: self.buffers.load(Ordering::Relaxed),
             slabs: 0,
             largest_free_bytes: free_bytes,
         }
@@ -307,14 +384,14 @@ impl Owner for Driver {
 
     fn give(&self, block: &Block) {
         self.has_given.store(true, Ordering::Release);
-        self.discharge(block.reserved_bytes);
+        self.discharge(block);
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
         let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
-        self.discharge(block.reserved_bytes);
+        self.discharge(block);
         Ok(None)
     }
 
@@ -333,7 +410,7 @@ impl Owner for Driver {
         });
         match enqueued {
             Ok(()) => {
-                self.discharge(released.block.reserved_bytes);
+                self.discharge(&released.block);
                 crate::telemetry::debug!(buffer, bytes, "free in order");
             }
             // CUDA refused the free. The memory may or may not be freed, so it stays counted.
@@ -351,25 +428,25 @@ impl Owner for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        let is_over = fork::is_over();
+        let has_given = !is_over && self.has_given.load(Ordering::Acquire);
+        let is_theirs = has_given && self.bytes(USED) != Some(0);
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // Then the drop of the handle does nothing, either.
-        if fork::is_over() {
+        if is_over {
+            // Then the drop of the handle does nothing, either.
+            return;
+        }
+        if is_theirs {
+            // The other owners free memory of this pool later, so it stays.
+            drop(raw.kept());
             return;
         }
         let stream = Arc::clone(self.stream.inner());
         let seq = stream.submitted();
         // Memory whose frees are pending could not be released, so the frees are waited for.
         let mut frees = smallvec::smallvec![Use { stream, seq }];
-        if self.has_given.load(Ordering::Acquire) {
-            let used = cudaMemPoolAttr::cudaMemPoolAttrUsedMemCurrent;
-            // SAFETY: the pool is live; the attribute has 64 bits.
-            let used = unsafe { raw.api().mem_pool_get(raw.ordinal(), raw.raw().raw, used) };
-            if !matches!(used, Ok(0)) {
-                // The other owners free memory of this pool later, so it stays.
-                drop(raw.kept());
-                return;
-            }
+        if has_given {
             // The other owners' frees may be enqueued on any stream.
             let stream = StreamInner::unknown(self.device().state());
             let seq = stream.number();

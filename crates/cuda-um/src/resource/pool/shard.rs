@@ -1,11 +1,9 @@
 //! Free blocks in shards, so that threads seldom contend for a lock.
 
 use crate::sync::{Mutex, MutexGuard};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of shards in a pool. More threads share them.
-pub(crate) const SHARDS: usize = 16;
+pub(super) const SHARDS: usize = 16;
 
 /// Free blocks of a pool. A thread uses the blocks of one shard, and takes from others if that shard has none.
 pub(super) struct Shards<B, const N: usize = SHARDS>([Shard<B>; N]);
@@ -80,18 +78,4 @@ impl<B> Shard<B> {
             spare_bytes: 0,
         }))
     }
-}
-/// The shard that this thread uses, in every pool.
-pub(crate) fn own() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static OWN: Cell<usize> = const { Cell::new(usize::MAX) });
-    // A thread that is exiting has no thread-local storage.
-    let own = OWN.try_with(|own| {
-        if own.get() == usize::MAX {
-            // Relaxed: any number will do.
-            own.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
-        }
-        own.get()
-    });
-    own.unwrap_or(0)
 }

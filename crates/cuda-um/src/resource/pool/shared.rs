@@ -11,10 +11,9 @@ use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::heap::{Heap, addresses};
-use crate::resource::pool::shard;
-use crate::resource::pool::shard::Shards;
+use crate::resource::pool::shard::{SHARDS, Shards};
 use crate::resource::pool::{PoolOptions, PoolStats};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, shard};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The order of the locks is `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees. No lock is held during a
@@ -306,7 +305,7 @@ impl Shared {
     fn free_empty(&self) -> usize {
         let empty = {
             let mut heap = self.heap.lock();
-            self.coalesce(&mut heap, shard::own());
+            self.coalesce(&mut heap, shard::own::<SHARDS>());
             heap.take_empty()
         };
         // A slab is dropped as a buffer: it is never freed in use, and the drop does not wait.

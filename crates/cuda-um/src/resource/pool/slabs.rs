@@ -15,9 +15,9 @@ use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::free_block::FreeBlock;
-use crate::resource::pool::shard;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::shared::Shared;
+use crate::sync::shard;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Owner for Home {
 impl Home {
     /// Allocates for a thread of any shard.
     fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
-        let taken = self.pool.take(shard::own(), bytes)?;
+        let taken = self.pool.take(shard::own::<SHARDS>(), bytes)?;
         let block = Block {
             address: taken.block.address,
             bytes,
@@ -152,8 +152,12 @@ impl Home {
             is_away: block.is_away,
             departures: self.pool.departures(),
         };
-        self.pool
-            .give(shard::own(), free, block.class, block.reserved_bytes);
+        self.pool.give(
+            shard::own::<SHARDS>(),
+            free,
+            block.class,
+            block.reserved_bytes,
+        );
     }
 }
 
@@ -205,6 +209,6 @@ impl Pool {
 impl Allocate for Pool {
     /// The buffer has the uses of its memory's former owners.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        self.homes[shard::own()].allocate(bytes)
+        self.homes[shard::own::<SHARDS>()].allocate(bytes)
     }
 }

@@ -94,6 +94,8 @@ fn managed_pools() {
     run(cases! {
         "DriverPool::new", "slabs of 3 MiB": |w| DriverPool::new(&w.device, MemoryKind::Managed, PoolOptions::default().slab_bytes(3 << 20))
             => InvalidArgument, ["multiple of 2 MiB"];
+        "DriverPool::new", "a limit of managed memory": |w| DriverPool::new(&w.device, MemoryKind::Managed, PoolOptions::default().limit_bytes(3 << 20))
+            => NotSupported, ["PoolOptions::limit_bytes", "device memory"];
         "UnifiedBuffer::into_raw", "a buffer without elements": |w| {
             let buffer = UnifiedBuffer::<u8>::zeroed_in(&w.unified_pool, 0)?;
             buffer.into_raw(&w.stream).map_err(|(_, error)| error)
