@@ -6,7 +6,7 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished};
 use crate::error::Result;
-use crate::process_end::Calls;
+use crate::fork;
 use cuda_um_sys::cudaStream_t;
 use std::sync::Arc;
 
@@ -69,8 +69,10 @@ impl Stream {
             let inner = self.inner();
             let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
             let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
-            // The end of the process waits for the work. In a child made by `fork` the locks below may be held.
-            let _calls = op.is_told.then(|| Calls::of("enqueue")).transpose()?;
+            // In a child made by `fork` the locks below may be held.
+            if op.is_told {
+                fork::check("enqueue")?;
+            }
             for part in op.parts() {
                 part.uses.order(inner, part.access)?;
             }
