@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::resource::memory_resource::{Separate, Upstream};
 use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
@@ -18,6 +18,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[doc(alias = "cudaHostAlloc")]
 pub struct PinnedMemory {
+    device: Device,
+    owner: Pinned,
+}
+
+/// The owner of one allocation.
+#[derive(Clone, Debug)]
+struct Pinned {
     traits: Traits,
 }
 
@@ -25,15 +32,29 @@ impl PinnedMemory {
     /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
-            traits: Traits::of(device, MemoryKind::Pinned, "pinned"),
+            device: device.clone(),
+            owner: Pinned {
+                traits: Traits::of(device.state(), MemoryKind::Pinned, "pinned"),
+            },
         }
+    }
+
+    /// The memory without the handle of the device, for a pool.
+    pub(crate) fn upstream(self) -> Box<dyn Upstream> {
+        Box::new(self.owner)
     }
 }
 
-impl Upstream for PinnedMemory {
+impl Separate for PinnedMemory {
+    fn parts(&self) -> (&Device, &dyn Upstream) {
+        (&self.device, &self.owner)
+    }
+}
+
+impl Upstream for Pinned {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
-        let mapped = self.device().capabilities().map_host_memory;
+        let (api, ordinal) = (&self.device().api, self.device().ordinal);
+        let mapped = self.device().capabilities.map_host_memory;
         let pointer = api.host_alloc(ordinal, bytes, mapped)?;
         // The allocation owns the memory from here on, also if the next call fails.
         let owner = Arc::new(self.clone());
@@ -47,17 +68,21 @@ impl Upstream for PinnedMemory {
     }
 }
 
-impl Owner for PinnedMemory {
+impl Owner for Pinned {
     fn traits(&self) -> &Traits {
         &self.traits
     }
 
-    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
-        Some(self.allocate(bytes))
+    fn allocate_again(
+        self: Arc<Self>,
+        device: &Device,
+        bytes: usize,
+    ) -> Option<Result<Allocation>> {
+        Some(self.allocate_alone(device, bytes))
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
+        let (api, ordinal) = (&self.device().api, self.device().ordinal);
         // SAFETY: guaranteed by the caller.
         unsafe { api.free_host(ordinal, block.address.host) }.map(|()| None)
     }
