@@ -85,18 +85,11 @@ impl Device {
     /// The same device, for a buffer that this thread allocates.
     #[inline]
     pub(crate) fn for_buffer(&self) -> Self {
-        let Handle {
-            runtime,
-            state,
-            of_shards,
-            ..
-        } = &*self.handle;
-        let Some(of_shards) = of_shards else {
+        let Some(of_shards) = &self.handle.of_shards else {
             return self.clone();
         };
-        let own = of_shards[shard::own::<SHARDS>()]
-            .get_or_init(|| Self::with(runtime.clone(), Arc::clone(state), None));
-        own.clone()
+        let make = || Self::with(self.runtime().clone(), Arc::clone(self.state()), None);
+        of_shards[shard::own::<SHARDS>()].get_or_init(make).clone()
     }
 
     /// The ordinal of the device in its runtime.

@@ -11,16 +11,12 @@ use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
 /// Memory of a device: each buffer is a separate allocation (`cudaMalloc`).
-#[derive(Clone, Debug)]
 #[doc(alias = "cudaMalloc")]
-pub struct DeviceMemory {
-    device: Device,
-    owner: OfDevice,
-}
+pub type DeviceMemory = Separate<OfDevice>;
 
 /// The owner of one allocation.
 #[derive(Clone, Debug)]
-struct OfDevice {
+pub struct OfDevice {
     traits: Traits,
     oversubscription: Oversubscription,
 }
@@ -43,17 +39,6 @@ impl DeviceMemory {
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.owner.oversubscription = oversubscription;
         self
-    }
-
-    /// The memory without the handle of the device, for a pool.
-    pub(crate) fn upstream(self) -> Box<dyn Upstream> {
-        Box::new(self.owner)
-    }
-}
-
-impl Separate for DeviceMemory {
-    fn parts(&self) -> (&Device, &dyn Upstream) {
-        (&self.device, &self.owner)
     }
 }
 

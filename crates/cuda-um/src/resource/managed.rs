@@ -11,17 +11,13 @@ use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
 /// Managed memory of a device: each buffer is a separate allocation (`cudaMallocManaged`).
-#[derive(Clone, Debug)]
 #[doc(alias = "cudaMallocManaged")]
 #[doc(alias = "managed_memory_resource")]
-pub struct ManagedMemory {
-    device: Device,
-    owner: Managed,
-}
+pub type ManagedMemory = Separate<Managed>;
 
 /// The owner of one allocation.
 #[derive(Clone, Debug)]
-struct Managed {
+pub struct Managed {
     traits: Traits,
     oversubscription: Oversubscription,
 }
@@ -43,17 +39,6 @@ impl ManagedMemory {
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.owner.oversubscription = oversubscription;
         self
-    }
-
-    /// The memory without the handle of the device, for a pool.
-    pub(crate) fn upstream(self) -> Box<dyn Upstream> {
-        Box::new(self.owner)
-    }
-}
-
-impl Separate for ManagedMemory {
-    fn parts(&self) -> (&Device, &dyn Upstream) {
-        (&self.device, &self.owner)
     }
 }
 

@@ -78,24 +78,25 @@ pub(crate) trait Upstream: Owner {
     }
 }
 
-/// A resource whose buffers are separate allocations.
-pub(crate) trait Separate: Send + Sync {
-    fn parts(&self) -> (&Device, &dyn Upstream);
+/// A resource whose buffers are separate allocations, each of which has the owner.
+#[derive(Clone, Debug)]
+pub struct Separate<O> {
+    pub(crate) device: Device,
+    pub(crate) owner: O,
 }
 
-impl<R: Separate> MemoryResource for R {
+impl<O: Upstream> MemoryResource for Separate<O> {
     fn device(&self) -> &Device {
-        self.parts().0
+        &self.device
     }
 
     fn kind(&self) -> MemoryKind {
-        self.parts().1.traits().kind
+        self.owner.traits().kind
     }
 }
 
-impl<R: Separate> Allocate for R {
+impl<O: Upstream> Allocate for Separate<O> {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        let (device, memory) = self.parts();
-        memory.allocate_alone(device, bytes)
+        self.owner.allocate_alone(&self.device, bytes)
     }
 }

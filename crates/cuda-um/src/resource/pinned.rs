@@ -15,16 +15,12 @@ use std::sync::Arc;
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
 /// (`cudaHostAlloc`).
-#[derive(Clone, Debug)]
 #[doc(alias = "cudaHostAlloc")]
-pub struct PinnedMemory {
-    device: Device,
-    owner: Pinned,
-}
+pub type PinnedMemory = Separate<Pinned>;
 
 /// The owner of one allocation.
 #[derive(Clone, Debug)]
-struct Pinned {
+pub struct Pinned {
     traits: Traits,
 }
 
@@ -37,17 +33,6 @@ impl PinnedMemory {
                 traits: Traits::of(device.state(), MemoryKind::Pinned, "pinned"),
             },
         }
-    }
-
-    /// The memory without the handle of the device, for a pool.
-    pub(crate) fn upstream(self) -> Box<dyn Upstream> {
-        Box::new(self.owner)
-    }
-}
-
-impl Separate for PinnedMemory {
-    fn parts(&self) -> (&Device, &dyn Upstream) {
-        (&self.device, &self.owner)
     }
 }
 

@@ -183,13 +183,13 @@ impl Pool {
             MemoryKind::Managed => {
                 device.state().check_managed_memory()?;
                 let memory = ManagedMemory::new(device);
-                memory.oversubscription(options.oversubscription).upstream()
+                Box::new(memory.oversubscription(options.oversubscription).owner)
             }
             MemoryKind::Device => {
                 let memory = DeviceMemory::new(device);
-                memory.oversubscription(options.oversubscription).upstream()
+                Box::new(memory.oversubscription(options.oversubscription).owner)
             }
-            MemoryKind::Pinned => PinnedMemory::new(device).upstream(),
+            MemoryKind::Pinned => Box::new(PinnedMemory::new(device).owner),
             MemoryKind::System => {
                 return Err(Error::NotSupported {
                     what: "a pool of system memory".to_owned(),

@@ -22,7 +22,7 @@ impl Pool {
     fn of(slabs: usize) -> Arc<Self> {
         let device = device_of(slabs * CHUNK);
         let options = PoolOptions::default().slab_bytes(CHUNK);
-        let memory = DeviceMemory::new(&device).upstream();
+        let memory = Box::new(DeviceMemory::new(&device).owner);
         Arc::new(Self(device, Shared::new(memory, options)))
     }
 
