@@ -20,115 +20,113 @@ use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
 /// the copy.
-pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     target.raw.check_write()?;
     if source.is_empty() {
         return Ok(());
     }
     let part = [target.part(Access::Write)];
-    Op::new(What::Copy, part[0].device(), &part).run(None, || put(&mut target, source))
+    let op = Op::with_host(target.device(), &part);
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
+    let put = || unsafe { exchange(&op, target.as_view(), Direction::ToDevice, host(source)) };
+    assert_eq!(target.len(), source.len(), "the view was checked");
+    op.run(None, put)
 }
 
+/// Does the same within an operation of which observers are told.
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
-    let raw = target.raw;
-    let _calls = Calls::of("copy_from_host")?;
-    if raw.is_host_memory() || raw.is_left_to_host() {
-        return put_on_host(target, source);
-    }
-    match put_on_device(target, source) {
-        // A guard began meanwhile.
-        Err(Error::Busy { .. }) if raw.is_managed() => put_on_host(target, source),
-        result => result,
-    }
+    let part = [target.part(Access::Write)];
+    let op = Op::with_host(target.device(), &part);
+    // SAFETY: as in `from_host`.
+    unsafe { exchange(&op, target.as_view(), Direction::ToDevice, host(source)) }
 }
 
-fn put_on_host(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    let _closed = target
-        .raw
-        .wait_for_host(&target.bytes(), Access::Write, "copy_from_host")?;
-    let (state, to) = (target.device().state(), target.address());
-    // SAFETY: the lengths are equal, no device uses the view now, and `source` does not overlap memory that is borrowed exclusively.
-    unsafe { transfer::copy_on_host(state, source.as_ptr(), to, source.len()) };
-    Ok(())
-}
-
-fn put_on_device(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    let own;
-    let mut source = source;
-    if target.device().state().is_beside_guards() {
-        // The slice may be the memory of several guards. The host may not access managed memory while CUDA copies it.
-        let mut copy: Vec<u8> = host_vec::zeroed("copy_from_host", source.len())?;
-        copy.copy_from_slice(source);
-        own = copy;
-        source = &own;
-    }
-    let staged = Staged {
-        direction: Direction::ToDevice,
-        host: Host::Memory(source.as_ptr().cast_mut()),
-        device: target.address(),
-        bytes: source.len(),
-        unit_bytes: 1,
-        kind: kind(target.raw, CopyKind::HostToDevice),
-    };
-    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
-    unsafe { with_host(target.as_view(), Access::Write, staged) }.map(drop)
+fn host(source: &[u8]) -> *mut u8 {
+    source.as_ptr().cast_mut()
 }
 
 /// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
 pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
+    assert_eq!(source.len(), target.len(), "the view was checked");
     if target.is_empty() {
         return Ok(());
     }
     let part = [source.part(Access::Read)];
-    Op::new(What::Copy, part[0].device(), &part).run(None, || get(source, target))
+    let op = Op::with_host(source.device(), &part);
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
+    op.run(None, || unsafe {
+        exchange(&op, source, Direction::ToHost, target.as_mut_ptr())
+    })
 }
 
-fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    assert_eq!(source.len(), target.len(), "the view was checked");
-    let _calls = Calls::of("copy_to_host")?;
-    if source.raw.is_host_memory() || source.raw.is_left_to_host() {
-        return get_on_host(source, target);
+/// Copies between a view, the part of the operation, and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is
+/// left to it.
+///
+/// # Safety
+///
+/// The memory of the host is valid, and both are borrowed as the direction requires: the target exclusively.
+unsafe fn exchange(
+    op: &Op<'_>,
+    view: View<'_, u8>,
+    direction: Direction,
+    host: *mut u8,
+) -> Result<()> {
+    let (raw, (call, access)) = (view.raw, direction.names());
+    // The end of the process waits for accesses to pinned memory.
+    let _calls = Calls::of(call)?;
+    if !raw.is_host_memory() && !raw.is_left_to_host() {
+        let copy = Staged {
+            direction,
+            host: Host::Memory(host),
+            device: view.address(),
+            bytes: view.len(),
+            unit_bytes: 1,
+            kind: kind(raw, direction.kind()),
+        };
+        let copied = match op.device().state().is_beside_guards() {
+            // SAFETY: the caller's promise.
+            false => unsafe { with_host(op, copy) }.map(drop),
+            // SAFETY: the caller's promise.
+            true => unsafe { through_vector(op, copy, host) },
+        };
+        match copied {
+            // A guard began meanwhile.
+            Err(Error::Busy { .. }) if raw.is_managed() => {}
+            copied => return copied,
+        }
     }
-    match get_from_device(source, target) {
-        // A guard began meanwhile.
-        Err(Error::Busy { .. }) if source.raw.is_managed() => get_on_host(source, target),
-        result => result,
-    }
-}
-
-fn get_on_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let _closed = source
-        .raw
-        .wait_for_host(&source.bytes(), Access::Read, "copy_to_host")?;
-    let (to, bytes) = (target.as_mut_ptr(), target.len());
-    // SAFETY: the lengths are equal, no device writes the view, and `target`, which is borrowed exclusively, does not overlap it.
-    unsafe { transfer::copy_on_host(source.device().state(), source.address(), to, bytes) };
+    let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
+    let (to, from) = direction.ends(view.address(), host);
+    // SAFETY: the caller's promise; no device uses the view against the access now.
+    unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
     Ok(())
 }
 
-fn get_from_device(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    if source.device().state().is_beside_guards() {
-        // As in `put_on_device`.
-        let mut own = host_vec::zeroed("copy_to_host", target.len())?;
-        copy_from_device(source, &mut own)?;
-        target.copy_from_slice(&own);
-        return Ok(());
+/// Copies through a vector: the host's memory may be that of several guards, which the host may not access while CUDA copies it.
+///
+/// # Safety
+///
+/// As for [`exchange`].
+#[cold]
+unsafe fn through_vector(op: &Op<'_>, copy: Staged<'_>, host: *mut u8) -> Result<()> {
+    let mut own: Vec<u8> = host_vec::zeroed(copy.direction.names().0, copy.bytes)?;
+    let own_host = Host::Memory(own.as_mut_ptr());
+    // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
+    unsafe {
+        if copy.direction == Direction::ToDevice {
+            own.as_mut_ptr().copy_from_nonoverlapping(host, copy.bytes);
+        }
+        let copy = Staged {
+            host: own_host,
+            ..copy
+        };
+        with_host(op, copy)?;
+        if copy.direction == Direction::ToHost {
+            host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
+        }
     }
-    copy_from_device(source, target)
-}
-
-fn copy_from_device(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let staged = Staged {
-        direction: Direction::ToHost,
-        host: Host::Memory(target.as_mut_ptr()),
-        device: source.address(),
-        bytes: target.len(),
-        unit_bytes: 1,
-        kind: kind(source.raw, CopyKind::DeviceToHost),
-    };
-    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
-    unsafe { with_host(source, Access::Read, staged) }.map(drop)
+    Ok(())
 }
 
 /// Managed memory may be on either side: CUDA derives the kind of the copy from the addresses.
@@ -139,29 +137,33 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
     }
 }
 
-/// Copies between a view and the host on the device's default stream, after earlier uses of the buffer. When this returns, nothing uses
-/// the host's memory; a copy to the device may still run, as a tracked use of the buffer.
+/// Copies between the part of an operation and the host on the device's default stream, after earlier uses of the buffer. When this returns,
+/// nothing uses the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
 /// Returns `None`, and does nothing, if a closure produces the bytes and the copy cannot be staged.
 ///
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
-pub(super) unsafe fn with_host(
-    buffer: View<'_, u8>,
-    access: Access,
-    copy: Staged<'_>,
-) -> Result<Option<()>> {
-    let device = buffer.device();
-    let stream = device.own_stream()?;
-    let part = [buffer.part(access)];
-    let op = Op::with_host(device, &part);
+#[inline]
+pub(super) unsafe fn with_host(op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+    let stream = op.device().own_stream()?;
     // SAFETY: the caller's promise.
-    if let Some(outcome) = unsafe { transfer::through_piece(stream, &op, copy) } {
-        return outcome.map(Some);
+    unsafe {
+        match transfer::through_piece(stream, op, copy) {
+            Some(outcome) => outcome.map(Some),
+            None => staged(stream, op, copy),
+        }
     }
+}
+
+/// # Safety
+///
+/// As for [`with_host`].
+unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+    let device = op.device();
     let (mut in_use, mut copied) = (InUse(None), Some(()));
-    let enqueued = stream.submit(&op, |raw_stream| {
+    let enqueued = stream.submit(op, |raw_stream| {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
         }
@@ -173,10 +175,7 @@ pub(super) unsafe fn with_host(
             copied = None;
             return Ok(());
         };
-        let (to, from) = match copy.direction {
-            Direction::ToDevice => (copy.device, host),
-            Direction::ToHost => (host, copy.device),
-        };
+        let (to, from) = copy.direction.ends(copy.device, host);
         in_use.0 = Some(stream.inner());
         // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
         unsafe {
@@ -272,9 +271,8 @@ impl Stream {
         self.check_runtime(source.device(), "the buffer")?;
         self.check_runtime(target.device(), "the buffer")?;
         let source = source.slice(range)?;
-        let to = range::check_at(offset, source.len(), target.len())?;
         target.raw.check_write()?;
-        let target = target.slice(to)?;
+        let target = target.slice_at(offset, source.len())?;
         if source.is_empty() {
             return Ok(());
         }

@@ -13,6 +13,7 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::fork;
+use crate::process_end::Calls;
 use crate::resource::kind::MemoryKind;
 use crate::resource::location::By;
 use std::any::Any;
@@ -101,7 +102,7 @@ impl Exported {
         access: Access,
         borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
     ) -> Result<Self> {
-        fork::check("export")?;
+        let _calls = Calls::of("export")?;
         let view = borrow(&owner)?.into_bytes();
         // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
         // exclusively while the result owns a reference to it. The view leaves the result only as addresses.

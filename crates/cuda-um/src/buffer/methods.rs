@@ -151,7 +151,8 @@ macro_rules! read_methods {
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_to_host(&self, target: &mut [T]) -> $crate::Result<()> {
                 $crate::range::same_length("copy_to_host", self.len(), target.len())?;
-                self.copy_to_host_at(0, target)
+                let source = self.as_view().into_bytes();
+                $crate::buffer::copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
             /// Copies elements to the host, from element `offset` on. Waits for work that writes the buffer; the copy is complete when this
@@ -161,8 +162,7 @@ macro_rules! read_methods {
             ///
             /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
             pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> $crate::Result<()> {
-                let range = $crate::range::check_at(offset, target.len(), self.len())?;
-                let source = self.as_view().slice(range)?.into_bytes();
+                let source = self.as_view().slice_at(offset, target.len())?.into_bytes();
                 $crate::buffer::copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
@@ -233,7 +233,8 @@ macro_rules! write_methods {
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_from_host(&mut self, source: &[T]) -> $crate::Result<()> {
                 $crate::range::same_length("copy_from_host", self.len(), source.len())?;
-                self.copy_from_host_at(0, source)
+                let target = self.$reborrow().into_bytes();
+                $crate::buffer::copy::from_host(target, bytemuck::cast_slice(source))
             }
 
             /// Copies elements from the host to the buffer, from element `offset` on.
@@ -246,8 +247,7 @@ macro_rules! write_methods {
             ///
             /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
             pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> $crate::Result<()> {
-                let range = $crate::range::check_at(offset, source.len(), self.len())?;
-                let target = self.$reborrow().slice(range)?.into_bytes();
+                let target = self.$reborrow().slice_at(offset, source.len())?.into_bytes();
                 $crate::buffer::copy::from_host(target, bytemuck::cast_slice(source))
             }
 

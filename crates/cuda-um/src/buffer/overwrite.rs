@@ -144,8 +144,10 @@ fn write<T: DeviceCopy>(
         kind: kind(target.raw, CopyKind::HostToDevice),
     };
     if !target.device().state().is_gated {
+        let part = [target.part(Access::Write)];
+        let op = Op::with_host(target.device(), &part);
         // SAFETY: the view's bytes, and the view is borrowed exclusively.
-        let copied = unsafe { with_host(target.as_view().into_bytes(), Access::Write, staged) };
+        let copied = unsafe { with_host(&op, staged) };
         if let Some(outcome) = copied.transpose() {
             return outcome;
         }

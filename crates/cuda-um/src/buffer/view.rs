@@ -245,11 +245,23 @@ macro_rules! view {
             /// [`Error::RangeOutOfBounds`].
             pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
                 let part = range::check(range, self.len)?;
-                Ok(Self {
+                Ok(self.part_of_checked(part))
+            }
+
+            /// Narrows the view to `count` elements from `offset` on.
+            #[inline]
+            pub(crate) fn slice_at(self, offset: usize, count: usize) -> Result<Self> {
+                let part = range::check_at(offset, count, self.len)?;
+                Ok(self.part_of_checked(part))
+            }
+
+            #[inline]
+            fn part_of_checked(self, part: std::ops::Range<usize>) -> Self {
+                Self {
                     start: self.start + range::to_bytes::<T>(&part).start,
                     len: part.len(),
                     ..self
-                })
+                }
             }
 
             /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device

@@ -68,6 +68,7 @@ const ENQUEUES: &str = "is enqueuing work for a device that has no concurrent ma
 impl Gate {
     /// Opens a turn, which the caller holds while it enqueues work on `stream`.
     pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
+        fork::check("enqueue")?;
         let waits = stream.device().non_concurrent.get() != NonConcurrentAccess::Refuse;
         let mut state = self.state.lock();
         while !state.guards.is_empty() {

@@ -93,7 +93,8 @@ pub struct Op<'a> {
     /// The uses of the kernels that the work runs: they stay loaded until it is done.
     pub(crate) module: Option<&'a InFlight>,
     in_capture: InCapture,
-    is_told: bool,
+    /// False for a part of an operation, whose caller has asked if the process may call CUDA.
+    pub(super) is_told: bool,
 }
 
 impl<'a> Op<'a> {
@@ -112,9 +113,13 @@ impl<'a> Op<'a> {
     }
 
     /// Work of a copy from or to the host, or of an export: a capture refuses it. An outer operation tells observers.
+    #[inline]
     pub(crate) fn with_host(device: &'a Device, parts: &'a [Part<'a>]) -> Self {
-        let op = Self::new(What::Copy, device, parts).untold();
-        op.in_capture(InCapture::Refuses(NO_WAIT))
+        Self {
+            is_told: false,
+            in_capture: InCapture::Refuses(NO_WAIT),
+            ..Self::new(What::Copy, device, parts)
+        }
     }
 
     /// Sets what a capture of the thread does with the work.
@@ -153,7 +158,7 @@ impl<'a> Op<'a> {
         stream: Option<&Stream>,
         work: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        if !(self.is_told && is_heard()) {
+        if !is_heard() {
             return work();
         }
         let op = Op {

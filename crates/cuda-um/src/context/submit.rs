@@ -42,7 +42,6 @@ impl Stream {
     /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
     #[inline]
     pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
-        fork::check("enqueue")?;
         let inner = self.inner();
         inner.check_here()?;
         let home = inner.device().identity();
@@ -63,13 +62,17 @@ impl Stream {
         op: &Op<'_>,
         work: impl FnOnce(cudaStream_t) -> Result<R>,
     ) -> Result<R> {
-        op.run(Some(self), || {
+        let enqueue = || {
             // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is open to guards: a drop may
             // destroy a stream.
             let mut finished = Finished::new();
             let inner = self.inner();
             let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
             let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
+            // In a child made by `fork` the locks below may be held.
+            if op.is_told {
+                fork::check("enqueue")?;
+            }
             for part in op.parts() {
                 part.uses.order(inner, part.access)?;
             }
@@ -79,7 +82,11 @@ impl Stream {
                 finished: &mut finished,
             };
             work(inner.raw())
-        })
+        };
+        match op.is_told {
+            true => op.run(Some(self), enqueue),
+            false => enqueue(),
+        }
     }
 
     /// Refuses memory of another runtime, a write to a read-only import, and memory that the device of a launch cannot reach.

@@ -163,12 +163,15 @@ impl InFlight {
 
     /// Takes all uses that are not known to be done, when the buffer is dropped. Most buffers have none.
     pub(crate) fn take(&mut self) -> Option<Box<Self>> {
+        let last = self.last.load();
         let state = self.state.get_mut();
         if state.is_empty() {
             return None;
         }
-        self.prune();
-        (!self.state.get_mut().is_empty()).then(|| Box::new(std::mem::take(self)))
+        state.catch_up(last);
+        state.take_done(0, &mut Finished::new());
+        self.last.store(state.last_of_one());
+        (!state.is_empty()).then(|| Box::new(std::mem::take(self)))
     }
 
     /// Removes uses that are known to be done, so that idle buffers keep no stream live.

@@ -146,10 +146,9 @@ impl Api {
         let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE) && self.has_worked(device);
         match number {
             OUT_OF_MEMORY => {
-                let (free_bytes, total_bytes) = if subject.host_memory {
-                    host_memory()
-                } else {
-                    self.current_memory_info(device)
+                let (free_bytes, total_bytes) = match subject.host_memory {
+                    true => host_memory(),
+                    false => self.current_memory_info(device),
                 };
                 Error::OutOfMemory {
                     call,
@@ -192,20 +191,15 @@ impl Api {
 
     /// Free and total bytes of the current device, which is that of the call, if any; zeros if the query fails.
     fn current_memory_info(&self, device: Option<u32>) -> (usize, usize) {
-        let (mut free, mut total) = (0, 0);
+        let mut info = MemoryInfo::default();
+        let (free, total) = (&mut info.free_bytes, &mut info.total_bytes);
         // SAFETY: both pointers are valid for one write.
-        let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
-        if code == sys::cudaError::cudaSuccess {
-            let info = MemoryInfo {
-                free_bytes: free,
-                total_bytes: total,
-            };
-            let info = device.map_or(info, |device| self.with_reclaimable(device, info));
-            (info.free_bytes, info.total_bytes)
-        } else {
+        if unsafe { (self.table.cudaMemGetInfo)(free, total) }.number() != 0 {
             self.clear_last_error();
-            (0, 0)
+            return (0, 0);
         }
+        let info = device.map_or(info, |device| self.with_reclaimable(device, info));
+        (info.free_bytes, info.total_bytes)
     }
 
     /// The version as text, such as "CUDA 12.9".

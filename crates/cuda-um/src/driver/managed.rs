@@ -30,14 +30,14 @@ calls! {
     /// The location of most pages that the driver samples in a range; `None` if they have no location.
     /// # Safety: the range lies in one live managed allocation.
     unsafe fn location_info(ordinal, range: Range<*mut u8>)
-        -> found: sys::cudaMemLocation as Option<Location> = Ok(Location::from_sys(found.type_.0, found.id))
+        -> at: sys::cudaMemLocation as Option<Location> = Ok(Location::from_sys(at.type_.0, at.id))
         // One summary of the whole range, so one location is written.
         => newer.cudaMemGetLocationInfo(
             range.start.cast(),
             bytes(&range),
             bytes(&range),
             0,
-            &mut found,
+            &mut at,
         ),
         of ("the location of {} bytes", bytes(&range));
 }

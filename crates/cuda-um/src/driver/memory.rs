@@ -98,7 +98,13 @@ calls! {
         kind: CopyKind,
         stream: Stream,
     )
-        => runtime.cudaMemcpyAsync(destination.cast(), source.cast(), bytes, cudaMemcpyKind(kind as _), stream),
+        => runtime.cudaMemcpyAsync(
+            destination.cast(),
+            source.cast(),
+            bytes,
+            cudaMemcpyKind(kind as _),
+            stream,
+        ),
         of ("copy of {bytes} bytes on device {ordinal}").bytes(bytes);
 
     /// # Safety: the memory is valid for `bytes`, and no other code uses it until the memset is done on the live stream.

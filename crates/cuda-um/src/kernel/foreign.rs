@@ -57,9 +57,6 @@ impl fmt::Debug for ForeignWork<'_> {
     }
 }
 
-/// The name of such work in traces.
-const NAME: &str = "work of another library";
-
 impl Stream {
     /// Enqueues work of another library on this stream: a cuBLAS call, a kernel of cudarc. The library orders and tracks it like a launch.
     ///
@@ -122,7 +119,8 @@ impl Stream {
             };
             let parts = uses.parts();
             self.submit(&Op::new(What::Foreign, device, parts), |stream| {
-                let _calls = Calls::of(NAME)?;
+                // The end of the process waits for the work.
+                let _calls = Calls::of("work of another library")?;
                 Ok(work(&ForeignWork { stream, parts }))
             })
         })

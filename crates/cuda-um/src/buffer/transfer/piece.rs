@@ -87,36 +87,30 @@ pub(crate) unsafe fn through_piece(
     };
     let (inner, state) = (stream.inner(), stream.inner().device());
     let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
-    let enqueue_copy = |to: *mut u8, from: *const u8| {
-        stream.submit(op, |raw| {
-            let ordinal = inner.ordinal();
+    let (ordinal, bytes) = (inner.ordinal(), copy.bytes);
+    let mut run = || {
+        let space = turn.space(bytes)?;
+        let (to, from) = copy.direction.ends(copy.device, space);
+        if copy.direction == Direction::ToDevice {
+            // SAFETY: the caller's promise; no other copy uses the space.
+            unsafe { space.copy_from_nonoverlapping(host, bytes) };
+        }
+        let enqueued = stream.submit(op, |raw| {
             // SAFETY: the caller's promise for the device's side; the piece keeps its space until the copy is done.
             unsafe {
                 inner
                     .api()
-                    .memcpy_async(ordinal, to, from, copy.bytes, copy.kind, raw)
+                    .memcpy_async(ordinal, to, from, bytes, copy.kind, raw)
             }
-        })
-    };
-    let mut run = || {
-        let space = turn.space(copy.bytes)?;
-        match copy.direction {
-            Direction::ToDevice => {
-                // SAFETY: the caller's promise; no copy uses the space.
-                unsafe { space.copy_from_nonoverlapping(host, copy.bytes) };
-                let enqueued = enqueue_copy(copy.device, space);
-                turn.enqueued();
-                enqueued
-            }
-            Direction::ToHost => {
-                let enqueued = enqueue_copy(space, copy.device);
-                turn.enqueued();
-                enqueued.and_then(|()| turn.wait())?;
-                // SAFETY: the caller's promise; the copy to the space is done.
-                unsafe { host.copy_from_nonoverlapping(space, copy.bytes) };
-                Ok(())
-            }
+        });
+        turn.enqueued();
+        enqueued?;
+        if copy.direction == Direction::ToHost {
+            turn.wait()?;
+            // SAFETY: the caller's promise; the copy to the space is done.
+            unsafe { host.copy_from_nonoverlapping(space, bytes) };
         }
+        Ok(())
     };
     Some(run())
 }

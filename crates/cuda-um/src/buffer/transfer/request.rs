@@ -1,6 +1,7 @@
 //! The description of a copy that may be staged.
 #![allow(unsafe_code, reason = "sends addresses to other threads")]
 
+use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 
 /// The direction of a copy.
@@ -8,6 +9,31 @@ use crate::driver::CopyKind;
 pub(crate) enum Direction {
     ToDevice,
     ToHost,
+}
+
+impl Direction {
+    /// The function of the caller, and the use of the device's memory.
+    pub(crate) fn names(self) -> (&'static str, Access) {
+        match self {
+            Self::ToDevice => ("copy_from_host", Access::Write),
+            Self::ToHost => ("copy_to_host", Access::Read),
+        }
+    }
+
+    pub(crate) fn kind(self) -> CopyKind {
+        match self {
+            Self::ToDevice => CopyKind::HostToDevice,
+            Self::ToHost => CopyKind::DeviceToHost,
+        }
+    }
+
+    /// The target and the source.
+    pub(crate) fn ends(self, device: *mut u8, host: *mut u8) -> (*mut u8, *const u8) {
+        match self {
+            Self::ToDevice => (device, host),
+            Self::ToHost => (host, device),
+        }
+    }
 }
 
 /// A copy between the host and a device's memory.

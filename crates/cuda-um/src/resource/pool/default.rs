@@ -126,18 +126,14 @@ impl Allocate for DefaultMemory<'_> {
     /// as a separate allocation.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         // The allocation is large: each step that converts its result copies it.
-        let pooled = self
-            .device
-            .default_pools(|pools| match pools.get(self.device, self.kind) {
-                Ok(pool) => Some(pool?.allocate(bytes)),
-                Err(error) => Some(Err(error)),
-            });
-        let mut made = match pooled {
-            None | Some(None | Some(Err(Error::OutOfMemory { .. }))) => {
-                allocate_alone(self.device, self.kind, bytes)
-            }
-            Some(Some(made)) => made,
+        let pooled = self.device.default_pool(self.kind)?;
+        let mut made = match &pooled {
+            Some(pool) => pool.allocate(bytes),
+            None => allocate_alone(self.device, self.kind, bytes),
         };
+        if pooled.is_some() && matches!(made, Err(Error::OutOfMemory { .. })) {
+            made = allocate_alone(self.device, self.kind, bytes);
+        }
         if let Ok(allocation) = &mut made {
             allocation.set_default();
         }
@@ -167,6 +163,10 @@ impl Device {
     /// variable `CUDA_UM_POOLS` is neither `on` nor `off`.
     pub fn pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
         fork::check("the default pool")?;
+        self.default_pool(kind)
+    }
+
+    fn default_pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
         let pool = self.default_pools(|pools| pools.get(self, kind).map(Option::<&Pool>::cloned));
         pool.unwrap_or(Ok(None))
     }
