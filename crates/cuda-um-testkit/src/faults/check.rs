@@ -123,11 +123,6 @@ pub fn run<W: World>(combination: &Combination<W>, rules: &Rules) -> Report {
     if sticky && start.elapsed() > AT_ONCE {
         problems.push(format!("it took {:?} to say so", start.elapsed()));
     }
-    // The reclaim thread may hold the last handle; it has done its work and releases it.
-    let dropped = Instant::now();
-    while table.strong_count() > 0 && dropped.elapsed() < AT_ONCE {
-        std::thread::sleep(Duration::from_millis(1));
-    }
     if table.strong_count() > 0 {
         problems.push("the runtime lives on".to_owned());
     }

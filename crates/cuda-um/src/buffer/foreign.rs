@@ -60,7 +60,9 @@ macro_rules! from_foreign {
             /// - only this buffer uses it: neither the host nor a device does so through another address or handle, except in work that is
             ///   ordered with the buffer's ([`Stream::enqueue_foreign`](crate::Stream::enqueue_foreign), `export`).
             ///
-            /// The drop of the owner does not wait for a thread that waits for this library.
+            /// The drop of the owner does not wait for a thread that waits for this library. It runs in the drop of this buffer or, if work still
+            /// uses the memory, in a later drop of an import, [`Runtime::reclaim`](crate::Runtime::reclaim), [`Device::synchronize`],
+            /// [`Device::trim`], or the drop of the runtime's last handle.
             #[doc(alias = "cudaPointerGetAttributes")]
             #[doc(alias = "from_raw")]
             #[track_caller]

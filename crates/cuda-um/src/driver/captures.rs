@@ -9,6 +9,7 @@ use crate::process_end;
 use crate::sync::{Condvar, Mutex, global, has_turn, this_thread};
 use cuda_um_sys as sys;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a thread waits before it looks again.
@@ -20,8 +21,6 @@ struct State {
     captures: SmallVec<[Capture; 1]>,
     /// The driver of each thread that waits for a device.
     waits: SmallVec<[usize; 4]>,
-    /// The threads whose captures other threads wait for.
-    hold_up: SmallVec<[u64; 1]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,21 +49,43 @@ impl State {
     }
 }
 
+/// The mode of this thread before, which it has again when this is dropped.
+pub(crate) struct Tolerant {
+    api: Arc<Api>,
+    mode: sys::cudaStreamCaptureMode,
+}
+
+impl Drop for Tolerant {
+    fn drop(&mut self) {
+        let mut mode = self.mode;
+        self.api.exchange_mode(&mut mode);
+    }
+}
+
 /// A wait for a device: no capture begins over its driver until this is dropped.
 pub(crate) struct Wait {
     driver: usize,
 }
 
 impl Api {
-    /// The calls of this thread, which is one of the library's, come at any time: from now on they do not disturb captures of other libraries in
-    /// CUDA's "global" mode, in which a query of an event by any thread ends the capture.
-    pub(crate) fn tolerate_captures(&self) {
-        if let Some(exchange) = self.table.cudaThreadExchangeStreamCaptureMode {
-            let mut mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+    /// The calls of this thread that the program did not ask for, until the result is dropped: they do not disturb captures of other libraries in
+    /// CUDA's "global" mode, in which a query of an event ends the capture.
+    pub(crate) fn tolerate_captures(self: &Arc<Self>) -> Tolerant {
+        let mut mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+        self.exchange_mode(&mut mode);
+        Tolerant {
+            api: Arc::clone(self),
+            mode,
+        }
+    }
+
+    fn exchange_mode(&self, mode: &mut sys::cudaStreamCaptureMode) {
+        if let Some(exchange) = self.table.cudaThreadExchangeStreamCaptureMode
+            && !fork::is_over()
             // SAFETY: the place is valid for the call.
-            if unsafe { exchange(&mut mode) } != sys::cudaError::cudaSuccess {
-                self.clear_last_error();
-            }
+            && unsafe { exchange(mode) } != sys::cudaError::cudaSuccess
+        {
+            self.clear_last_error();
         }
     }
 
@@ -131,12 +152,7 @@ impl Api {
                 }
                 // The thread of the capture has stopped. CUDA refuses the wait.
                 Some(_) if process_end::is_ending() => break,
-                Some(&Capture { thread, .. }) => {
-                    state.hold_up.push(thread);
-                    shared.changed.wait_for(&mut state, LOOKS_AGAIN);
-                    let found = state.hold_up.iter().position(|other| *other == thread);
-                    found.map(|at| state.hold_up.swap_remove(at));
-                }
+                Some(_) => shared.changed.wait_for(&mut state, LOOKS_AGAIN),
             }
         }
         state.waits.push(driver);
@@ -154,12 +170,6 @@ impl Api {
         state.waits.push(driver);
         Some(Wait { driver })
     }
-}
-
-/// Returns true if another thread waits for the end of a capture of this thread.
-pub(crate) fn hold_up_others() -> bool {
-    let state = SHARED.get().state.lock();
-    !state.captures.is_empty() && state.hold_up.contains(&this_thread())
 }
 
 impl Drop for Wait {
