@@ -7,7 +7,7 @@ use crate::models::checker::model;
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
-use crate::resource::memory_resource::Upstream;
+use crate::resource::memory_resource::Allocate;
 use crate::sync::thread;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct Lent {
 impl Lent {
     fn new() -> Self {
         let device = device_of(1 << 10);
-        let buffer = Arc::new(DeviceMemory::new(&device).try_allocate(1).unwrap());
+        let buffer = Arc::new(DeviceMemory::new(&device).allocate(1).unwrap());
         let unknown = StreamInner::unknown(device.state());
         let uses = &buffer.in_flight;
         uses.record(&unknown, u64::MAX, Access::WritePart, &mut Finished::new());
