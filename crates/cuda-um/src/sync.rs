@@ -10,7 +10,7 @@ pub(crate) mod shard;
 
 pub(crate) use crate::sync::held::{
     Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,
-    keeps_the_gate, this_thread,
+    keeps_the_gate, own_guards, this_thread,
 };
 pub use crate::sync::held::{Later, later};
 pub(crate) use crate::sync::locks::{atomic, global, thread};

@@ -15,9 +15,11 @@ use crate::fork;
 use crate::label::Title;
 use crate::process_end;
 use crate::sync::{
-    Closing, Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, this_thread,
+    Closing, Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, own_guards,
 };
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,33 +28,20 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
-    turn_over: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The host guards that live or are being made.
-    guards: Vec<Live>,
-    /// The number of guards that were made.
-    made: u64,
-    /// The number of threads that wait until no guard lives. Then all of them have a turn at the same time, so that guards that begin
-    /// later wait for them.
+    /// The buffers of the host guards that live or are being made.
+    guards: Vec<Arc<Title>>,
+    /// The number of threads that wait until no guard lives. The next guard waits for them.
     waiting: usize,
-    /// The number of times that waiting threads were given a turn.
-    rounds: u64,
-    /// The number of threads that are enqueuing. They do not hold the lock, because they may wait for the device.
-    turns: usize,
-    /// The number of turns that have ended.
+    /// The numbers of turns that have begun and ended. A thread with a turn does not hold the lock, because it may wait for the device.
+    begun: u64,
     ended: u64,
     /// The streams whose work, enqueued in a turn, may not be over.
     busy: Vec<Arc<Listed>>,
-}
-
-/// A host guard.
-struct Live {
-    number: u64,
-    thread: u64,
-    buffer: Title,
 }
 
 /// Keeps the gate open during an enqueue: a guard that closes it waits until this is dropped.
@@ -64,8 +53,8 @@ pub(crate) struct Enqueue<'a> {
 /// Keeps the gate closed until dropped.
 pub(crate) struct Closed {
     gate: Arc<Gate>,
-    number: u64,
-    /// Dropped after the gate is open: then the events of this thread are sent.
+    buffer: Arc<Title>,
+    /// Dropped after the gate is open: then a thread no longer waits for this one.
     _closing: Closing,
     /// A thread must not wait for its own guards. The drop may run on any thread: the Python package relies on it.
     _on_this_thread: PhantomData<*const ()>,
@@ -73,6 +62,8 @@ pub(crate) struct Closed {
 
 /// The time after which a thread that waits tells why, or stops to wait while the process ends.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+const ENQUEUES: &str = "is enqueuing work for a device that has no concurrent managed access";
 
 impl Gate {
     /// Opens a turn, which the caller holds while it enqueues work on `stream`.
@@ -85,29 +76,30 @@ impl Gate {
             // while they have a guard.
             // While the process ends, other threads may never drop their guards.
             let holds_off = has_turn() || capture::is_of_this_thread();
-            if !waits || state.own_guards() > 0 || holds_off || process_end::is_ending() {
+            if !waits || own_guards() > 0 || holds_off || process_end::is_ending() {
                 return Err(state.refusal(stream.ordinal()));
             }
-            if self.wait_for_guards(&mut state) {
-                return Ok(self.turn(&mut state, stream));
+            state.waiting += 1;
+            let is_open = self.wait_until(&mut state, |state| state.guards.is_empty());
+            state.waiting -= 1;
+            if !is_open {
+                let refusal = state.refusal(stream.ordinal());
+                drop(state);
+                fork::check("enqueue")?;
+                crate::telemetry::warn!(%refusal, "work waits for host guards");
+                state = self.state.lock();
             }
-            let refusal = state.refusal(stream.ordinal());
-            drop(state);
-            fork::check("enqueue")?;
-            crate::telemetry::warn!(%refusal, "work waits for host guards");
-            state = self.state.lock();
         }
-        state.turns += 1;
-        Ok(self.turn(&mut state, stream))
-    }
-
-    /// The turn of this thread, which is counted already.
-    fn turn(&self, state: &mut State, stream: &Arc<StreamInner>) -> Enqueue<'_> {
-        state.record(stream.listed());
-        Enqueue {
+        state.begun += 1;
+        let listed = stream.listed();
+        if !state.busy.iter().any(|busy| Arc::ptr_eq(busy, listed)) {
+            prune(&mut state.busy);
+            state.busy.push(Arc::clone(listed));
+        }
+        Ok(Enqueue {
             gate: self,
             _turn: Turn::begin(),
-        }
+        })
     }
 
     /// Closes the gate and waits until the devices behind it are idle.
@@ -115,40 +107,31 @@ impl Gate {
         assert_may_wait();
         if has_turn() {
             // The closure of `enqueue_foreign`: the thread would wait for itself.
-            return Err(Error::Busy {
-                what: buffer.to_string(),
-                by: "this thread is enqueuing work for a device that has no concurrent managed access"
-                    .to_owned(),
-            });
+            return Err(busy(&buffer, format!("this thread {ENQUEUES}")));
         }
-        let closed = loop {
-            let (closed, busy) = {
-                let mut state = self.state.lock();
-                // From here on no new turn begins.
-                let closed = self.shut(&mut state, buffer.clone());
-                let waited = self.wait_for_turns(&mut state, |state| state.turns == 0);
-                let busy = state.busy.clone();
-                // Before `closed`, whose drop takes the lock.
-                drop(state);
-                if waited.is_none() {
-                    return Err(stopped(buffer.to_string()));
-                }
-                (closed, busy)
-            };
-            let devices = devices(&busy);
+        loop {
+            let mut state = self.state.lock();
+            self.wait_for_turns(&mut state, |state| !state.is_for_waiting())?;
+            // From here on no new turn begins.
+            let closed = self.shut(&mut state, buffer.clone());
+            let waited = self.wait_for_turns(&mut state, |state| state.ended == state.begun);
+            let streams = state.busy.clone();
+            // Before `closed`, whose drop takes the lock.
+            drop(state);
+            waited?;
+            let devices = devices(&streams);
             let hold_off = devices.iter().map(|(of, api)| api.hold_captures_off(*of));
             if let Some(_held_off) = hold_off.collect::<Option<SmallVec<[_; 1]>>>() {
                 synchronize(&devices)?;
-                break closed;
+                // While the gate is closed nothing is added to the list, so all its work has been waited for.
+                let _waited_for = std::mem::take(&mut self.state.lock().busy);
+                return Ok(closed);
             }
             // A thread that captures may enqueue other work before its capture ends, so the gate is open meanwhile.
             drop(closed);
             let mut captured = devices.iter();
             captured.try_for_each(|(of, api)| api.after_captures(*of).map(drop))?;
-        };
-        // While the gate is closed nothing is added to the list, so all its work has been waited for.
-        let _waited_for = std::mem::take(&mut self.state.lock().busy);
-        Ok(closed)
+        }
     }
 
     /// Closes the gate if the devices behind it are idle now.
@@ -159,22 +142,16 @@ impl Gate {
         // Declared first, so dropped last: the last handle of an `Api` must not be dropped under the lock.
         let _idle;
         let mut state = self.state.lock();
-        let refused = |by| {
-            let what = buffer.to_string();
-            Err(Error::Busy { what, by })
-        };
-        if state.turns > 0 {
-            return refused(
-                "work is being enqueued for a device that has no concurrent managed access"
-                    .to_owned(),
-            );
+        if state.ended < state.begun || state.is_for_waiting() {
+            return Err(busy(&buffer, format!("a thread {ENQUEUES}")));
         }
-        for busy in &state.busy {
-            if !busy.is_idle()? {
-                return refused(format!(
+        for stream in &state.busy {
+            if !stream.is_idle()? {
+                let by = format!(
                     "device {} is at work and has no concurrent managed access",
-                    busy.ordinal
-                ));
+                    stream.ordinal
+                );
+                return Err(busy(&buffer, by));
             }
         }
         _idle = std::mem::take(&mut state.busy);
@@ -184,32 +161,27 @@ impl Gate {
     /// Waits for the current work of the devices behind the gate. Does not change the gate.
     pub(crate) fn wait(&self) -> Result<()> {
         assert_may_wait();
-        let busy = {
+        let streams = {
             let mut state = self.state.lock();
             // Wait for the current turns only: later turns are not waited for.
-            let end = state.ended + state.turns as u64;
-            let waited = self.wait_for_turns(&mut state, |state| state.ended >= end);
-            waited.ok_or_else(|| stopped("managed memory".to_owned()))?;
+            let begun = state.begun;
+            self.wait_for_turns(&mut state, |state| state.ended >= begun)?;
             state.busy.clone()
         };
-        let gone: Vec<_> = busy.iter().filter(|busy| busy.is_gone()).cloned().collect();
-        synchronize(&devices(&busy))?;
+        let is_gone = |stream: &&Arc<Listed>| stream.is_gone();
+        let gone: Vec<_> = streams.iter().filter(is_gone).cloned().collect();
+        synchronize(&devices(&streams))?;
         remove(&mut self.state.lock().busy, &gone);
         Ok(())
     }
 
     /// From here on nothing is enqueued; the list has all work that was enqueued before.
     fn shut(self: &Arc<Self>, state: &mut State, buffer: Title) -> Closed {
-        state.made += 1;
-        let number = state.made;
-        state.guards.push(Live {
-            number,
-            thread: this_thread(),
-            buffer,
-        });
+        let buffer = Arc::new(buffer);
+        state.guards.push(Arc::clone(&buffer));
         Closed {
             gate: Arc::clone(self),
-            number,
+            buffer,
             _closing: Closing::begin(),
             _on_this_thread: PhantomData,
         }
@@ -220,104 +192,87 @@ impl Gate {
         !self.state.lock().guards.is_empty()
     }
 
-    /// Waits until `are_over`. Returns `None` if the process ends and this has waited for long: the turn of a thread that was stopped does not
-    /// end.
+    /// Waits until `is_over`. Fails if the process ends and this has waited for long: the turn of a thread that was stopped does not end.
     fn wait_for_turns(
         &self,
         state: &mut MutexGuard<'_, State>,
-        are_over: impl Fn(&State) -> bool,
-    ) -> Option<()> {
-        let start = Instant::now();
-        while !are_over(state) {
-            if cfg!(cuda_um_loom) {
-                self.turn_over.wait(state);
-            } else if !process_end::is_ending() {
-                self.turn_over.wait_for(state, PATIENCE);
-            } else {
-                let left = PATIENCE.checked_sub(start.elapsed())?;
-                self.turn_over.wait_for(state, left);
+        is_over: impl Fn(&State) -> bool,
+    ) -> Result<()> {
+        while !self.wait_until(state, &is_over) {
+            if process_end::is_ending() {
+                let by = format!("the process ends, and a thread that it stopped {ENQUEUES}");
+                return Err(busy("managed memory", by));
             }
         }
-        Some(())
+        Ok(())
     }
 
-    /// Waits until no guard lives. Returns true if the thread then has a turn, and false if it has waited for long.
-    fn wait_for_guards(&self, state: &mut MutexGuard<'_, State>) -> bool {
-        let round = state.rounds;
-        state.waiting += 1;
+    /// Waits until `is_over`. Returns false if this has waited for long.
+    fn wait_until(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        is_over: impl Fn(&State) -> bool,
+    ) -> bool {
         let start = Instant::now();
-        while state.rounds == round {
+        while !is_over(state) {
             if cfg!(cuda_um_loom) {
-                self.turn_over.wait(state);
-            } else if start.elapsed() < PATIENCE {
-                self.turn_over.wait_for(state, PATIENCE);
+                self.changed.wait(state);
             } else {
-                state.waiting -= 1;
-                return false;
+                let Some(left) = PATIENCE.checked_sub(start.elapsed()) else {
+                    return false;
+                };
+                self.changed.wait_for(state, left);
             }
         }
         true
     }
 }
 
-/// The error of a wait for the turn of a thread that was stopped.
-fn stopped(what: String) -> Error {
-    Error::Busy {
-        what,
-        by: "the process ends, and a thread that it stopped was enqueuing work for a device that has no concurrent managed access"
-            .to_owned(),
-    }
+fn busy(what: impl Display, by: String) -> Error {
+    let what = what.to_string();
+    Error::Busy { what, by }
 }
 
 /// The devices of these streams.
-fn devices(busy: &[Arc<Listed>]) -> SmallVec<[(u32, &Api); 1]> {
-    let mut devices: SmallVec<[_; 1]> =
-        busy.iter().map(|busy| (busy.ordinal, &*busy.api)).collect();
-    devices.sort_by_key(|(ordinal, _)| *ordinal);
-    devices.dedup_by_key(|(ordinal, _)| *ordinal);
+fn devices(streams: &[Arc<Listed>]) -> BTreeMap<u32, &Api> {
+    let devices = streams.iter();
     devices
+        .map(|stream| (stream.ordinal, &*stream.api))
+        .collect()
 }
 
 /// Waits for all work of the devices.
-fn synchronize(devices: &[(u32, &Api)]) -> Result<()> {
+fn synchronize(devices: &BTreeMap<u32, &Api>) -> Result<()> {
     let mut devices = devices.iter();
     devices.try_for_each(|(ordinal, api)| api.device_synchronize(*ordinal))
 }
 
 impl State {
-    /// The number of guards that this thread has.
-    fn own_guards(&self) -> usize {
-        let own = |live: &&Live| live.thread == this_thread();
-        self.guards.iter().filter(own).count()
+    /// Returns true if threads that have waited for the last guard enqueue before the next one.
+    fn is_for_waiting(&self) -> bool {
+        self.waiting > 0 && self.guards.is_empty()
     }
 
     /// The error for work on a device while guards live.
     fn refusal(&self, ordinal: u32) -> Error {
-        let newest = self.guards.last().map(|live| live.buffer.to_string());
-        let (own, newest) = (self.own_guards(), newest.unwrap_or_default());
+        let (own, all) = (own_guards(), self.guards.len());
+        let newest = self
+            .guards
+            .last()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let guards = "host guard(s) of managed memory";
         let by = match own {
             0 => format!(
-                "{} host guard(s) of managed memory live on other threads, the newest of {newest}: with NonConcurrentAccess::Wait the \
-                 call waits for them",
-                self.guards.len()
+                "{all} {guards} live on other threads, the newest of {newest}: with NonConcurrentAccess::Wait the call waits for them"
             ),
-            own => format!(
-                "this thread has {own} of the {} host guard(s) of managed memory that live, the newest of {newest}: drop them before \
-                 the call, or use mapped memory (NonConcurrentAccess::Mapped)",
-                self.guards.len()
+            _ => format!(
+                "this thread has {own} of the {all} {guards} that live, the newest of {newest}: drop them before the call, or use mapped \
+                 memory (NonConcurrentAccess::Mapped)"
             ),
         };
-        Error::Busy {
-            what: format!("device {ordinal}, which has no concurrent managed access,"),
-            by,
-        }
-    }
-
-    fn record(&mut self, stream: &Arc<Listed>) {
-        if !self.busy.iter().any(|busy| Arc::ptr_eq(busy, stream)) {
-            prune(&mut self.busy);
-            self.busy.push(Arc::clone(stream));
-        }
+        let what = format!("device {ordinal}, which has no concurrent managed access,");
+        busy(what, by)
     }
 }
 
@@ -328,10 +283,9 @@ impl Drop for Enqueue<'_> {
             return;
         }
         let mut state = self.gate.state.lock();
-        state.turns -= 1;
         state.ended += 1;
         drop(state);
-        self.gate.turn_over.notify_all();
+        self.gate.changed.notify_all();
     }
 }
 
@@ -341,20 +295,9 @@ impl Drop for Closed {
             return;
         }
         let mut state = self.gate.state.lock();
-        let at = state
-            .guards
-            .iter()
-            .rposition(|live| live.number == self.number);
-        let _live = at.map(|at| state.guards.remove(at));
-        let waiting = match state.guards.is_empty() {
-            true => std::mem::take(&mut state.waiting),
-            false => 0,
-        };
-        if waiting > 0 {
-            state.turns += waiting;
-            state.rounds += 1;
-            drop(state);
-            self.gate.turn_over.notify_all();
-        }
+        let others = |guard: &Arc<Title>| !Arc::ptr_eq(guard, &self.buffer);
+        state.guards.retain(others);
+        drop(state);
+        self.gate.changed.notify_all();
     }
 }

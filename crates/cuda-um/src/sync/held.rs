@@ -144,18 +144,16 @@ pub(crate) fn is_free() -> bool {
 
 /// Returns true if others may wait at the gate for this thread.
 pub(crate) fn keeps_the_gate() -> bool {
-    has_turn() || has_closed()
+    has_turn() || own_guards() > 0
 }
 
-/// Returns true if a host guard of this thread closes the gate.
-fn has_closed() -> bool {
-    let guards = |guards: &RefCell<Option<Arc<AtomicUsize>>>| {
-        let guards = guards.borrow();
-        guards
-            .as_ref()
-            .is_some_and(|guards| guards.load(Ordering::Relaxed) > 0)
-    };
-    GUARDS.try_with(guards).unwrap_or(false)
+/// The number of host guards of this thread that close a gate.
+pub(crate) fn own_guards() -> usize {
+    let guards = GUARDS.try_with(|guards| guards.borrow().clone());
+    guards
+        .ok()
+        .flatten()
+        .map_or(0, |guards| guards.load(Ordering::Relaxed))
 }
 
 /// Runs `event` as soon as this thread holds no lock, no turn and no [`Later`]: now, if it holds none. It is no part of a capture, and begins none. A

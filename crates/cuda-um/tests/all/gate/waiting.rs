@@ -195,3 +195,27 @@ fn work_that_waits_long_tells_why_and_goes_on() {
     });
     assert_eq!(used.host().unwrap()[99], 1);
 }
+
+#[test]
+fn a_guard_comes_after_work_that_waited_for_the_last_one() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let _watchdog = watch();
+    device.set_non_concurrent_access(NonConcurrentAccess::Wait);
+    let add = Add::load(&device);
+    let weights = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut used = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let launches = || calls(&sim, "cuLaunchKernel");
+    // On a busy machine the thread may come to the gate only after the second guard.
+    let comes_first = (0..5).any(|_| {
+        let (before, guard) = (launches(), weights.host().unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| add.launch(&stream, 100, (&mut used, 100u32, 1u32)).unwrap());
+            std::thread::sleep(Duration::from_millis(100));
+            assert_eq!(launches(), before, "beside a guard");
+            drop(guard);
+            let _guard = weights.host().unwrap();
+            launches() > before
+        })
+    });
+    assert!(comes_first);
+}
