@@ -170,15 +170,19 @@ pub(crate) fn prefetch(
     let theirs = handle
         .map(|handle| stream::adopt(array, py, handle))
         .transpose()?;
-    let own = array.backend.device().stream();
+    let (device, own) = (array.backend.device(), array.backend.device().stream());
     // Between fences on the library's own stream, since the array remembers the stream, and the other library may destroy its own.
     let outcome = array.work(py, |storage| {
-        if let Some(theirs) = &theirs {
-            own.wait(&theirs.record()?)?;
+        match &theirs {
+            Some(Some(theirs)) => own.wait(&theirs.record()?)?,
+            Some(None) => device.synchronize()?,
+            None => {}
         }
         let outcome = storage.read()?.prefetch_on(location, own)?;
-        if let Some(theirs) = &theirs {
-            theirs.wait(&own.record()?)?;
+        match &theirs {
+            Some(Some(theirs)) => theirs.wait(&own.record()?)?,
+            Some(None) => own.synchronize()?,
+            None => {}
         }
         Ok(outcome)
     })?;

@@ -31,7 +31,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             let chosen = chosen(options, Origin::Vector);
             return Ok(Self::of_placed(Allocation::empty::<T>(device), chosen));
         }
-        let memory = (NonNull::from(&mut elements[..]).cast(), bytes);
+        let memory = (device, NonNull::from(&mut elements[..]).cast(), bytes);
         let owner = Host::new(device, "adopted", Some(Box::new(elements)));
         // SAFETY: the vector's heap memory does not move while the owner has it, and the device was checked.
         unsafe { Self::of_host(owner, memory, options, Origin::Vector) }
@@ -86,7 +86,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     #[track_caller]
     pub(super) unsafe fn of_host(
         owner: Host,
-        memory: (NonNull<u8>, usize),
+        memory: (&Device, NonNull<u8>, usize),
         options: UnifiedOptions,
         origin: Origin,
     ) -> Result<Self> {

@@ -9,7 +9,7 @@ use crate::context::device::Device;
 use crate::context::event::Event;
 use crate::context::observer::Op;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracker::Access;
+use crate::context::tracker::{Access, Finished};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::Calls;
@@ -115,9 +115,12 @@ impl Exported {
             owner,
         };
         let part = [view.part(access)];
+        let mut finished = Finished::new();
         stream.submit(&Op::with_host(view.device(), &part), |_| {
             if exported.is_lent() {
-                raw.in_flight.lend(&exported.unknown);
+                let (theirs, access) = (&exported.unknown, Access::WritePart);
+                raw.in_flight
+                    .record(theirs, u64::MAX, access, &mut finished);
             }
             exported.is_settled = false;
             Ok(())
@@ -140,13 +143,11 @@ impl Exported {
     ///
     /// # Errors
     ///
-    /// [`Error::RuntimeMismatch`], and [`Error::InvalidArgument`] for the per-thread default stream of another thread. The export then ends
-    /// as by a drop.
+    /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
     pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
         stream.check_runtime(self.device(), "the buffer")?;
         let inner = stream.inner();
         fork::check("returned_on")?;
-        inner.check_here()?;
         self.settle(inner, inner.number());
         Ok(())
     }
@@ -155,15 +156,18 @@ impl Exported {
     ///
     /// # Errors
     ///
-    /// [`Error::RuntimeMismatch`], and [`Error::Capture`] for an event of a capture. The export then ends as by a drop.
+    /// [`Error::RuntimeMismatch`], [`Error::Capture`] for an event of a capture, and errors of `cudaStreamCreateWithFlags` and
+    /// `cudaStreamWaitEvent`. The export then ends as by a drop.
     pub fn returned_after(mut self, event: &Event) -> Result<()> {
         if !self.device().runtime().is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
         fork::check("returned_after")?;
         event.check_recorded("Exported::returned_after")?;
-        let (work, seq) = StreamInner::of_event(self.unknown.device(), event.raw());
-        self.settle(&work, seq);
+        // No other stream waits for just this event.
+        let fence = StreamInner::create(self.unknown.device())?;
+        fence.enqueue_wait(event.raw())?;
+        self.settle(&fence, fence.number());
         Ok(())
     }
 
@@ -174,8 +178,7 @@ impl Exported {
             true => Access::WritePart,
             false => Access::Read,
         };
-        // Dropped after the lock is released.
-        let _ended = raw.in_flight.settle(&self.unknown, (fence, seq), access);
+        raw.in_flight.settle(&self.unknown, (fence, seq), access);
         if raw.migrates() {
             raw.pages.touched(By::Unknown);
         }

@@ -78,7 +78,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             copy.raw = copy.raw.read_only();
             return Ok(copy);
         }
-        let memory = (NonNull::from(&mapping[..]).cast(), part.len());
+        let memory = (device, NonNull::from(&mapping[..]).cast(), part.len());
         let owner = Host::new(device, "mapped file", Some(Box::new(mapping)));
         // SAFETY: the mapping does not move while the owner has it, and the device was checked. It is never written.
         let mut buffer = unsafe { Self::of_host(owner, memory, options, Origin::File) }?;

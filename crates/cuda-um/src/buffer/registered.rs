@@ -147,7 +147,9 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<A
     };
     let mut raw = match device.capabilities().reads_host_memory_in_place() {
         // SAFETY: guaranteed by the caller; the device has pageable memory access.
-        true => unsafe { Host::new(device, "adopted", held).into_allocation((pointer, bytes)) },
+        true => unsafe {
+            Host::new(device, "adopted", held).into_allocation((device, pointer, bytes))
+        },
         // SAFETY: guaranteed by the caller.
         false => unsafe { registered::register(device, (pointer, bytes), held) }?,
     };

@@ -72,7 +72,7 @@ impl Device {
         if fork::is_inherited() {
             return 0;
         }
-        self.reclaim().flush();
+        self.state().reclaim().flush();
         let trimmed = self.trim_pools();
         Transfers::of(self.state()).free();
         trimmed

@@ -13,11 +13,6 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Device {
-    /// The queue of deferred frees of the device's runtime.
-    pub(crate) fn reclaim(&self) -> &Reclaim {
-        self.state().reclaim.get()
-    }
-
     /// Destroys an object when its uses are done. Does not wait.
     pub(crate) fn destroy_after<H: Handle + 'static>(
         &self,
@@ -29,7 +24,7 @@ impl Device {
         if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
             return object.end();
         }
-        self.reclaim().defer(Deferred {
+        self.state().reclaim().defer(Deferred {
             uses,
             what: format!("{} on device {}", H::NAME, self.ordinal()),
             release: Box::new(move || object.destroy()),
@@ -38,6 +33,11 @@ impl Device {
 }
 
 impl DeviceState {
+    /// The queue of deferred frees of the device's runtime.
+    pub(crate) fn reclaim(&self) -> &Reclaim {
+        self.reclaim.get()
+    }
+
     /// A number that no other device of any runtime has while this one is open.
     pub(crate) fn identity(&self) -> usize {
         std::ptr::from_ref(self).addr()

@@ -3,7 +3,6 @@
 use crate::context::capability::Capabilities;
 use crate::context::capture;
 use crate::context::driver_state::DriverState;
-use crate::context::held_pools::Ref;
 use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
@@ -13,7 +12,7 @@ use crate::driver::location::Location;
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::RwLock;
+use crate::sync::{RwLock, shard};
 use cuda_um_cost::CostModel;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -37,13 +36,13 @@ pub struct Device {
 struct Handle {
     runtime: Runtime,
     state: Arc<DeviceState>,
-    /// The slot of the default pools.
-    pools: Ref<Slot>,
     /// The library's stream of the device, once it is used.
     own_stream: OnceLock<Stream>,
-    /// The device for memory, if this handle holds the pools.
-    for_memory: Option<Device>,
+    /// Handles for the buffers of threads: threads of different shards write no common reference count. None in such a handle.
+    of_shards: Option<[OnceLock<Device>; SHARDS]>,
 }
+
+const SHARDS: usize = 16;
 
 /// The state that all handles of one device share.
 pub(crate) struct DeviceState {
@@ -65,41 +64,32 @@ pub(crate) struct DeviceState {
 
 impl Device {
     pub(crate) fn new(runtime: Runtime, state: Arc<DeviceState>) -> Self {
-        let pools = runtime.pools(state.ordinal);
-        let for_memory = matches!(pools, Ref::Holds(_)).then(|| {
-            let (runtime, state) = (runtime.without_pools(), Arc::clone(&state));
-            Self {
-                handle: Arc::new(Handle {
-                    runtime,
-                    state,
-                    pools: pools.known(),
-                    own_stream: OnceLock::new(),
-                    for_memory: None,
-                }),
-            }
-        });
+        Self::with(runtime, state, Some(Default::default()))
+    }
+
+    fn with(
+        runtime: Runtime,
+        state: Arc<DeviceState>,
+        of_shards: Option<[OnceLock<Self>; SHARDS]>,
+    ) -> Self {
         Self {
             handle: Arc::new(Handle {
                 runtime,
                 state,
-                pools,
                 own_stream: OnceLock::new(),
-                for_memory,
+                of_shards,
             }),
         }
     }
 
-    /// The same device for owners of memory, which do not hold the default pools.
-    pub(crate) fn for_memory(&self) -> Self {
-        self.handle.for_memory.as_ref().unwrap_or(self).clone()
-    }
-
-    /// Calls a function with the slot of the default pools; `None` if no handle of the caller is left.
-    pub(crate) fn with_pools<R>(&self, work: impl FnOnce(&Slot) -> R) -> Option<R> {
-        match &self.handle.pools {
-            Ref::Holds(slot) => Some(work(slot)),
-            Ref::Knows(slot) => slot.upgrade().map(|slot| work(&slot)),
-        }
+    /// The same device, for a buffer that this thread allocates.
+    #[inline]
+    pub(crate) fn for_buffer(&self) -> Self {
+        let Some(of_shards) = &self.handle.of_shards else {
+            return self.clone();
+        };
+        let make = || Self::with(self.runtime().clone(), Arc::clone(self.state()), None);
+        of_shards[shard::own::<SHARDS>()].get_or_init(make).clone()
     }
 
     /// The ordinal of the device in its runtime.
@@ -131,7 +121,7 @@ impl Device {
     /// Errors of `cudaMemGetInfo`.
     #[doc(alias = "cudaMemGetInfo")]
     pub fn memory_info(&self) -> Result<MemoryInfo> {
-        self.handle.state.api.memory_info(self.handle.state.ordinal)
+        self.handle.state.memory_info()
     }
 
     /// Waits for all work of the device, including the work of other libraries.
@@ -263,6 +253,10 @@ impl DeviceState {
         })
     }
 
+    pub(crate) fn memory_info(&self) -> Result<MemoryInfo> {
+        self.api.memory_info(self.ordinal)
+    }
+
     /// The cost model of the device.
     pub(crate) fn cost_model(&self) -> Arc<CostModel> {
         Arc::clone(&self.cost.read())
@@ -355,9 +349,15 @@ impl fmt::Display for Device {
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state().fmt(f)
+    }
+}
+
+impl fmt::Debug for DeviceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device")
-            .field("ordinal", &self.ordinal())
-            .field("name", &self.name())
+            .field("ordinal", &self.ordinal)
+            .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::driver_state::{DriverState, Pending};
-use crate::context::held_pools::{PoolSlots, Ref};
 use crate::context::slot::Slot;
 use crate::context::stream::StreamInner;
 use crate::driver::Api;
@@ -12,14 +11,14 @@ use crate::fork;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 pub use cuda_um_sys::RuntimeVersion;
 
 /// A loaded CUDA runtime. A clone is the same runtime.
 ///
-/// The handles of a runtime, its devices and its streams hold the [default pools](Device::pool) of the devices. When the last of them
-/// is dropped, the pools return their free memory to CUDA, and the rest when the last buffer is dropped.
+/// A runtime has the [default pools](Device::pool) of its devices. Its memory returns to CUDA when the last handle of it, of its devices, its
+/// streams and its buffers is dropped, and the pools' free memory also by [`Device::trim`].
 ///
 /// ```
 /// use cuda_um::Runtime;
@@ -35,7 +34,6 @@ pub use cuda_um_sys::RuntimeVersion;
 #[derive(Clone)]
 pub struct Runtime {
     inner: Arc<Inner>,
-    pools: Ref<PoolSlots>,
 }
 
 struct Inner {
@@ -57,6 +55,8 @@ struct Devices {
 struct Entry {
     state: Mutex<Option<Arc<DeviceState>>>,
     own_stream: OnceLock<Arc<StreamInner>>,
+    /// The default pools.
+    pools: Slot,
 }
 
 impl Runtime {
@@ -84,7 +84,6 @@ impl Runtime {
                 api,
                 devices: OnceLock::new(),
             }),
-            pools: Ref::Holds(Arc::default()),
         })
     }
 
@@ -205,25 +204,12 @@ impl Runtime {
         self.device_state(ordinal)?.check_concurrent_access(what)
     }
 
-    /// A handle that does not hold the default pools of the devices.
-    pub(crate) fn without_pools(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
-            pools: self.pools.known(),
-        }
-    }
-
-    /// The slot of a device's default pools. A child made by `fork` has none, and takes no lock that another thread may have had.
-    pub(crate) fn pools(&self, ordinal: u32) -> Ref<Slot> {
-        match &self.pools {
-            _ if self.is_inherited() => Ref::Knows(Weak::new()),
-            Ref::Holds(slots) => Ref::Holds(slots.of(ordinal)),
-            Ref::Knows(slots) => Ref::Knows(
-                slots
-                    .upgrade()
-                    .map_or_else(Weak::new, |slots| Arc::downgrade(&slots.of(ordinal))),
-            ),
-        }
+    /// The slot of an open device's default pools.
+    #[inline]
+    pub(crate) fn pools(&self, device: &DeviceState) -> &Slot {
+        let devices = self.inner.devices.get();
+        let devices = devices.expect("an open device is in the list");
+        &devices.slots[device.ordinal as usize].pools
     }
 
     #[doc(hidden)]

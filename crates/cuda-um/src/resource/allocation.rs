@@ -3,7 +3,7 @@
 mod release;
 mod tracked;
 
-use crate::context::device::Device;
+use crate::context::device::{Device, DeviceState};
 use crate::context::exclusion::Gate;
 use crate::context::observer::{self, What};
 use crate::context::stream::StreamInner;
@@ -27,6 +27,8 @@ use std::sync::Arc;
 /// Memory of any kind, with its tracked uses. It returns to its owner when this is dropped.
 pub struct Allocation {
     owner: Arc<dyn Owner>,
+    /// `None` for the slabs of pools, which the device's runtime has.
+    device: Option<Device>,
     block: Block,
     // The next four are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,
@@ -66,14 +68,15 @@ impl Allocation {
     /// Makes an allocation of a block, which work of its former owners may still use.
     pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
         let Traits { device, kind, .. } = owner.traits();
-        let (kind, home) = (*kind, device.state().identity());
-        let pages = Whereabouts::new(Place::Device(device.ordinal()), block.is_away);
+        let (kind, home) = (*kind, device.identity());
+        let pages = Whereabouts::new(Place::Device(device.ordinal), block.is_away);
         let start = block.address.host.as_ptr().addr();
         let reserved_end = start + block.reserved_bytes;
         let is_located =
             kind == MemoryKind::Managed && owns_blocks(&(start..start + block.bytes), reserved_end);
         let mut made = Self {
             owner,
+            device: None,
             block,
             kind,
             home,
@@ -93,6 +96,12 @@ impl Allocation {
         made
     }
 
+    /// Sets the device of a buffer.
+    pub(crate) fn of(mut self, device: &Device) -> Self {
+        self.device = Some(device.for_buffer());
+        self
+    }
+
     /// Decides if each use of the memory is checked.
     fn rate(&mut self) {
         let is_mapped = self.kind() != MemoryKind::Pinned || self.device_pointer().is_some();
@@ -108,7 +117,7 @@ impl Allocation {
     pub(crate) fn allocate_again(&self, bytes: usize) -> Option<Result<Self>> {
         match self.is_default {
             true => None,
-            false => Arc::clone(&self.owner).allocate_again(bytes),
+            false => Arc::clone(&self.owner).allocate_again(self.device(), bytes),
         }
     }
 
@@ -137,9 +146,9 @@ impl Allocation {
 
     /// Makes an allocation of no bytes, for which no CUDA function is called.
     pub(crate) fn empty<T>(device: &Device) -> Self {
-        let owner = Empty(Traits::of(device, MemoryKind::Pinned, "empty"));
+        let owner = Empty(Traits::of(device.state(), MemoryKind::Pinned, "empty"));
         let nowhere = NonNull::<T>::dangling().cast();
-        Self::new(Arc::new(owner), Address::of_host(nowhere), 0)
+        Self::new(Arc::new(owner), Address::of_host(nowhere), 0).of(device)
     }
 
     /// Sets the address at which kernels access the memory.
@@ -202,8 +211,13 @@ impl Allocation {
         self.owner.track_advice(range, advice, location);
     }
 
+    /// The device of a buffer.
     pub(crate) fn device(&self) -> &Device {
-        &self.owner.traits().device
+        self.device.as_ref().expect("a buffer has a device")
+    }
+
+    fn state(&self) -> &Arc<DeviceState> {
+        self.owner.device()
     }
 
     /// A range of bytes as a part of an operation.
@@ -277,13 +291,13 @@ impl Allocation {
     }
 
     fn may_be_evicted(&self) -> bool {
-        let device = self.device();
-        device.state().driver.evicts(device.ordinal())
+        let device = self.state();
+        device.driver.evicts(device.ordinal)
     }
 
     /// Tells the owner that pages are, or may be, at a place.
     pub(crate) fn left_device_for(&self, place: Place) {
-        if place != Place::Device(self.device().ordinal()) {
+        if place != Place::Device(self.state().ordinal) {
             self.owner.left_device(&self.block);
         }
     }
@@ -354,13 +368,13 @@ impl Allocation {
 
     /// The gate, if host access to this memory must keep a device idle.
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
-        self.device().state().gate().filter(|_| self.is_managed())
+        self.state().gate().filter(|_| self.is_managed())
     }
 
     /// Returns true if the memory is managed and nothing that uses it can be enqueued now, because host guards live and a device has no
     /// concurrent managed access. Then the host accesses it.
     pub(crate) fn is_left_to_host(&self) -> bool {
-        self.is_managed() && self.device().state().is_beside_guards()
+        self.is_managed() && self.state().is_beside_guards()
     }
 
     /// The buffer, for errors.

@@ -50,6 +50,7 @@ pub struct DeviceArena {
 struct Memory {
     /// The allocation; `None` while the arena is dropped.
     slab: Option<Allocation>,
+    device: Device,
     traits: Traits,
     address: Address,
     count: usize,
@@ -73,8 +74,9 @@ impl DeviceArena {
         let uses = Arc::new(std::mem::take(&mut slab.in_flight));
         let count = slab.bytes() / Self::SLOT_BYTES;
         let memory = Memory {
+            device: slab.device().clone(),
             traits: Traits::of(
-                slab.device(),
+                slab.device().state(),
                 MemoryKind::Device,
                 "device memory of an arena",
             ),
@@ -132,6 +134,7 @@ impl DeviceArena {
             is_away: false,
         };
         Allocation::of_block(Arc::clone(&self.memory) as _, block, in_flight)
+            .of(&self.memory.device)
     }
 }
 
@@ -149,7 +152,7 @@ fn take(slots: &mut [Slot]) -> Vec<Arc<InFlight>> {
 
 impl MemoryResource for DeviceArena {
     fn device(&self) -> &Device {
-        self.memory.device()
+        &self.memory.device
     }
 
     fn kind(&self) -> MemoryKind {
@@ -179,7 +182,7 @@ impl Allocate for DeviceArena {
             first += run.len();
         }
         let Some(first) = found else {
-            let (device, total) = (self.memory.device().ordinal(), self.memory.count);
+            let (device, total) = (self.memory.device.ordinal(), self.memory.count);
             return Err(Error::OutOfMemory {
                 call: MemoryKind::Device.call(),
                 subject: format!("slots of an arena on device {device}, not allocated"),
@@ -215,7 +218,7 @@ impl Owner for Memory {
         &self.traits
     }
 
-    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+    fn allocate_again(self: Arc<Self>, _: &Device, bytes: usize) -> Option<Result<Allocation>> {
         Some(DeviceArena { memory: self }.allocate(bytes))
     }
 
@@ -256,7 +259,7 @@ impl Drop for Memory {
 impl fmt::Debug for DeviceArena {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceArena")
-            .field("device", &self.memory.device().ordinal())
+            .field("device", &self.memory.device.ordinal())
             .field("slots", &self.slots())
             .finish_non_exhaustive()
     }

@@ -62,11 +62,11 @@ impl Foreign {
                 free_waits: false,
                 // Device memory may be of a driver's pool, which only its own device may use.
                 is_open_to_peers: self.kind != MemoryKind::Device,
-                ..Traits::of(device, self.kind, name)
+                ..Traits::of(device.state(), self.kind, name)
             },
             owner: ManuallyDrop::new(owner),
         };
-        let allocation = Allocation::new(Arc::new(imported), address, self.bytes);
+        let allocation = Allocation::new(Arc::new(imported), address, self.bytes).of(device);
         Ok(match self.is_read_only {
             true => allocation.read_only(),
             false => allocation,

@@ -6,15 +6,18 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, Used, check_room, would_oversubscribe};
-use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::resource::memory_resource::{Separate, Upstream};
 use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
 /// Managed memory of a device: each buffer is a separate allocation (`cudaMallocManaged`).
-#[derive(Clone, Debug)]
 #[doc(alias = "cudaMallocManaged")]
 #[doc(alias = "managed_memory_resource")]
-pub struct ManagedMemory {
+pub type ManagedMemory = Separate<Managed>;
+
+/// The owner of one allocation.
+#[derive(Clone, Debug)]
+pub struct Managed {
     traits: Traits,
     oversubscription: Oversubscription,
 }
@@ -23,33 +26,36 @@ impl ManagedMemory {
     /// Makes the resource for a device, where the memory is first located. A device without managed memory refuses each allocation.
     pub fn new(device: &Device) -> Self {
         Self {
-            traits: Traits::of(device, MemoryKind::Managed, "managed"),
-            oversubscription: Oversubscription::default(),
+            device: device.clone(),
+            owner: Managed {
+                traits: Traits::of(device.state(), MemoryKind::Managed, "managed"),
+                oversubscription: Oversubscription::default(),
+            },
         }
     }
 
     /// Sets if managed memory may exceed the memory of the device. The default is [`Oversubscription::Refused`].
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
-        self.oversubscription = oversubscription;
+        self.owner.oversubscription = oversubscription;
         self
     }
 }
 
-impl Upstream for ManagedMemory {
+impl Upstream for Managed {
     /// Unless [`Oversubscription::Allowed`], refuses more than the free memory, and more in total than the device has.
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
         let device = self.device();
-        device.state().check_managed_memory()?;
+        device.check_managed_memory()?;
         let info = match self.oversubscription {
             Oversubscription::Allowed => {
-                device.state().driver.may_evict(device.ordinal());
+                device.driver.may_evict(device.ordinal);
                 None
             }
             Oversubscription::Refused => Some(device.memory_info()?),
         };
-        let ordinal = device.ordinal();
-        let driver = &device.state().driver;
+        let ordinal = device.ordinal;
+        let driver = &device.driver;
         let total = info.map(|info| info.total_bytes);
         let reserved = driver.reserve(ordinal, bytes, total).map_err(|live| {
             let info = info.unwrap_or_default();
@@ -63,7 +69,7 @@ impl Upstream for ManagedMemory {
         if let Some(info) = info {
             check_room((MemoryKind::Managed, ordinal), bytes, info)?;
         }
-        let pointer = device.api().malloc_managed(ordinal, bytes)?;
+        let pointer = device.api.malloc_managed(ordinal, bytes)?;
         // The bytes occupy the device until a free succeeds.
         reserved.keep();
         let owner = Arc::new(self.clone());
@@ -71,17 +77,21 @@ impl Upstream for ManagedMemory {
     }
 }
 
-impl Owner for ManagedMemory {
+impl Owner for Managed {
     fn traits(&self) -> &Traits {
         &self.traits
     }
 
-    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
-        Some(self.allocate(bytes))
+    fn allocate_again(
+        self: Arc<Self>,
+        device: &Device,
+        bytes: usize,
+    ) -> Option<Result<Allocation>> {
+        Some(self.allocate_alone(device, bytes))
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (state, ordinal) = (self.device().state(), self.device().ordinal());
+        let (state, ordinal) = (self.device(), self.device().ordinal);
         // SAFETY: guaranteed by the caller.
         unsafe { state.api.free(ordinal, block.address.host) }?;
         state.driver.discharge(ordinal, block.bytes);

@@ -51,43 +51,52 @@ mod sealed {
 }
 pub(crate) use sealed::Allocate;
 
-/// A resource that calls CUDA for each allocation. A pool allocates its slabs from one.
+/// The owner of memory that calls CUDA for each allocation. A pool allocates its slabs from one.
 pub(crate) trait Upstream: Owner {
-    /// Allocates `bytes`, which is not 0. Never waits, so it may be called with locks held.
+    /// Allocates `bytes`, which is not 0, for [no device](Allocation::of). Never waits, so it may be called with locks held.
     fn try_allocate(&self, bytes: usize) -> Result<Allocation>;
 
     /// Allocates `bytes`, which is not 0. If there is not enough memory, returns what pools keep and what was dropped in use, and tries once
     /// more. Must be called without locks.
-    fn allocate_alone(&self, bytes: usize) -> Result<Allocation> {
+    fn allocate_alone(&self, device: &Device, bytes: usize) -> Result<Allocation> {
         let reclaim = self.device().reclaim();
         reclaim.give_way();
         let released = reclaim.released();
         let outcome = self.try_allocate(bytes);
         if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
-            return outcome;
+            return outcome.map(|allocation| allocation.of(device));
         }
-        let trimmed = self.device().trim_pools();
+        let trimmed = device.trim_pools();
         reclaim.flush();
         // Memory that was released between the refusal and the wait counts, too.
         match trimmed == 0 && reclaim.released() == released {
             true => outcome,
-            false => self.try_allocate(bytes),
+            false => self
+                .try_allocate(bytes)
+                .map(|allocation| allocation.of(device)),
         }
     }
 }
 
-impl<R: Upstream> MemoryResource for R {
+/// A resource whose buffers are separate allocations, each of which has the owner.
+#[derive(Clone, Debug)]
+pub struct Separate<O> {
+    pub(crate) device: Device,
+    pub(crate) owner: O,
+}
+
+impl<O: Upstream> MemoryResource for Separate<O> {
     fn device(&self) -> &Device {
-        Owner::device(self)
+        &self.device
     }
 
     fn kind(&self) -> MemoryKind {
-        self.traits().kind
+        self.owner.traits().kind
     }
 }
 
-impl<R: Upstream> Allocate for R {
+impl<O: Upstream> Allocate for Separate<O> {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        self.allocate_alone(bytes)
+        self.owner.allocate_alone(&self.device, bytes)
     }
 }

@@ -1,7 +1,7 @@
 //! The owner of memory: the part of a memory resource that takes memory back.
 #![allow(unsafe_code, reason = "frees memory")]
 
-use crate::context::device::Device;
+use crate::context::device::{Device, DeviceState};
 use crate::context::reclaim::Deferred;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
@@ -22,7 +22,8 @@ pub(crate) type Held = Option<Box<dyn Any + Send + Sync>>;
 /// What is the same for all memory of an owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Traits {
-    pub(crate) device: Device,
+    /// Not a [`Device`], which has the pools: a pool has memory.
+    pub(crate) device: Arc<DeviceState>,
     pub(crate) kind: MemoryKind,
     /// The name of the memory in traces and errors.
     pub(crate) name: &'static str,
@@ -40,9 +41,9 @@ pub(crate) struct Traits {
 
 impl Traits {
     /// Of memory that a function of CUDA allocates and another one frees.
-    pub(crate) fn of(device: &Device, kind: MemoryKind, name: &'static str) -> Self {
+    pub(crate) fn of(device: &Arc<DeviceState>, kind: MemoryKind, name: &'static str) -> Self {
         Self {
-            device: device.for_memory(),
+            device: Arc::clone(device),
             kind,
             name,
             is_borrowed: false,
@@ -58,13 +59,17 @@ impl Traits {
 pub(crate) trait Owner: Send + Sync {
     fn traits(&self) -> &Traits;
 
-    fn device(&self) -> &Device {
+    fn device(&self) -> &Arc<DeviceState> {
         &self.traits().device
     }
 
     /// Allocates from the resource of the memory, as its [`Allocate`](crate::resource::memory_resource::Allocate) does; `None` if the memory is
     /// of the caller or of another library.
-    fn allocate_again(self: Arc<Self>, _bytes: usize) -> Option<Result<Allocation>> {
+    fn allocate_again(
+        self: Arc<Self>,
+        _device: &Device,
+        _bytes: usize,
+    ) -> Option<Result<Allocation>> {
         None
     }
 
@@ -158,14 +163,14 @@ impl Released<'_> {
     pub(crate) unsafe fn free_when_idle(self) {
         let uses = self.in_flight.before(Access::Write);
         let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
-        let is_idle = || self.owner.traits().device.state().driver.is_known_idle();
+        let is_idle = || self.owner.device().driver.is_known_idle();
         if is_done && (!self.owner.traits().free_waits || is_idle()) {
             // SAFETY: guaranteed by the caller; all work is over.
             return unsafe { self.free_now(Ok(())) };
         }
         let (owner, block) = (Arc::clone(self.owner), self.block);
         let (buffer, bytes) = (self.buffer, block.bytes);
-        self.owner.traits().device.reclaim().defer(Deferred {
+        self.owner.device().reclaim().defer(Deferred {
             uses,
             what: format!("buffer {buffer} ({bytes} bytes)"),
             // SAFETY: guaranteed by the caller; the reclaim thread has waited for all work.

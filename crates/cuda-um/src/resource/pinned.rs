@@ -9,15 +9,18 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::resource::memory_resource::{Separate, Upstream};
 use crate::resource::owner::{Held, Owner, Traits};
 use std::sync::Arc;
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
 /// (`cudaHostAlloc`).
-#[derive(Clone, Debug)]
 #[doc(alias = "cudaHostAlloc")]
-pub struct PinnedMemory {
+pub type PinnedMemory = Separate<Pinned>;
+
+/// The owner of one allocation.
+#[derive(Clone, Debug)]
+pub struct Pinned {
     traits: Traits,
 }
 
@@ -25,15 +28,18 @@ impl PinnedMemory {
     /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
-            traits: Traits::of(device, MemoryKind::Pinned, "pinned"),
+            device: device.clone(),
+            owner: Pinned {
+                traits: Traits::of(device.state(), MemoryKind::Pinned, "pinned"),
+            },
         }
     }
 }
 
-impl Upstream for PinnedMemory {
+impl Upstream for Pinned {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
-        let mapped = self.device().capabilities().map_host_memory;
+        let (api, ordinal) = (&self.device().api, self.device().ordinal);
+        let mapped = self.device().capabilities.map_host_memory;
         let pointer = api.host_alloc(ordinal, bytes, mapped)?;
         // The allocation owns the memory from here on, also if the next call fails.
         let owner = Arc::new(self.clone());
@@ -47,17 +53,21 @@ impl Upstream for PinnedMemory {
     }
 }
 
-impl Owner for PinnedMemory {
+impl Owner for Pinned {
     fn traits(&self) -> &Traits {
         &self.traits
     }
 
-    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
-        Some(self.allocate(bytes))
+    fn allocate_again(
+        self: Arc<Self>,
+        device: &Device,
+        bytes: usize,
+    ) -> Option<Result<Allocation>> {
+        Some(self.allocate_alone(device, bytes))
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
+        let (api, ordinal) = (&self.device().api, self.device().ordinal);
         // SAFETY: guaranteed by the caller.
         unsafe { api.free_host(ordinal, block.address.host) }.map(|()| None)
     }

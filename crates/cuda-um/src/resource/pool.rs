@@ -20,7 +20,7 @@ mod slabs;
 pub use crate::resource::pool::driver::DriverPool;
 pub use crate::resource::pool::slabs::Pool;
 
-use crate::context::device::Device;
+use crate::context::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::resource::kind::Oversubscription;
 use crate::resource::pool::class::CHUNK;
@@ -122,7 +122,7 @@ impl PoolOptions {
 fn beyond_limit(
     call: &'static str,
     what: &str,
-    device: &Device,
+    device: &DeviceState,
     options: &PoolOptions,
     (requested_bytes, room): (usize, usize),
 ) -> Error {
@@ -132,7 +132,7 @@ fn beyond_limit(
         subject: format!(
             "{what} of a pool on device {}, not allocated: the pool's limit of {limit} bytes (PoolOptions::limit_bytes) leaves \
              {room} beside what is in use",
-            device.ordinal()
+            device.ordinal
         ),
         requested_bytes,
         free_bytes: room,

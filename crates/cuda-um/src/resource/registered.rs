@@ -55,12 +55,12 @@ pub(crate) unsafe fn register(
     let owner = Registered {
         traits: Traits {
             is_borrowed: held.is_none(),
-            ..Traits::of(device, MemoryKind::Pinned, "registered")
+            ..Traits::of(device.state(), MemoryKind::Pinned, "registered")
         },
         held: Holder::new(held),
     };
     // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
-    let allocation = Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes);
+    let allocation = Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes).of(device);
     registered?;
     if !mapped {
         return Ok(allocation);
@@ -76,7 +76,7 @@ impl Owner for Registered {
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
+        let (api, ordinal) = (&self.device().api, self.device().ordinal);
         // SAFETY: guaranteed by the caller.
         unsafe { api.host_unregister(ordinal, block.address.host) }?;
         Ok(self.held.take())

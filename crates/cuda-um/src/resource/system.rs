@@ -53,7 +53,7 @@ impl SystemMemory {
     /// Makes the resource for a device. A device without pageable memory access refuses each allocation.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.for_memory(),
+            device: device.clone(),
             headroom_bytes: None,
         }
     }
@@ -75,10 +75,10 @@ impl SystemMemory {
         // SAFETY: the memory is valid for its bytes, and used by nothing else, while it is held.
         let allocation = unsafe {
             let owner = Host {
-                resource: Some(self.clone()),
+                headroom_bytes: Some(self.headroom_bytes),
                 ..Host::new(&self.device, "system", Some(held))
             };
-            owner.into_allocation((pointer, bytes))
+            owner.into_allocation((&self.device, pointer, bytes))
         };
         // An error frees the memory.
         self.leave_headroom(&allocation)?;
@@ -130,7 +130,7 @@ impl Allocate for SystemMemory {
         self.device.state().check_pageable_access("system memory")?;
         match self.try_allocate(bytes) {
             Err(Error::OutOfMemory { .. }) => {
-                self.device.reclaim().flush();
+                self.device.state().reclaim().flush();
                 self.try_allocate(bytes)
             }
             outcome => outcome,
@@ -192,8 +192,8 @@ fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Se
 /// The owner of one range of host memory that CUDA did not allocate.
 pub(crate) struct Host {
     traits: Traits,
-    /// The resource of the memory, if it is not the caller's.
-    resource: Option<SystemMemory>,
+    /// The headroom of the resource that allocated the memory; `None` for memory of the caller.
+    headroom_bytes: Option<Option<usize>>,
     held: Holder,
     /// Advice that was set, which is undone before the memory is anything else.
     advised: Mutex<Vec<(Range<usize>, cudaMemoryAdvise, Location)>>,
@@ -206,9 +206,9 @@ impl Host {
             traits: Traits {
                 is_borrowed: held.is_none(),
                 free_waits: false,
-                ..Traits::of(device, MemoryKind::System, name)
+                ..Traits::of(device.state(), MemoryKind::System, name)
             },
-            resource: None,
+            headroom_bytes: None,
             held: Holder::new(held),
             advised: Mutex::default(),
         }
@@ -220,8 +220,11 @@ impl Host {
     ///
     /// The memory is valid for `bytes`, and nothing else uses it, until the allocation is closed or dropped. The device has pageable memory
     /// access.
-    pub(crate) unsafe fn into_allocation(self, (at, bytes): (NonNull<u8>, usize)) -> Allocation {
-        Allocation::new(Arc::new(self), Address::shared(at), bytes)
+    pub(crate) unsafe fn into_allocation(
+        self,
+        (device, at, bytes): (&Device, NonNull<u8>, usize),
+    ) -> Allocation {
+        Allocation::new(Arc::new(self), Address::shared(at), bytes).of(device)
     }
 
     /// Undoes the advice. The memory is freed whether it succeeds or not: advice changes no contents.
@@ -232,7 +235,7 @@ impl Host {
             let range = start.with_addr(range.start)..start.with_addr(range.end);
             // The number that unsets advice is always one more.
             let unset = cudaMemoryAdvise(set.0 + 1);
-            let (api, ordinal) = (self.device().api(), self.device().ordinal());
+            let (api, ordinal) = (&self.device().api, self.device().ordinal);
             // SAFETY: the range is a part of this owner's live memory.
             if let Err(error) = unsafe { api.advise(ordinal, range, unset, location) } {
                 crate::telemetry::warn!(%error, "advice for system memory was not undone");
@@ -246,8 +249,16 @@ impl Owner for Host {
         &self.traits
     }
 
-    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
-        Some(self.resource.as_ref()?.allocate(bytes))
+    fn allocate_again(
+        self: Arc<Self>,
+        device: &Device,
+        bytes: usize,
+    ) -> Option<Result<Allocation>> {
+        let again = SystemMemory {
+            device: device.clone(),
+            headroom_bytes: self.headroom_bytes?,
+        };
+        Some(again.allocate(bytes))
     }
 
     fn holds(&self, this: TypeId) -> bool {

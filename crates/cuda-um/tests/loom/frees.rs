@@ -9,7 +9,7 @@ use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, work};
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
-use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::resource::memory_resource::Allocate;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::thread;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ fn a_panic_stops_no_other_entry() {
 
 /// A buffer of 1 KiB, and work on the stream that uses it.
 fn buffer_in_use(memory: &DeviceMemory, stream: &Stream) -> Allocation {
-    let buffer = memory.try_allocate(1 << 10).unwrap();
+    let buffer = memory.allocate(1 << 10).unwrap();
     let at = buffer.pointer().as_ptr().addr();
     let part = [buffer.part_of(0..buffer.bytes(), Access::Write)];
     let op = Op::with_host(part[0].device(), &part);

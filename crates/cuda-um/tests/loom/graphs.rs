@@ -13,7 +13,7 @@ use crate::models::checker::preempted;
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, gated_device};
 use crate::resource::device::DeviceMemory;
-use crate::resource::memory_resource::Upstream;
+use crate::resource::memory_resource::Allocate;
 use crate::sync::thread;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn a_launch_beside_a_guard_and_a_drop_of_its_memory() {
     preempted(1, || {
         let device = device_of(BYTES);
         let stream = device.create_stream().unwrap();
-        let buffer = DeviceMemory::new(&device).try_allocate(BYTES).unwrap();
+        let buffer = DeviceMemory::new(&device).allocate(BYTES).unwrap();
         let at = buffer.pointer().as_ptr().addr();
         let mut exec = graph(&stream, at, (View::<u8>::whole(&buffer),));
         let shared = Arc::new(buffer);

@@ -7,7 +7,7 @@ use crate::models::checker::{model, preempted};
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
-use crate::resource::memory_resource::Upstream;
+use crate::resource::memory_resource::Allocate;
 use crate::sync::thread;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Machine {
     }
 
     fn buffer(&self) -> Allocation {
-        self.memory.try_allocate(1).unwrap()
+        self.memory.allocate(1).unwrap()
     }
 
     /// All work is done, so buffers that are dropped are freed at once.

@@ -47,7 +47,7 @@ impl Allocation {
         self.owner.give(&self.block);
         if !uses.is_empty() {
             // A stream of another library keeps its owner until the work is done.
-            self.device().reclaim().defer(Deferred {
+            self.state().reclaim().defer(Deferred {
                 uses,
                 what: format!("the uses of buffer {}, which was given away", self.id),
                 release: Box::new(|| Ok(())),

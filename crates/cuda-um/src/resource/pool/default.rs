@@ -10,11 +10,14 @@ use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::class::CHUNK;
+use crate::resource::pool::shard::SHARDS;
+use crate::resource::pool::slabs::Homes;
 use crate::resource::pool::{Pool, PoolOptions, PoolStats};
 use crate::resource::system::SystemMemory;
+use crate::sync::shard;
 use std::sync::OnceLock;
 
-/// The default pools of a device, in the slot of its handles.
+/// The default pools of a device, in its slot in the runtime.
 #[derive(Default)]
 struct DefaultPools {
     managed: Choice,
@@ -23,7 +26,7 @@ struct DefaultPools {
 }
 
 /// The pool of one kind of memory; `None` if each buffer is a separate allocation. Chosen once, so that allocations read it without a lock.
-type Choice = OnceLock<Option<Pool>>;
+type Choice = OnceLock<Option<Homes>>;
 
 /// Turns the default pools off, for tools that find accesses outside of allocations.
 const POOLS: &str = "CUDA_UM_POOLS";
@@ -44,7 +47,7 @@ impl DefaultPools {
     }
 
     /// The pool of a kind, made at the first call.
-    fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Pool>> {
+    fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Homes>> {
         let Some(choice) = self.choice(kind) else {
             return Ok(None);
         };
@@ -52,13 +55,13 @@ impl DefaultPools {
             return Ok(chosen.as_ref());
         }
         let made = match are_on()? {
-            true => Some(Pool::new(device, kind, default_options(device, kind)?)?),
+            true => Some(Pool::new(device, kind, default_options(device, kind)?)?.into_homes()),
             false => None,
         };
         Ok(choice.get_or_init(|| made).as_ref())
     }
 
-    fn made(&self) -> impl Iterator<Item = &Pool> {
+    fn made(&self) -> impl Iterator<Item = &Homes> {
         let all = [&self.managed, &self.device, &self.pinned];
         all.into_iter().filter_map(|choice| choice.get()?.as_ref())
     }
@@ -126,9 +129,9 @@ impl Allocate for DefaultMemory<'_> {
     /// as a separate allocation.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         // The allocation is large: each step that converts its result copies it.
-        let pooled = self.device.default_pool(self.kind)?;
-        let mut made = match &pooled {
-            Some(pool) => pool.allocate(bytes),
+        let pooled = self.device.default_pools().get(self.device, self.kind)?;
+        let mut made = match pooled {
+            Some(homes) => homes[shard::own::<SHARDS>()].allocate(self.device, bytes),
             None => allocate_alone(self.device, self.kind, bytes),
         };
         if pooled.is_some() && matches!(made, Err(Error::OutOfMemory { .. })) {
@@ -163,17 +166,12 @@ impl Device {
     /// variable `CUDA_UM_POOLS` is neither `on` nor `off`.
     pub fn pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
         fork::check("the default pool")?;
-        self.default_pool(kind)
+        let homes = self.default_pools().get(self, kind)?;
+        Ok(homes.map(|homes| Pool::of(self, homes)))
     }
 
-    fn default_pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
-        let pool = self.default_pools(|pools| pools.get(self, kind).map(Option::<&Pool>::cloned));
-        pool.unwrap_or(Ok(None))
-    }
-
-    /// Calls a function with the default pools; `None` if no handle of the caller is left that holds them.
-    fn default_pools<R>(&self, work: impl FnOnce(&DefaultPools) -> R) -> Option<R> {
-        self.with_pools(|slot| work(slot.get()))
+    fn default_pools(&self) -> &DefaultPools {
+        self.runtime().pools(self.state()).get()
     }
 
     /// Sets the options of the default pool of a kind of memory. `None` turns the pool off: each buffer of the kind is a separate allocation,
@@ -192,8 +190,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for options of system memory, which has no pool; [`Error::InvalidArgument`] if the pool was used before (call this before the first buffer of the kind is made), if no handle of the
-    /// runtime is left that holds the pools, or if the slab size is 0 or not a multiple of 2 MiB.
+    /// [`Error::NotSupported`] for options of system memory, which has no pool; [`Error::InvalidArgument`] if the pool was used before (call this before the first buffer of the kind is made), or if the
+    /// slab size is 0 or not a multiple of 2 MiB.
     pub fn set_pool_options(
         &self,
         kind: MemoryKind,
@@ -202,15 +200,12 @@ impl Device {
         fork::check("set_pool_options")?;
         let options = options.into();
         let made = options.map(|options| Pool::new(self, kind, options));
-        let made = made.transpose()?;
+        let made = made.transpose()?.map(Pool::into_homes);
         // Without options, system memory needs no change.
-        let set = self.default_pools(|pools| match pools.choice(kind) {
-            Some(choice) => choice.set(made).is_ok(),
-            None => true,
-        });
-        match set {
-            Some(true) => Ok(()),
-            _ => Err(Error::InvalidArgument {
+        let choice = self.default_pools().choice(kind);
+        match choice.is_none_or(|choice| choice.set(made).is_ok()) {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument {
                 what: "the options of a default pool",
                 value: format!("{options:?}"),
                 reason: format!(
@@ -224,13 +219,13 @@ impl Device {
 
     /// The statistics of the default pool of a kind of memory; `None` if there is no pool, or it was not used.
     pub fn pool_stats(&self, kind: MemoryKind) -> Option<PoolStats> {
-        let stats = |pools: &DefaultPools| Some(pools.choice(kind)?.get()?.as_ref()?.stats());
-        self.default_pools(stats).flatten()
+        let homes = self.default_pools().choice(kind)?.get()?.as_ref()?;
+        Some(Pool::of(self, homes).stats())
     }
 
     /// Returns the free memory of the default pools to CUDA, and returns its size in bytes.
     pub(crate) fn trim_pools(&self) -> usize {
-        let trim = |pools: &DefaultPools| pools.made().map(Pool::trim).sum();
-        self.default_pools(trim).unwrap_or(0)
+        let made = self.default_pools().made();
+        made.map(|homes| Pool::of(self, homes).trim()).sum()
     }
 }

@@ -111,6 +111,10 @@ impl DriverPool {
     fn memory(&self) -> &Driver {
         &self.memory
     }
+
+    fn owner(&self) -> &Device {
+        &self.memory.device
+    }
 }
 
 /// Refuses a runtime or a device without such pools.
@@ -159,6 +163,7 @@ impl Allocate for DriverPool {
 
 /// The memory of a driver's pool, whose bytes the driver counts. All its allocations and frees are enqueued on one stream.
 struct Driver {
+    device: Device,
     traits: Traits,
     /// The device's default stream.
     stream: Stream,
@@ -199,10 +204,11 @@ impl Driver {
         let raw = unsafe { Owned::new(api, ordinal, raw) };
         // Owns the handle from here on, also if the next call fails.
         let pool = Self {
+            device: device.clone(),
             traits: Traits {
                 is_open_to_peers: is_managed,
                 can_give: true,
-                ..Traits::of(device, kind, name)
+                ..Traits::of(device.state(), kind, name)
             },
             stream,
             options,
@@ -220,6 +226,10 @@ impl Driver {
             device.state().driver.may_evict(ordinal);
         }
         Ok(pool)
+    }
+
+    fn device(&self) -> &Device {
+        &self.device
     }
 
     fn options(&self) -> &PoolOptions {
@@ -255,7 +265,7 @@ impl Driver {
             &mut Finished::new(),
         );
         let owner = Arc::clone(self) as Arc<dyn Owner>;
-        Ok(Allocation::of_block(owner, block, in_flight))
+        Ok(Allocation::of_block(owner, block, in_flight).of(&self.device))
     }
 
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
@@ -266,7 +276,7 @@ impl Driver {
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
         let managed = self.check(bytes)?;
-        self.device().reclaim().give_way();
+        self.device.state().reclaim().give_way();
         let mut pointer = NonNull::dangling();
         self.stream.submit(&self.op(), |stream| {
             let (api, ordinal) = (self.device().api(), self.device().ordinal());
@@ -308,7 +318,7 @@ impl Driver {
         let (what, device) = (self.traits.kind.name(), self.device());
         let error = || {
             let call = "cudaMallocFromPoolAsync";
-            beyond_limit(call, what, device, &self.options, (bytes, room))
+            beyond_limit(call, what, device.state(), &self.options, (bytes, room))
         };
         (bytes > room).then(error)
     }
@@ -325,7 +335,7 @@ impl Driver {
     /// Releases memory that no buffer uses, after waiting for its frees.
     fn make_room(&self) {
         self.device().trim_pools();
-        self.device().reclaim().flush();
+        self.device.state().reclaim().flush();
         // If this fails, memory whose free is pending is not released.
         if let Err(error) = self.stream.synchronize() {
             crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");
@@ -378,7 +388,7 @@ impl Owner for Driver {
         &self.traits
     }
 
-    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
+    fn allocate_again(self: Arc<Self>, _: &Device, bytes: usize) -> Option<Result<Allocation>> {
         Some(self.allocate(bytes))
     }
 

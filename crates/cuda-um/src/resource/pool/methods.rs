@@ -27,7 +27,7 @@ macro_rules! pool_methods {
 
             /// The device of the pool.
             pub fn device(&self) -> &$crate::Device {
-                &self.memory().traits.device
+                self.owner()
             }
         }
 

@@ -1,5 +1,6 @@
 //! The state that all handles and buffers of a pool share: free blocks by size, and the growth of the pool.
 
+use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Label;
@@ -83,15 +84,15 @@ impl Shared {
     }
 
     /// Takes a block of at least `bytes`, which is not 0, with the uses of its former owners.
-    pub(super) fn take(&self, shard: usize, bytes: usize) -> Result<Taken> {
+    pub(super) fn take(&self, device: &Device, shard: usize, bytes: usize) -> Result<Taken> {
         let mut taken = match self.classes.of(bytes) {
             Some(class) => Taken {
-                block: self.take_class(shard, class)?,
+                block: self.take_class(device, shard, class)?,
                 bytes: self.classes.size(class),
                 // There are at most a few hundred classes.
                 class: Some(class as u16),
             },
-            None => self.take_dedicated(bytes)?,
+            None => self.take_dedicated(device, bytes)?,
         };
         let neighbours_left =
             has_neighbours(taken.bytes) && taken.block.departures != self.departures();
@@ -143,14 +144,14 @@ impl Shared {
         self.peak_bytes.fetch_max(charged, Ordering::Relaxed);
     }
 
-    fn take_class(&self, shard: usize, class: usize) -> Result<FreeBlock> {
+    fn take_class(&self, device: &Device, shard: usize, class: usize) -> Result<FreeBlock> {
         let size = self.classes.size(class);
         let mut own = self.shards.lock(shard);
         let block = match own.free[class].pop() {
             Some(block) => block,
             None => {
                 drop(own);
-                let block = self.refill(shard, class)?;
+                let block = self.refill(device, shard, class)?;
                 own = self.shards.lock(shard);
                 block
             }
@@ -165,14 +166,14 @@ impl Shared {
     }
 
     /// A block from another thread's shard, or from a slab.
-    fn refill(&self, shard: usize, class: usize) -> Result<FreeBlock> {
+    fn refill(&self, device: &Device, shard: usize, class: usize) -> Result<FreeBlock> {
         if let Some(block) = self.split(shard, class) {
             return Ok(block);
         }
         let needed = self.classes.run(class).bytes.next_multiple_of(CHUNK);
         self.grow(
-            self.options.slab_bytes,
-            needed,
+            device,
+            (self.options.slab_bytes, needed),
             || self.split(shard, class),
             |slab| {
                 self.heap.lock().add(slab);
@@ -210,14 +211,14 @@ impl Shared {
     }
 
     /// Takes a dedicated slab, for a buffer larger than half a slab.
-    fn take_dedicated(&self, bytes: usize) -> Result<Taken> {
+    fn take_dedicated(&self, device: &Device, bytes: usize) -> Result<Taken> {
         let size = bytes.next_multiple_of(CHUNK);
         let free = self.heap.lock().take_dedicated(size);
         let (size, block) = match free {
             Some(found) => found,
             None => self.grow(
-                size,
-                size,
+                device,
+                (size, size),
                 || self.heap.lock().take_dedicated(size),
                 |slab| Some((slab.bytes(), self.heap.lock().add_dedicated(slab))),
             )?,
@@ -234,8 +235,8 @@ impl Shared {
     /// `add`. The slab has `wanted` bytes or, if there is no headroom for them, fewer.
     fn grow<R>(
         &self,
-        wanted: usize,
-        needed: usize,
+        device: &Device,
+        (wanted, needed): (usize, usize),
         find: impl Fn() -> Option<R>,
         add: impl Fn(Allocation) -> Option<R>,
     ) -> Result<R> {
@@ -272,7 +273,7 @@ impl Shared {
             self.free_empty();
             drop(growing);
             if was_refused {
-                self.traits.device.trim_pools();
+                device.trim_pools();
             }
             // Wait until memory that was dropped in use is free. Meanwhile other threads may use the pool.
             self.traits.device.reclaim().flush();
@@ -328,8 +329,8 @@ impl Shared {
         let any = !stale.is_empty();
         while let Some(advised) = stale.pop() {
             let undone = block.undo(
-                self.traits.device.api(),
-                self.traits.device.ordinal(),
+                &self.traits.device.api,
+                self.traits.device.ordinal,
                 &advised,
             );
             if let Err(error) = undone {

@@ -78,13 +78,16 @@ use std::sync::Arc;
 /// All methods may be called from any thread.
 #[derive(Clone)]
 pub struct Pool {
-    /// One home for each shard, which its buffers hold: threads of different shards write no common reference count.
-    homes: Arc<[Arc<Home>; SHARDS]>,
+    device: Device,
+    homes: Homes,
 }
+
+/// One home for each shard, which its buffers hold.
+pub(super) type Homes = Arc<[Arc<Home>; SHARDS]>;
 
 /// The reference from the buffers of a shard to the pool. The pool is live as long as one of its homes.
 #[repr(align(128))]
-pub(super) struct Home {
+pub(crate) struct Home {
     pub(super) pool: Arc<Shared>,
 }
 
@@ -97,8 +100,12 @@ impl Owner for Home {
         &self.pool.traits
     }
 
-    fn allocate_again(self: Arc<Self>, bytes: usize) -> Option<Result<Allocation>> {
-        Some(self.allocate(bytes))
+    fn allocate_again(
+        self: Arc<Self>,
+        device: &Device,
+        bytes: usize,
+    ) -> Option<Result<Allocation>> {
+        Some(self.allocate(device, bytes))
     }
 
     fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
@@ -131,8 +138,8 @@ impl Owner for Home {
 
 impl Home {
     /// Allocates for a thread of any shard.
-    fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
-        let taken = self.pool.take(shard::own::<SHARDS>(), bytes)?;
+    pub(super) fn allocate(self: &Arc<Self>, device: &Device, bytes: usize) -> Result<Allocation> {
+        let taken = self.pool.take(device, shard::own::<SHARDS>(), bytes)?;
         let block = Block {
             address: taken.block.address,
             bytes,
@@ -142,7 +149,7 @@ impl Home {
         };
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         let in_flight = taken.block.left();
-        Ok(Allocation::of_block(owner, block, in_flight))
+        Ok(Allocation::of_block(owner, block, in_flight).of(device))
     }
 
     fn take_back(&self, block: &Block, in_flight: Option<Box<InFlight>>) {
@@ -175,12 +182,14 @@ impl Pool {
         let upstream: Box<dyn Upstream> = match kind {
             MemoryKind::Managed => {
                 device.state().check_managed_memory()?;
-                Box::new(ManagedMemory::new(device).oversubscription(options.oversubscription))
+                let memory = ManagedMemory::new(device);
+                Box::new(memory.oversubscription(options.oversubscription).owner)
             }
             MemoryKind::Device => {
-                Box::new(DeviceMemory::new(device).oversubscription(options.oversubscription))
+                let memory = DeviceMemory::new(device);
+                Box::new(memory.oversubscription(options.oversubscription).owner)
             }
-            MemoryKind::Pinned => Box::new(PinnedMemory::new(device)),
+            MemoryKind::Pinned => Box::new(PinnedMemory::new(device).owner),
             MemoryKind::System => {
                 return Err(Error::NotSupported {
                     what: "a pool of system memory".to_owned(),
@@ -196,9 +205,23 @@ impl Pool {
                 pool: Arc::clone(&pool),
             })
         };
-        Ok(Self {
-            homes: Arc::new(std::array::from_fn(home)),
-        })
+        Ok(Self::of(device, &Arc::new(std::array::from_fn(home))))
+    }
+
+    /// The pool of these homes, for its users.
+    pub(super) fn of(device: &Device, homes: &Homes) -> Self {
+        Self {
+            device: device.clone(),
+            homes: Arc::clone(homes),
+        }
+    }
+
+    pub(super) fn into_homes(self) -> Homes {
+        self.homes
+    }
+
+    fn owner(&self) -> &Device {
+        &self.device
     }
 
     fn memory(&self) -> &Shared {
@@ -209,6 +232,6 @@ impl Pool {
 impl Allocate for Pool {
     /// The buffer has the uses of its memory's former owners.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        self.homes[shard::own::<SHARDS>()].allocate(bytes)
+        self.homes[shard::own::<SHARDS>()].allocate(&self.device, bytes)
     }
 }

@@ -1,5 +1,6 @@
 //! The pool as its buffers use it: a block has one owner, no thread is refused while there is memory, and a trim frees only unused memory.
 
+use crate::context::device::Device;
 use crate::models::checker::{model, preempted};
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::device_of;
@@ -15,14 +16,14 @@ const LARGE: usize = CHUNK / 2;
 const SMALL: usize = LARGE / 2;
 
 /// A pool of device memory, on a device that has nothing besides.
-struct Pool(Shared);
+struct Pool(Device, Shared);
 
 impl Pool {
     fn of(slabs: usize) -> Arc<Self> {
         let device = device_of(slabs * CHUNK);
         let options = PoolOptions::default().slab_bytes(CHUNK);
-        let memory = Box::new(DeviceMemory::new(&device));
-        Arc::new(Self(Shared::new(memory, options)))
+        let memory = Box::new(DeviceMemory::new(&device).owner);
+        Arc::new(Self(device, Shared::new(memory, options)))
     }
 
     /// What a slab gives as small blocks, all of them free.
@@ -35,7 +36,7 @@ impl Pool {
 
     /// As a thread of that shard.
     fn take(&self, shard: usize, bytes: usize) -> Taken {
-        let taken = self.0.take(shard, bytes);
+        let taken = self.1.take(&self.0, shard, bytes);
         let taken = taken.expect("there is memory");
         let start = taken.block.at();
         engine(|cuda| cuda.take(start..start + taken.bytes));
@@ -45,14 +46,14 @@ impl Pool {
     fn give(&self, shard: usize, taken: Taken) {
         let start = taken.block.at();
         engine(|cuda| cuda.give(start..start + taken.bytes));
-        self.0.give(shard, taken.block, taken.class, taken.bytes);
+        self.1.give(shard, taken.block, taken.class, taken.bytes);
     }
 
     /// Everything is given back: it is all there, and can be freed.
     fn ends(&self) {
-        let stats = self.0.stats();
+        let stats = self.1.stats();
         assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0), "{stats:?}");
-        assert_eq!(self.0.trim(), stats.reserved_bytes, "{stats:?}");
+        assert_eq!(self.1.trim(), stats.reserved_bytes, "{stats:?}");
         assert_eq!(engine(Engine::slabs), 0);
     }
 }

@@ -8,7 +8,7 @@ use crate::models::checker::model;
 use crate::models::engine::engine;
 use crate::models::machine::{device_of, work};
 use crate::resource::device::DeviceMemory;
-use crate::resource::memory_resource::Upstream;
+use crate::resource::memory_resource::Allocate;
 use crate::sync::thread;
 
 #[test]
@@ -16,7 +16,7 @@ fn a_flag_covers_no_work_that_is_enqueued_after_it() {
     model(|| {
         let device = device_of(1 << 10);
         let stream = device.create_stream().unwrap();
-        let memory = DeviceMemory::new(&device).try_allocate(1).unwrap();
+        let memory = DeviceMemory::new(&device).allocate(1).unwrap();
         let its = stream.clone();
         let other = thread::spawn(move || {
             work(&its, 2).unwrap();

@@ -6,7 +6,7 @@ use crate::context::tracker::{Access, Finished, InFlight};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Address;
 use crate::resource::managed::ManagedMemory;
-use crate::resource::memory_resource::Upstream;
+use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::heap::{Heap, addresses};
@@ -85,7 +85,7 @@ impl<'a> World<'a> {
 
     fn slab(&mut self, chunks: usize, is_whole: bool) -> Allocation {
         let bytes = chunks * CHUNK;
-        let raw = ManagedMemory::new(self.device).try_allocate(bytes).unwrap();
+        let raw = ManagedMemory::new(self.device).allocate(bytes).unwrap();
         let slab = Slab {
             bytes,
             is_whole,
