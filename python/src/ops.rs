@@ -6,8 +6,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use um_backend::{
-    Advice, CudaError, DType, ErasedBuffer, HintOutcome, HostBuffer, Location, SharedBuffer,
-    SharedRead, SharedWrite, memory::BufferMemory,
+    Advice, DType, ErasedBuffer, HintOutcome, HostBuffer, Location, SharedBuffer,
+    memory::BufferMemory,
 };
 
 use crate::array::Array;
@@ -134,30 +134,13 @@ fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
     }
     source.work(py, |from| {
         array.alone(|to| {
-            let (mut target, source) = both(to, from)?;
+            let ([source], [mut target]) = SharedBuffer::lock([from], [to])?;
             match overlap(span(&target), span(&source)) {
                 true => target.copy_from(&source.try_clone()?),
                 false => target.copy_from(&source),
             }
         })
     })
-}
-
-/// Takes a target and a source, without a wait for one while it has the other: a thread that has one in a block may wait for the other, and another
-/// thread may copy the other way.
-fn both(to: &SharedBuffer, from: &SharedBuffer) -> um_backend::Result<(SharedWrite, SharedRead)> {
-    loop {
-        let target = to.write()?;
-        match from.try_read() {
-            Err(CudaError::Busy { .. }) => drop(target),
-            source => return Ok((target, source?)),
-        }
-        let source = from.read()?;
-        match to.try_write() {
-            Err(CudaError::Busy { .. }) => drop(source),
-            target => return Ok((target?, source)),
-        }
-    }
 }
 
 pub(crate) fn prefetch(
