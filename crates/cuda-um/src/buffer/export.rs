@@ -2,9 +2,8 @@
 #![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
 
 use crate::DeviceCopy;
-use crate::buffer::device::DeviceBuffer;
-use crate::buffer::pinned::PinnedBuffer;
-use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::kind::Owned;
+use crate::buffer::memory::Memory;
 use crate::buffer::view::View;
 use crate::context::device::Device;
 use crate::context::event::Event;
@@ -48,7 +47,7 @@ use std::sync::Arc;
 ///
 /// Earlier work on the buffer is ordered before work that is enqueued, after the export, on the stream of the export.
 ///
-/// The other library's work is not known. While an export for writes ([`export_mut`](UnifiedBuffer::export_mut)) lives, host guards and
+/// The other library's work is not known. While an export for writes ([`export_mut`](Memory::export_mut)) lives, host guards and
 /// other uses of the buffer wait for the export's device (`cudaDeviceSynchronize`); `try_host` is
 /// [`Error::Busy`]. An export for reads is in the way of writes only, which the borrow checker refuses while it
 /// lives. [`returned_on`](Self::returned_on) and [`returned_after`](Self::returned_after) end the export with a fence: later uses are ordered
@@ -245,41 +244,33 @@ impl fmt::Debug for Exported {
     }
 }
 
-/// Exports of a buffer type: `export!(UnifiedBuffer)`.
-macro_rules! export {
-    ($buffer:ident) => {
-        impl<T: DeviceCopy> $buffer<T> {
-            /// Exports the buffer, for another library to read: [`Exported::new`]. Earlier work on the buffer is ordered before later work on
-            /// `stream`.
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`Exported::new`].
-            #[doc(alias = "__dlpack__")]
-            pub fn export(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
-                Exported::new(Arc::clone(self), stream, |buffer| Ok(buffer.as_view()))
-            }
+impl<T: DeviceCopy, K: Owned> Memory<T, K> {
+    /// Exports the buffer, for another library to read: [`Exported::new`]. Earlier work on the buffer is ordered before later work on
+    /// `stream`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Exported::new`].
+    #[doc(alias = "__dlpack__")]
+    pub fn export(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
+        Exported::new(Arc::clone(self), stream, |buffer| Ok(buffer.as_view()))
+    }
 
-            /// Exports the buffer, for another library to read and write: [`Exported::new_mut`]. Earlier work on the buffer is ordered before
-            /// later work on `stream`.
-            ///
-            /// If this `Arc` has no clone, the access is exclusive until the export ends.
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`Exported::new_mut`].
-            ///
-            /// # Safety
-            ///
-            /// As for [`Exported::new_mut`].
-            pub unsafe fn export_mut(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
-                let owner = Arc::clone(self);
-                // SAFETY: guaranteed by the caller.
-                unsafe { Exported::new_mut(owner, stream, |buffer| Ok(buffer.as_view())) }
-            }
-        }
-    };
+    /// Exports the buffer, for another library to read and write: [`Exported::new_mut`]. Earlier work on the buffer is ordered before later
+    /// work on `stream`.
+    ///
+    /// If this `Arc` has no clone, the access is exclusive until the export ends.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Exported::new_mut`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Exported::new_mut`].
+    pub unsafe fn export_mut(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
+        let owner = Arc::clone(self);
+        // SAFETY: guaranteed by the caller.
+        unsafe { Exported::new_mut(owner, stream, |buffer| Ok(buffer.as_view())) }
+    }
 }
-export!(UnifiedBuffer);
-export!(DeviceBuffer);
-export!(PinnedBuffer);
