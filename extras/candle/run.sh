@@ -12,7 +12,7 @@ for folder in "${CUDA_LIBRARIES:-}" /usr/local/cuda-13*/targets/x86_64-linux/lib
         break
     fi
 done
-commands=("tests/um-candle--candle --test-threads 1" "bin/block" "bin/block --per-thread" "bin/weights")
+commands=("tests/um-candle--candle --test-threads 1" "bin/block" "bin/weights")
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 failed=0
 {

@@ -104,7 +104,7 @@ fn target(array: &Array, requested: Option<(u32, i32)>) -> PyResult<Target> {
 
 /// The work of the consumer.
 enum Consumer {
-    /// The consumer's stream is not known, or it is the host: earlier work is waited for.
+    /// The consumer's stream is not known, or that of a thread, or it is the host: earlier work is waited for.
     Waits,
     On(Stream),
     OrdersItself,
@@ -127,7 +127,10 @@ fn consumer(
             "stream cannot be 0, which may be two streams: pass 1 for the legacy default stream, or 2 for that of the thread",
         )),
         Some(handle) => match u64::try_from(handle) {
-            Ok(handle) => Ok(Consumer::On(stream::adopt(array, py, handle)?)),
+            Ok(handle) => {
+                let stream = stream::adopt(array, py, handle)?;
+                Ok(stream.map_or(Consumer::Waits, Consumer::On))
+            }
             Err(_) => Err(argument(format!(
                 "stream cannot be {handle}: pass -1, 1, 2, or a handle of CUDA"
             ))),

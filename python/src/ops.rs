@@ -6,8 +6,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use um_backend::{
-    Advice, CudaError, DType, ErasedBuffer, HintOutcome, HostBuffer, Location, SharedBuffer,
-    SharedRead, SharedWrite, memory::BufferMemory,
+    Advice, DType, ErasedBuffer, HintOutcome, HostBuffer, Location, SharedBuffer,
+    memory::BufferMemory,
 };
 
 use crate::array::Array;
@@ -134,30 +134,13 @@ fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
     }
     source.work(py, |from| {
         array.alone(|to| {
-            let (mut target, source) = both(to, from)?;
+            let ([source], [mut target]) = SharedBuffer::lock([from], [to])?;
             match overlap(span(&target), span(&source)) {
                 true => target.copy_from(&source.try_clone()?),
                 false => target.copy_from(&source),
             }
         })
     })
-}
-
-/// Takes a target and a source, without a wait for one while it has the other: a thread that has one in a block may wait for the other, and another
-/// thread may copy the other way.
-fn both(to: &SharedBuffer, from: &SharedBuffer) -> um_backend::Result<(SharedWrite, SharedRead)> {
-    loop {
-        let target = to.write()?;
-        match from.try_read() {
-            Err(CudaError::Busy { .. }) => drop(target),
-            source => return Ok((target, source?)),
-        }
-        let source = from.read()?;
-        match to.try_write() {
-            Err(CudaError::Busy { .. }) => drop(source),
-            target => return Ok((target?, source)),
-        }
-    }
 }
 
 pub(crate) fn prefetch(
@@ -170,15 +153,19 @@ pub(crate) fn prefetch(
     let theirs = handle
         .map(|handle| stream::adopt(array, py, handle))
         .transpose()?;
-    let own = array.backend.device().stream();
+    let (device, own) = (array.backend.device(), array.backend.device().stream());
     // Between fences on the library's own stream, since the array remembers the stream, and the other library may destroy its own.
     let outcome = array.work(py, |storage| {
-        if let Some(theirs) = &theirs {
-            own.wait(&theirs.record()?)?;
+        match &theirs {
+            Some(Some(theirs)) => own.wait(&theirs.record()?)?,
+            Some(None) => device.synchronize()?,
+            None => {}
         }
         let outcome = storage.read()?.prefetch_on(location, own)?;
-        if let Some(theirs) = &theirs {
-            theirs.wait(&own.record()?)?;
+        match &theirs {
+            Some(Some(theirs)) => theirs.wait(&own.record()?)?,
+            Some(None) => own.synchronize()?,
+            None => {}
         }
         Ok(outcome)
     })?;

@@ -7,8 +7,15 @@ use um_backend::{Stream, cuda_um::Error};
 use crate::array::Array;
 use crate::errors::{OrRaise, argument, message};
 
-/// The stream with this handle, for one call: the other library may destroy it later.
-pub(crate) fn adopt(array: &Array, py: Python<'_>, handle: u64) -> PyResult<Stream> {
+/// `cudaStreamPerThread`.
+const PER_THREAD: u64 = 2;
+
+/// The stream with this handle, for one call: the other library may destroy it later. None for the default stream of a thread, which the
+/// library does not work on: then the host waits instead.
+pub(crate) fn adopt(array: &Array, py: Python<'_>, handle: u64) -> PyResult<Option<Stream>> {
+    if handle == PER_THREAD {
+        return Ok(None);
+    }
     let (device, raw) = (array.backend.device(), handle as usize);
     let adopted = py.detach(|| {
         let raw = std::ptr::with_exposed_provenance_mut(raw);
@@ -17,7 +24,7 @@ pub(crate) fn adopt(array: &Array, py: Python<'_>, handle: u64) -> PyResult<Stre
     });
     match adopted {
         Err(refused @ Error::Foreign { .. }) => Err(argument(message(&refused))),
-        adopted => adopted.or_raise(),
+        adopted => adopted.map(Some).or_raise(),
     }
 }
 

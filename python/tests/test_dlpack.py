@@ -193,7 +193,7 @@ def test_streams_of_the_protocol():
     array.fill(1)
     for stream in [None, -1, 1, 2, own]:
         assert (values(cuda_um.from_dlpack(array.__dlpack__(stream=stream))) == 1).all()
-    assert array.prefetch("device", stream=own) and array.prefetch("host", stream=1)
+    assert array.prefetch("device", stream=own) and array.prefetch("host", stream=1) and array.prefetch("device", stream=2)
     for copy in [None, True]:
         with pytest.raises(cuda_um.ArgumentError, match="0.*legacy"):
             array.__dlpack__(stream=0, copy=copy)

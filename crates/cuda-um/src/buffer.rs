@@ -1,9 +1,5 @@
 //! Typed buffers over memory of each kind, and copies between them.
 
-#[macro_use]
-mod host_methods;
-#[macro_use]
-mod methods;
 mod adopted;
 pub(crate) mod any;
 mod arena;
@@ -19,7 +15,10 @@ pub(crate) mod guard;
 pub mod host_vec;
 pub(crate) mod in_place;
 mod into_raw;
+pub mod kind;
 mod mapped_file;
+pub(crate) mod memory;
+mod methods;
 pub(crate) mod overwrite;
 pub(crate) mod owned;
 pub(crate) mod pinned;
@@ -29,7 +28,6 @@ pub(crate) mod registered;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
-mod view_methods;
 
 pub use crate::buffer::export::Exported;
 pub use crate::buffer::in_place::InPlace;

@@ -91,9 +91,10 @@ pub use context::reclaim::{DeferredImports, on_deferred_imports};
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 
-pub use buffer::any::{Memory, MemoryMut};
+pub use buffer::any::{Readable, Writable};
 pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
+pub use buffer::memory::Memory;
 pub use buffer::owned::{HostOwned, HostOwnedMut};
 pub use buffer::pinned::PinnedBuffer;
 pub use buffer::registered::RegisteredBuffer;

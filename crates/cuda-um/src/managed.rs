@@ -4,6 +4,7 @@ pub(crate) mod advice;
 pub(crate) mod batch;
 mod by_ordinal;
 pub(crate) mod hint;
+mod methods;
 pub(crate) mod prefetch;
 pub(crate) mod residency;
 

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::ops::Range;
 
-use cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, UnifiedBuffer, View, ViewMut, range};
+use cuda_um::buffer::kind::Owned;
+use cuda_um::{Device, Memory, Stream, View, ViewMut, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
@@ -38,49 +39,44 @@ pub enum BufferMemoryMut<'a, T> {
     Opaque,
 }
 
-macro_rules! buffers {
-    ($($buffer:ident),*) => {$(
-        impl<T: Element> Buffer<T> for $buffer<T> {
-            fn len(&self) -> usize {
-                self.len()
-            }
+impl<T: Element, K: Owned> Buffer<T> for Memory<T, K> {
+    fn len(&self) -> usize {
+        self.len()
+    }
 
-            fn device(&self) -> Option<&Device> {
-                Some(self.device())
-            }
+    fn device(&self) -> Option<&Device> {
+        Some(self.device())
+    }
 
-            fn memory(&self) -> BufferMemory<'_, T> {
-                const { dtype_of::<T>() };
-                BufferMemory::Cuda(self.as_view())
-            }
+    fn memory(&self) -> BufferMemory<'_, T> {
+        const { dtype_of::<T>() };
+        BufferMemory::Cuda(self.as_view())
+    }
 
-            fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-                BufferMemoryMut::Cuda(self.as_view_mut())
-            }
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
+        BufferMemoryMut::Cuda(self.as_view_mut())
+    }
 
-            fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-                Ok(Box::new(self.zeroed_like(len)?))
-            }
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
+        Ok(Box::new(self.zeroed_like(len)?))
+    }
 
-            fn set_name(&mut self, name: &str) {
-                self.set_name(name);
-            }
+    fn set_name(&mut self, name: &str) {
+        self.set_name(name);
+    }
 
-            fn name(&self) -> Option<&str> {
-                self.name()
-            }
+    fn name(&self) -> Option<&str> {
+        self.name()
+    }
 
-            fn as_any(&self) -> &dyn Any {
-                self
-            }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 
-            fn as_any_mut(&mut self) -> &mut dyn Any {
-                self
-            }
-        }
-    )*};
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
 }
-buffers!(DeviceBuffer, PinnedBuffer, UnifiedBuffer);
 
 impl<'a, T: Element> BufferMemory<'a, T> {
     /// The elements as an argument of a kernel that reads them.

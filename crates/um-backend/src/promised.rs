@@ -16,18 +16,10 @@ use crate::typed::Typed;
 host_slices!([T: Element] dyn Buffer<T> + '_);
 host_slices!([T: Element] Typed<T>);
 
-hints_by_ordinal!([T: Element] dyn Buffer<T> + '_, |buffer| buffer.device().cloned(),
-    |location| buffer.prefetch(location),
-    |advice| buffer.advise(advice));
-hints_by_ordinal!([T: Element] Typed<T>, |buffer| buffer.device().cloned(),
-    |location| buffer.prefetch(location),
-    |advice| buffer.advise(advice));
-hints_by_ordinal!([] ErasedBuffer, |buffer| buffer.device().cloned(),
-    |location| buffer.prefetch(location),
-    |advice| buffer.advise(advice));
-hints_by_ordinal!([] SharedBuffer, |buffer| buffer.device().cloned(),
-    |location| buffer.prefetch(location),
-    |advice| buffer.advise(advice));
+hints_by_ordinal!([T: Element] dyn Buffer<T> + '_, |buffer| buffer.device());
+hints_by_ordinal!([T: Element] Typed<T>, |buffer| buffer.device());
+hints_by_ordinal!([] ErasedBuffer, |buffer| buffer.device());
+hints_by_ordinal!([] SharedBuffer, |buffer| buffer.device());
 
 impl CudaBackend {
     /// Whether [`allocate_unified`](Self::allocate_unified) returns managed memory. Otherwise it returns mapped pinned memory:

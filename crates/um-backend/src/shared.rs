@@ -30,6 +30,7 @@ use storage::{Access, Handle, Held};
 /// - [`view`](Self::view) is a part of the part, and [`cast`](Self::cast) the same bytes with another element type.
 /// - [`read`](Self::read) and [`write`](Self::write) return guards: many of one, or a single one of the other. A guard is an argument of
 ///   kernels, and an [`ErasedBuffer`] of the part by deref: copies, fills, files, prefetches and [`ErasedBuffer::typed`] work on the part.
+/// - [`lock`](Self::lock) takes guards of several storages.
 /// - [`host`](Self::host) and [`host_mut`](Self::host_mut) return owned slices, [`copy_from_host`](Self::copy_from_host) and
 ///   [`copy_to_host`](Self::copy_to_host) copy.
 /// - [`make_unique`](Self::make_unique) copies on write.
@@ -52,8 +53,10 @@ use storage::{Access, Handle, Held};
 /// - A thread or task that reads may read again at any time. A thread that reads is not held up by a task that waits to write.
 /// - Futures that one task polls together (`join!`) are of one task; futures whose wakers differ (`FuturesUnordered`, a `join_all` of many) are of
 ///   different tasks: take the guards before, or one after the other.
-/// - Not noticed: two threads or tasks that wait for each other; a task that waits for a guard that another task took and gave to it; and a task
-///   whose waker has no data (`Waker::noop`) that waits for its own guard. Take write guards of several storages in one order, or with [`try_write`](Self::try_write).
+/// - One [`lock`](Self::lock) takes the guards of work on several storages. Threads that do so do not wait for each other for ever.
+/// - Not noticed: two threads or tasks that each keep a guard from an earlier call and wait for the one of the other; a task that waits for a guard
+///   that another task took and gave to it; and a task whose waker has no data (`Waker::noop`) that waits for its own guard. Where guards live across
+///   calls, take those of several storages in one order, or with [`try_write`](Self::try_write).
 /// - In a child made by `fork`, every call gets [`Error::Forked`](cuda_um::Error::Forked), and drops do nothing.
 ///
 /// # Examples
@@ -240,6 +243,80 @@ impl SharedBuffer {
     /// [`CudaError::Busy`] if `write` would wait; [`Forked`](cuda_um::Error::Forked).
     pub fn try_write(&self) -> Result<SharedWrite> {
         self.writing("SharedBuffer::try_write", false)
+    }
+
+    /// Waits for guards to read some storages and to write others. Meanwhile the call has none of them: if one is in use it gives back those that it
+    /// took, waits for that one, and begins again. So `x += y` and `y += x` on two threads both end.
+    ///
+    /// Two of the storages to read may be parts of one storage (`x + x`). One to write is none of the others.
+    ///
+    /// ```
+    /// use um_backend::{Buffer, CudaBackend, DType, Result, SharedBuffer};
+    ///
+    /// fn add(a: &SharedBuffer, b: &SharedBuffer, sum: &SharedBuffer) -> Result<()> {
+    ///     let ([a, b], [mut sum]) = SharedBuffer::lock([a, b], [sum])?;
+    ///     let (a, b) = (a.typed::<f32>()?.host()?, b.typed::<f32>()?.host()?);
+    ///     let mut sum = sum.typed_mut::<f32>()?.host_mut()?;
+    ///     sum.iter_mut().zip(&*a).zip(&*b).for_each(|((sum, a), b)| *sum = a + b);
+    ///     sum.close()
+    /// }
+    ///
+    /// let backend = CudaBackend::initialize_blocking(Default::default())?;
+    /// let new = || backend.create_erased(um_backend::BufferKind::Unified, DType::F32, 2).map(SharedBuffer::new);
+    /// let (x, sum) = (new()?, new()?);
+    /// x.copy_from_host(&[1.0f32, 2.0])?;
+    /// add(&x, &x, &sum)?;
+    /// assert_eq!(*sum.host::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read); [`CudaError::WouldDeadlock`] if a storage to write is one of the others.
+    #[allow(
+        clippy::missing_panics_doc,
+        reason = "each guard is taken before the arrays are returned"
+    )]
+    pub fn lock<const R: usize, const W: usize>(
+        reads: [&Self; R],
+        writes: [&Self; W],
+    ) -> Result<([SharedRead; R], [SharedWrite; W])> {
+        const CALL: &str = "SharedBuffer::lock";
+        for (index, write) in writes.iter().enumerate() {
+            let mut others = reads.iter().chain(&writes[..index]);
+            if others.any(|other| other.shares_storage(write)) {
+                return Err(CudaError::WouldDeadlock {
+                    call: CALL,
+                    held: "another guard of the same call".to_owned(),
+                });
+            }
+        }
+        let mut first = 0;
+        'again: loop {
+            let (mut read, mut written) = ([const { None }; R], [const { None }; W]);
+            for index in (first..R + W).chain(0..first) {
+                let waits = index == first;
+                let taken = match index.checked_sub(R) {
+                    None => reads[index]
+                        .reading(CALL, waits)
+                        .map(|guard| read[index] = Some(guard)),
+                    Some(write) => writes[write]
+                        .writing(CALL, waits)
+                        .map(|guard| written[write] = Some(guard)),
+                };
+                match taken {
+                    Err(CudaError::Busy { .. }) => {
+                        first = index;
+                        continue 'again;
+                    }
+                    taken => taken?,
+                }
+            }
+            let taken = "each was taken";
+            return Ok((
+                read.map(|guard| guard.expect(taken)),
+                written.map(|guard| guard.expect(taken)),
+            ));
+        }
     }
 
     /// Copies all elements of the part from the host.

@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use um_backend::{Buffer, CudaBackend, ErasedBuffer, cuda_um};
+use um_backend::cuda_um::{
+    Memory,
+    buffer::kind::{self, Owned},
+};
+use um_backend::{Buffer, CudaBackend, ErasedBuffer};
 
 use crate::dtype::from_dlpack;
 use crate::error::{Error, Result};
@@ -104,12 +108,12 @@ impl Found {
     unsafe fn buffer(self, device: DLDevice, backend: &CudaBackend) -> Result<Box<dyn Buffer<u8>>> {
         let of = match device.device_type {
             DLDeviceType::CPU => return Ok(Box::new(self.of_host())),
-            DLDeviceType::CUDAHOST => Self::pinned,
+            DLDeviceType::CUDAHOST => Self::import::<kind::Pinned>,
             _ => {
                 check_ordinal(device, backend)?;
                 match device.device_type {
-                    DLDeviceType::CUDAMANAGED => Self::unified,
-                    _ => Self::device,
+                    DLDeviceType::CUDAMANAGED => Self::import::<kind::Unified>,
+                    _ => Self::import::<kind::Device>,
                 }
             }
         };
@@ -120,11 +124,22 @@ impl Found {
         // Libraries that do not know device type 13 say 2 for managed memory, and this library for mapped memory.
         match device.device_type == DLDeviceType::CUDA {
             true => Ok(self
-                .unified(backend)
-                .or_else(|_| self.pinned(backend))
+                .import::<kind::Unified>(backend)
+                .or_else(|_| self.import::<kind::Pinned>(backend))
                 .map_err(|_| refused)?),
             false => Err(refused.into()),
         }
+    }
+
+    fn import<K: Owned>(&self, backend: &CudaBackend) -> um_backend::Result<Box<dyn Buffer<u8>>> {
+        let import = match self.read_only {
+            true => Memory::<u8, K>::from_foreign_read_only,
+            false => Memory::<u8, K>::from_foreign,
+        };
+        let device = backend.device();
+        // SAFETY: guaranteed by the caller of `buffer`.
+        let memory = unsafe { import(device, self.start, self.bytes, Arc::clone(&self.owner)) }?;
+        Ok(Box::new(memory))
     }
 
     fn of_host(self) -> ForeignHost {
@@ -132,25 +147,6 @@ impl Found {
         unsafe { ForeignHost::new(self.start, self.bytes, self.read_only, self.owner) }
     }
 }
-
-/// Imports by a type of buffer.
-macro_rules! imports {
-    ($($method:ident: $memory:ident),*) => {
-        impl Found {$(
-            fn $method(&self, backend: &CudaBackend) -> um_backend::Result<Box<dyn Buffer<u8>>> {
-                let import = match self.read_only {
-                    true => cuda_um::$memory::from_foreign_read_only,
-                    false => cuda_um::$memory::from_foreign,
-                };
-                let device = backend.device();
-                // SAFETY: guaranteed by the caller of `buffer`.
-                let memory = unsafe { import(device, self.start, self.bytes, Arc::clone(&self.owner)) }?;
-                Ok(Box::new(memory))
-            }
-        )*}
-    };
-}
-imports! { device: DeviceBuffer, unified: UnifiedBuffer, pinned: PinnedBuffer }
 
 /// Checks that the tensor is on the device of the backend.
 fn check_ordinal(found: DLDevice, backend: &CudaBackend) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Memory of homes, as bytes.
 
 use um_backend::Element;
+use um_backend::cuda_um::buffer::kind::HostVisible;
 use um_backend::cuda_um::{
-    Advice, Error, Location, PinnedBuffer, RegisteredBuffer, Result, Stream, UnifiedBuffer, View,
-    ViewMut,
+    Advice, Error, Location, Memory, Result, Stream, UnifiedBuffer, View, ViewMut,
 };
 
 /// Memory that copy engines reach: on the host, or managed.
@@ -12,22 +12,15 @@ pub(crate) trait HostMemory: Send + Sync {
     fn view_mut(&mut self) -> Result<ViewMut<'_, u8>>;
 }
 
-macro_rules! host_memory {
-    ($memory:ty) => {
-        impl<T: Element> HostMemory for $memory {
-            fn view(&self) -> Result<View<'_, u8>> {
-                self.as_view().cast()
-            }
+impl<T: Element, K: HostVisible> HostMemory for Memory<T, K> {
+    fn view(&self) -> Result<View<'_, u8>> {
+        self.as_view().cast()
+    }
 
-            fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
-                self.as_view_mut().cast()
-            }
-        }
-    };
+    fn view_mut(&mut self) -> Result<ViewMut<'_, u8>> {
+        self.as_view_mut().cast()
+    }
 }
-host_memory!(PinnedBuffer<T>);
-host_memory!(RegisteredBuffer<'static, T>);
-host_memory!(UnifiedBuffer<T>);
 
 /// Moves the pages of managed memory to the host, where they stay, and waits for all work on it. Without concurrent managed access they would
 /// not stay: every launch moves them to the device.

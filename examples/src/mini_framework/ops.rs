@@ -5,7 +5,7 @@ use super::scalar::{Op, Scalar, each, matmul};
 use super::tensor::Tensor;
 use rayon::prelude::*;
 use um_backend::kernels::reduce_sum_cpu;
-use um_backend::{DType, Result};
+use um_backend::{Buffer, DType, Result, SharedBuffer};
 
 impl Tensor {
     /// `self + other`, element by element.
@@ -28,16 +28,17 @@ impl Tensor {
         self.check(other)?;
         let (a, b) = (self.contiguous()?.storage, other.contiguous()?.storage);
         let out = Self::for_output(&self.place, self.dtype(), &self.shape)?;
+        let ([a, b], [mut written]) = SharedBuffer::lock([&a, &b], [&out.storage])?;
         let Some(kernels) = &self.place.kernels else {
             each!(self.dtype(), T => {
-                let (a, b, mut out) = (a.host::<T>()?, b.host::<T>()?, out.storage.host_mut::<T>()?);
+                let (a, b) = (a.typed::<T>()?.host()?, b.typed::<T>()?.host()?);
+                let mut out = written.typed_mut::<T>()?.host_mut()?;
                 let both = a.par_iter().zip(&b[..]).zip(&mut out[..]);
                 both.for_each(|((a, b), out)| *out = op.of()(*a, *b));
                 Ok(out.close()?)
             })?;
             return Ok(out);
         };
-        let (a, b, mut written) = (a.read()?, b.read()?, out.storage.write()?);
         kernels.binary(&self.place.stream, op, &a, &b, &mut written)?;
         drop(written); // the launch is enqueued: later work on the storage is ordered after it
         Ok(out)
@@ -51,12 +52,12 @@ impl Tensor {
         self.check(other)?;
         let other = other.contiguous()?;
         self.make_own()?;
+        let ([other], [mut out]) = SharedBuffer::lock([&other.storage], [&self.storage])?;
         if let Some(kernels) = &self.place.kernels {
-            let (mut out, other) = (self.storage.write()?, other.storage.read()?);
             return kernels.in_place(&self.place.stream, Op::Add, &mut out, &other);
         }
         each!(self.dtype(), T => {
-            let (mut out, other) = (self.storage.host_mut::<T>()?, other.storage.host::<T>()?);
+            let (mut out, other) = (out.typed_mut::<T>()?.host_mut()?, other.typed::<T>()?.host()?);
             out.iter_mut().zip(&other[..]).for_each(|(out, other)| *out = out.plus(*other));
             Ok(out.close()?)
         })
@@ -99,18 +100,13 @@ impl Tensor {
         }
         let (a, b) = (self.contiguous()?.storage, other.contiguous()?.storage);
         let out = Self::for_output(&self.place, DType::F32, &[m, n])?;
+        let ([a, b], [mut written]) = SharedBuffer::lock([&a, &b], [&out.storage])?;
         if let Some(kernels) = &self.place.kernels {
-            let (a, b) = (a.read()?, b.read()?);
-            kernels.matmul(
-                &self.place.stream,
-                &a,
-                &b,
-                &mut out.storage.write()?,
-                [m, k, n],
-            )?;
+            kernels.matmul(&self.place.stream, &a, &b, &mut written, [m, k, n])?;
         } else {
-            let mut product = out.storage.host_mut::<f32>()?;
-            matmul(&a.host::<f32>()?, &b.host::<f32>()?, &mut product, k, n);
+            let (a, b) = (a.typed::<f32>()?.host()?, b.typed::<f32>()?.host()?);
+            let mut product = written.typed_mut::<f32>()?.host_mut()?;
+            matmul(&a, &b, &mut product, k, n);
             product.close()?;
         }
         Ok(out)

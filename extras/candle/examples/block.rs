@@ -63,10 +63,7 @@ fn main() -> ExitCode {
 fn run() -> Outcome {
     let has = |option: &str| std::env::args().any(|argument| argument == option);
     let size = if has("--small") { SMALL } else { USUAL };
-    let candle = match has("--per-thread") {
-        true => Device::new_cuda(0)?,
-        false => Device::new_cuda_with_stream(0)?,
-    };
+    let candle = Device::new_cuda_with_stream(0)?;
     let runtime = Runtime::open()?;
     let unified = UnifiedDevice::new(&candle, &runtime)?;
     writeln!(

@@ -15,6 +15,8 @@ use um_cudarc::{SharedDevice, SharedStream};
 pub struct UnifiedDevice {
     candle: CudaDevice,
     shared: SharedDevice,
+    /// Candle's stream.
+    stream: SharedStream,
     /// Before CUDA 13.0 there is none.
     pool: Option<DriverPool>,
 }
@@ -24,7 +26,8 @@ impl UnifiedDevice {
     ///
     /// # Errors
     ///
-    /// [`Error::NotCuda`]; `NotSupported` of cuda-um without concurrent managed access, because candle's kernels are not known; and the
+    /// [`Error::NotCuda`]; `InvalidArgument` of cuda-um for a device of `Device::new_cuda`, whose stream is another one on each thread;
+    /// `NotSupported` of cuda-um without concurrent managed access, because candle's kernels are not known; and the
     /// errors of [`SharedDevice::new`] and [`DriverPool::new`].
     pub fn new(device: &Device, runtime: &Runtime) -> Result<Self> {
         let Device::Cuda(candle) = device else {
@@ -54,6 +57,7 @@ impl UnifiedDevice {
         };
         Ok(Self {
             candle: candle.clone(),
+            stream: shared.adopt(&candle.cuda_stream())?,
             shared,
             pool,
         })
@@ -164,7 +168,7 @@ impl UnifiedDevice {
     }
 
     fn give<T: Element>(&self, buffer: UnifiedBuffer<T>) -> Result<CudaSlice<T>> {
-        let given = self.stream()?.give(buffer);
+        let given = self.stream.give(buffer);
         given.map_err(|(_, error)| error.into())
     }
 
@@ -178,9 +182,8 @@ impl UnifiedDevice {
         &self.shared
     }
 
-    /// Candle's stream. It may be the default stream of the calling thread, so it is adopted for each call.
-    pub(crate) fn stream(&self) -> Result<SharedStream> {
-        Ok(self.shared.adopt(&self.candle.cuda_stream())?)
+    pub(crate) fn stream(&self) -> &SharedStream {
+        &self.stream
     }
 
     /// The storage, if it is on this device.

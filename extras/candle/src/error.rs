@@ -31,9 +31,7 @@ pub enum Error {
         found: DeviceLocation,
     },
     /// A device of candle that is not a CUDA device.
-    #[error(
-        "the device is {found:?}: make it with `Device::new_cuda` or `Device::new_cuda_with_stream`"
-    )]
+    #[error("the device is {found:?}: make it with `Device::new_cuda_with_stream`")]
     NotCuda {
         /// The place of the device.
         found: DeviceLocation,

@@ -36,7 +36,7 @@ impl UnifiedDevice {
     ) -> Result<(UnifiedBuffer<T>, R)> {
         let shape = shape.into();
         check_shape(buffer.len(), &shape)?;
-        let stream = self.stream()?;
+        let stream = self.stream();
         let shared = stream.share(buffer)?;
         let (address, record) = shared.as_slice().device_ptr(stream.theirs());
         drop(record);

@@ -26,13 +26,9 @@
 //! # }
 //! ```
 //!
-//! # Threads
-//!
-//! `Device::new_cuda` uses the default stream of the calling thread: candle then orders nothing between threads, so one thread must use and drop
-//! its tensors, unified ones included. `Device::new_cuda_with_stream` has no such limit. The host's access waits for all threads in any case.
-//!
 //! # What this crate does not do
 //!
+//! [`UnifiedDevice`] refuses `Device::new_cuda`, which works on the default stream of each thread and orders nothing between them.
 //! Results of candle's operations are ordinary tensors in device memory; [`copy`](UnifiedDevice::copy) or `Tensor::slice_set` brings them to
 //! unified memory. Streams must not be captured into a graph.
 

@@ -3,7 +3,7 @@
 use super::session::{LARGE, Outcome, SMALL, Session, fresh, slope, verify};
 use crate::Scale;
 use cuda_um::{
-    DeviceBuffer, Memory, MemoryMut, Placement, UnifiedBuffer, UnifiedOptions,
+    DeviceBuffer, Placement, Readable, UnifiedBuffer, UnifiedOptions, Writable,
     resource::DeviceMemory,
 };
 
@@ -37,8 +37,8 @@ pub(super) fn calls(session: &mut Session) -> Outcome<()> {
 fn seconds(
     session: &Session,
     scale: &Scale,
-    input: &impl Memory<f32>,
-    output: &mut impl MemoryMut<f32>,
+    input: &impl Readable<f32>,
+    output: &mut impl Writable<f32>,
 ) -> Outcome<f64> {
     session.median(size_of::<f32>() * input.element_count(), |_| {
         session.clock.time(|| {

@@ -1,7 +1,7 @@
 //! Copies between host slices and buffers, and between buffers.
 #![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
-use crate::buffer::any::{Memory, MemoryMut};
+use crate::buffer::any::{Readable, Writable};
 use crate::buffer::host_vec;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
@@ -245,7 +245,7 @@ impl Stream {
     /// ([`NonConcurrentAccess`](crate::NonConcurrentAccess)); and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl MemoryMut<T>) -> Result<()> {
+    pub fn copy<T>(&self, source: &impl Readable<T>, target: &mut impl Writable<T>) -> Result<()> {
         range::same_length("copy", target.element_count(), source.element_count())?;
         self.copy_range(source, .., target, 0)
     }
@@ -262,12 +262,12 @@ impl Stream {
     #[doc(alias = "cudaMemcpyAsync")]
     pub fn copy_range<T>(
         &self,
-        source: &impl Memory<T>,
+        source: &impl Readable<T>,
         range: impl RangeBounds<usize>,
-        target: &mut impl MemoryMut<T>,
+        target: &mut impl Writable<T>,
         offset: usize,
     ) -> Result<()> {
-        let (source, target) = (source.to_view(), target.to_view_mut());
+        let (source, target) = (View::of(source), ViewMut::of(target));
         self.check_runtime(source.device(), "the buffer")?;
         self.check_runtime(target.device(), "the buffer")?;
         let source = source.slice(range)?;

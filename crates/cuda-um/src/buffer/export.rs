@@ -2,18 +2,18 @@
 #![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
 
 use crate::DeviceCopy;
-use crate::buffer::device::DeviceBuffer;
-use crate::buffer::pinned::PinnedBuffer;
-use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::kind::Owned;
+use crate::buffer::memory::Memory;
 use crate::buffer::view::View;
 use crate::context::device::Device;
 use crate::context::event::Event;
 use crate::context::observer::Op;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracker::Access;
+use crate::context::tracker::{Access, Finished};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::Calls;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::location::By;
 use std::any::Any;
@@ -47,7 +47,7 @@ use std::sync::Arc;
 ///
 /// Earlier work on the buffer is ordered before work that is enqueued, after the export, on the stream of the export.
 ///
-/// The other library's work is not known. While an export for writes ([`export_mut`](UnifiedBuffer::export_mut)) lives, host guards and
+/// The other library's work is not known. While an export for writes ([`export_mut`](Memory::export_mut)) lives, host guards and
 /// other uses of the buffer wait for the export's device (`cudaDeviceSynchronize`); `try_host` is
 /// [`Error::Busy`]. An export for reads is in the way of writes only, which the borrow checker refuses while it
 /// lives. [`returned_on`](Self::returned_on) and [`returned_after`](Self::returned_after) end the export with a fence: later uses are ordered
@@ -59,9 +59,8 @@ pub struct Exported {
     view: MaybeUninit<View<'static, u8>>,
     owner: Arc<dyn Any + Send + Sync>,
     access: Access,
-    /// The other library's work.
-    unknown: Arc<StreamInner>,
-    is_settled: bool,
+    /// The other library's work; none after the end of the export.
+    unknown: Option<Arc<StreamInner>>,
 }
 
 impl Exported {
@@ -104,26 +103,25 @@ impl Exported {
     ) -> Result<Self> {
         let _calls = Calls::of("export")?;
         let view = borrow(&owner)?.into_bytes();
+        let unknown = StreamInner::unknown(stream.inner().device());
+        let part = [view.part(access)];
+        let mut finished = Finished::new();
+        stream.submit(&Op::with_host(view.device(), &part), |_| {
+            if is_lent(view.raw, access) {
+                let (uses, access) = (&view.raw.in_flight, Access::WritePart);
+                uses.record(&unknown, u64::MAX, access, &mut finished);
+            }
+            Ok(())
+        })?;
         // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
         // exclusively while the result owns a reference to it. The view leaves the result only as addresses.
         let view = unsafe { std::mem::transmute::<View<'_, u8>, View<'static, u8>>(view) };
-        let raw = view.raw;
-        let mut exported = Self {
-            unknown: StreamInner::unknown(stream.inner().device()),
-            is_settled: true,
+        Ok(Self {
+            unknown: Some(unknown),
             access,
             view: MaybeUninit::new(view),
             owner,
-        };
-        let part = [view.part(access)];
-        stream.submit(&Op::with_host(view.device(), &part), |_| {
-            if exported.is_lent() {
-                raw.in_flight.lend(&exported.unknown);
-            }
-            exported.is_settled = false;
-            Ok(())
-        })?;
-        Ok(exported)
+        })
     }
 
     fn view(&self) -> View<'_, u8> {
@@ -131,24 +129,15 @@ impl Exported {
         *unsafe { self.view.assume_init_ref() }
     }
 
-    /// Returns true if the other library's work is in the way of reads.
-    fn is_lent(&self) -> bool {
-        // Without concurrent managed access, the host must not read managed memory while a kernel runs.
-        self.access.is_write() || self.view().raw.gate().is_some()
-    }
-
     /// Ends the export: later uses of the buffer are ordered after the work that is on `stream` now. The call enqueues nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::RuntimeMismatch`], and [`Error::InvalidArgument`] for the per-thread default stream of another thread. The export then ends
-    /// as by a drop.
+    /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
     pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
         stream.check_runtime(self.device(), "the buffer")?;
-        let inner = stream.inner();
         fork::check("returned_on")?;
-        inner.check_here()?;
-        self.settle(inner, inner.number());
+        self.settle(Some(stream.inner()));
         Ok(())
     }
 
@@ -156,27 +145,34 @@ impl Exported {
     ///
     /// # Errors
     ///
-    /// [`Error::RuntimeMismatch`], and [`Error::Capture`] for an event of a capture. The export then ends as by a drop.
+    /// [`Error::RuntimeMismatch`], [`Error::Capture`] for an event of a capture, and errors of `cudaStreamCreateWithFlags` and
+    /// `cudaStreamWaitEvent`. The export then ends as by a drop.
     pub fn returned_after(mut self, event: &Event) -> Result<()> {
         if !self.device().runtime().is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
         fork::check("returned_after")?;
         event.check_recorded("Exported::returned_after")?;
-        let (work, seq) = StreamInner::of_event(self.unknown.device(), event.raw());
-        self.settle(&work, seq);
+        // No other stream waits for just this event.
+        let fence = StreamInner::create(self.device().state())?;
+        fence.enqueue_wait(event.raw())?;
+        self.settle(Some(&fence));
         Ok(())
     }
 
-    fn settle(&mut self, fence: &Arc<StreamInner>, seq: u64) {
-        self.is_settled = true;
+    /// Without a fence, the work is over after a wait for the device.
+    fn settle(&mut self, fence: Option<&Arc<StreamInner>>) {
+        let Some(unknown) = self.unknown.take() else {
+            return;
+        };
         let raw = self.view().raw;
-        let access = match self.is_lent() {
+        let access = match is_lent(raw, self.access) {
             true => Access::WritePart,
             false => Access::Read,
         };
-        // Dropped after the lock is released.
-        let _ended = raw.in_flight.settle(&self.unknown, (fence, seq), access);
+        let fence = fence.unwrap_or(&unknown);
+        raw.in_flight
+            .settle(&unknown, (fence, fence.number()), access);
         if raw.migrates() {
             raw.pages.touched(By::Unknown);
         }
@@ -224,14 +220,17 @@ impl Exported {
     }
 }
 
+/// Returns true if the other library's work is in the way of reads.
+fn is_lent(raw: &Allocation, access: Access) -> bool {
+    // Without concurrent managed access, the host must not read managed memory while a kernel runs.
+    access.is_write() || raw.gate().is_some()
+}
+
 impl Drop for Exported {
     fn drop(&mut self) {
-        if self.is_settled || fork::is_over() {
-            return;
+        if !fork::is_over() {
+            self.settle(None);
         }
-        let unknown = Arc::clone(&self.unknown);
-        let seq = unknown.number();
-        self.settle(&unknown, seq);
     }
 }
 
@@ -245,41 +244,33 @@ impl fmt::Debug for Exported {
     }
 }
 
-/// Exports of a buffer type: `export!(UnifiedBuffer)`.
-macro_rules! export {
-    ($buffer:ident) => {
-        impl<T: DeviceCopy> $buffer<T> {
-            /// Exports the buffer, for another library to read: [`Exported::new`]. Earlier work on the buffer is ordered before later work on
-            /// `stream`.
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`Exported::new`].
-            #[doc(alias = "__dlpack__")]
-            pub fn export(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
-                Exported::new(Arc::clone(self), stream, |buffer| Ok(buffer.as_view()))
-            }
+impl<T: DeviceCopy, K: Owned> Memory<T, K> {
+    /// Exports the buffer, for another library to read: [`Exported::new`]. Earlier work on the buffer is ordered before later work on
+    /// `stream`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Exported::new`].
+    #[doc(alias = "__dlpack__")]
+    pub fn export(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
+        Exported::new(Arc::clone(self), stream, |buffer| Ok(buffer.as_view()))
+    }
 
-            /// Exports the buffer, for another library to read and write: [`Exported::new_mut`]. Earlier work on the buffer is ordered before
-            /// later work on `stream`.
-            ///
-            /// If this `Arc` has no clone, the access is exclusive until the export ends.
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`Exported::new_mut`].
-            ///
-            /// # Safety
-            ///
-            /// As for [`Exported::new_mut`].
-            pub unsafe fn export_mut(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
-                let owner = Arc::clone(self);
-                // SAFETY: guaranteed by the caller.
-                unsafe { Exported::new_mut(owner, stream, |buffer| Ok(buffer.as_view())) }
-            }
-        }
-    };
+    /// Exports the buffer, for another library to read and write: [`Exported::new_mut`]. Earlier work on the buffer is ordered before later
+    /// work on `stream`.
+    ///
+    /// If this `Arc` has no clone, the access is exclusive until the export ends.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Exported::new_mut`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Exported::new_mut`].
+    pub unsafe fn export_mut(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
+        let owner = Arc::clone(self);
+        // SAFETY: guaranteed by the caller.
+        unsafe { Exported::new_mut(owner, stream, |buffer| Ok(buffer.as_view())) }
+    }
 }
-export!(UnifiedBuffer);
-export!(DeviceBuffer);
-export!(PinnedBuffer);

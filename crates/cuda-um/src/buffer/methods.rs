@@ -1,158 +1,33 @@
-//! The methods that several buffer types share.
+//! The methods that buffers share with views.
 
-/// Methods of every buffer type: `buffer_methods!([T] UnifiedBuffer<T>)`.
-macro_rules! buffer_methods {
-    ([$($life:lifetime)?] $buffer:ident) => {
-        impl<$($life,)? T> $crate::buffer::any::Raw for $buffer<$($life,)? T> {
-            fn raw_part(
-                &self,
-            ) -> (&$crate::resource::allocation::Allocation, std::ops::Range<usize>) {
-                (&self.raw, 0..self.raw.bytes())
-            }
-        }
-        impl<$($life,)? T> $crate::buffer::any::RawMut for $buffer<$($life,)? T> {}
+use crate::DeviceCopy;
+use crate::buffer::guard::{HostMut, HostRef};
+use crate::buffer::kind::{HostVisible, Kind};
+use crate::buffer::memory::Memory;
+use crate::buffer::view::{View, ViewMut};
+use crate::buffer::{Filled, Slots, copy, copy_within, fill, future, host_vec, overwrite};
+use crate::context::stream::Stream;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::range;
+use crate::scalar::Scalar;
+use std::ops::RangeBounds;
 
-        impl<$($life,)? T> $crate::buffer::any::Memory<T> for $buffer<$($life,)? T> {}
-        impl<$($life,)? T> $crate::buffer::any::MemoryMut<T> for $buffer<$($life,)? T> {}
-
-        impl<$($life,)? T> $crate::buffer::any::ToView<T> for $buffer<$($life,)? T> {
-            fn to_view(&self) -> $crate::View<'_, T> {
-                self.as_view()
-            }
-        }
-
-        impl<$($life,)? T> $crate::buffer::any::ToViewMut<T> for $buffer<$($life,)? T> {
-            fn to_view_mut(&mut self) -> $crate::ViewMut<'_, T> {
-                self.as_view_mut()
-            }
-        }
-
-        read_methods!([$($life)?] $buffer);
-        write_methods!([$($life)?] $buffer, as_view_mut);
-
-        impl<$($life,)? T> $buffer<$($life,)? T> {
-            /// Returns the number of elements.
-            pub fn len(&self) -> usize {
-                self.raw.bytes() / size_of::<T>()
-            }
-
-            /// Returns true if the buffer has no elements.
-            pub fn is_empty(&self) -> bool {
-                self.raw.bytes() == 0
-            }
-
-            /// Returns the size in bytes.
-            pub fn size_bytes(&self) -> usize {
-                self.raw.bytes()
-            }
-
-            /// Returns the device for which the buffer was allocated.
-            pub fn device(&self) -> &$crate::Device {
-                self.raw.device()
-            }
-
-            /// Returns the buffer's identifier, which errors and traces use. No two buffers of the process have the same one.
-            pub fn id(&self) -> u64 {
-                self.raw.id()
-            }
-
-            /// Sets the buffer's name for traces; the default is its type and length. The memory of a pool loses the name when the buffer
-            /// is dropped.
-            pub fn set_name(&mut self, name: impl Into<std::sync::Arc<str>>) {
-                self.raw.set_name($crate::label::Name::Shared(name.into()));
-            }
-
-            /// Returns the name that was set.
-            pub fn name(&self) -> Option<&str> {
-                self.raw.name()
-            }
-
-            /// Returns a view of a range of elements, for a kernel to read.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
-            pub fn view(&self, range: impl std::ops::RangeBounds<usize>) -> $crate::Result<$crate::View<'_, T>> {
-                $crate::View::new(&self.raw, range)
-            }
-
-            /// Returns a view of a range of elements, for a kernel to read and write.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
-            pub fn view_mut(
-                &mut self,
-                range: impl std::ops::RangeBounds<usize>,
-            ) -> $crate::Result<$crate::ViewMut<'_, T>> {
-                $crate::ViewMut::new(&mut self.raw, range)
-            }
-
-            /// Returns a view of all elements, to be read.
-            pub fn as_view(&self) -> $crate::View<'_, T> {
-                $crate::View::whole(&self.raw)
-            }
-
-            /// Returns a view of all elements, to be read and written.
-            pub fn as_view_mut(&mut self) -> $crate::ViewMut<'_, T> {
-                $crate::ViewMut::whole(&mut self.raw)
-            }
-        }
-
-        impl<$($life,)? T> std::fmt::Debug for $buffer<$($life,)? T> {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($buffer))
-                    .field("id", &self.id())
-                    .field("len", &self.len())
-                    .field("size_bytes", &self.size_bytes())
-                    .field("device", &self.device().ordinal())
-                    .finish_non_exhaustive()
-            }
-        }
-    };
-}
-
-/// `zeroed_like!(DeviceBuffer, Device)`, for buffers with one kind of memory.
-macro_rules! zeroed_like {
-    ($buffer:ident, $kind:ident) => {
-        impl<T: $crate::DeviceCopy> $buffer<T> {
-            /// Allocates `len` zeros in the same kind of memory, from the same resource: the pool, the limit, the options of the allocation. A buffer of
-            /// the caller's memory or of another library's, and one without elements, gives default memory of the kind.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`zeroed_in`](Self::zeroed_in).
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`zeroed_in`](Self::zeroed_in).
-            #[track_caller]
-            pub fn zeroed_like(&self, len: usize) -> $crate::Result<Self> {
-                let resource = $crate::resource::again::Again {
-                    of: &self.raw,
-                    kind: $crate::MemoryKind::$kind,
-                };
-                Self::zeroed_in(&resource, len)
-            }
-        }
-    };
-}
-
-/// Methods of buffers and views that read: `read_methods!(['a] View)`. They need `as_view`.
+/// Methods that read.
 macro_rules! read_methods {
-    ([$($life:lifetime)?] $memory:ident) => {
-        impl<$($life,)? T: $crate::DeviceCopy> $memory<$($life,)? T> {
+    ([$($generics:tt)*] $memory:ty) => {
+        impl<$($generics)*> $memory {
             /// Copies all elements to the host. Waits for work that writes the buffer; the copy is complete when this returns.
             ///
             /// # Errors
             ///
-            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `target` is as long as the buffer, and the errors of the CUDA
-            /// functions.
+            /// [`Error::LengthMismatch`] unless `target` is as long as the buffer, and the errors of the CUDA functions.
             #[doc(alias = "cudaMemcpy")]
-            pub fn copy_to_host(&self, target: &mut [T]) -> $crate::Result<()> {
-                $crate::range::same_length("copy_to_host", self.len(), target.len())?;
+            pub fn copy_to_host(&self, target: &mut [T]) -> Result<()> {
+                range::same_length("copy_to_host", self.len(), target.len())?;
                 let source = self.as_view().into_bytes();
-                $crate::buffer::copy::to_host(source, bytemuck::cast_slice_mut(target))
+                copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
             /// Copies elements to the host, from element `offset` on. Waits for work that writes the buffer; the copy is complete when this
@@ -160,20 +35,20 @@ macro_rules! read_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
-            pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> $crate::Result<()> {
+            /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
+            pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<()> {
                 let source = self.as_view().slice_at(offset, target.len())?.into_bytes();
-                $crate::buffer::copy::to_host(source, bytemuck::cast_slice_mut(target))
+                copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
-            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host_at`](Self::copy_to_host_at) does, with one
-            /// call of CUDA and the wait for it.
+            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host_at`](Self::copy_to_host_at) does, with
+            /// one call of CUDA and the wait for it.
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
+            /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
             #[doc(alias = "item")]
-            pub fn read_one(&self, index: usize) -> $crate::Result<T> {
+            pub fn read_one(&self, index: usize) -> Result<T> {
                 let mut element = [T::zeroed()];
                 self.copy_to_host_at(index, &mut element)?;
                 Ok(element[0])
@@ -186,10 +61,9 @@ macro_rules! read_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the host has too little memory, and the errors of
-            /// [`copy_to_host`](Self::copy_to_host).
-            pub fn to_vec(&self) -> $crate::Result<Vec<T>> {
-                let mut elements = $crate::buffer::host_vec::zeroed("to_vec", self.len())?;
+            /// [`Error::OutOfMemory`] if the host has too little memory, and the errors of [`copy_to_host`](Self::copy_to_host).
+            pub fn to_vec(&self) -> Result<Vec<T>> {
+                let mut elements = host_vec::zeroed("to_vec", self.len())?;
                 self.copy_to_host(&mut elements)?;
                 Ok(elements)
             }
@@ -203,21 +77,20 @@ macro_rules! read_methods {
             ///
             /// # Errors
             ///
-            /// The errors of [`copy_to_host`](Self::copy_to_host); [`Error::Incomplete`](crate::Error::Incomplete) after a partial copy.
-            pub async fn copy_to_host_async(&self, target: &mut [T]) -> $crate::Result<()> {
-                $crate::range::same_length("copy_to_host_async", self.len(), target.len())?;
+            /// The errors of [`copy_to_host`](Self::copy_to_host); [`Error::Incomplete`] after a partial copy.
+            pub async fn copy_to_host_async(&self, target: &mut [T]) -> Result<()> {
+                range::same_length("copy_to_host_async", self.len(), target.len())?;
                 let target = bytemuck::cast_slice_mut(target);
-                $crate::buffer::future::copy_to_host(self.as_view().into_bytes(), target).await
+                future::copy_to_host(self.as_view().into_bytes(), target).await
             }
         }
     };
 }
 
-/// Methods of buffers and views that write: `write_methods!(['a] ViewMut, reborrow)`. They need the method that is named, which makes a view
-/// of all elements.
+/// Methods that write.
 macro_rules! write_methods {
-    ([$($life:lifetime)?] $memory:ident, $reborrow:ident) => {
-        impl<$($life,)? T: $crate::DeviceCopy> $memory<$($life,)? T> {
+    ([$($generics:tt)*] $memory:ty) => {
+        impl<$($generics)*> $memory {
             /// Copies all elements from the host.
             ///
             /// # Ordering
@@ -228,13 +101,12 @@ macro_rules! write_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `source` is as long as the buffer, and the errors of the CUDA
-            /// functions.
+            /// [`Error::LengthMismatch`] unless `source` is as long as the buffer, and the errors of the CUDA functions.
             #[doc(alias = "cudaMemcpy")]
-            pub fn copy_from_host(&mut self, source: &[T]) -> $crate::Result<()> {
-                $crate::range::same_length("copy_from_host", self.len(), source.len())?;
-                let target = self.$reborrow().into_bytes();
-                $crate::buffer::copy::from_host(target, bytemuck::cast_slice(source))
+            pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
+                range::same_length("copy_from_host", self.len(), source.len())?;
+                let target = ViewMut::of(self).into_bytes();
+                copy::from_host(target, bytemuck::cast_slice(source))
             }
 
             /// Copies elements from the host to the buffer, from element `offset` on.
@@ -245,10 +117,10 @@ macro_rules! write_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
-            pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> $crate::Result<()> {
-                let target = self.$reborrow().slice_at(offset, source.len())?.into_bytes();
-                $crate::buffer::copy::from_host(target, bytemuck::cast_slice(source))
+            /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
+            pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
+                let target = ViewMut::of(self).slice_at(offset, source.len())?.into_bytes();
+                copy::from_host(target, bytemuck::cast_slice(source))
             }
 
             /// Replaces one element, in order with other work on the buffer. Does not wait for that work: later uses are ordered after the
@@ -256,8 +128,8 @@ macro_rules! write_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
-            pub fn write_one(&mut self, index: usize, value: T) -> $crate::Result<()> {
+            /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
+            pub fn write_one(&mut self, index: usize, value: T) -> Result<()> {
                 self.copy_from_host_at(index, &[value])
             }
 
@@ -270,12 +142,11 @@ macro_rules! write_methods {
             ///
             /// # Errors
             ///
-            /// The errors of [`copy_from_host`](Self::copy_from_host); [`Error::Incomplete`](crate::Error::Incomplete) after a partial
-            /// copy.
-            pub async fn copy_from_host_async(&mut self, source: &[T]) -> $crate::Result<()> {
-                $crate::range::same_length("copy_from_host_async", self.len(), source.len())?;
+            /// The errors of [`copy_from_host`](Self::copy_from_host); [`Error::Incomplete`] after a partial copy.
+            pub async fn copy_from_host_async(&mut self, source: &[T]) -> Result<()> {
+                range::same_length("copy_from_host_async", self.len(), source.len())?;
                 let source = bytemuck::cast_slice(source);
-                $crate::buffer::future::copy_from_host(self.$reborrow().into_bytes(), source).await
+                future::copy_from_host(ViewMut::of(self).into_bytes(), source).await
             }
 
             /// Replaces a range of elements with values that `make` writes, without a migration of the old ones to the host.
@@ -302,17 +173,16 @@ macro_rules! write_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds);
-            /// [`Error::Incomplete`](crate::Error::Incomplete) after a partial copy; [`Error::OutOfMemory`](crate::Error::OutOfMemory) if
-            /// the range cannot be staged and the host has too little memory for all of it; and the errors of the CUDA functions.
+            /// [`Error::RangeOutOfBounds`]; [`Error::Incomplete`] after a partial copy; [`Error::OutOfMemory`] if the range cannot be
+            /// staged and the host has too little memory for all of it; and the errors of the CUDA functions.
             pub fn host_overwrite(
                 &mut self,
-                range: impl std::ops::RangeBounds<usize>,
-                make: impl for<'c> Fn(usize, $crate::buffer::Slots<'c, T>) -> $crate::buffer::Filled<'c> + Sync,
-            ) -> $crate::Result<()> {
-                let range = $crate::range::check(range, self.len())?;
-                let (first, target) = (range.start, self.$reborrow().slice(range)?);
-                $crate::buffer::overwrite::overwrite(target, first, make)
+                range: impl RangeBounds<usize>,
+                make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
+            ) -> Result<()> {
+                let range = range::check(range, self.len())?;
+                let (first, target) = (range.start, ViewMut::of(self).slice(range)?);
+                overwrite::overwrite(target, first, make)
             }
 
             /// Sets every element to `value`, on the library's stream of the device.
@@ -325,10 +195,9 @@ macro_rules! write_methods {
             ///
             /// The errors of [`fill_on`](Self::fill_on).
             #[doc(alias = "cudaMemset")]
-            pub fn fill(&mut self, value: impl Into<$crate::Scalar<T>>) -> $crate::Result<()> {
+            pub fn fill(&mut self, value: impl Into<Scalar<T>>) -> Result<()> {
                 let device = self.device().clone();
-                let stream = device.own_stream()?;
-                self.fill_on(value, stream)
+                self.fill_on(value, device.own_stream()?)
             }
 
             /// Sets every element to `value`, on a stream.
@@ -342,19 +211,18 @@ macro_rules! write_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for device memory and a stream of another device,
-            /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), [`Error::Capture`](crate::Error::Capture) in a capture unless the value is
-            /// a [`constant`](crate::constant), and the errors of the CUDA functions.
+            /// [`Error::DeviceMismatch`] for device memory and a stream of another device, [`Error::RuntimeMismatch`], [`Error::Capture`]
+            /// in a capture unless the value is a [`constant`](crate::constant), and the errors of the CUDA functions.
             #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]
             pub fn fill_on(
                 &mut self,
-                value: impl Into<$crate::Scalar<T>>,
-                stream: &$crate::Stream,
-            ) -> $crate::Result<()> {
-                let (view, value) = (self.$reborrow().into_bytes(), value.into());
+                value: impl Into<Scalar<T>>,
+                stream: &Stream,
+            ) -> Result<()> {
+                let (view, value) = (ViewMut::of(self).into_bytes(), value.into());
                 let refusal = value.refusal_of_fill();
-                $crate::buffer::fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
+                fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
             }
 
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on the library's stream of the
@@ -370,12 +238,11 @@ macro_rules! write_methods {
             #[doc(alias = "memmove")]
             pub fn copy_within(
                 &mut self,
-                range: impl std::ops::RangeBounds<usize>,
+                range: impl RangeBounds<usize>,
                 to: usize,
-            ) -> $crate::Result<()> {
+            ) -> Result<()> {
                 let device = self.device().clone();
-                let stream = device.own_stream()?;
-                self.copy_within_on(range, to, stream)
+                self.copy_within_on(range, to, device.own_stream()?)
             }
 
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on a stream. The two ranges may
@@ -390,20 +257,120 @@ macro_rules! write_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of [`Stream::copy`](crate::Stream::copy).
+            /// [`Error::RangeOutOfBounds`], and the errors of [`Stream::copy`](crate::Stream::copy).
             #[doc(alias = "memmove")]
             pub fn copy_within_on(
                 &mut self,
-                range: impl std::ops::RangeBounds<usize>,
+                range: impl RangeBounds<usize>,
                 to: usize,
-                stream: &$crate::Stream,
-            ) -> $crate::Result<()> {
-                let from = $crate::range::check(range, self.len())?;
-                let to = $crate::range::check_at(to, from.len(), self.len())?;
-                let [from, to] = [from, to].map(|range| $crate::range::to_bytes::<T>(&range));
-                let view = self.$reborrow().into_bytes();
-                $crate::buffer::copy_within::copy_within(view, from, to.start, stream)
+                stream: &Stream,
+            ) -> Result<()> {
+                let from = range::check(range, self.len())?;
+                let to = range::check_at(to, from.len(), self.len())?;
+                let [from, to] = [from, to].map(|range| range::to_bytes::<T>(&range));
+                let view = ViewMut::of(self).into_bytes();
+                copy_within::copy_within(view, from, to.start, stream)
             }
         }
     };
+}
+
+/// Methods that access memory from the host and read. `$guard` is the lifetime of the guards.
+macro_rules! host_read_methods {
+    ([$($generics:tt)*] $memory:ty, $guard:lifetime) => {
+        impl<$($generics)*> $memory {
+            /// Returns a guard for the host to read the elements. Waits only for work that writes or moves this buffer.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::NotSupported`] for a view of device memory, and the errors of the CUDA functions, including a failure of that work.
+            pub fn host(&self) -> Result<HostRef<$guard, T>> {
+                HostRef::wait(self.as_view())
+            }
+
+            /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. No earlier wait
+            /// is necessary: CUDA's success is sufficient, also for managed memory.
+            ///
+            /// On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a device
+            /// runs.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Busy`] if `host` would wait, and the errors of the CUDA functions.
+            pub fn try_host(&self) -> Result<HostRef<$guard, T>> {
+                HostRef::try_now(self.as_view())
+            }
+
+            /// Does the same as [`host`](Self::host), but awaits instead of blocking. Works on any executor.
+            ///
+            /// A future that is dropped before it is ready holds nothing.
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`host`](Self::host).
+            pub async fn host_async(&self) -> Result<HostRef<$guard, T>> {
+                HostRef::when_free(self.as_view()).await
+            }
+        }
+    };
+}
+
+/// Methods that access memory from the host and write.
+macro_rules! host_write_methods {
+    ([$($generics:tt)*] $memory:ty) => {
+        impl<$($generics)*> $memory {
+            /// Returns a guard for the host to read and write the elements. Waits only for work that uses this buffer.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::NotSupported`] for a view of device memory, and the errors of the CUDA functions, including a failure of that work.
+            pub fn host_mut(&mut self) -> Result<HostMut<'_, T>> {
+                HostMut::wait(ViewMut::of(self))
+            }
+
+            /// Does the same as [`host_mut`](Self::host_mut) without waiting.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Busy`] if `host_mut` would wait, and the errors of the CUDA functions.
+            pub fn try_host_mut(&mut self) -> Result<HostMut<'_, T>> {
+                HostMut::try_now(ViewMut::of(self))
+            }
+
+            /// Does the same as [`host_mut`](Self::host_mut), but awaits instead of blocking. Works on any executor.
+            ///
+            /// A future that is dropped before it is ready holds nothing.
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`host_mut`](Self::host_mut).
+            pub async fn host_mut_async(&mut self) -> Result<HostMut<'_, T>> {
+                HostMut::when_free(ViewMut::of(self)).await
+            }
+        }
+    };
+}
+
+read_methods!([T: DeviceCopy, K: Kind] Memory<T, K>);
+write_methods!([T: DeviceCopy, K: Kind] Memory<T, K>);
+host_read_methods!([T: DeviceCopy, K: HostVisible] Memory<T, K>, '_);
+host_write_methods!([T: DeviceCopy, K: HostVisible] Memory<T, K>);
+
+read_methods!([T: DeviceCopy] View<'_, T>);
+host_read_methods!(['a, T: DeviceCopy] View<'a, T>, 'a);
+
+read_methods!([T: DeviceCopy] ViewMut<'_, T>);
+write_methods!([T: DeviceCopy] ViewMut<'_, T>);
+host_read_methods!([T: DeviceCopy] ViewMut<'_, T>, '_);
+host_write_methods!([T: DeviceCopy] ViewMut<'_, T>);
+
+impl<'a, T: DeviceCopy> ViewMut<'a, T> {
+    /// Does the same as [`host_mut`](Self::host_mut), for a guard that lives as long as the borrow of the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`host_mut`](Self::host_mut).
+    pub fn into_host_mut(self) -> Result<HostMut<'a, T>> {
+        HostMut::wait(self)
+    }
 }

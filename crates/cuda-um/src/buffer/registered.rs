@@ -3,6 +3,8 @@
 
 use crate::DeviceCopy;
 use crate::buffer::host_vec;
+use crate::buffer::kind::{Kind, Registered};
+use crate::buffer::memory::Memory;
 use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -14,15 +16,15 @@ use crate::resource::registered;
 use crate::resource::system::Host;
 use crate::sync::assert_no_lock_held;
 use crate::{element, range};
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// Host memory of the caller for copies and kernels, page-locked ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html))
-/// and, if the device supports it, mapped for kernels.
+/// Host memory of the caller for copies and kernels, page-locked
+/// ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)) and, if the device supports it, mapped
+/// for kernels.
 ///
-/// The buffer takes ownership of a vector, and [`into_vec`](Self::into_vec) returns it. A borrowed slice is registered for the time of a
-/// closure:
+/// The buffer takes ownership of a vector, and [`into_vec`](RegisteredBuffer::into_vec) returns it. A borrowed slice is registered for the
+/// time of a closure:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -43,37 +45,29 @@ use std::ptr::NonNull;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// A device that reads memory of the host where it is, at the speed of the link ([`UnifiedMemory::FullHardware`](crate::resource::UnifiedMemory),
-/// and integrated devices with pageable memory access), needs no registration: there the buffer is the memory itself, of
-/// [`MemoryKind::System`](crate::MemoryKind::System), and no call of CUDA makes or ends it.
+/// A device that reads memory of the host where it is, at the speed of the link
+/// ([`UnifiedMemory::FullHardware`](crate::resource::UnifiedMemory), and integrated devices with pageable memory access), needs no
+/// registration: there the buffer is the memory itself, of [`MemoryKind::System`](crate::MemoryKind::System), and no call of CUDA makes or
+/// ends it.
 ///
 /// A closure is necessary: a value that only borrowed the slice could be forgotten (`mem::forget`), and the device would write to memory
 /// that is then used for something different.
 #[doc(alias = "cudaHostRegister")]
-pub struct RegisteredBuffer<'m, T> {
-    pub(crate) raw: Allocation,
-    /// Invariant, so that the buffers of two scopes cannot be swapped.
-    _memory: PhantomData<&'m mut &'m mut [T]>,
-}
-
-buffer_methods!(['m] RegisteredBuffer);
-host_methods!(['m] RegisteredBuffer);
+pub type RegisteredBuffer<'m, T> = Memory<T, Registered<'m>>;
 
 impl<T: DeviceCopy> RegisteredBuffer<'static, T> {
     /// Registers the memory of a vector (its length, not its spare capacity).
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] if the device cannot register memory, and the errors of `cudaHostRegister`. The vector is lost after an error.
+    /// [`Error::NotSupported`] if the device cannot register memory, and the errors of `cudaHostRegister`. The vector is lost after an
+    /// error.
     #[track_caller]
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let memory: *mut [T] = &raw mut elements[..];
         // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
-        let raw = unsafe { register(device, memory, Some(Box::new(elements))) }?;
-        Ok(Self {
-            raw,
-            _memory: PhantomData,
-        })
+        let raw = unsafe { register(device, memory, Some(Box::new(elements))) };
+        raw.map(Self::of_raw)
     }
 
     /// Registers a new vector with `len` zeros.
@@ -133,24 +127,11 @@ impl<T: DeviceCopy> RegisteredBuffer<'_, T> {
         // SAFETY: the slice is borrowed until this function returns, and the buffer is closed by then; if `body` panics, the buffer is
         // dropped, which waits for this kind. `body` cannot keep the buffer: it gets a reference, and no other value of its type.
         let raw = unsafe { register(device, memory, None) }?;
-        let mut buffer = RegisteredBuffer {
-            raw,
-            _memory: PhantomData,
-        };
+        let mut buffer = RegisteredBuffer::of_raw(raw);
         assert_no_lock_held("the closure of a scope");
         let result = body(&mut buffer);
         buffer.raw.close()?;
         Ok(result)
-    }
-}
-
-impl<T> RegisteredBuffer<'_, T> {
-    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-    #[doc(alias = "cudaHostGetDevicePointer")]
-    pub fn device_ptr(&self) -> Option<*const T> {
-        self.raw
-            .device_pointer()
-            .map(|pointer| pointer.as_ptr().cast_const().cast())
     }
 }
 
@@ -172,6 +153,6 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<A
         // SAFETY: guaranteed by the caller.
         false => unsafe { registered::register(device, (pointer, bytes), held) }?,
     };
-    raw.set_label(Label::of::<T>("RegisteredBuffer", Location::caller()));
+    raw.set_label(Label::of::<T>(Registered::NAME, Location::caller()));
     Ok(raw)
 }

@@ -1,6 +1,7 @@
 //! Views: parts of buffers.
 #![allow(unsafe_code, reason = "divides exclusive borrows")]
 
+use crate::buffer::any::{Readable, Writable};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
@@ -72,6 +73,18 @@ pub struct ViewMut<'a, T> {
 }
 
 impl<'a, T> View<'a, T> {
+    /// All elements of a buffer or view.
+    #[inline]
+    pub(crate) fn of(memory: &'a (impl Readable<T> + ?Sized)) -> Self {
+        let (raw, bytes) = memory.raw_part();
+        Self {
+            raw,
+            start: bytes.start,
+            len: bytes.len() / size_of::<T>(),
+            _elements: PhantomData,
+        }
+    }
+
     pub(crate) fn whole(raw: &'a Allocation) -> Self {
         Self {
             raw,
@@ -81,10 +94,6 @@ impl<'a, T> View<'a, T> {
         }
     }
 
-    pub(crate) fn new(raw: &'a Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
-        Self::whole(raw).slice(range)
-    }
-
     /// Returns the view itself.
     pub fn as_view(&self) -> Self {
         *self
@@ -92,17 +101,18 @@ impl<'a, T> View<'a, T> {
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    pub(crate) fn whole(raw: &'a mut Allocation) -> Self {
+    /// All elements of a buffer or view, which is borrowed exclusively.
+    #[inline]
+    pub(crate) fn of(memory: &'a mut impl Writable<T>) -> Self {
+        let View {
+            raw, start, len, ..
+        } = View::of(memory);
         Self {
-            start: 0,
-            len: raw.bytes() / size_of::<T>(),
             raw,
+            start,
+            len,
             _elements: PhantomData,
         }
-    }
-
-    pub(crate) fn new(raw: &'a mut Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
-        Self::whole(raw).slice(range)
     }
 
     /// Makes a second view of the same elements.
@@ -122,15 +132,7 @@ impl<'a, T> ViewMut<'a, T> {
 
     /// Returns a view that only reads, while this view is borrowed.
     pub fn as_view(&self) -> View<'_, T> {
-        let Self {
-            raw, start, len, ..
-        } = *self;
-        View {
-            raw,
-            start,
-            len,
-            _elements: PhantomData,
-        }
+        View::of(self)
     }
 
     /// Converts the view to one that only reads.
@@ -148,8 +150,7 @@ impl<'a, T> ViewMut<'a, T> {
 
     /// Returns the same view for as long as this one is borrowed, so that several calls can use it.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
-        // SAFETY: this view is borrowed exclusively for the lifetime of the result.
-        unsafe { self.duplicate() }
+        ViewMut::of(self)
     }
 
     /// Returns a part of the view for as long as the view is borrowed, so that several launches can use it. Index 0 is the view's first

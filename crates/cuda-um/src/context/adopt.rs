@@ -8,14 +8,14 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::stream_handle::StreamHandle;
 use crate::error::{Error, Result};
 use crate::fork;
-use cuda_um_sys::cudaStream_t;
+use cuda_um_sys::{cudaStream_t, cudaStreamPerThread};
 
 impl Device {
     /// Makes a [`Stream`] of another library's stream. The library orders and tracks the work that is enqueued through it like the work on
     /// its own streams, and never destroys it.
     ///
     /// The handles 0 and 1 are the legacy default stream of this device, which synchronizes with the streams that were made without
-    /// `cudaStreamNonBlocking`; 2 is the default stream of the calling thread.
+    /// `cudaStreamNonBlocking`.
     ///
     /// `owner` is dropped when no handle of the stream is left and no tracked work uses it; on any thread, which may call CUDA then. A
     /// panic of its drop is caught. After an error it is dropped at once.
@@ -38,13 +38,11 @@ impl Device {
     /// Work that the other library enqueues on the stream runs in order with work through this `Stream`, but is not tracked: use
     /// [`Stream::enqueue_foreign`](crate::Stream::enqueue_foreign) for work on buffers.
     ///
-    /// Only the calling thread can enqueue on its per-thread default stream; on another thread, each call that enqueues or records is
-    /// [`Error::InvalidArgument`]. Other threads can wait for its work, if necessary with a wait for the device.
-    ///
     /// # Errors
     ///
-    /// [`Error::DeviceMismatch`] for a stream of another device, if the runtime reports it (CUDA 12.8 and newer); [`Error::Foreign`] for
-    /// a stream of another context, and for a destroyed stream if CUDA notices it; and the errors of `cudaEventRecord`.
+    /// [`Error::InvalidArgument`] for the handle 2 (`cudaStreamPerThread`), which is another stream on each thread;
+    /// [`Error::DeviceMismatch`] for a stream of another device, if the runtime reports it (CUDA 12.8 and newer); [`Error::Foreign`] for a
+    /// stream of another context, and for a destroyed stream if CUDA notices it; and the errors of `cudaEventRecord`.
     ///
     /// # Safety
     ///
@@ -60,6 +58,13 @@ impl Device {
         let (api, ordinal) = (self.api(), self.ordinal());
         let owner = ForeignOwner::new(owner);
         fork::check("adopt_stream")?;
+        if raw == cudaStreamPerThread {
+            return Err(Error::InvalidArgument {
+                what: "the stream",
+                value: "2 (cudaStreamPerThread)".to_owned(),
+                reason: "it is another stream on each thread, and any thread waits for the work on buffers: use a stream that all threads share, such as 1 (cudaStreamLegacy)".to_owned(),
+            });
+        }
         // SAFETY: guaranteed by the caller.
         if let Some(found) = unsafe { api.stream_device(ordinal, raw) }
             && let Some(found) =

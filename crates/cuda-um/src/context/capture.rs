@@ -223,7 +223,6 @@ impl Capture {
             ));
         }
         let inner = stream.inner();
-        inner.check_here()?;
         let device = Arc::clone(inner.device());
         let own = stream.runtime().own_stream(&device)?;
         let private = StreamInner::create_private(&device)?;
@@ -266,7 +265,6 @@ impl Capture {
                 found: device,
             });
         }
-        stream.check_here()?;
         if self.streams.borrow().len() == MOST_STREAMS {
             return Err(Error::LimitExceeded {
                 what: "the number of streams of a capture",

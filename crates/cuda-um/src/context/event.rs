@@ -185,7 +185,6 @@ impl RawEvent {
 
     /// Records the event again. Waits for an older record are not affected, but `self` is complete when the new record is.
     pub(crate) fn record_again(&self, stream: &StreamInner) -> Result<()> {
-        stream.check_here()?;
         // SAFETY: both are live; the event was made on the stream's device.
         unsafe {
             let api = self.0.api();

@@ -187,6 +187,11 @@ impl StreamInner {
         Ok(Self::of(device, StreamHandle::own(raw)))
     }
 
+    /// Unknown work of another library, which is over after a wait for the device.
+    pub(crate) fn unknown(device: &Arc<DeviceState>) -> Arc<Self> {
+        Self::of(device, StreamHandle::unknown(&device.api, device.ordinal))
+    }
+
     /// Makes the stream of a handle.
     pub(crate) fn of(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
         let stream = Self::unlisted(device, handle);
@@ -217,6 +222,15 @@ impl StreamInner {
         self.id
     }
 
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.handle.is_unknown()
+    }
+
+    /// Returns true if only a wait by the host tells that the work up to `seq` is over.
+    pub(crate) fn must_wait_for(&self, seq: u64) -> bool {
+        self.is_unknown() && !self.is_known_done(seq)
+    }
+
     pub(crate) fn raw(&self) -> cudaStream_t {
         self.handle.raw()
     }
@@ -240,16 +254,9 @@ impl StreamInner {
 
     /// Makes the tombstone event, before the stream is destroyed.
     fn leave(&self) -> Tombstone {
-        if !self.handle.is_here() {
-            let last = self.known_cover(self.submitted());
-            return match last {
-                _ if self.is_known_idle() => Tombstone::Idle,
-                Some((_, event)) => Tombstone::Event(event),
-                None => Tombstone::Lost,
-            };
-        }
         let last_event = || match self.is_idle()? {
             true => Ok(Tombstone::Idle),
+            false if self.is_unknown() => Ok(Tombstone::Lost),
             false => RawEvent::create(&self.device, false)?
                 .record(self)
                 .map(|event| Tombstone::Event(Arc::new(event))),
@@ -274,11 +281,7 @@ impl StreamInner {
     /// work.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
-        let seq = self.submitted.fetch_add(1, Ordering::AcqRel) + 1;
-        if self.handle.is_of_one_thread() {
-            self.let_others_wait(seq);
-        }
-        seq
+        self.submitted.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     pub(crate) fn completed_to(&self, seq: u64) {
@@ -307,23 +310,23 @@ impl StreamInner {
         self.is_known_done(self.submitted())
     }
 
-    /// Waits for all work of the stream; for the whole device, if this thread cannot wait for just the stream.
+    /// Waits for all work of the stream; for the whole device, if the work is not known.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let seq = self.submitted();
-        match self.handle.is_here() {
+        match self.is_unknown() {
+            true => self.api().device_synchronize(self.ordinal())?,
             // SAFETY: the stream is live as long as `self`.
-            true => unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?,
-            false => self.api().device_synchronize(self.ordinal())?,
+            false => unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?,
         }
         self.completed_to(seq);
         Ok(())
     }
 
     pub(crate) fn is_idle(&self) -> Result<bool> {
-        let seq = self.submitted();
-        if !self.handle.is_here() {
-            return self.is_done(seq);
+        if self.is_unknown() {
+            return Ok(self.is_known_idle());
         }
+        let seq = self.submitted();
         let idle = self.handle.is_idle()?;
         if idle {
             self.completed_to(seq);
@@ -336,12 +339,8 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(());
         }
-        let no_event = match self.handle.is_here() {
-            // No work was enqueued after it, so no event is needed.
-            true => seq == self.submitted(),
-            false => self.must_wait_for(seq),
-        };
-        if no_event {
+        // If no work was enqueued after it, no event is needed.
+        if seq == self.submitted() || self.is_unknown() {
             return self.synchronize();
         }
         let (covers, event) = self.cover(seq)?;
@@ -355,7 +354,7 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(true);
         }
-        if self.must_wait_for(seq) {
+        if self.is_unknown() {
             return Ok(false);
         }
         let (covers, event) = self.cover(seq)?;

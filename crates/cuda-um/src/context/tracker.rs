@@ -4,7 +4,7 @@ pub(crate) use crate::context::uses::{Access, Finished, Use};
 
 use crate::context::last::{AtomicLast, Last, Repeat};
 use crate::context::stream::StreamInner;
-use crate::context::uses::{Ordered, Other, Uses};
+use crate::context::uses::{Other, Uses};
 use crate::error::Result;
 use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -32,19 +32,19 @@ impl InFlight {
     #[inline(never)]
     fn order_after_others(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
         let mut waited = SmallVec::<[Use; 1]>::new();
-        let order = |waited: &[Use]| {
-            self.change(|state, last| match state.order(stream, access, waited) {
-                Ok(Ordered::All) => (state.last(stream), Ok(None)),
-                Ok(Ordered::NotOthers) => (last, Ok(None)),
-                Ok(Ordered::NotYet(unknown)) => (last, Ok(Some(unknown))),
-                Err(error) => (last, Err(error)),
-            })
-        };
-        while let Some(unknown) = order(&waited)? {
+        loop {
+            let unknown =
+                self.change(|state, last| match state.order(stream, access, &waited) {
+                    Ok(None) => (state.last(stream), Ok(SmallVec::new())),
+                    Ok(Some(unknown)) => (last, Ok(unknown)),
+                    Err(error) => (last, Err(error)),
+                })?;
+            if unknown.is_empty() {
+                return Ok(());
+            }
             unknown.iter().try_for_each(Use::wait)?;
             waited.extend(unknown);
         }
-        Ok(())
     }
 
     /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
@@ -85,32 +85,21 @@ impl InFlight {
         });
     }
 
-    /// Records that another library uses the memory, until [`settle`](Self::settle): its work is not known.
-    pub(crate) fn lend(&self, unknown: &Arc<StreamInner>) {
-        self.change(|state, _| {
-            state.add(unknown, u64::MAX, Access::WritePart);
-            (state.last_of_one(), ())
-        });
-    }
-
-    /// Ends the use by another library: its work is over when work `seq` of `fence` is. Returns uses that have ended, for the caller to drop: each
-    /// export adds a use, and those that were waited for must not stay.
+    /// Ends the use by another library that was recorded as number `u64::MAX` of `unknown`: its work is over when work `seq` of `fence` is.
     pub(crate) fn settle(
         &self,
         unknown: &Arc<StreamInner>,
         (fence, seq): (&Arc<StreamInner>, u64),
         access: Access,
-    ) -> Finished {
-        let is_lent = |other: &Other| Arc::ptr_eq(&other.used.stream, unknown);
+    ) {
+        // Dropped after the lock is released.
         let mut finished = Finished::new();
         self.change(|state, _| {
-            let at = state.others.iter().position(is_lent);
-            finished.extend(at.map(|at| state.others.remove(at).used));
-            state.take_known(&mut finished);
-            state.add(fence, seq, access);
+            let is_other = |other: &mut Other| !Arc::ptr_eq(&other.used.stream, unknown);
+            state.others.retain(is_other);
+            state.record(fence, seq, access, &mut finished);
             (state.last_of_one(), ())
         });
-        finished
     }
 
     /// Locks the uses, with the last one.
@@ -134,11 +123,8 @@ impl InFlight {
     /// The uses that the host must wait for before it reads (or, with `Write`, writes).
     pub(crate) fn before(&self, access: Access) -> SmallVec<[Use; 2]> {
         let state = self.lock();
-        let others = state.others.iter().filter_map(|other| match access {
-            Access::Write | Access::WritePart => Some(other.used.clone()),
-            Access::Read | Access::Move => other.last_move(),
-        });
-        state.writer.iter().cloned().chain(others).collect()
+        let uses = state.before(access);
+        uses.map(|(stream, seq)| Use::of(stream, seq)).collect()
     }
 
     /// Returns true if pending reads are not ordered with a use by a stream, or by the host, that runs after all writes and moves.
@@ -151,12 +137,16 @@ impl InFlight {
 
     /// Adds uses of the same memory by a former owner: all uses of this buffer are ordered after them.
     pub(crate) fn inherit(&self, former: &Self) {
-        let uses = former.before(Access::Write);
+        let mut uses = former.before(Access::Write);
+        uses.retain(|used| !used.stream.is_known_done(used.seq));
         if uses.is_empty() {
             return;
         }
         self.change(|state, _| {
-            uses.into_iter().for_each(|used| state.inherit(used));
+            for used in &uses {
+                // Reads are ordered after it, too.
+                state.add(&used.stream, used.seq, Access::Move);
+            }
             (state.last_of_one(), ())
         });
     }

@@ -14,16 +14,17 @@ pub(crate) struct Use {
 }
 
 impl Use {
+    pub(crate) fn of(stream: &Arc<StreamInner>, seq: u64) -> Self {
+        let stream = Arc::clone(stream);
+        Self { stream, seq }
+    }
+
     pub(crate) fn wait(&self) -> Result<()> {
         self.stream.wait_for(self.seq)
     }
 
     pub(crate) fn is_done(&self) -> Result<bool> {
         self.stream.is_done(self.seq)
-    }
-
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.stream, &other.stream) && self.seq == other.seq
     }
 
     /// Waits for uses, on a thread of the library.
@@ -41,12 +42,12 @@ impl Use {
     /// Like [`is_done`](Self::is_done); an error if only a wait by the host tells it, because no query would ever return true.
     pub(crate) fn is_done_or_must_wait(&self) -> Result<bool> {
         match self.must_wait() {
-            true => self.stream.check_here().map(|()| false),
+            true => self.stream.check_known().map(|()| false),
             false => self.is_done(),
         }
     }
 
-    /// Orders later work on `stream` after this use. Does not block the caller.
+    /// Orders later work on `stream` after this use. Does not block the caller; an error for unknown work.
     pub(crate) fn order(&self, stream: &Arc<StreamInner>) -> Result<()> {
         stream.order_after(&self.stream, self.seq)
     }
@@ -88,72 +89,48 @@ pub(crate) struct Other {
     pub(super) moved: u64,
 }
 
-impl Other {
-    pub(super) fn last_move(&self) -> Option<Use> {
-        (self.moved > 0).then(|| Use {
-            stream: Arc::clone(&self.used.stream),
-            seq: self.moved,
-        })
-    }
-}
-
 /// Uses that are done.
 pub(crate) type Finished = SmallVec<[Use; 16]>;
-
-/// The order of later work on a stream and the uses of a buffer.
-pub(crate) enum Ordered {
-    /// The work runs after all uses.
-    All,
-    /// It runs after those that it must not overlap.
-    NotOthers,
-    /// The host must wait for these uses first, and try again.
-    NotYet(SmallVec<[Use; 1]>),
-}
 
 impl Uses {
     pub(super) fn is_empty(&self) -> bool {
         self.writer.is_none() && self.others.is_empty()
     }
 
-    /// Orders later work on `stream` after the uses that it must not overlap.
+    /// The uses that later work must not overlap.
+    pub(super) fn before(&self, access: Access) -> impl Iterator<Item = (&Arc<StreamInner>, u64)> {
+        let others = self.others.iter().map(move |Other { used, moved }| {
+            let seq = if access.is_write() { used.seq } else { *moved };
+            (&used.stream, seq)
+        });
+        let writer = self.writer.iter().map(|used| (&used.stream, used.seq));
+        writer.chain(others).filter(|(_, seq)| *seq > 0)
+    }
+
+    /// Orders later work on `stream` after the uses that it must not overlap. Returns those that are not in `waited` and that the host must wait
+    /// for first; `None` if the work runs after all uses.
     pub(super) fn order(
         &self,
         stream: &Arc<StreamInner>,
         access: Access,
         waited: &[Use],
-    ) -> Result<Ordered> {
-        let mut follows_all = true;
+    ) -> Result<Option<SmallVec<[Use; 1]>>> {
+        let is_of = |other: &Other| Arc::ptr_eq(&other.used.stream, stream);
+        let mut follows_all = access.is_write() || self.others.iter().all(is_of);
         let mut unknown = SmallVec::new();
-        let mut order = |used: &Use| {
-            if !used.must_wait() {
-                return used.order(stream);
+        for (other, seq) in self.before(access) {
+            if !other.must_wait_for(seq) {
+                stream.order_after(other, seq)?;
+                continue;
             }
             // More such work may follow.
             follows_all = false;
-            if !waited.iter().any(|waited| waited.is_same(used)) {
-                unknown.push(used.clone());
+            let is_same = |used: &Use| Arc::ptr_eq(&used.stream, other) && used.seq == seq;
+            if !waited.iter().any(is_same) {
+                unknown.push(Use::of(other, seq));
             }
-            Ok(())
-        };
-        if let Some(writer) = &self.writer {
-            order(writer)?;
         }
-        let mut has_reads_beside = false;
-        for other in &self.others {
-            if access.is_write() {
-                order(&other.used)?;
-                continue;
-            }
-            if let Some(moved) = other.last_move() {
-                order(&moved)?;
-            }
-            has_reads_beside |= !Arc::ptr_eq(&other.used.stream, stream);
-        }
-        Ok(match follows_all && !has_reads_beside {
-            _ if !unknown.is_empty() => Ordered::NotYet(unknown),
-            true => Ordered::All,
-            false => Ordered::NotOthers,
-        })
+        Ok((!follows_all).then_some(unknown))
     }
 
     /// Records work, as [`InFlight::record`].
@@ -166,8 +143,7 @@ impl Uses {
     ) {
         if access == Access::Write {
             // The work runs after all others and has exclusive access: no use was added since `order`.
-            let stream = Arc::clone(stream);
-            finished.extend(self.writer.replace(Use { stream, seq }));
+            finished.extend(self.writer.replace(Use::of(stream, seq)));
             finished.extend(self.others.drain(..).map(|other| other.used));
         } else if self.add(stream, seq, access) {
             // Otherwise a buffer that is only read would keep every stream live on which it was read.
@@ -185,30 +161,9 @@ impl Uses {
             other.moved = other.moved.max(moved);
             return false;
         }
-        let used = Use {
-            stream: Arc::clone(stream),
-            seq,
-        };
+        let used = Use::of(stream, seq);
         self.others.insert(0, Other { used, moved });
         true
-    }
-
-    /// Adds a use of the same memory by a former owner, as a move: reads are ordered after it, too.
-    pub(super) fn inherit(&mut self, used: Use) {
-        if used.stream.is_known_done(used.seq) {
-            return;
-        }
-        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, &used.stream);
-        match self.others.iter_mut().find(same) {
-            Some(other) => {
-                other.used.seq = other.used.seq.max(used.seq);
-                other.moved = other.moved.max(used.seq);
-            }
-            None => self.others.push(Other {
-                moved: used.seq,
-                used,
-            }),
-        }
     }
 
     /// Adds the last use, which was recorded without the lock.
@@ -262,16 +217,6 @@ impl Uses {
             }
         }
         done.extend(self.writer.take_if(|writer| is_done(writer)));
-    }
-
-    /// Removes uses that are known to be done, without a call of CUDA.
-    pub(super) fn take_known(&mut self, done: &mut Finished) {
-        for at in (0..self.others.len()).rev() {
-            let used = &self.others[at].used;
-            if used.stream.is_known_done(used.seq) {
-                done.push(self.others.remove(at).used);
-            }
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The types that a kernel accepts as arguments.
 
-use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
+use crate::buffer::any::{Raw, RawMut, Readable, Writable};
 use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::{self, refused};
@@ -236,12 +236,12 @@ impl<M: Raw> KernelArg for &M {
         Ok(())
     }
 }
-impl<T: 'static, M: Memory<T>> ReadArg<T> for &M {
+impl<T: 'static, M: Readable<T>> ReadArg<T> for &M {
     fn into_view<'a>(self) -> Result<View<'a, T>>
     where
         Self: 'a,
     {
-        Ok(self.to_view())
+        Ok(View::of(self))
     }
 }
 
@@ -256,12 +256,12 @@ impl<M: RawMut> KernelArg for &mut M {
         Ok(())
     }
 }
-impl<T: 'static, M: MemoryMut<T>> WriteArg<T> for &mut M {
+impl<T: 'static, M: Writable<T>> WriteArg<T> for &mut M {
     fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
     where
         Self: 'a,
     {
-        Ok(self.to_view_mut())
+        Ok(ViewMut::of(self))
     }
 }
 

@@ -91,8 +91,7 @@ impl Stream {
     ///
     /// `work` is not called after an error: [`Error::ReadOnly`](crate::Error::ReadOnly) for a write to a read-only import;
     /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch); [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed
-    /// access while host guards of managed memory live; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for the per-thread default
-    /// stream of another thread; and the errors of `cudaStreamWaitEvent`. On a device without concurrent managed access, host guards of
+    /// access while host guards of managed memory live; and the errors of `cudaStreamWaitEvent`. On a device without concurrent managed access, host guards of
     /// managed memory that `work` requests are [`Error::Busy`](crate::Error::Busy).
     ///
     /// # Safety

@@ -122,12 +122,12 @@ impl Kernel {
         if let Some(parameters) = &self.parameters {
             arguments.check_sizes(&self.name, parameters)?;
         }
-        let what = What::Launch {
-            kernel: &self.name,
-            grid: config.grid,
-            block: config.block,
-        };
         arguments.with_addresses(|arguments, addresses| {
+            let what = What::Launch {
+                kernel: &self.name,
+                grid: config.grid,
+                block: config.block,
+            };
             let mut op = Op::new(what, device, arguments.parts());
             op.module = Some(&self.module.in_flight);
             let node = || arguments.captured(self, config).map(Some);

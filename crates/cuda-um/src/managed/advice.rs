@@ -1,8 +1,7 @@
 //! Advice for buffers of managed memory.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
-use crate::buffer::unified::UnifiedBuffer;
-use crate::buffer::view::{View, ViewMut};
+use crate::buffer::view::View;
 use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::observer::{Op, What};
@@ -11,7 +10,6 @@ use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
 use crate::resource::location::By;
 use std::ops::Range;
@@ -19,38 +17,8 @@ use std::ops::Range;
 /// What CUDA refuses advice for: memory of its managed pools, which is not of `cudaMallocManaged`.
 const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and Pool have it (memory of a DriverPool takes prefetches)";
 
-impl<T> UnifiedBuffer<T> {
-    /// Sets or unsets advice for the whole buffer
-    /// ([`cudaMemAdvise`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)).
-    ///
-    /// # Ordering
-    ///
-    /// Takes effect before this returns, on no stream: work that runs meanwhile may or may not see it. It does not change the contents.
-    /// For a part of the buffer, advise a [`view`](Self::view). [`Advice::SetReadMostly`] first waits for work that writes or moves the buffer, because a write would end the duplicates.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchDevice`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`. The
-    /// outcome is [`HintOutcome::NotApplied`], which is no error, for memory that is not managed or that a pool of the driver has
-    /// ([`DriverPool`](crate::resource::DriverPool)), for a device without concurrent managed access, or if the runtime is too old for the location.
-    #[doc(alias = "cudaMemAdvise")]
-    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.as_view().advise(advice)
-    }
-}
-
 impl<T> View<'_, T> {
-    /// Does the same as [`UnifiedBuffer::advise`], for the elements of the view. CUDA rounds the range outwards to whole pages.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`UnifiedBuffer::advise`].
-    #[doc(alias = "cudaMemAdvise")]
-    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        HintOutcome::of(self.advise_or_refuse(advice))
-    }
-
-    fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
+    pub(super) fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
         let (raw, bytes) = (self.raw, self.bytes());
         let device = raw.device();
         fork::check("advise")?;
@@ -162,17 +130,5 @@ impl Device {
             self.api()
                 .advise(self.ordinal(), addresses, number, location)
         }
-    }
-}
-
-impl<T> ViewMut<'_, T> {
-    /// Does the same as [`View::advise`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`View::advise`].
-    #[doc(alias = "cudaMemAdvise")]
-    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.as_view().advise(advice)
     }
 }

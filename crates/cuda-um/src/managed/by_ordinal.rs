@@ -116,12 +116,12 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     }
 }
 
-/// The promised names on a type of storage. `$owner` is the device of its memory, or `None` for memory that takes no hints; `$prefetch` and
-/// `$advise` are the calls behind the names.
+/// The promised names on a type of storage that has `prefetch` and `advise`. `$owner` is the device of its memory, or `None` for memory that
+/// takes no hints.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! hints_by_ordinal {
-    ([$($generics:tt)*] $storage:ty, |$this:ident| $owner:expr, $prefetch:expr, $advise:expr) => {
+    ([$($generics:tt)*] $storage:ty, |$this:ident| $owner:expr) => {
         impl<$($generics)*> $storage {
             /// Migrates the buffer to a device, or to the buffer's own device for `None`, on the library's stream of the buffer's device.
             ///
@@ -138,11 +138,11 @@ macro_rules! hints_by_ordinal {
                 device: Option<usize>,
             ) -> $crate::Result<$crate::HintOutcome> {
                 let $this = self;
-                let owner: Option<$crate::Device> = $owner;
-                let Some(own) = owner else {
-                    return Ok($crate::managed::not_managed("prefetch", "host memory"));
-                };
-                ($prefetch)($crate::managed::location(&own, device, (&own).into())?)
+                let owner: Option<&$crate::Device> = $owner;
+                match owner {
+                    Some(own) => self.prefetch($crate::managed::location(own, device, own.into())?),
+                    None => Ok($crate::managed::not_managed("prefetch", "host memory")),
+                }
             }
 
             /// Migrates the buffer to the host, on the library's stream of the buffer's device.
@@ -156,8 +156,7 @@ macro_rules! hints_by_ordinal {
             /// The errors of `prefetch`.
             #[doc(alias = "cudaMemPrefetchAsync")]
             pub fn prefetch_to_host(&self) -> $crate::Result<$crate::HintOutcome> {
-                let $this = self;
-                ($prefetch)($crate::Location::Host)
+                self.prefetch($crate::Location::Host)
             }
 
             /// Gives [`Advice`]($crate::Advice). `device` is the location of advice that has one; `None` is the CPU.
@@ -172,72 +171,39 @@ macro_rules! hints_by_ordinal {
                 device: Option<usize>,
             ) -> $crate::Result<$crate::HintOutcome> {
                 let $this = self;
-                let owner: Option<$crate::Device> = $owner;
-                let Some(own) = owner else {
-                    return Ok($crate::managed::not_managed("advice", "host memory"));
-                };
-                ($advise)(advice.at(&own, device)?)
+                let owner: Option<&$crate::Device> = $owner;
+                match owner {
+                    Some(own) => self.advise(advice.at(own, device)?),
+                    None => Ok($crate::managed::not_managed("advice", "host memory")),
+                }
             }
 
-            /// [`Advice::SetReadMostly`]($crate::Advice::SetReadMostly).
-            ///
-            /// # Errors
-            ///
-            /// The errors of `advise`.
-            pub fn set_read_mostly(&self) -> $crate::Result<$crate::HintOutcome> {
-                self.set_memory_advice($crate::managed::MemoryAdvice::SetReadMostly, None)
-            }
-
-            /// [`Advice::UnsetReadMostly`]($crate::Advice::UnsetReadMostly).
-            ///
-            /// # Errors
-            ///
-            /// The errors of `advise`.
-            pub fn unset_read_mostly(&self) -> $crate::Result<$crate::HintOutcome> {
-                self.set_memory_advice($crate::managed::MemoryAdvice::UnsetReadMostly, None)
-            }
-
-            /// [`Advice::SetPreferredLocation`]($crate::Advice::SetPreferredLocation) with a device.
-            ///
-            /// # Errors
-            ///
-            /// The errors of `advise`.
-            pub fn set_preferred_location(
-                &self,
-                device: usize,
-            ) -> $crate::Result<$crate::HintOutcome> {
-                let advice = $crate::managed::MemoryAdvice::SetPreferredLocation;
-                self.set_memory_advice(advice, Some(device))
-            }
-
-            /// [`Advice::UnsetPreferredLocation`]($crate::Advice::UnsetPreferredLocation). A buffer has at most one preferred location.
-            ///
-            /// # Errors
-            ///
-            /// The errors of `advise`.
-            pub fn unset_preferred_location(&self) -> $crate::Result<$crate::HintOutcome> {
-                self.set_memory_advice($crate::managed::MemoryAdvice::UnsetPreferredLocation, None)
-            }
-
-            /// [`Advice::SetAccessedBy`]($crate::Advice::SetAccessedBy) with a device.
-            ///
-            /// # Errors
-            ///
-            /// The errors of `advise`.
-            pub fn set_accessed_by(&self, device: usize) -> $crate::Result<$crate::HintOutcome> {
-                self.set_memory_advice($crate::managed::MemoryAdvice::SetAccessedBy, Some(device))
-            }
-
-            /// [`Advice::UnsetAccessedBy`]($crate::Advice::UnsetAccessedBy) with a device.
-            ///
-            /// # Errors
-            ///
-            /// The errors of `advise`.
-            pub fn unset_accessed_by(&self, device: usize) -> $crate::Result<$crate::HintOutcome> {
-                self.set_memory_advice($crate::managed::MemoryAdvice::UnsetAccessedBy, Some(device))
+            $crate::advice_by_name! {
+                set_read_mostly, SetReadMostly, None;
+                unset_read_mostly, UnsetReadMostly, None;
+                set_preferred_location, SetPreferredLocation, Some(device);
+                unset_preferred_location, UnsetPreferredLocation, None;
+                set_accessed_by, SetAccessedBy, Some(device);
+                unset_accessed_by, UnsetAccessedBy, Some(device);
             }
         }
     };
+}
+
+/// A method for each advice, whose argument is the ordinal of a device if the advice has a location.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! advice_by_name {
+    ($($name:ident, $advice:ident, $some:ident $(($device:ident))?;)*) => {$(
+        #[doc = concat!("[`Advice::", stringify!($advice), "`]($crate::Advice::", stringify!($advice), ").")]
+        ///
+        /// # Errors
+        ///
+        /// The errors of `advise`.
+        pub fn $name(&self $(, $device: usize)?) -> $crate::Result<$crate::HintOutcome> {
+            self.set_memory_advice($crate::managed::MemoryAdvice::$advice, $some $(($device))?)
+        }
+    )*};
 }
 
 /// The promised names for the host's access.
@@ -267,7 +233,5 @@ macro_rules! host_slices {
     };
 }
 
-hints_by_ordinal!([T: DeviceCopy] UnifiedBuffer<T>, |buffer| Some(buffer.device().clone()),
-    |location| buffer.prefetch(location),
-    |advice| buffer.advise(advice));
+hints_by_ordinal!([T: DeviceCopy] UnifiedBuffer<T>, |buffer| Some(buffer.device()));
 host_slices!([T: DeviceCopy] UnifiedBuffer<T>);

@@ -42,41 +42,8 @@ pub struct Residency {
 /// The value with which CUDA marks the absence of a further processor.
 const NO_DEVICE: i32 = -2;
 
-impl<T> UnifiedBuffer<T> {
-    /// Returns the known locations of the pages: parts with one location each, in order.
-    ///
-    /// The library keeps one location for all pages of a buffer, by its own calls, and leaves out prefetches that would move nothing. Nothing is
-    /// known of buffers that share a block of 2 MiB with others, and of any buffer of a device once
-    /// [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used there, because its memory may be evicted. With CUDA 13.4 and newer
-    /// this first waits for the work that moves the buffer, then asks the driver (`cudaMemGetLocationInfo`, which checks some pages of each
-    /// block of 2 MiB).
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{Location, UnifiedBuffer};
-    ///
-    /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
-    /// let parts = data.residency()?;
-    /// assert_eq!((parts.len(), parts[0].location), (1, Some(Location::Device(0))));
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of `cudaMemGetLocationInfo`.
-    pub fn residency(&self) -> Result<Vec<Residency>> {
-        self.as_view().residency()
-    }
-}
-
 impl<T> View<'_, T> {
-    /// Returns the known locations of the pages of the part, in order: see [`UnifiedBuffer::residency`]. Memory that does not migrate has one.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `cudaMemGetLocationInfo`.
-    #[doc(alias = "cudaMemGetLocationInfo")]
-    pub fn residency(&self) -> Result<Vec<Residency>> {
+    pub(super) fn locations(&self) -> Result<Vec<Residency>> {
         fork::check("residency")?;
         let all = 0..self.size_bytes();
         if all.is_empty() {

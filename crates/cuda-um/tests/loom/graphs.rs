@@ -44,12 +44,11 @@ fn a_launch_beside_a_guard_and_a_drop_of_its_memory() {
         let stream = device.create_stream().unwrap();
         let buffer = DeviceMemory::new(&device).allocate(BYTES).unwrap();
         let at = buffer.pointer().as_ptr().addr();
-        let mut exec = graph(&stream, at, (View::<u8>::new(&buffer, ..).unwrap(),));
+        let mut exec = graph(&stream, at, (View::<u8>::whole(&buffer),));
         let shared = Arc::new(buffer);
         let (its, on) = (Arc::clone(&shared), stream.clone());
         let launches = thread::spawn(move || {
-            exec.launch(&on, (View::<u8>::new(&its, ..).unwrap(),))
-                .unwrap();
+            exec.launch(&on, (View::<u8>::whole(&its),)).unwrap();
             drop(its);
             engine(|cuda| cuda.run(on.as_raw().addr()));
         });

@@ -23,18 +23,9 @@ pub struct World {
 
 /// The world, or none if the device has no concurrent managed access: the reason is then a typed error.
 pub fn world() -> Option<World> {
-    with(Device::new_cuda_with_stream)
-}
-
-/// Candle's device works on the default stream of this thread.
-pub fn per_thread() -> Option<World> {
-    with(Device::new_cuda)
-}
-
-fn with(make: fn(usize) -> candle_core::Result<Device>) -> Option<World> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = [report(LEAKS).0, report(MISUSE).0];
-    let candle = make(0).unwrap();
+    let candle = Device::new_cuda_with_stream(0).unwrap();
     let runtime = Runtime::open().unwrap();
     let unified = match UnifiedDevice::new(&candle, &runtime) {
         Ok(unified) => unified,

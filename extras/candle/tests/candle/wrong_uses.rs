@@ -15,7 +15,10 @@ fn says(error: &Error, parts: &[&str]) {
 fn the_cpu_is_no_unified_device() {
     let Some(world) = world() else { return };
     let error = UnifiedDevice::new(&Device::Cpu, world.runtime.as_ref().unwrap()).unwrap_err();
-    says(&error, &["Cpu", "Device::new_cuda"]);
+    says(&error, &["Cpu", "Device::new_cuda_with_stream"]);
+    let per_thread = Device::new_cuda(0).unwrap();
+    let error = UnifiedDevice::new(&per_thread, world.runtime.as_ref().unwrap()).unwrap_err();
+    says(&error, &["cudaStreamPerThread"]);
     let tensor = Tensor::zeros(4, DType::F32, &Device::Cpu).unwrap();
     let unified = world.unified();
     for error in [

@@ -1,10 +1,8 @@
 //! The order of streams: events that cover the work of a stream, and the waits of other streams for them.
 #![allow(unsafe_code, reason = "passes handles to CUDA")]
 
-use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
-use crate::context::stream_handle::StreamHandle;
 use crate::error::{Error, Result};
 use crate::fork;
 use std::collections::VecDeque;
@@ -50,51 +48,6 @@ impl Tails {
 }
 
 impl StreamInner {
-    /// Unknown work of another library, which is over after a wait for the device.
-    pub(crate) fn unknown(device: &Arc<DeviceState>) -> Arc<Self> {
-        Self::of(device, StreamHandle::unknown(&device.api, device.ordinal))
-    }
-
-    /// Work of another library that an event covers.
-    pub(crate) fn of_event(device: &Arc<DeviceState>, event: &Arc<RawEvent>) -> (Arc<Self>, u64) {
-        let work = Self::unknown(device);
-        let seq = work.number();
-        work.tails.lock().0.push_back(Tail {
-            covers: seq,
-            event: Arc::clone(event),
-            is_mark: false,
-        });
-        (work, seq)
-    }
-
-    /// Refuses a thread for which the handle is another stream.
-    #[inline]
-    pub(crate) fn check_here(&self) -> Result<()> {
-        match self.handle.is_here() {
-            true => Ok(()),
-            false => Err(not_here()),
-        }
-    }
-
-    /// Returns true if only a wait by the host tells that the work up to `seq` is over: no event covers it, and this thread cannot record
-    /// one.
-    #[inline]
-    pub(crate) fn must_wait_for(&self, seq: u64) -> bool {
-        !self.handle.is_here() && !self.is_known_done(seq) && self.known_cover(seq).is_none()
-    }
-
-    /// Records an event after work that has just been enqueued, because other threads cannot do it.
-    #[cold]
-    pub(super) fn let_others_wait(&self, seq: u64) {
-        // Without the event, other threads wait for the device.
-        let _ = self.cover(seq);
-    }
-
-    /// An event that was recorded after the work up to `seq`.
-    pub(super) fn known_cover(&self, seq: u64) -> Option<(u64, Arc<RawEvent>)> {
-        self.tails.lock().covering(seq)
-    }
-
     /// Queries the first event, if it is older than `than`. If it is complete, the next one is kept.
     pub(super) fn ask_kept(&self, than: u64) -> Result<()> {
         let (covers, event) = match self.tails.lock().0.front() {
@@ -139,7 +92,6 @@ impl StreamInner {
     }
 
     pub(crate) fn enqueue_wait(&self, event: &RawEvent) -> Result<()> {
-        self.check_here()?;
         // SAFETY: both are live; every `RawEvent` is recorded when it is made.
         unsafe {
             self.api()
@@ -166,8 +118,20 @@ impl StreamInner {
         Ok(self.add_event(&mut self.tails.lock(), true)?.1)
     }
 
+    /// Refuses unknown work, which no event covers.
+    pub(crate) fn check_known(&self) -> Result<()> {
+        match self.is_unknown() {
+            false => Ok(()),
+            true => Err(Error::Busy {
+                what: "the memory".to_owned(),
+                by: "another library uses it, and only a wait for the device tells the end"
+                    .to_owned(),
+            }),
+        }
+    }
+
     fn add_event(&self, tails: &mut Tails, is_mark: bool) -> Result<(u64, Arc<RawEvent>)> {
-        self.check_here()?;
+        self.check_known()?;
         // Read before the record: the event covers all work that is numbered by now.
         let covers = self.submitted();
         let unneeded = tails.make_room(|covers| self.is_known_done(covers));
@@ -182,15 +146,5 @@ impl StreamInner {
             is_mark,
         });
         Ok((covers, event))
-    }
-}
-
-#[cold]
-fn not_here() -> Error {
-    Error::InvalidArgument {
-        what: "the stream",
-        value: "the per-thread default stream that another thread adopted".to_owned(),
-        reason: "on this thread its handle is another stream: adopt the stream on this thread"
-            .to_owned(),
     }
 }

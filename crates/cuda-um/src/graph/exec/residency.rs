@@ -28,7 +28,7 @@ fn memory<'r, 'p>(
 pub(super) fn advise(required: &mut [Required], parts: &[Part<'_>]) -> Result<()> {
     memory(required, parts).try_for_each(|(slot, raw)| {
         slot.used.advice.iter().try_for_each(|(advice, bytes)| {
-            let outcome = View::<u8>::new(raw, bytes.clone())?.advise(*advice);
+            let outcome = View::<u8>::whole(raw).slice(bytes.clone())?.advise(*advice);
             outcome.map(drop)
         })?;
         slot.used.advice.clear();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// A pool of one kind of memory of a device, in large slabs. A clone is the same pool.
 ///
-/// It is a [`MemoryResource`]: the constructors of the buffers of its kind take it. A buffer that is dropped returns to the pool at once, in
+/// It is a [`MemoryResource`](crate::resource::MemoryResource): the constructors of the buffers of its kind take it. A buffer that is dropped returns to the pool at once, in
 /// use or not, and the next buffer of its size class reuses its memory:
 ///
 /// ```

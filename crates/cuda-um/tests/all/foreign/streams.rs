@@ -61,9 +61,9 @@ fn the_owner_of_a_stream_stays_while_tracked_work_uses_it() {
 }
 
 #[test]
-fn the_default_streams_are_told_apart() {
+fn the_legacy_default_stream_is_adopted_and_that_of_a_thread_refused() {
     let (_sim, device, ours) = device();
-    for number in [0, LEGACY, PER_THREAD] {
+    for number in [0, LEGACY] {
         // SAFETY: the default streams live as long as the context.
         let stream = unsafe { device.adopt_stream(handle(number), ()) }.unwrap();
         assert_eq!(stream.as_raw(), handle(number));
@@ -73,45 +73,20 @@ fn the_default_streams_are_told_apart() {
         let data = std::thread::scope(|scope| {
             let elsewhere = scope.spawn(|| {
                 assert_eq!(data.read_one(25).unwrap(), 3);
-                let refused = data.fill_on(4, &stream);
-                if number == PER_THREAD {
-                    let error = refused.unwrap_err().to_string();
-                    assert!(error.contains("per-thread default stream"), "{error}");
-                    assert!(stream.record().is_err());
-                    stream.synchronize().unwrap();
-                    assert!(stream.is_idle().unwrap());
-                } else {
-                    refused.unwrap();
-                    stream.synchronize().unwrap();
-                }
+                data.fill_on(4, &stream).unwrap();
+                stream.synchronize().unwrap();
                 data
             });
             elsewhere.join().unwrap()
         });
-        let last = if number == PER_THREAD { 3 } else { 4 };
-        assert_eq!(data.read_one(0).unwrap(), last);
+        assert_eq!(data.read_one(0).unwrap(), 4);
     }
-}
-
-/// Without an event after the work, another thread waits for the device.
-#[test]
-fn another_thread_waits_for_the_device_if_it_must() {
-    let (sim, device, _) = simulated(Gpu::H200);
-    // SAFETY: the default streams live as long as the context.
-    let stream = unsafe { device.adopt_stream(handle(PER_THREAD), ()) }.unwrap();
-    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    device.synchronize().unwrap();
-    sim.fail(cuda_um_sim::Fail::call("cudaEventRecord").from_then_on());
-    data.fill_on(9, &stream).unwrap();
-    sim.clear_failures();
-    let waits = || cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize");
-    let before = waits();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            assert_eq!(data.host().unwrap()[0], 9);
-            assert_eq!(waits(), before + 1);
-        });
-    });
+    let (owner, drops) = owner();
+    // SAFETY: it is refused.
+    let refused = unsafe { device.adopt_stream(handle(PER_THREAD), owner) }.unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { .. }));
+    assert!(refused.to_string().contains("cudaStreamPerThread"));
+    assert_eq!(drops(), 1, "an error drops the owner");
 }
 
 #[test]

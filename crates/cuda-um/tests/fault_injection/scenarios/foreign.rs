@@ -5,34 +5,28 @@ use super::COUNT;
 use crate::world::World;
 use cuda_um::{
     DeviceBuffer, ErrorKind, MemoryKind, PoolOptions, Result, UnifiedBuffer, resource::DriverPool,
-    sys,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-const PER_THREAD: sys::cudaStream_t = std::ptr::without_provenance_mut(2);
 
 pub fn adopted_streams(world: &World) -> Result<()> {
     let post = world.here();
     let (device, ours) = (&post.device, &post.stream);
     let theirs = device.create_stream()?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
-    for raw in [theirs.as_raw(), PER_THREAD] {
-        // SAFETY: the owner keeps the stream.
-        let adopted = unsafe { device.adopt_stream(raw, theirs.clone()) }?;
-        data.fill_on(1, &adopted)?;
-        post.add
-            .launch(ours, COUNT, (&mut data, COUNT as u32, 3u32))?;
-        post.add
-            .launch(&adopted, COUNT, (&mut data, COUNT as u32, 3u32))?;
-        // Another thread waits for the work.
-        let waited = std::thread::scope(|scope| {
-            let elsewhere = scope.spawn(|| data.host().map(|host| host[COUNT - 1]));
-            elsewhere.join().expect("no panic")
-        });
-        assert_eq!(waited?, 7);
-        drop(adopted);
-    }
+    // SAFETY: the owner keeps the stream.
+    let adopted = unsafe { device.adopt_stream(theirs.as_raw(), theirs.clone()) }?;
+    data.fill_on(1, &adopted)?;
+    post.add
+        .launch(ours, COUNT, (&mut data, COUNT as u32, 3u32))?;
+    post.add
+        .launch(&adopted, COUNT, (&mut data, COUNT as u32, 3u32))?;
+    // Another thread waits for the work.
+    let waited = std::thread::scope(|scope| {
+        let elsewhere = scope.spawn(|| data.host().map(|host| host[COUNT - 1]));
+        elsewhere.join().expect("no panic")
+    });
+    assert_eq!(waited?, 7);
     Ok(())
 }
 

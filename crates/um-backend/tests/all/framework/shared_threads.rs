@@ -3,11 +3,11 @@
 use super::shared::{floats, storages};
 use crate::support::{on_each, on_each_preset};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use std::{panic, thread};
 use um_backend::{
-    BufferKind, CudaError, DType, ErasedBuffer, HostBuffer, SharedBuffer, dtype::Bool,
+    Buffer, BufferKind, CudaError, DType, ErasedBuffer, HostBuffer, SharedBuffer, dtype::Bool,
 };
 
 #[test]
@@ -152,36 +152,77 @@ fn many_threads_add_to_one_storage() {
     );
 }
 
-/// `x += y`, with the guards one after the other. One call that takes both has no `both_have_one`.
-fn add_assign(
-    x: &SharedBuffer,
-    y: &SharedBuffer,
-    both_have_one: &Barrier,
-) -> Result<(), CudaError> {
-    let mut sum = x.host_mut::<f32>()?;
-    both_have_one.wait();
-    let other = y.host::<f32>()?;
-    sum.iter_mut().zip(&*other).for_each(|(sum, y)| *sum += y);
+/// `x += y`.
+fn add_assign(x: &SharedBuffer, y: &SharedBuffer) -> Result<(), CudaError> {
+    let ([y], [mut x]) = SharedBuffer::lock([y], [x])?;
+    let (y, mut sum) = (y.typed::<f32>()?.host()?, x.typed_mut::<f32>()?.host_mut()?);
+    sum.iter_mut().zip(&*y).for_each(|(sum, y)| *sum += y);
     sum.close()
 }
 
-/// The threads that wait for each other have memory of the host, which needs no device, and stay until the process ends.
+/// The threads have memory of the host, which needs no device, and stay until the process ends if they wait for each other.
 #[test]
-#[should_panic(expected = "bug3: ")]
 fn two_threads_that_add_to_each_others_operand_end() {
-    static BOTH_HAVE_ONE: Barrier = Barrier::new(2);
     let new = || {
         let bytes = Box::new(HostBuffer::<u8>::zeroed(16).unwrap());
         SharedBuffer::new(ErasedBuffer::from_bytes(bytes, DType::F32).unwrap())
     };
-    let (x, y) = (new(), new());
+    let (x, y, z) = (new(), new(), new());
     let (ended, end) = mpsc::channel();
-    for (x, y) in [(x.clone(), y.clone()), (y.clone(), x.clone())] {
+    let sides = [[&x, &y, &z], [&y, &x, &z], [&z, &y, &x]];
+    for side in sides.map(|side| side.map(SharedBuffer::clone)) {
         let ended = ended.clone();
-        thread::spawn(move || ended.send(add_assign(&x, &y, &BOTH_HAVE_ONE).is_ok()));
+        thread::spawn(move || {
+            let [own, other, third] = &side;
+            for _ in 0..2000 {
+                add_assign(own, other).unwrap();
+                // Two reads of one storage, also past a thread that waits to write it.
+                let ([a, b], [_, _]) = SharedBuffer::lock([own, own], [third, other]).unwrap();
+                assert_eq!(a.bytes().len(), b.bytes().len());
+            }
+            ended.send(()).unwrap();
+        });
     }
-    for _ in 0..2 {
-        let outcome = end.recv_timeout(Duration::from_secs(1));
+    for _ in sides {
+        let outcome = end.recv_timeout(Duration::from_secs(60));
         assert!(outcome.is_ok(), "bug3: the threads wait for each other");
     }
+}
+
+/// A call that waits has nothing: neither what it took before nor a place in the way of the thread that it waits for.
+#[test]
+fn a_call_that_waits_for_one_storage_has_no_other() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let new = || backend.create_erased(BufferKind::Unified, DType::F32, 4);
+        let [x, y] = [(); 2].map(|()| SharedBuffer::new(new().unwrap()));
+        let kept = y.write().unwrap();
+        thread::scope(|scope| {
+            let locks = scope.spawn(|| SharedBuffer::lock([&x], [&y]).map(drop));
+            for _ in 0..50 {
+                x.write().unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!locks.is_finished());
+            drop(kept);
+            locks.join().unwrap().unwrap();
+        });
+        // Its own guards, and those that it would have itself, are refused.
+        let (kept, part) = (x.read().unwrap(), x.view(0..1).unwrap());
+        let ([first, again], []) = SharedBuffer::lock([&x, &part], []).unwrap();
+        drop((first, again));
+        for refused in [
+            SharedBuffer::lock([&y], [&x]).map(drop),
+            SharedBuffer::lock([&part], [&x]).map(drop),
+            SharedBuffer::lock([], [&y, &x, &y]).map(drop),
+        ] {
+            let refused = refused.unwrap_err();
+            assert!(
+                matches!(refused, CudaError::WouldDeadlock { .. }),
+                "{refused:?}"
+            );
+        }
+        drop(kept);
+        assert!(y.try_write().is_ok() && x.try_write().is_ok());
+    });
 }

@@ -33,6 +33,10 @@ fn shared_storage() {
             let _guard = pollster::block_on(storage.read_async())?;
             storage.write().map(drop)
         };
+        "`lock` to read and to write parts of one storage" => |w| {
+            let storage = shared(w)?;
+            SharedBuffer::lock([&storage.view(0..5)?], [&storage]).map(drop)
+        };
         "`try_write()` while guards live" => |w| {
             let storage = shared(w)?;
             let _guards = (storage.read()?, storage.read()?);

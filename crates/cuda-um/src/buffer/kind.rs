@@ -1,0 +1,101 @@
+//! The kinds of a buffer's memory, as types.
+
+use crate::DeviceCopy;
+use crate::buffer::memory::Memory;
+use crate::context::device;
+use crate::error::Result;
+use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
+use crate::resource::pool::default::DefaultMemory;
+use std::marker::PhantomData;
+
+/// The kind of a [`Memory`]: [`Unified`], [`Device`], [`Pinned`] or [`Registered`]. It cannot be implemented outside this crate.
+pub trait Kind: sealed::Sealed + Send + Sync {
+    /// The buffer's type in errors and traces.
+    #[doc(hidden)]
+    const NAME: &'static str;
+}
+
+/// A kind whose memory the host uses in place: all but [`Device`].
+pub trait HostVisible: Kind {}
+
+/// A kind that functions allocate, and return by value: all but [`Registered`].
+// A buffer of registered memory that a function returned could be swapped with that of a scope, whose memory would outlive the scope.
+pub trait Owned: Kind + Sized + 'static {
+    /// The memory of such a buffer, unless a [`Placement`](crate::Placement) selects another.
+    #[doc(hidden)]
+    const KIND: MemoryKind;
+
+    /// The memory that a buffer needs from a resource of the kind `_offered`.
+    #[doc(hidden)]
+    fn needed(_offered: MemoryKind) -> MemoryKind {
+        Self::KIND
+    }
+
+    /// Completes memory of a resource or of another library.
+    #[doc(hidden)]
+    fn complete(_raw: &mut Allocation) {}
+
+    /// Allocates default memory of a device.
+    #[doc(hidden)]
+    #[track_caller]
+    fn allocate<T>(device: &device::Device, len: usize) -> Result<Memory<T, Self>> {
+        Memory::allocate_in(&DefaultMemory::new(device, Self::KIND), len)
+    }
+
+    /// Makes a buffer of a vector.
+    #[doc(hidden)]
+    #[track_caller]
+    fn of_vec<T: DeviceCopy>(device: &device::Device, vec: Vec<T>) -> Result<Memory<T, Self>> {
+        Memory::<T, Self>::from_slice(device, &vec)
+    }
+}
+
+/// The kind of a [`UnifiedBuffer`](crate::UnifiedBuffer).
+#[derive(Debug)]
+pub enum Unified {}
+
+/// The kind of a [`DeviceBuffer`](crate::DeviceBuffer).
+#[derive(Debug)]
+pub enum Device {}
+
+/// The kind of a [`PinnedBuffer`](crate::PinnedBuffer).
+#[derive(Debug)]
+pub enum Pinned {}
+
+/// The kind of a [`RegisteredBuffer`](crate::RegisteredBuffer), whose memory is registered for `'s`.
+// Invariant, so that the buffers of two scopes cannot be swapped.
+#[derive(Debug)]
+pub struct Registered<'s>(PhantomData<&'s mut &'s mut ()>);
+
+impl Kind for Unified {
+    const NAME: &'static str = "UnifiedBuffer";
+}
+impl Kind for Device {
+    const NAME: &'static str = "DeviceBuffer";
+}
+impl Kind for Pinned {
+    const NAME: &'static str = "PinnedBuffer";
+}
+impl Kind for Registered<'_> {
+    const NAME: &'static str = "RegisteredBuffer";
+}
+
+impl HostVisible for Unified {}
+impl HostVisible for Pinned {}
+impl HostVisible for Registered<'_> {}
+
+impl Owned for Device {
+    const KIND: MemoryKind = MemoryKind::Device;
+}
+impl Owned for Pinned {
+    const KIND: MemoryKind = MemoryKind::Pinned;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Unified {}
+    impl Sealed for super::Device {}
+    impl Sealed for super::Pinned {}
+    impl Sealed for super::Registered<'_> {}
+}

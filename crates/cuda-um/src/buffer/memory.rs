@@ -1,0 +1,391 @@
+//! Buffers of every kind of memory.
+#![allow(
+    unsafe_code,
+    reason = "the caller's promise that elements are initialised"
+)]
+
+use crate::DeviceCopy;
+use crate::buffer::any::{Raw, RawMut, Readable, Writable};
+use crate::buffer::kind::{HostVisible, Kind, Owned};
+use crate::buffer::owned::HostOwned;
+use crate::buffer::pinned::zero_on_host;
+use crate::buffer::view::{View, ViewMut};
+use crate::context::capture;
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::fork;
+use crate::label::{Label, Name};
+use crate::resource::again::Again;
+use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::MemoryResource;
+use crate::resource::placement::Chosen;
+use crate::scalar::constant;
+use crate::{element, range};
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Range, RangeBounds};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A buffer: elements in memory of one kind. Its names are [`UnifiedBuffer`](crate::UnifiedBuffer), [`DeviceBuffer`](crate::DeviceBuffer),
+/// [`PinnedBuffer`](crate::PinnedBuffer) and [`RegisteredBuffer`](crate::RegisteredBuffer).
+///
+/// ```
+/// use cuda_um::{DeviceCopy, Memory, Result, buffer::kind::Owned};
+///
+/// fn larger<T: DeviceCopy, K: Owned>(buffer: &Memory<T, K>) -> Result<Memory<T, K>> {
+///     buffer.zeroed_like(2 * buffer.len())
+/// }
+/// ```
+pub struct Memory<T, K: Kind> {
+    pub(crate) raw: Allocation,
+    _elements: PhantomData<(T, K)>,
+}
+
+impl<T, K: Kind> Memory<T, K> {
+    pub(crate) fn of_raw(raw: Allocation) -> Self {
+        Self {
+            raw,
+            _elements: PhantomData,
+        }
+    }
+
+    /// Returns the number of elements.
+    pub fn len(&self) -> usize {
+        self.raw.bytes() / size_of::<T>()
+    }
+
+    /// Returns true if the buffer has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.raw.bytes() == 0
+    }
+
+    /// Returns the size in bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.raw.bytes()
+    }
+
+    /// Returns the device for which the buffer was allocated.
+    pub fn device(&self) -> &Device {
+        self.raw.device()
+    }
+
+    /// Returns the buffer's identifier, which errors and traces use. No two buffers of the process have the same one.
+    pub fn id(&self) -> u64 {
+        self.raw.id()
+    }
+
+    /// Sets the buffer's name for traces; the default is its type and length. The memory of a pool loses the name when the buffer is
+    /// dropped.
+    pub fn set_name(&mut self, name: impl Into<Arc<str>>) {
+        self.raw.set_name(Name::Shared(name.into()));
+    }
+
+    /// Returns the name that was set.
+    pub fn name(&self) -> Option<&str> {
+        self.raw.name()
+    }
+
+    /// Returns a view of a range of elements, for a kernel to read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`].
+    pub fn view(&self, range: impl RangeBounds<usize>) -> Result<View<'_, T>> {
+        self.as_view().slice(range)
+    }
+
+    /// Returns a view of a range of elements, for a kernel to read and write.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`].
+    pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>> {
+        self.as_view_mut().slice(range)
+    }
+
+    /// Returns a view of all elements, to be read.
+    pub fn as_view(&self) -> View<'_, T> {
+        View::of(self)
+    }
+
+    /// Returns a view of all elements, to be read and written.
+    pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
+        ViewMut::of(self)
+    }
+}
+
+impl<T, K: HostVisible> Memory<T, K> {
+    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
+    pub fn as_ptr(&self) -> *const T {
+        self.raw.pointer().as_ptr().cast()
+    }
+
+    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.raw.pointer().as_ptr().cast()
+    }
+
+    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
+    #[doc(alias = "cudaHostGetDevicePointer")]
+    pub fn device_ptr(&self) -> Option<*const T> {
+        self.as_view().device_ptr()
+    }
+
+    /// Returns a guard for the host to read the elements of a shared buffer. The guard keeps the buffer alive. Waits only for work that
+    /// writes or moves this buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`host`](Self::host).
+    pub fn host_owned(self: &Arc<Self>) -> Result<HostOwned<T, Self>>
+    where
+        T: DeviceCopy,
+        Self: 'static,
+    {
+        HostOwned::new(Arc::clone(self), Self::host)
+    }
+}
+
+impl<T: DeviceCopy, K: Owned> Memory<T, K> {
+    /// Allocates `len` zeros.
+    ///
+    /// # Ordering
+    ///
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), so managed pages are first resident on the device;
+    /// later uses of the buffer are ordered after them. The host writes those of a [`PinnedBuffer`](crate::PinnedBuffer), and of managed
+    /// memory while host guards live and the device has no concurrent managed access.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`], for managed memory also for more than the device has free (see
+    /// [`Oversubscription`](crate::Oversubscription)); [`Error::NotSupported`] if the device lacks the requested memory (without managed
+    /// memory, [`Placement::Auto`](crate::Placement::Auto) selects mapped memory); [`Error::TooLarge`]; and the errors of the CUDA
+    /// functions.
+    #[track_caller]
+    pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
+        K::allocate(device, len)?.with_zeros()
+    }
+
+    /// Allocates `len` zeros in the same kind of memory, from the same resource and with the same access pattern: the pool, the limit, the
+    /// options of the allocation. A buffer of another library's memory, and one without elements, gives default memory of the kind.
+    ///
+    /// # Ordering
+    ///
+    /// The same as for [`zeroed`](Self::zeroed).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn zeroed_like(&self, len: usize) -> Result<Self> {
+        let (of, chosen) = (&self.raw, self.raw.chosen());
+        let kind = chosen.map_or(K::KIND, Chosen::kind);
+        let mut like = Self::allocate_of(&Again { of, kind }, kind, len)?;
+        if let Some(chosen) = chosen {
+            like.raw.set_chosen(chosen.again());
+        }
+        like.with_zeros()
+    }
+
+    /// Allocates a copy of a slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
+        K::allocate(device, elements.len())?.with_elements(elements)
+    }
+
+    /// Makes a buffer of a vector. On a device with pageable memory access, a unified buffer is the vector's own memory, without a copy and
+    /// without a call of CUDA ([`placement`](crate::UnifiedBuffer::placement) tells). Otherwise it is a copy, as that of
+    /// [`from_slice`](Self::from_slice), and the vector is freed.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// let mut data = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?;
+    /// data.fill(2.0)?; // by the device
+    /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
+    ///
+    /// let bytes = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?.into_bytes();
+    /// assert_eq!(bytes.len(), 4000);
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// That of any buffer: the vector's memory is freed, or given back, after all tracked work.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
+    #[track_caller]
+    pub fn from_vec(device: &Device, elements: Vec<T>) -> Result<Self> {
+        K::of_vec(device, elements)
+    }
+
+    /// Allocates `len` zeros in memory of a resource.
+    ///
+    /// # Ordering
+    ///
+    /// The same as for [`zeroed`](Self::zeroed). Zeros of the device are ordered after earlier work that still uses the memory; the host
+    /// waits for such work.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`uninit_in`](Self::uninit_in), and of that work if the host waits for it.
+    #[track_caller]
+    pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        Self::allocate_in(resource, len)?.with_zeros()
+    }
+
+    /// Allocates a copy of a slice in memory of a resource. The slice may be reused when this returns; later uses of the buffer are ordered
+    /// after the copy.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
+    #[track_caller]
+    pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
+        Self::allocate_in(resource, elements.len())?.with_elements(elements)
+    }
+
+    /// Allocates `len` uninitialised elements in memory of a resource, for kernels to write. Makes no CUDA call if the resource is a pool
+    /// that has a free block.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a resource of another kind of memory: a unified buffer needs [`MemoryKind::Managed`] or
+    /// [`MemoryKind::System`]; [`Error::OutOfMemory`], also above the limit of a pool, and for managed memory for more than the device has
+    /// free (see [`Oversubscription`](crate::Oversubscription)); [`Error::TooLarge`]; and the errors of the CUDA functions.
+    #[track_caller]
+    pub fn uninit_in(
+        resource: &dyn MemoryResource,
+        len: usize,
+    ) -> Result<Memory<MaybeUninit<T>, K>> {
+        Memory::allocate_in(resource, len)
+    }
+
+    pub(super) fn with_zeros(mut self) -> Result<Self> {
+        match self.raw.kind() {
+            // System memory has zeros, and no page belongs anywhere before its first touch.
+            MemoryKind::System => {}
+            MemoryKind::Pinned if K::KIND == MemoryKind::Pinned => zero_on_host(&mut self.raw)?,
+            _ => capture::also_now(|| {
+                self.populate()?;
+                self.fill(constant(T::zeroed()))
+            })?,
+        }
+        self.advise_as_chosen()?;
+        Ok(self)
+    }
+
+    pub(super) fn with_elements(mut self, elements: &[T]) -> Result<Self> {
+        self.populate()?;
+        self.copy_from_host(elements)?;
+        self.advise_as_chosen()?;
+        Ok(self)
+    }
+
+    /// Makes managed pages resident on the device with one prefetch: a memset or copy would fault them in one by one.
+    fn populate(&self) -> Result<()> {
+        let device = self.device();
+        if !device.capabilities().concurrent_managed_access
+            || !self.raw.is_managed()
+            // A block of a pool whose former buffer left its pages there.
+            || !self.raw.may_be_away()
+        {
+            return Ok(());
+        }
+        self.as_view().prefetch(device)?.require()
+    }
+
+    /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as
+    /// the former buffer of a pool's block may have left it, faults on each page.
+    pub(super) fn advise_as_chosen(&self) -> Result<()> {
+        let chosen = self.raw.chosen();
+        match chosen.and_then(|chosen| chosen.advice(self.device())) {
+            Some(advice) => self.as_view().advise(advice)?.require(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T, K: Owned> Memory<T, K> {
+    /// A buffer in memory of a resource or of another library.
+    pub(super) fn of_resource(mut raw: Allocation) -> Self {
+        K::complete(&mut raw);
+        Self::of_raw(raw)
+    }
+
+    #[track_caller]
+    pub(super) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        Self::allocate_of(resource, K::needed(resource.kind()), len)
+    }
+
+    /// Allocates uninitialised memory from a resource, which must be of this kind.
+    #[track_caller]
+    fn allocate_of(resource: &dyn MemoryResource, kind: MemoryKind, len: usize) -> Result<Self> {
+        const { element::assert_element::<T>() };
+        if resource.kind() != kind {
+            return Err(Error::InvalidArgument {
+                what: "the memory resource",
+                value: resource.kind().name().to_owned(),
+                reason: format!("a {} needs {}", K::NAME, kind.name()),
+            });
+        }
+        let mut raw = match range::size_bytes::<T>(len)? {
+            0 => Allocation::empty::<T>(resource.device()),
+            bytes => {
+                fork::check("allocation")?;
+                resource.allocate(bytes)?
+            }
+        };
+        raw.set_label(Label::of::<T>(K::NAME, Location::caller()));
+        Ok(Self::of_resource(raw))
+    }
+
+    /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the CUDA functions, including a failure of that work. The memory is then leaked.
+    #[doc(alias = "cudaFree")]
+    #[doc(alias = "cudaFreeHost")]
+    pub fn close(self) -> Result<()> {
+        self.raw.close().map(drop)
+    }
+}
+
+impl<T: DeviceCopy, K: Owned> Memory<MaybeUninit<T>, K> {
+    /// Converts the buffer to one whose elements are initialised.
+    ///
+    /// # Safety
+    ///
+    /// Every element is written before anything reads it: by the host, or by work that is enqueued before.
+    pub unsafe fn assume_init(self) -> Memory<T, K> {
+        Memory::of_raw(self.raw)
+    }
+}
+
+impl<T, K: Kind> Readable<T> for Memory<T, K> {}
+impl<T, K: Kind> Writable<T> for Memory<T, K> {}
+impl<T, K: Kind> RawMut for Memory<T, K> {}
+impl<T, K: Kind> Raw for Memory<T, K> {
+    fn raw_part(&self) -> (&Allocation, Range<usize>) {
+        (&self.raw, 0..self.raw.bytes())
+    }
+}
+impl<T, K: Kind> fmt::Debug for Memory<T, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(K::NAME)
+            .field("id", &self.id())
+            .field("len", &self.len())
+            .field("size_bytes", &self.size_bytes())
+            .field("device", &self.device().ordinal())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,109 @@
+//! The hints that unified buffers share with views.
+
+use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::{View, ViewMut};
+use crate::context::stream::Stream;
+use crate::driver::advice::Advice;
+use crate::driver::location::Location;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::managed::hint::HintOutcome;
+use crate::managed::prefetch::migrate;
+use crate::managed::residency::Residency;
+
+macro_rules! hints {
+    ([$($generics:tt)*] $memory:ty) => {
+        impl<$($generics)*> $memory {
+            /// Migrates the elements to a location, on the library's stream of the device.
+            ///
+            /// # Ordering
+            ///
+            /// The same as for [`prefetch_on`](Self::prefetch_on).
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`prefetch_on`](Self::prefetch_on).
+            #[doc(alias = "cudaMemPrefetchAsync")]
+            pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+                self.prefetch_on(location, self.device().own_stream()?)
+            }
+
+            /// Migrates the elements to a location, on a stream
+            /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). CUDA rounds the range
+            /// outwards to whole pages.
+            ///
+            /// If the whole buffer is known to be at the location, the prefetch is elided and makes no CUDA call (see
+            /// [`residency`](Self::residency)).
+            ///
+            /// # Ordering
+            ///
+            /// The migration is enqueued on the stream when this returns, after earlier writes and migrations of the buffer on any stream;
+            /// later work on the buffer, on any stream, and host guards are ordered after it. It does not change the contents.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::NoSuchDevice`], [`Error::RuntimeMismatch`], and the errors of `cudaMemPrefetchAsync`. The outcome is
+            /// [`HintOutcome::NotApplied`], which is no error, for memory that does not migrate, if a device of the stream, the buffer or
+            /// the location has no concurrent managed access, or if the runtime is too old for the location.
+            #[doc(alias = "cudaMemPrefetchAsync")]
+            pub fn prefetch_on(
+                &self,
+                location: impl Into<Location>,
+                stream: &Stream,
+            ) -> Result<HintOutcome> {
+                HintOutcome::of(migrate(self.as_view(), location.into(), stream))
+            }
+
+            /// Sets or unsets advice for the elements
+            /// ([`cudaMemAdvise`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). CUDA rounds the range
+            /// outwards to whole pages.
+            ///
+            /// # Ordering
+            ///
+            /// Takes effect before this returns, on no stream: work that runs meanwhile may or may not see it. It does not change the
+            /// contents. [`Advice::SetReadMostly`] first waits for work that writes or moves the buffer, because a write would end the
+            /// duplicates.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::NoSuchDevice`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`.
+            /// The outcome is [`HintOutcome::NotApplied`], which is no error, for memory that is not managed or that a pool of the driver
+            /// has ([`DriverPool`](crate::resource::DriverPool)), for a device without concurrent managed access, or if the runtime is too
+            /// old for the location.
+            #[doc(alias = "cudaMemAdvise")]
+            pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
+                HintOutcome::of(self.as_view().advise_or_refuse(advice))
+            }
+
+            /// Returns the known locations of the pages: parts with one location each, in order. Memory that does not migrate has one.
+            ///
+            /// The library keeps one location for all pages of a buffer, by its own calls, and leaves out prefetches that would move
+            /// nothing. Nothing is known of buffers that share a block of 2 MiB with others, and of any buffer of a device once
+            /// [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used there, because its memory may be evicted. With CUDA
+            /// 13.4 and newer this first waits for the work that moves the buffer, then asks the driver (`cudaMemGetLocationInfo`, which
+            /// checks some pages of each block of 2 MiB).
+            ///
+            /// ```
+            /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+            /// use cuda_um::{Location, UnifiedBuffer};
+            ///
+            /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
+            /// let parts = data.residency()?;
+            /// assert_eq!((parts.len(), parts[0].location), (1, Some(Location::Device(0))));
+            /// # Ok::<(), cuda_um::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// The errors of `cudaMemGetLocationInfo`.
+            #[doc(alias = "cudaMemGetLocationInfo")]
+            pub fn residency(&self) -> Result<Vec<Residency>> {
+                self.as_view().locations()
+            }
+        }
+    };
+}
+hints!([T] UnifiedBuffer<T>);
+hints!([T] View<'_, T>);
+hints!([T] ViewMut<'_, T>);
