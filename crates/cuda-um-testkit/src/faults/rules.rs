@@ -49,7 +49,7 @@ pub const RULES: &[Rule] = &[
     rule(
         NO_ERROR,
         &["cudaThreadExchangeStreamCaptureMode"],
-        "a thread of the library keeps its mode, which only captures of other libraries notice",
+        "the mode of a thread concerns captures of other libraries only; to restore it is tried twice",
     ),
     rule(
         NO_ERROR,

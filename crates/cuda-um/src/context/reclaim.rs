@@ -27,6 +27,7 @@ pub(crate) struct Deferred {
     pub(crate) device: Arc<DeviceState>,
     pub(crate) uses: SmallVec<[Use; 2]>,
     pub(crate) what: String,
+    /// The bytes of own memory.
     pub(crate) bytes: usize,
     /// True if the release waits for all devices, as `cudaFree` does.
     pub(crate) waits: bool,
@@ -103,10 +104,7 @@ impl Which {
 
 impl Reclaim {
     /// Releases the resource when its uses are done, and polls a few entries. Does not wait.
-    pub(crate) fn defer(self: &Arc<Self>, mut deferred: Deferred) {
-        let is_theirs = |used: &Use| !used.stream.is_own();
-        // A use may have the last handle of a stream of another library.
-        deferred.is_foreign |= deferred.uses.iter().any(is_theirs);
+    pub(crate) fn defer(self: &Arc<Self>, deferred: Deferred) {
         let is_foreign = deferred.is_foreign;
         self.bytes.fetch_add(deferred.bytes, Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -142,8 +140,9 @@ impl Reclaim {
 
     /// Releases all entries whose uses are done. Does not wait. Returns true if some are left.
     pub(crate) fn poll(&self, which: Which) -> bool {
-        let mut from = 0;
-        while let Some(number) = self.poll_one(which, from..) {
+        // Not what other threads add meanwhile.
+        let (mut from, end) = (0, self.state.lock().next);
+        while let Some(number) = self.poll_one(which, from..end) {
             from = number + 1;
         }
         self.state.lock().entries.values().any(|it| which.has(it))
@@ -156,6 +155,7 @@ impl Reclaim {
         }
         let Taken { deferred, ticket } = self.take(&mut self.state.lock(), which, numbers)?;
         let number = ticket.number;
+        let _tolerant = deferred.device.api.tolerate_captures();
         // The query may have failed rather than the work. Then a wait tells.
         match caught(|| deferred.is_done()) {
             Some(Ok(true)) => self.end(Taken { deferred, ticket }, true, Ok(())),
@@ -212,6 +212,7 @@ impl Reclaim {
             let numbers = (Bound::Unbounded, Bound::Excluded(end));
             if let Some(Taken { deferred, ticket }) = self.take(&mut state, which, numbers) {
                 drop(state);
+                let _tolerant = deferred.device.api.tolerate_captures();
                 let (over, waited) = caught(|| drain(&deferred.uses))
                     .unwrap_or_else(|| (false, Err(panicked("waiting for the device"))));
                 self.end(Taken { deferred, ticket }, over, waited);
@@ -250,7 +251,6 @@ impl Reclaim {
     fn end(&self, entry: Taken<'_>, over: bool, waited: Result<()>) {
         let Taken { deferred, ticket } = entry;
         let Deferred {
-            device,
             uses,
             what,
             release,
@@ -261,7 +261,6 @@ impl Reclaim {
             failures.push((if over { "freed late" } else { "leaked" }, error));
         }
         if over {
-            let _tolerant = device.api.tolerate_captures();
             let released = caught(release).unwrap_or_else(|| Err(panicked("freeing")));
             failures.extend(released.err().map(|error| ("not freed", error)));
         } else {
@@ -297,7 +296,6 @@ fn panicked(what: &str) -> Error {
 impl Deferred {
     /// Returns true if the release does not wait.
     fn is_done(&self) -> Result<bool> {
-        let _tolerant = self.device.api.tolerate_captures();
         for used in &self.uses {
             if !used.is_done_or_must_wait()? {
                 return Ok(false);

@@ -301,11 +301,6 @@ impl StreamInner {
         self.completed.load(Ordering::Acquire) >= seq
     }
 
-    /// Returns true for a stream without an owner of another library.
-    pub(crate) fn is_own(&self) -> bool {
-        self.handle.is_own()
-    }
-
     pub(crate) fn is_known_idle(&self) -> bool {
         self.is_known_done(self.submitted())
     }

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How long a thread waits before it looks again.
 const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
+const RELAXED: sys::cudaStreamCaptureMode =
+    sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+
 /// The captures of this process, and the waits for devices.
 #[derive(Default)]
 struct State {
@@ -57,8 +60,11 @@ pub(crate) struct Tolerant {
 
 impl Drop for Tolerant {
     fn drop(&mut self) {
-        let mut mode = self.mode;
-        self.api.exchange_mode(&mut mode);
+        // Otherwise the exchange has failed, or there is nothing to restore.
+        if self.mode != RELAXED {
+            let restore = || self.api.exchange_mode(&mut { self.mode });
+            let _ = restore() || restore();
+        }
     }
 }
 
@@ -71,7 +77,7 @@ impl Api {
     /// The calls of this thread that the program did not ask for, until the result is dropped: they do not disturb captures of other libraries in
     /// CUDA's "global" mode, in which a query of an event ends the capture.
     pub(crate) fn tolerate_captures(self: &Arc<Self>) -> Tolerant {
-        let mut mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
+        let mut mode = RELAXED;
         self.exchange_mode(&mut mode);
         Tolerant {
             api: Arc::clone(self),
@@ -79,14 +85,18 @@ impl Api {
         }
     }
 
-    fn exchange_mode(&self, mode: &mut sys::cudaStreamCaptureMode) {
-        if let Some(exchange) = self.table.cudaThreadExchangeStreamCaptureMode
-            && !fork::is_over()
-            // SAFETY: the place is valid for the call.
-            && unsafe { exchange(mode) } != sys::cudaError::cudaSuccess
-        {
+    /// Exchanges the mode of this thread. Returns false after an error, which may come after the call had its effect.
+    fn exchange_mode(&self, mode: &mut sys::cudaStreamCaptureMode) -> bool {
+        let Some(exchange) = self.table.cudaThreadExchangeStreamCaptureMode else {
+            return true;
+        };
+        // SAFETY: the place is valid for the call.
+        let has_worked =
+            fork::is_over() || unsafe { exchange(mode) } == sys::cudaError::cudaSuccess;
+        if !has_worked {
             self.clear_last_error();
         }
+        has_worked
     }
 
     /// Waits until no thread waits for a device of the driver, and counts a capture of this thread.

@@ -188,7 +188,7 @@ impl Released<'_> {
             device: Arc::clone(device),
             uses,
             what: format!("buffer {buffer} ({bytes} bytes)"),
-            bytes,
+            bytes: if *is_imported { 0 } else { bytes },
             waits: *free_waits,
             is_foreign: *is_imported,
             // SAFETY: guaranteed by the caller; all work is over.

@@ -162,7 +162,7 @@ fn a_drop_does_not_wait_for_another_device() {
     let paused = sim.pause();
     add.launch(&stream, 100, (&mut busy, 100u32, 1u32)).unwrap();
     drop(idle);
-    assert_eq!(calls(&sim, "cudaFree"), 0, "left to the thread that frees");
+    assert_eq!(calls(&sim, "cudaFree"), 0, "deferred");
     drop(paused);
     assert_eq!(*busy.host().unwrap(), [1; 100]);
 }
