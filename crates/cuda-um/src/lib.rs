@@ -87,7 +87,7 @@ pub mod resource;
 #[doc(hidden)]
 pub use buffer::host_vec;
 #[doc(hidden)]
-pub use context::reclaim::{DeferredImports, on_deferred_imports};
+pub use context::reclaim::on_deferred_imports;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 

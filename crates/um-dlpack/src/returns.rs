@@ -13,9 +13,9 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use um_backend::cuda_um::fork::PerProcess;
+use um_backend::cuda_um::on_deferred_imports;
 use um_backend::cuda_um::process_end::{self, Calls};
 use um_backend::cuda_um::sys::cudaError;
-use um_backend::cuda_um::{DeferredImports, on_deferred_imports};
 use um_backend::{CudaError, SharedBuffer};
 
 use crate::error::Result;
@@ -23,7 +23,7 @@ use crate::error::Result;
 enum Message {
     Drop(SharedBuffer),
     /// Tensors of other libraries that were dropped in use.
-    Poll(DeferredImports),
+    Poll(Box<dyn Fn() -> bool + Send>),
     Settle(Sender<um_backend::Result<()>>),
 }
 
@@ -72,24 +72,19 @@ thread_local! {
 fn run(receiver: &Receiver<Message>) {
     BEHIND.set(Some(Vec::new()));
     let mut result = Ok(());
-    let mut imports: Vec<DeferredImports> = Vec::new();
+    let mut imports: Vec<Box<dyn Fn() -> bool + Send>> = Vec::new();
     loop {
         let message = match imports.is_empty() {
             true => receiver.recv().map_err(RecvTimeoutError::from),
             false => receiver.recv_timeout(POLLS),
         };
-        let message = match message {
-            Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => {
-                imports.retain(poll);
-                continue;
-            }
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
         match message {
-            Message::Poll(these) if imports.contains(&these) => {}
-            Message::Poll(these) => imports.push(these),
-            Message::Drop(storage) => {
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                imports.retain(|poll| Calls::begin().is_some_and(|_calls| poll()));
+            }
+            Ok(Message::Poll(these)) => imports.push(these),
+            Ok(Message::Drop(storage)) => {
                 let mut next = Some(storage);
                 while let Some(storage) = next {
                     result = result.and(free(storage));
@@ -97,14 +92,9 @@ fn run(receiver: &Receiver<Message>) {
                 }
             }
             // The asking thread may have ended.
-            Message::Settle(done) => drop(done.send(std::mem::replace(&mut result, Ok(())))),
+            Ok(Message::Settle(done)) => drop(done.send(std::mem::replace(&mut result, Ok(())))),
         }
     }
-}
-
-/// Returns true if some are left.
-fn poll(imports: &DeferredImports) -> bool {
-    Calls::begin().is_some_and(|_calls| imports.poll())
 }
 
 fn free(storage: SharedBuffer) -> um_backend::Result<()> {

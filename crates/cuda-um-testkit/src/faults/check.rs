@@ -108,7 +108,11 @@ pub fn run<W: World>(combination: &Combination<W>, rules: &Rules) -> Report {
             problems.push(format!("failed without a failure: {error}"));
         }
     } else if sticky {
-        problems.extend(outcome.after_sticky(errors.collect(), &mut world));
+        let mut errors: Vec<_> = errors.collect();
+        if errors.is_empty() {
+            errors.extend(reclaimed.err().map(W::Error::from));
+        }
+        problems.extend(outcome.after_sticky(errors, &mut world));
     } else {
         problems.extend(outcome.after_failure(errors.collect(), reclaimed, &mut world));
     }

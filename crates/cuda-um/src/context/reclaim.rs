@@ -10,13 +10,13 @@ use crate::context::tracker::Use;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught, later, this_thread};
 use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A resource to be released when its uses are done. It knows no [`Device`](crate::Device), which would keep the runtime.
@@ -50,8 +50,6 @@ pub(crate) struct Reclaim {
     state: Mutex<State>,
     /// Notifies the threads that wait for entries which other threads have taken.
     changed: Condvar,
-    /// The number of entries that were released or leaked.
-    released: AtomicU64,
     /// The bytes of the entries.
     // Relaxed: they say nothing of other memory.
     bytes: AtomicUsize,
@@ -63,8 +61,12 @@ struct State {
     entries: BTreeMap<u64, Place>,
     /// The number of the next entry.
     next: u64,
+    /// The number of entries that were released or leaked.
+    released: u64,
     /// The number of the entry that a drop polls first.
     polled: u64,
+    /// True from a call of the [`HOOK`] until no import is left.
+    is_hooked: bool,
     first_error: Option<Error>,
 }
 
@@ -72,19 +74,6 @@ struct Place {
     is_foreign: bool,
     /// The entry, or the thread that has taken it.
     entry: Result<Deferred, u64>,
-}
-
-/// An entry that this thread has taken. The fields are dropped in this order.
-struct Taken<'a> {
-    deferred: Deferred,
-    ticket: Ticket<'a>,
-}
-
-/// Removes an entry when it is dropped, on all paths.
-struct Ticket<'a> {
-    list: &'a Reclaim,
-    number: u64,
-    bytes: usize,
 }
 
 /// How many entries a drop polls.
@@ -112,9 +101,13 @@ impl Reclaim {
         state.next += 1;
         let entry = Ok(deferred);
         state.entries.insert(number, Place { is_foreign, entry });
+        let hook = HOOK.get().filter(|_| is_foreign && !state.is_hooked);
+        state.is_hooked |= hook.is_some();
         drop(state);
-        if is_foreign && let Some(hook) = HOOK.get() {
-            hook(DeferredImports(Arc::downgrade(self)));
+        if let Some(hook) = hook {
+            let list = Arc::downgrade(self);
+            let poll = move || list.upgrade().is_some_and(|list| list.poll(Which::All));
+            hook(Box::new(poll));
         }
         self.poll_few(match is_foreign {
             true => Which::All,
@@ -145,7 +138,10 @@ impl Reclaim {
         while let Some(number) = self.poll_one(which, from..end) {
             from = number + 1;
         }
-        self.state.lock().entries.values().any(|it| which.has(it))
+        let mut state = self.state.lock();
+        let is_left = state.entries.values().any(|it| which.has(it));
+        state.is_hooked &= is_left || which == Which::Own;
+        is_left
     }
 
     /// Releases the first entry among these numbers, if its uses are done. Returns its number; `None` if there is none, or this thread captures.
@@ -153,41 +149,18 @@ impl Reclaim {
         if fork::is_over() || capture::is_of_this_thread() {
             return None;
         }
-        let Taken { deferred, ticket } = self.take(&mut self.state.lock(), which, numbers)?;
-        let number = ticket.number;
+        let (number, deferred) = self.state.lock().take(which, numbers)?;
         let _tolerant = deferred.device.api.tolerate_captures();
         // The query may have failed rather than the work. Then a wait tells.
         match caught(|| deferred.is_done()) {
-            Some(Ok(true)) => self.end(Taken { deferred, ticket }, true, Ok(())),
+            Some(Ok(true)) => self.end(number, deferred, (true, Ok(()))),
             _ => {
-                std::mem::forget(ticket);
-                let mut state = self.state.lock();
-                let place = state.entries.get_mut(&number);
-                place.expect("a taken entry has its place").entry = Ok(deferred);
-                drop(state);
+                let place = |place: &mut Place| place.entry = Ok(deferred);
+                self.state.lock().entries.get_mut(&number).map(place);
                 self.changed.notify_all();
             }
         }
         Some(number)
-    }
-
-    fn take(
-        &self,
-        state: &mut State,
-        which: Which,
-        numbers: impl RangeBounds<u64>,
-    ) -> Option<Taken<'_>> {
-        let mut entries = state.entries.range_mut(numbers);
-        let is_here = |it: &Place| which.has(it) && it.entry.is_ok();
-        let (&number, place) = entries.find(|(_, it)| is_here(it))?;
-        let taken = std::mem::replace(&mut place.entry, Err(this_thread()));
-        let deferred = taken.ok()?;
-        let ticket = Ticket {
-            list: self,
-            number,
-            bytes: deferred.bytes,
-        };
-        Some(Taken { deferred, ticket })
     }
 
     /// Waits until all entries that are there now are released or leaked. Later entries are not waited for, nor those that this thread is
@@ -210,12 +183,12 @@ impl Reclaim {
                 return false;
             }
             let numbers = (Bound::Unbounded, Bound::Excluded(end));
-            if let Some(Taken { deferred, ticket }) = self.take(&mut state, which, numbers) {
+            if let Some((number, deferred)) = state.take(which, numbers) {
                 drop(state);
                 let _tolerant = deferred.device.api.tolerate_captures();
-                let (over, waited) = caught(|| drain(&deferred.uses))
-                    .unwrap_or_else(|| (false, Err(panicked("waiting for the device"))));
-                self.end(Taken { deferred, ticket }, over, waited);
+                let waited = caught(|| drain(&deferred.uses));
+                let panicked = || (false, Err(panicked("waiting for the device")));
+                self.end(number, deferred, waited.unwrap_or_else(panicked));
                 state = self.state.lock();
             } else if process_end::is_ending() {
                 return true;
@@ -239,7 +212,7 @@ impl Reclaim {
 
     /// The number of entries that were released or leaked so far.
     pub(crate) fn released(&self) -> u64 {
-        self.released.load(Ordering::Acquire)
+        self.state.lock().released
     }
 
     /// Takes the first error since the last call.
@@ -248,11 +221,11 @@ impl Reclaim {
     }
 
     /// Releases the entry if its uses are over; otherwise leaks it. A panic leaves no entry behind, because other threads wait for it.
-    fn end(&self, entry: Taken<'_>, over: bool, waited: Result<()>) {
-        let Taken { deferred, ticket } = entry;
+    fn end(&self, number: u64, deferred: Deferred, (over, waited): (bool, Result<()>)) {
         let Deferred {
             uses,
             what,
+            bytes,
             release,
             ..
         } = deferred;
@@ -268,18 +241,35 @@ impl Reclaim {
         }
         // This may drop the last handle of a stream.
         caught(|| drop(uses));
-        let events = failures.into_iter().map(|(outcome, error)| {
-            let text = error.to_string();
-            self.state.lock().first_error.get_or_insert(error);
-            (outcome, text)
-        });
+        let events = failures
+            .iter()
+            .map(|(outcome, error)| (*outcome, error.to_string()));
         let events: SmallVec<[_; 2]> = events.collect();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.released += 1;
+        state.entries.remove(&number);
+        if let Some((_, error)) = failures.into_iter().next() {
+            state.first_error.get_or_insert(error);
+        }
         // Before the events: foreign code may wait for the entries.
-        drop(ticket);
+        drop(state);
+        self.changed.notify_all();
         for (outcome, error) in events {
             let what = what.clone();
             crate::telemetry::warn!(what, outcome, error, "deferred free failed");
         }
+    }
+}
+
+impl State {
+    /// Takes the first entry among these numbers that no thread has taken.
+    fn take(&mut self, which: Which, numbers: impl RangeBounds<u64>) -> Option<(u64, Deferred)> {
+        let mut entries = self.entries.range_mut(numbers);
+        let is_here = |it: &Place| which.has(it) && it.entry.is_ok();
+        let (&number, place) = entries.find(|(_, it)| is_here(it))?;
+        let taken = std::mem::replace(&mut place.entry, Err(this_thread()));
+        Some((number, taken.ok()?))
     }
 }
 
@@ -305,16 +295,6 @@ impl Deferred {
     }
 }
 
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        let list = self.list;
-        list.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        list.released.fetch_add(1, Ordering::Release);
-        list.state.lock().entries.remove(&self.number);
-        list.changed.notify_all();
-    }
-}
-
 /// Empties the list when it is dropped, as soon as the thread holds no lock. Waits.
 pub(crate) struct Emptied(pub(crate) Arc<Reclaim>);
 
@@ -329,27 +309,12 @@ impl Drop for Emptied {
     }
 }
 
-static HOOK: OnceLock<fn(DeferredImports)> = OnceLock::new();
+type Hook = fn(Box<dyn Fn() -> bool + Send>);
 
-/// Calls `hook` when an import is dropped in use: its owner is released later, and a crate with a thread of its own can [`poll`](DeferredImports::poll)
-/// there. The hook runs in the drop, and must call nothing of this library. Only the first hook counts.
-pub fn on_deferred_imports(hook: fn(DeferredImports)) {
+static HOOK: OnceLock<Hook> = OnceLock::new();
+
+/// Calls `hook` when an import is dropped in use, for a crate with a thread of its own: what the hook gets releases the owners of imports whose work is
+/// done, without a wait, and returns true if some are left. The hook runs in the drop, and must call nothing of this library. Only the first hook counts.
+pub fn on_deferred_imports(hook: Hook) {
     let _ = HOOK.set(hook);
-}
-
-/// The imports of a runtime that were dropped in use, without a handle of the runtime.
-#[derive(Clone, Debug)]
-pub struct DeferredImports(Weak<Reclaim>);
-
-impl DeferredImports {
-    /// Releases the owners of imports whose work is done. Does not wait. Returns false if none are left.
-    pub fn poll(&self) -> bool {
-        self.0.upgrade().is_some_and(|list| list.poll(Which::All))
-    }
-}
-
-impl PartialEq for DeferredImports {
-    fn eq(&self, other: &Self) -> bool {
-        Weak::ptr_eq(&self.0, &other.0)
-    }
 }
