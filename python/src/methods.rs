@@ -101,8 +101,8 @@ impl Array {
 
     /// Migrates unified memory to a place: "host", "device" (the array's own) or the ordinal of a device.
     ///
-    /// Ordered as work of `stream`, a handle of another library's stream, or of the library's own. Returns whether CUDA took the call: memory
-    /// that cannot migrate is no error.
+    /// Ordered as work of `stream`, a handle of another library's stream, or of the library's own; for 2, that of a thread, the
+    /// call waits for the device before and for the migration after. Returns whether CUDA took the call: memory that cannot migrate is no error.
     #[pyo3(signature = (to=Place::Own, stream=None), text_signature = "(self, to=\"device\", stream=None)")]
     fn prefetch(&self, py: Python<'_>, to: Place, stream: Option<Number<u64>>) -> PyResult<bool> {
         ops::prefetch(self, py, &to, stream.map(|handle| handle.0))

@@ -17,7 +17,8 @@ use crate::error::Result;
 pub enum ConsumerOrder<'a> {
     /// The call waits until earlier work on the memory is done.
     Wait,
-    /// Later work on the stream, which is the consumer's, comes after earlier work on the memory.
+    /// Later work on the stream, which is the consumer's, comes after earlier work on the memory. For the default stream of a thread, which no
+    /// [`Stream`] is, take [`Wait`](Self::Wait).
     Stream(&'a Stream),
     /// The consumer orders its work itself: `stream=-1` in Python.
     Consumer,

@@ -13,6 +13,7 @@ use crate::context::tracker::{Access, Finished};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::Calls;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::location::By;
 use std::any::Any;
@@ -58,9 +59,8 @@ pub struct Exported {
     view: MaybeUninit<View<'static, u8>>,
     owner: Arc<dyn Any + Send + Sync>,
     access: Access,
-    /// The other library's work.
-    unknown: Arc<StreamInner>,
-    is_settled: bool,
+    /// The other library's work; none after the end of the export.
+    unknown: Option<Arc<StreamInner>>,
 }
 
 impl Exported {
@@ -103,40 +103,30 @@ impl Exported {
     ) -> Result<Self> {
         let _calls = Calls::of("export")?;
         let view = borrow(&owner)?.into_bytes();
-        // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
-        // exclusively while the result owns a reference to it. The view leaves the result only as addresses.
-        let view = unsafe { std::mem::transmute::<View<'_, u8>, View<'static, u8>>(view) };
-        let raw = view.raw;
-        let mut exported = Self {
-            unknown: StreamInner::unknown(stream.inner().device()),
-            is_settled: true,
-            access,
-            view: MaybeUninit::new(view),
-            owner,
-        };
+        let unknown = StreamInner::unknown(stream.inner().device());
         let part = [view.part(access)];
         let mut finished = Finished::new();
         stream.submit(&Op::with_host(view.device(), &part), |_| {
-            if exported.is_lent() {
-                let (theirs, access) = (&exported.unknown, Access::WritePart);
-                raw.in_flight
-                    .record(theirs, u64::MAX, access, &mut finished);
+            if is_lent(view.raw, access) {
+                let (uses, access) = (&view.raw.in_flight, Access::WritePart);
+                uses.record(&unknown, u64::MAX, access, &mut finished);
             }
-            exported.is_settled = false;
             Ok(())
         })?;
-        Ok(exported)
+        // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
+        // exclusively while the result owns a reference to it. The view leaves the result only as addresses.
+        let view = unsafe { std::mem::transmute::<View<'_, u8>, View<'static, u8>>(view) };
+        Ok(Self {
+            unknown: Some(unknown),
+            access,
+            view: MaybeUninit::new(view),
+            owner,
+        })
     }
 
     fn view(&self) -> View<'_, u8> {
         // SAFETY: it is initialised, and the owner lives as long as `self`.
         *unsafe { self.view.assume_init_ref() }
-    }
-
-    /// Returns true if the other library's work is in the way of reads.
-    fn is_lent(&self) -> bool {
-        // Without concurrent managed access, the host must not read managed memory while a kernel runs.
-        self.access.is_write() || self.view().raw.gate().is_some()
     }
 
     /// Ends the export: later uses of the buffer are ordered after the work that is on `stream` now. The call enqueues nothing.
@@ -146,9 +136,8 @@ impl Exported {
     /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
     pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
         stream.check_runtime(self.device(), "the buffer")?;
-        let inner = stream.inner();
         fork::check("returned_on")?;
-        self.settle(inner, inner.number());
+        self.settle(Some(stream.inner()));
         Ok(())
     }
 
@@ -165,20 +154,25 @@ impl Exported {
         fork::check("returned_after")?;
         event.check_recorded("Exported::returned_after")?;
         // No other stream waits for just this event.
-        let fence = StreamInner::create(self.unknown.device())?;
+        let fence = StreamInner::create(self.device().state())?;
         fence.enqueue_wait(event.raw())?;
-        self.settle(&fence, fence.number());
+        self.settle(Some(&fence));
         Ok(())
     }
 
-    fn settle(&mut self, fence: &Arc<StreamInner>, seq: u64) {
-        self.is_settled = true;
+    /// Without a fence, the work is over after a wait for the device.
+    fn settle(&mut self, fence: Option<&Arc<StreamInner>>) {
+        let Some(unknown) = self.unknown.take() else {
+            return;
+        };
         let raw = self.view().raw;
-        let access = match self.is_lent() {
+        let access = match is_lent(raw, self.access) {
             true => Access::WritePart,
             false => Access::Read,
         };
-        raw.in_flight.settle(&self.unknown, (fence, seq), access);
+        let fence = fence.unwrap_or(&unknown);
+        raw.in_flight
+            .settle(&unknown, (fence, fence.number()), access);
         if raw.migrates() {
             raw.pages.touched(By::Unknown);
         }
@@ -226,14 +220,17 @@ impl Exported {
     }
 }
 
+/// Returns true if the other library's work is in the way of reads.
+fn is_lent(raw: &Allocation, access: Access) -> bool {
+    // Without concurrent managed access, the host must not read managed memory while a kernel runs.
+    access.is_write() || raw.gate().is_some()
+}
+
 impl Drop for Exported {
     fn drop(&mut self) {
-        if self.is_settled || fork::is_over() {
-            return;
+        if !fork::is_over() {
+            self.settle(None);
         }
-        let unknown = Arc::clone(&self.unknown);
-        let seq = unknown.number();
-        self.settle(&unknown, seq);
     }
 }
 
