@@ -21,7 +21,7 @@
 //! # Overview
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
-//! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
+//! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`]; each is a [`Memory`].
 //! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
 //! - Vectors and mapped files as buffers: [`UnifiedBuffer::from_vec`], [`UnifiedBuffer::map_file`]; what a device can: [`resource::UnifiedMemory`].

@@ -1,8 +1,8 @@
 //! Operations on ranges of any buffer, and on a stream of the caller's choice.
 
-use std::fmt;
 use std::ops::Range;
 
+use cuda_um::managed::not_managed;
 use cuda_um::{Advice, HintOutcome, Location, Stream, View, ViewMut, host_vec, range};
 
 use crate::buffer::Buffer;
@@ -47,15 +47,6 @@ pub(crate) fn copy_within<T: Element>(
     buffer.copy_from_host_at(to, &stage)
 }
 
-/// The outcome of a hint for memory that CUDA does not manage.
-pub(crate) fn not_managed(what: impl fmt::Display, have: impl fmt::Display) -> HintOutcome {
-    HintOutcome::NotApplied {
-        what: what.to_string(),
-        needs: "managed memory".to_owned(),
-        have: have.to_string(),
-    }
-}
-
 /// Prefetches a range. Without a stream, the stream of the memory's device is used.
 pub(crate) fn prefetch<T: Element>(
     buffer: &(impl Buffer<T> + ?Sized),
@@ -69,7 +60,7 @@ pub(crate) fn prefetch<T: Element>(
             Ok(view.slice(part)?.prefetch_on(location, stream)?)
         }
         (BufferMemory::Cuda(view), None) => Ok(view.slice(part)?.prefetch(location)?),
-        (memory, _) => Ok(not_managed("prefetch", memory.in_words())),
+        (memory, _) => Ok(not_managed("prefetch", &memory.in_words())),
     }
 }
 
@@ -81,7 +72,7 @@ pub(crate) fn advise<T: Element>(
     let part = range::check(part, buffer.len())?;
     match buffer.memory() {
         BufferMemory::Cuda(view) => Ok(view.slice(part)?.advise(advice)?),
-        memory => Ok(not_managed(format_args!("{advice:?}"), memory.in_words())),
+        memory => Ok(not_managed(&format!("{advice:?}"), &memory.in_words())),
     }
 }
 

@@ -57,7 +57,7 @@ impl SharedDevice {
     ///
     /// # Errors
     ///
-    /// [`Error::OtherContext`], and the errors of [`Device::adopt_stream`].
+    /// [`Error::OtherContext`], and the errors of [`Device::adopt_stream`], which refuses [`CudaContext::per_thread_stream`].
     pub fn adopt(&self, stream: &Arc<CudaStream>) -> Result<SharedStream> {
         self.check("the stream", stream.context())?;
         // SAFETY: the stream lives as long as its `Arc`, and this crate documents that streams are not captured.

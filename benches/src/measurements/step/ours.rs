@@ -10,8 +10,8 @@ use crate::measurements::measurement::FACTOR;
 use crate::raw::SCALE_IN_PLACE;
 use anyhow::{Context, Result};
 use cuda_um::{
-    DeviceBuffer, Kernel, LaunchConfig, Module, Stream, UnifiedBuffer, UnifiedOptions, constant,
-    kernel::WriteArg,
+    DeviceBuffer, Kernel, LaunchConfig, Memory, Module, Stream, UnifiedBuffer, UnifiedOptions,
+    buffer::kind::Owned, constant, kernel::WriteArg,
 };
 use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
 
@@ -21,17 +21,7 @@ pub(super) trait Temporary {
     fn read(&self, target: &mut [f32]) -> Result<()>;
 }
 
-impl Temporary for UnifiedBuffer<f32> {
-    fn scale(&mut self, kernel: &Kernel, stream: &Stream) -> Result<()> {
-        launch(kernel, stream, self)
-    }
-
-    fn read(&self, target: &mut [f32]) -> Result<()> {
-        Ok(self.copy_to_host_at(0, target)?)
-    }
-}
-
-impl Temporary for DeviceBuffer<f32> {
+impl<K: Owned> Temporary for Memory<f32, K> {
     fn scale(&mut self, kernel: &Kernel, stream: &Stream) -> Result<()> {
         launch(kernel, stream, self)
     }

@@ -2,6 +2,8 @@
 #![allow(unsafe_code, reason = "adopts memory of the caller")]
 
 use crate::DeviceCopy;
+use crate::buffer::kind::{Kind, Unified};
+use crate::buffer::memory::Memory;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::capture;
 use crate::context::device::Device;
@@ -57,8 +59,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
 
     /// Returns the same memory as bytes, for a buffer whose element type is a value.
     pub fn into_bytes(self) -> UnifiedBuffer<u8> {
-        let chosen = self.chosen();
-        UnifiedBuffer::of_placed(self.raw, chosen)
+        Memory::of_raw(self.raw)
     }
 
     /// A copy of data of the caller. Its placement says so if the device would have adopted them otherwise.
@@ -92,7 +93,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     ) -> Result<Self> {
         // SAFETY: guaranteed by the caller.
         let mut raw = unsafe { owner.into_allocation(memory) };
-        raw.set_label(Label::of::<T>("UnifiedBuffer", Location::caller()));
+        raw.set_label(Label::of::<T>(Unified::NAME, Location::caller()));
         if let Some(name) = options.name {
             raw.set_name(Name::Static(name));
         }

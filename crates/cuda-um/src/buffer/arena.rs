@@ -5,13 +5,9 @@ use crate::buffer::device::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::label::Label;
-use crate::resource::allocation::Allocation;
 use crate::resource::arena::DeviceArena;
 use crate::resource::device::DeviceMemory;
 use crate::resource::memory_resource::MemoryResource;
-use crate::{element, range};
-use std::panic::Location;
 
 impl DeviceArena {
     /// Allocates an arena of `bytes`, a multiple of [`SLOT_BYTES`](Self::SLOT_BYTES), filled with zeros.
@@ -50,15 +46,9 @@ impl DeviceArena {
     /// [`Error::InvalidArgument`] if another buffer has one of the slots, or if the arena ends before; [`Error::TooLarge`].
     #[track_caller]
     pub fn place<T: DeviceCopy>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
-        const { element::assert_element::<T>() };
-        let mut raw = match range::size_bytes::<T>(len)? {
-            0 => Allocation::empty::<T>(MemoryResource::device(self)),
-            bytes => {
-                fork::check("allocation")?;
-                self.take_at(first_slot, bytes)?
-            }
-        };
-        raw.set_label(Label::of::<T>("DeviceBuffer", Location::caller()));
-        Ok(DeviceBuffer::of_raw(raw))
+        DeviceBuffer::made(MemoryResource::device(self), len, |bytes| {
+            fork::check("allocation")?;
+            self.take_at(first_slot, bytes)
+        })
     }
 }

@@ -8,11 +8,7 @@ use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::label::Label;
-use crate::resource::allocation::Allocation;
 use crate::resource::foreign::Foreign;
-use crate::{element, range};
-use std::panic::Location;
 use std::ptr::NonNull;
 
 impl<T: DeviceCopy, K: Owned> Memory<T, K> {
@@ -103,22 +99,19 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         is_read_only: bool,
         owner: impl Send + 'static,
     ) -> Result<Self> {
-        const { element::assert_element::<T>() };
-        let bytes = range::size_bytes::<T>(len)?;
-        let foreign = Foreign {
-            pointer: pointer.cast(),
-            bytes,
-            alignment: align_of::<T>(),
-            kind: K::KIND,
-            is_read_only,
-        };
-        let mut raw = match bytes {
-            0 => Allocation::empty::<T>(device),
+        let mut memory = Self::made(device, len, |bytes| {
+            let foreign = Foreign {
+                pointer: pointer.cast(),
+                bytes,
+                alignment: align_of::<T>(),
+                kind: K::KIND,
+                is_read_only,
+            };
             // SAFETY: guaranteed by the caller.
-            _ => unsafe { foreign.import(device, owner) }?,
-        };
-        raw.set_label(Label::of::<T>(K::NAME, Location::caller()));
-        Ok(Self::of_resource(raw))
+            unsafe { foreign.import(device, owner) }
+        })?;
+        K::complete(&mut memory.raw);
+        Ok(memory)
     }
 
     /// Returns true for a read-only import.

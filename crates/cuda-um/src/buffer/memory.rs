@@ -52,6 +52,22 @@ impl<T, K: Kind> Memory<T, K> {
         }
     }
 
+    /// A buffer of `len` elements in the memory that `allocate` makes, which gets the size in bytes.
+    #[track_caller]
+    pub(super) fn made(
+        device: &Device,
+        len: usize,
+        allocate: impl FnOnce(usize) -> Result<Allocation>,
+    ) -> Result<Self> {
+        const { element::assert_element::<T>() };
+        let mut raw = match range::size_bytes::<T>(len)? {
+            0 => Allocation::empty::<T>(device),
+            bytes => allocate(bytes)?,
+        };
+        raw.set_label(Label::of::<T>(K::NAME, Location::caller()));
+        Ok(Self::of_raw(raw))
+    }
+
     /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.raw.bytes() / size_of::<T>()
@@ -315,12 +331,6 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
 }
 
 impl<T, K: Owned> Memory<T, K> {
-    /// A buffer in memory of a resource or of another library.
-    pub(super) fn of_resource(mut raw: Allocation) -> Self {
-        K::complete(&mut raw);
-        Self::of_raw(raw)
-    }
-
     #[track_caller]
     pub(super) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         Self::allocate_of(resource, K::needed(resource.kind()), len)
@@ -329,7 +339,6 @@ impl<T, K: Owned> Memory<T, K> {
     /// Allocates uninitialised memory from a resource, which must be of this kind.
     #[track_caller]
     fn allocate_of(resource: &dyn MemoryResource, kind: MemoryKind, len: usize) -> Result<Self> {
-        const { element::assert_element::<T>() };
         if resource.kind() != kind {
             return Err(Error::InvalidArgument {
                 what: "the memory resource",
@@ -337,15 +346,12 @@ impl<T, K: Owned> Memory<T, K> {
                 reason: format!("a {} needs {}", K::NAME, kind.name()),
             });
         }
-        let mut raw = match range::size_bytes::<T>(len)? {
-            0 => Allocation::empty::<T>(resource.device()),
-            bytes => {
-                fork::check("allocation")?;
-                resource.allocate(bytes)?
-            }
-        };
-        raw.set_label(Label::of::<T>(K::NAME, Location::caller()));
-        Ok(Self::of_resource(raw))
+        let mut memory = Self::made(resource.device(), len, |bytes| {
+            fork::check("allocation")?;
+            resource.allocate(bytes)
+        })?;
+        K::complete(&mut memory.raw);
+        Ok(memory)
     }
 
     /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.

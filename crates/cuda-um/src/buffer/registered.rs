@@ -3,20 +3,16 @@
 
 use crate::DeviceCopy;
 use crate::buffer::host_vec;
-use crate::buffer::kind::{Kind, Registered};
+use crate::buffer::kind::Registered;
 use crate::buffer::memory::Memory;
 use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::label::Label;
-use crate::resource::allocation::Allocation;
 use crate::resource::owner::Held;
 use crate::resource::registered;
 use crate::resource::system::Host;
 use crate::sync::assert_no_lock_held;
-use crate::{element, range};
-use std::panic::Location;
 use std::ptr::NonNull;
 
 /// Host memory of the caller for copies and kernels, page-locked
@@ -64,10 +60,9 @@ impl<T: DeviceCopy> RegisteredBuffer<'static, T> {
     /// error.
     #[track_caller]
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
-        let memory: *mut [T] = &raw mut elements[..];
+        let memory = NonNull::from(&mut elements[..]);
         // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
-        let raw = unsafe { register(device, memory, Some(Box::new(elements))) };
-        raw.map(Self::of_raw)
+        unsafe { Self::register(device, memory, Some(Box::new(elements))) }
     }
 
     /// Registers a new vector with `len` zeros.
@@ -126,33 +121,29 @@ impl<T: DeviceCopy> RegisteredBuffer<'_, T> {
     ) -> Result<R> {
         // SAFETY: the slice is borrowed until this function returns, and the buffer is closed by then; if `body` panics, the buffer is
         // dropped, which waits for this kind. `body` cannot keep the buffer: it gets a reference, and no other value of its type.
-        let raw = unsafe { register(device, memory, None) }?;
-        let mut buffer = RegisteredBuffer::of_raw(raw);
+        let mut buffer =
+            unsafe { RegisteredBuffer::register(device, NonNull::from(memory), None) }?;
         assert_no_lock_held("the closure of a scope");
         let result = body(&mut buffer);
         buffer.raw.close()?;
         Ok(result)
     }
-}
 
-/// # Safety
-///
-/// The memory is valid, and nothing else uses it, until the buffer is closed or dropped.
-#[track_caller]
-unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<Allocation> {
-    const { element::assert_element::<T>() };
-    let bytes = range::size_bytes::<T>(memory.len())?;
-    let Some(pointer) = NonNull::new(memory.cast::<u8>()).filter(|_| bytes > 0) else {
-        return Ok(Allocation::empty::<T>(device));
-    };
-    let mut raw = match device.capabilities().reads_host_memory_in_place() {
-        // SAFETY: guaranteed by the caller; the device has pageable memory access.
-        true => unsafe {
-            Host::new(device, "adopted", held).into_allocation((device, pointer, bytes))
-        },
-        // SAFETY: guaranteed by the caller.
-        false => unsafe { registered::register(device, (pointer, bytes), held) }?,
-    };
-    raw.set_label(Label::of::<T>(Registered::NAME, Location::caller()));
-    Ok(raw)
+    /// # Safety
+    ///
+    /// The memory is valid, and nothing else uses it, until the buffer is closed or dropped.
+    #[track_caller]
+    unsafe fn register(device: &Device, memory: NonNull<[T]>, held: Held) -> Result<Self> {
+        Self::made(device, memory.len(), |bytes| {
+            let pointer = memory.cast();
+            match device.capabilities().reads_host_memory_in_place() {
+                // SAFETY: guaranteed by the caller; the device has pageable memory access.
+                true => Ok(unsafe {
+                    Host::new(device, "adopted", held).into_allocation((device, pointer, bytes))
+                }),
+                // SAFETY: guaranteed by the caller.
+                false => unsafe { registered::register(device, (pointer, bytes), held) },
+            }
+        })
+    }
 }

@@ -6,16 +6,15 @@ use crate::buffer::memory::Memory;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::fork;
-use crate::label::{Label, Name};
+use crate::label::Name;
+use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
 use crate::resource::pool::default::DefaultMemory;
-use crate::{element, range};
 use std::mem::MaybeUninit;
-use std::panic::Location;
 
 /// Memory with one pointer for the CPU and the device. By default it is managed memory
 /// ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)), which every device of the runtime can
@@ -175,7 +174,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
 impl<T> UnifiedBuffer<T> {
     #[track_caller]
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
-        const { element::assert_element::<T>() };
         let bytes = range::size_bytes::<T>(len)?;
         // Check before the placement decision, which reads settings that locks protect.
         fork::check("allocation")?;
@@ -186,22 +184,18 @@ impl<T> UnifiedBuffer<T> {
             name,
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
-        let mut raw = if bytes == 0 {
-            Allocation::empty::<T>(device)
-        } else if oversubscription == Oversubscription::Allowed
-            && chosen.kind() == MemoryKind::Managed
-        {
-            let memory = ManagedMemory::new(device).oversubscription(oversubscription);
-            memory.allocate(bytes)?
-        } else {
-            DefaultMemory::new(device, chosen.kind()).allocate(bytes)?
-        };
-        raw.set_chosen(chosen);
-        raw.set_label(Label::of::<T>("UnifiedBuffer", Location::caller()));
+        let (oversubscribes, kind) = (oversubscription == Oversubscription::Allowed, chosen.kind());
+        let mut buffer = Self::made(device, len, |bytes| match kind {
+            MemoryKind::Managed if oversubscribes => ManagedMemory::new(device)
+                .oversubscription(oversubscription)
+                .allocate(bytes),
+            _ => DefaultMemory::new(device, kind).allocate(bytes),
+        })?;
+        buffer.raw.set_chosen(chosen);
         if let Some(name) = name {
-            raw.set_name(Name::Static(name));
+            buffer.raw.set_name(Name::Static(name));
         }
-        Ok(Self::of_raw(raw))
+        Ok(buffer)
     }
 
     pub(super) fn of_placed(mut raw: Allocation, chosen: Chosen) -> Self {

@@ -68,6 +68,8 @@ fn objects_of_another_context() {
             ],
         );
     }
+    let error = shared.adopt(&world.context().per_thread_stream());
+    says(&error.unwrap_err(), &["2 (cudaStreamPerThread)"]);
     // A buffer of another device or another runtime.
     let of_other = world.runtime().device(1).unwrap();
     let error = stream

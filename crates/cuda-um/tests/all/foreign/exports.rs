@@ -136,13 +136,15 @@ fn an_export_that_ends_during_a_wait_is_waited_for_again() {
     let (held, is_held) = channel();
     let simulator = (*sim).clone();
     *AFTER_THE_WAIT.lock().unwrap() = Some(Box::new(move || {
-        held.send(simulator.hold(0)).unwrap();
+        // An order in which our stream goes before theirs.
+        held.send(simulator.hold(5)).unwrap();
         let address = exported.as_mut_ptr().unwrap();
         their_fill(&simulator, &hidden, address, LEN, 7);
         drop(exported);
     }));
     stream.copy(&*buffer, &mut copy).unwrap();
     let _held = is_held.try_recv().unwrap();
+    assert_eq!(copy.read_one(LEN - 1).unwrap(), 7);
     assert_eq!(buffer.host().unwrap()[LEN - 1], 7);
     assert_eq!(buffer.try_host().unwrap()[0], 7, "once is enough");
 }
