@@ -7,10 +7,11 @@ use crate::buffer::view::{View, ViewMut};
 use crate::context::observer::HostUse;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
 use crate::resource::host_access::HostAccess;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 /// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
@@ -187,108 +188,85 @@ impl<'a, T> HostMut<'a, T> {
     }
 }
 
-impl<'a, T: DeviceCopy> HostRef<'a, T> {
-    /// Waits for work that writes or moves the buffer.
-    pub(super) fn wait(view: View<'a, T>) -> Result<Self> {
-        check_host(view)?;
-        let wait = || view.raw.wait_for_host(&view.bytes(), Access::Read, "host");
-        let (access, observed) = HostUse::begin(view.part(Access::Read), true, wait)?;
-        Ok(Self::new(view, access, observed))
-    }
-
-    /// Refuses to wait.
-    pub(super) fn try_now(view: View<'a, T>) -> Result<Self> {
-        check_host(view)?;
-        let attempt = || {
-            view.raw
-                .try_for_host(&view.bytes(), Access::Read, "try_host")
+impl<'a> Held<'a> {
+    /// Begins an access to memory that not only the device can use: `waits` for the work in its way, or refuses to wait.
+    fn begin(
+        raw: &'a Allocation,
+        bytes: Range<usize>,
+        access: Access,
+        waits: bool,
+    ) -> Result<Self> {
+        if raw.is_device_memory() {
+            return Err(Error::NotSupported {
+                what: format!("access by the host to buffer {}", raw.id()),
+                needs: "managed, pinned or registered memory (or a copy: `copy_to_host`, `to_vec`)"
+                    .to_owned(),
+                have: raw.kind_in_words(),
+            });
+        }
+        let call = match (access, waits) {
+            (Access::Read, true) => "host",
+            (Access::Read, false) => "try_host",
+            (_, true) => "host_mut",
+            (_, false) => "try_host_mut",
         };
-        let (access, observed) = HostUse::begin(view.part(Access::Read), false, attempt)?;
-        Ok(Self::new(view, access, observed))
-    }
-
-    /// Awaits the work.
-    pub(super) async fn when_free(view: View<'a, T>) -> Result<Self> {
-        until_free(view.raw, Access::Read, || Self::try_now(view)).await
-    }
-
-    fn new(view: View<'a, T>, access: HostAccess<'a>, observed: HostUse<'a>) -> Self {
-        let elements = match view.is_empty() {
-            true => &[],
-            // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device writes them now
-            // (`access`), and a new write would need `&mut` while they are borrowed.
-            false => unsafe { std::slice::from_raw_parts(view.as_ptr(), view.len()) },
+        let begin = || match waits {
+            true => raw.wait_for_host(&bytes, access, call),
+            false => raw.try_for_host(&bytes, access, call),
         };
-        let held = Held {
+        let part = raw.part_of(bytes.clone(), access);
+        let (access, observed) = HostUse::begin(part, waits, begin)?;
+        Ok(Self {
             _access: access,
             _observed: observed,
-        };
-        Self::of(Elements::Borrowed {
-            elements,
-            _held: Some(held),
         })
     }
 }
 
-impl<'a, T: DeviceCopy> HostMut<'a, T> {
-    /// Waits for all work on the buffer.
-    pub(super) fn wait(view: ViewMut<'a, T>) -> Result<Self> {
-        check_host(view.as_view())?;
-        let wait = || {
-            view.raw
-                .wait_for_host(&view.bytes(), Access::Write, "host_mut")
+impl<'a, T: DeviceCopy> HostRef<'a, T> {
+    /// Waits for work that writes or moves the buffer, or refuses to wait.
+    pub(super) fn begin(view: View<'a, T>, waits: bool) -> Result<Self> {
+        let held = Held::begin(view.raw, view.bytes(), Access::Read, waits)?;
+        let elements = match view.is_empty() {
+            true => &[],
+            // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device writes them now
+            // (`held`), and a new write would need `&mut` while they are borrowed.
+            false => unsafe { std::slice::from_raw_parts(view.as_ptr(), view.len()) },
         };
-        let (access, observed) = HostUse::begin(view.part(Access::Write), true, wait)?;
-        Ok(Self::new(view, access, observed))
+        Ok(Self::of(Elements::Borrowed {
+            elements,
+            _held: Some(held),
+        }))
     }
 
-    /// Refuses to wait.
-    pub(super) fn try_now(view: ViewMut<'a, T>) -> Result<Self> {
-        check_host(view.as_view())?;
-        let attempt = || {
-            view.raw
-                .try_for_host(&view.bytes(), Access::Write, "try_host_mut")
+    /// Awaits the work.
+    pub(super) async fn when_free(view: View<'a, T>) -> Result<Self> {
+        until_free(view.raw, Access::Read, || Self::begin(view, false)).await
+    }
+}
+
+impl<'a, T: DeviceCopy> HostMut<'a, T> {
+    /// Waits for all work on the buffer, or refuses to wait.
+    pub(super) fn begin(mut view: ViewMut<'a, T>, waits: bool) -> Result<Self> {
+        let held = Held::begin(view.raw, view.bytes(), Access::Write, waits)?;
+        let elements = match view.is_empty() {
+            true => &mut [],
+            // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device uses them now
+            // (`held`), and a new use would need a borrow.
+            false => unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) },
         };
-        let (access, observed) = HostUse::begin(view.part(Access::Write), false, attempt)?;
-        Ok(Self::new(view, access, observed))
+        Ok(Self::of(ElementsMut::Borrowed {
+            elements,
+            _held: Some(held),
+        }))
     }
 
     /// Awaits the work.
     pub(super) async fn when_free(view: ViewMut<'a, T>) -> Result<Self> {
         // SAFETY: an attempt that fails keeps no view, and no attempt follows one that succeeds.
-        let attempt = || Self::try_now(unsafe { view.duplicate() });
+        let attempt = || Self::begin(unsafe { view.duplicate() }, false);
         until_free(view.raw, Access::Write, attempt).await
     }
-
-    fn new(mut view: ViewMut<'a, T>, access: HostAccess<'a>, observed: HostUse<'a>) -> Self {
-        let elements = match view.is_empty() {
-            true => &mut [],
-            // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device uses them now
-            // (`access`), and a new use would need a borrow.
-            false => unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) },
-        };
-        let held = Held {
-            _access: access,
-            _observed: observed,
-        };
-        Self::of(ElementsMut::Borrowed {
-            elements,
-            _held: Some(held),
-        })
-    }
-}
-
-/// Refuses memory that only the device can use.
-fn check_host<T>(view: View<'_, T>) -> Result<()> {
-    if !view.raw.is_device_memory() {
-        return Ok(());
-    }
-    Err(Error::NotSupported {
-        what: format!("access by the host to buffer {}", view.buffer_id()),
-        needs: "managed, pinned or registered memory (or a copy: `copy_to_host`, `to_vec`)"
-            .to_owned(),
-        have: view.kind_in_words(),
-    })
 }
 
 impl<T> Deref for HostRef<'_, T> {

@@ -285,7 +285,7 @@ macro_rules! host_read_methods {
             ///
             /// [`Error::NotSupported`] for a view of device memory, and the errors of the CUDA functions, including a failure of that work.
             pub fn host(&self) -> Result<HostRef<$guard, T>> {
-                HostRef::wait(self.as_view())
+                HostRef::begin(self.as_view(), true)
             }
 
             /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. No earlier wait
@@ -298,7 +298,7 @@ macro_rules! host_read_methods {
             ///
             /// [`Error::Busy`] if `host` would wait, and the errors of the CUDA functions.
             pub fn try_host(&self) -> Result<HostRef<$guard, T>> {
-                HostRef::try_now(self.as_view())
+                HostRef::begin(self.as_view(), false)
             }
 
             /// Does the same as [`host`](Self::host), but awaits instead of blocking. Works on any executor.
@@ -325,7 +325,7 @@ macro_rules! host_write_methods {
             ///
             /// [`Error::NotSupported`] for a view of device memory, and the errors of the CUDA functions, including a failure of that work.
             pub fn host_mut(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::wait(ViewMut::of(self))
+                HostMut::begin(ViewMut::of(self), true)
             }
 
             /// Does the same as [`host_mut`](Self::host_mut) without waiting.
@@ -334,7 +334,7 @@ macro_rules! host_write_methods {
             ///
             /// [`Error::Busy`] if `host_mut` would wait, and the errors of the CUDA functions.
             pub fn try_host_mut(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::try_now(ViewMut::of(self))
+                HostMut::begin(ViewMut::of(self), false)
             }
 
             /// Does the same as [`host_mut`](Self::host_mut), but awaits instead of blocking. Works on any executor.
@@ -371,6 +371,6 @@ impl<'a, T: DeviceCopy> ViewMut<'a, T> {
     ///
     /// The errors of [`host_mut`](Self::host_mut).
     pub fn into_host_mut(self) -> Result<HostMut<'a, T>> {
-        HostMut::wait(self)
+        HostMut::begin(self, true)
     }
 }
