@@ -75,7 +75,13 @@ fn oversubscription_must_be_asked_for() {
 
 #[test]
 fn no_resource_gives_more_managed_memory_than_is_free() {
-    let (_sim, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    // Managed pools of the driver need CUDA 13.0.
+    let sized = |builder: Builder| builder.total_memory_bytes(64 << 20);
+    let (_sim, device, _) = simulated_with(|builder| {
+        sized(builder)
+            .gpu(Gpu::H200)
+            .cuda(cuda_um_sim::CudaVersion::V13_0)
+    });
     let _others = DeviceBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
     let free = device.memory_info().unwrap().free_bytes;
     let (kind, options) = (MemoryKind::Managed, PoolOptions::default());
