@@ -54,18 +54,22 @@ impl<T, K: Kind> Memory<T, K> {
 
     /// A buffer of `len` elements in the memory that `allocate` makes, which gets the size in bytes.
     #[track_caller]
+    #[inline(always)]
     pub(super) fn made(
         device: &Device,
         len: usize,
         allocate: impl FnOnce(usize) -> Result<Allocation>,
     ) -> Result<Self> {
         const { element::assert_element::<T>() };
-        let mut raw = match range::size_bytes::<T>(len)? {
-            0 => Allocation::empty::<T>(device),
-            bytes => allocate(bytes)?,
+        let mut made = match range::size_bytes::<T>(len)? {
+            0 => Ok(Allocation::empty::<T>(device)),
+            bytes => allocate(bytes),
         };
-        raw.set_label(Label::of::<T>(K::NAME, Location::caller()));
-        Ok(Self::of_raw(raw))
+        // An allocation is large: each step that converts its result copies it.
+        if let Ok(raw) = &mut made {
+            raw.set_label(Label::of::<T>(K::NAME, Location::caller()));
+        }
+        made.map(Self::of_raw)
     }
 
     /// Returns the number of elements.
@@ -182,7 +186,9 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        K::allocate(device, len)?.with_zeros()
+        let mut buffer = K::allocate(device, len)?;
+        buffer.write_zeros()?;
+        Ok(buffer)
     }
 
     /// Allocates `len` zeros in the same kind of memory, from the same resource and with the same access pattern: the pool, the limit, the
@@ -203,7 +209,8 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         if let Some(chosen) = chosen {
             like.raw.set_chosen(chosen.again());
         }
-        like.with_zeros()
+        like.write_zeros()?;
+        Ok(like)
     }
 
     /// Allocates a copy of a slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
@@ -213,7 +220,9 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        K::allocate(device, elements.len())?.with_elements(elements)
+        let mut buffer = K::allocate(device, elements.len())?;
+        buffer.write_elements(elements)?;
+        Ok(buffer)
     }
 
     /// Makes a buffer of a vector. On a device with pageable memory access, a unified buffer is the vector's own memory, without a copy and
@@ -255,7 +264,9 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// The errors of [`uninit_in`](Self::uninit_in), and of that work if the host waits for it.
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        Self::allocate_in(resource, len)?.with_zeros()
+        let mut buffer = Self::allocate_in(resource, len)?;
+        buffer.write_zeros()?;
+        Ok(buffer)
     }
 
     /// Allocates a copy of a slice in memory of a resource. The slice may be reused when this returns; later uses of the buffer are ordered
@@ -266,7 +277,9 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// The errors of [`zeroed_in`](Self::zeroed_in).
     #[track_caller]
     pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
-        Self::allocate_in(resource, elements.len())?.with_elements(elements)
+        let mut buffer = Self::allocate_in(resource, elements.len())?;
+        buffer.write_elements(elements)?;
+        Ok(buffer)
     }
 
     /// Allocates `len` uninitialised elements in memory of a resource, for kernels to write. Makes no CUDA call if the resource is a pool
@@ -285,7 +298,8 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Memory::allocate_in(resource, len)
     }
 
-    pub(super) fn with_zeros(mut self) -> Result<Self> {
+    // By reference: a buffer is large, and each step that returns it copies it.
+    pub(super) fn write_zeros(&mut self) -> Result<()> {
         match self.raw.kind() {
             // System memory has zeros, and no page belongs anywhere before its first touch.
             MemoryKind::System => {}
@@ -295,15 +309,13 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
                 self.fill(constant(T::zeroed()))
             })?,
         }
-        self.advise_as_chosen()?;
-        Ok(self)
+        self.advise_as_chosen()
     }
 
-    pub(super) fn with_elements(mut self, elements: &[T]) -> Result<Self> {
+    pub(super) fn write_elements(&mut self, elements: &[T]) -> Result<()> {
         self.populate()?;
         self.copy_from_host(elements)?;
-        self.advise_as_chosen()?;
-        Ok(self)
+        self.advise_as_chosen()
     }
 
     /// Makes managed pages resident on the device with one prefetch: a memset or copy would fault them in one by one.

@@ -137,7 +137,9 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
-        Self::allocate(device, len, options)?.with_zeros()
+        let mut buffer = Self::allocate(device, len, options)?;
+        buffer.write_zeros()?;
+        Ok(buffer)
     }
 
     /// Allocates a copy of a slice, with options.
@@ -151,7 +153,9 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         elements: &[T],
         options: UnifiedOptions,
     ) -> Result<Self> {
-        Self::allocate(device, elements.len(), options)?.with_elements(elements)
+        let mut buffer = Self::allocate(device, elements.len(), options)?;
+        buffer.write_elements(elements)?;
+        Ok(buffer)
     }
 
     /// Allocates `len` uninitialised elements, for kernels to write. No page is resident on any processor yet.
@@ -185,17 +189,19 @@ impl<T> UnifiedBuffer<T> {
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
         let (oversubscribes, kind) = (oversubscription == Oversubscription::Allowed, chosen.kind());
-        let mut buffer = Self::made(device, len, |bytes| match kind {
+        let mut made = Self::made(device, len, |bytes| match kind {
             MemoryKind::Managed if oversubscribes => ManagedMemory::new(device)
                 .oversubscription(oversubscription)
                 .allocate(bytes),
             _ => DefaultMemory::new(device, kind).allocate(bytes),
-        })?;
-        buffer.raw.set_chosen(chosen);
-        if let Some(name) = name {
-            buffer.raw.set_name(Name::Static(name));
+        });
+        if let Ok(buffer) = &mut made {
+            buffer.raw.set_chosen(chosen);
+            if let Some(name) = name {
+                buffer.raw.set_name(Name::Static(name));
+            }
         }
-        Ok(buffer)
+        made
     }
 
     pub(super) fn of_placed(mut raw: Allocation, chosen: Chosen) -> Self {
