@@ -4,7 +4,6 @@ use crate::context::capability::Capabilities;
 use crate::context::capture;
 use crate::context::driver_state::DriverState;
 use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
-use crate::context::reclaim::{Reclaim, Which};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
@@ -43,14 +42,13 @@ struct Handle {
     of_shards: Option<[OnceLock<Device>; SHARDS]>,
 }
 
-/// The number of shards. More threads share them.
-pub(crate) const SHARDS: usize = 16;
+const SHARDS: usize = 16;
 
 /// The state that all handles of one device share.
 pub(crate) struct DeviceState {
     pub(crate) api: Arc<Api>,
-    /// What is freed later; one list for the runtime.
-    pub(crate) reclaim: Arc<Reclaim>,
+    /// The memory that is freed later; one slot for the runtime.
+    pub(crate) reclaim: Arc<Slot>,
     pub(crate) ordinal: u32,
     pub(crate) name: String,
     pub(crate) capabilities: Capabilities,
@@ -85,18 +83,13 @@ impl Device {
     }
 
     /// The same device, for a buffer that this thread allocates.
-    pub(crate) fn for_buffer(&self) -> Self {
-        self.for_buffer_of(shard::own::<SHARDS>())
-    }
-
-    /// The same device, for a buffer that a thread of this shard allocates.
     #[inline]
-    pub(crate) fn for_buffer_of(&self, shard: usize) -> Self {
+    pub(crate) fn for_buffer(&self) -> Self {
         let Some(of_shards) = &self.handle.of_shards else {
             return self.clone();
         };
-        let make = || Self::with(self.runtime().for_buffers(), Arc::clone(self.state()), None);
-        of_shards[shard].get_or_init(make).clone()
+        let make = || Self::with(self.runtime().clone(), Arc::clone(self.state()), None);
+        of_shards[shard::own::<SHARDS>()].get_or_init(make).clone()
     }
 
     /// The ordinal of the device in its runtime.
@@ -131,8 +124,7 @@ impl Device {
         self.handle.state.memory_info()
     }
 
-    /// Waits for all work of the device, including the work of other libraries. Then frees what was dropped in use and is idle, imports included
-    /// ([`Runtime::reclaim`]).
+    /// Waits for all work of the device, including the work of other libraries.
     ///
     /// # Errors
     ///
@@ -142,10 +134,7 @@ impl Device {
         if capture::is_active() {
             capture::refuse_device("Device::synchronize", self.state())?;
         }
-        self.handle.state.streams.synchronize()?;
-        // What it finds on other devices may be in use.
-        self.handle.state.reclaim.poll(Which::All);
-        Ok(())
+        self.handle.state.streams.synchronize()
     }
 
     /// Creates a stream, which does not synchronize with the legacy default stream.
@@ -238,7 +227,7 @@ impl Device {
 impl DeviceState {
     pub(crate) fn open(
         api: &Arc<Api>,
-        reclaim: &Arc<Reclaim>,
+        reclaim: &Arc<Slot>,
         ordinal: u32,
         driver: Arc<DriverState>,
         is_gated: bool,

@@ -2,7 +2,6 @@
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::driver_state::{DriverState, Pending};
-use crate::context::reclaim::{Emptied, Reclaim};
 use crate::context::slot::Slot;
 use crate::context::stream::StreamInner;
 use crate::driver::Api;
@@ -19,8 +18,7 @@ pub use cuda_um_sys::RuntimeVersion;
 /// A loaded CUDA runtime. A clone is the same runtime.
 ///
 /// A runtime has the [default pools](Device::pool) of its devices. Its memory returns to CUDA when the last handle of it, of its devices, its
-/// streams and its buffers is dropped, and the pools' free memory also by [`Device::trim`]. The drop of the last handle, and of the last one that is
-/// no buffer, waits for [what was dropped in use](Self::reclaim).
+/// streams and its buffers is dropped, and the pools' free memory also by [`Device::trim`].
 ///
 /// ```
 /// use cuda_um::Runtime;
@@ -35,21 +33,14 @@ pub use cuda_um_sys::RuntimeVersion;
 /// ```
 #[derive(Clone)]
 pub struct Runtime {
-    // One count for both.
-    handle: Arc<Handle>,
-}
-
-struct Handle {
-    /// `None` in the handles of buffers: what was dropped in use may have buffers, and ends with the last handle of the program.
-    _program: Option<Emptied>,
     inner: Arc<Inner>,
 }
 
 struct Inner {
     api: Arc<Api>,
+    /// The memory that is freed later.
+    reclaim: Arc<Slot>,
     devices: OnceLock<Devices>,
-    /// What is freed later. Dropped after the pools of the devices.
-    reclaim: Emptied,
 }
 
 /// The devices of a runtime, each opened on first use.
@@ -86,15 +77,12 @@ impl Runtime {
     ///
     /// None in this version; a later version may refuse a table.
     pub fn from_table(table: Arc<sys::Table>) -> Result<Self> {
-        let (api, reclaim) = (Api::new(table), Arc::<Reclaim>::default());
+        let api = Api::new(table);
         Ok(Self {
-            handle: Arc::new(Handle {
-                _program: Some(Emptied(Arc::clone(&reclaim))),
-                inner: Arc::new(Inner {
-                    api,
-                    devices: OnceLock::new(),
-                    reclaim: Emptied(reclaim),
-                }),
+            inner: Arc::new(Inner {
+                reclaim: Arc::default(),
+                api,
+                devices: OnceLock::new(),
             }),
         })
     }
@@ -147,11 +135,11 @@ impl Runtime {
         match &*state {
             Some(open) => Ok(Arc::clone(open)),
             None => {
-                let Inner { api, reclaim, .. } = &*self.handle.inner;
+                let Inner { api, reclaim, .. } = &*self.inner;
                 let driver = Arc::clone(&devices.driver);
                 let open = Arc::new(DeviceState::open(
                     api,
-                    &reclaim.0,
+                    reclaim,
                     ordinal,
                     driver,
                     devices.gated,
@@ -187,21 +175,11 @@ impl Runtime {
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
-        &self.handle.inner.api
+        &self.inner.api
     }
 
-    pub(crate) fn deferred(&self) -> &Arc<Reclaim> {
-        &self.handle.inner.reclaim.0
-    }
-
-    /// A handle for the devices of buffers.
-    pub(crate) fn for_buffers(&self) -> Self {
-        Self {
-            handle: Arc::new(Handle {
-                _program: None,
-                inner: Arc::clone(&self.handle.inner),
-            }),
-        }
+    pub(crate) fn reclaim_slot(&self) -> &Slot {
+        &self.inner.reclaim
     }
 
     /// Refuses a device beyond the runtime's count and a negative NUMA node. CUDA checks that the node exists.
@@ -229,7 +207,7 @@ impl Runtime {
     /// The slot of an open device's default pools.
     #[inline]
     pub(crate) fn pools(&self, device: &DeviceState) -> &Slot {
-        let devices = self.handle.inner.devices.get();
+        let devices = self.inner.devices.get();
         let devices = devices.expect("an open device is in the list");
         &devices.slots[device.ordinal as usize].pools
     }
@@ -237,7 +215,7 @@ impl Runtime {
     #[doc(hidden)]
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.handle.inner, &other.handle.inner)
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// The library's own stream of a device.
@@ -275,11 +253,11 @@ impl Runtime {
 
     fn devices_of_driver(&self) -> Result<&Devices> {
         fork::check("cudaGetDeviceCount")?;
-        if let Some(known) = self.handle.inner.devices.get() {
+        if let Some(known) = self.inner.devices.get() {
             return Ok(known);
         }
         let found = Devices::find(self.api())?;
-        Ok(self.handle.inner.devices.get_or_init(|| found))
+        Ok(self.inner.devices.get_or_init(|| found))
     }
 }
 

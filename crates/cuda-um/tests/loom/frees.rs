@@ -1,8 +1,7 @@
-//! Deferred frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
+//! The thread that frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
 
-use crate::context::device::Device;
 use crate::context::observer::Op;
-use crate::context::reclaim::{Deferred, Reclaim, Which};
+use crate::context::reclaim::{Deferred, Reclaim};
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Use};
 use crate::models::checker::{model, preempted};
@@ -20,15 +19,11 @@ use std::sync::Arc;
 struct Entries([AtomicUsize; 3]);
 
 impl Entries {
-    fn entry(self: &Arc<Self>, device: &Device, number: usize, uses: &[Use]) -> Deferred {
+    fn entry(self: &Arc<Self>, number: usize, uses: &[Use]) -> Deferred {
         let entries = Arc::clone(self);
         Deferred {
-            device: Arc::clone(device.state()),
             uses: uses.iter().cloned().collect(),
             what: String::new(),
-            bytes: 0,
-            waits: false,
-            is_foreign: false,
             release: Box::new(move || {
                 entries.0[number].fetch_add(1, Ordering::AcqRel);
                 Ok(())
@@ -49,17 +44,16 @@ fn reclaim() -> Arc<Reclaim> {
 fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
     preempted(3, || {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let device = device_of(0);
-        let (its, of, on) = (Arc::clone(&reclaim), Arc::clone(&entries), device.clone());
-        // It polls the other entry, too, if it comes first.
-        let other = thread::spawn(move || its.defer(of.entry(&on, 1, &[])));
-        reclaim.defer(entries.entry(&device, 0, &[]));
-        reclaim.flush(Which::Own);
+        let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
+        let other = thread::spawn(move || its.defer(of.entry(1, &[])));
+        reclaim.defer(entries.entry(0, &[]));
+        reclaim.flush();
         assert_eq!(entries.released(0), 1);
         other.join().unwrap();
-        reclaim.flush(Which::Own);
+        reclaim.flush();
         assert_eq!((entries.released(0), entries.released(1)), (1, 1));
         assert_eq!(reclaim.released(), 2);
+        // Loom ends the model if the thread does not end.
     });
 }
 
@@ -67,53 +61,57 @@ fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
 fn an_entry_waits_for_its_work() {
     model(|| {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let on = device_of(0);
-        let stream = on.create_stream().unwrap();
+        let stream = device_of(0).create_stream().unwrap();
         work(&stream, 1).unwrap();
         let used = Use {
             stream: Arc::clone(stream.inner()),
             seq: stream.inner().number(),
         };
-        let raw = stream.as_raw().addr();
-        let runs = thread::spawn(move || engine(|cuda| cuda.run(raw)));
-        let mut entry = entries.entry(&on, 0, &[used]);
+        let is_done = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&is_done);
+        let device = thread::spawn(move || {
+            done.store(true, Ordering::Release);
+            engine(|cuda| cuda.run(stream.as_raw().addr()));
+        });
+        let mut entry = entries.entry(0, &[used]);
         let release = entry.release;
         entry.release = Box::new(move || {
-            assert!(engine(|cuda| cuda.is_done(1)), "freed in use");
+            assert!(is_done.load(Ordering::Acquire), "freed in use");
             release()
         });
         reclaim.defer(entry);
-        reclaim.flush(Which::Own);
+        reclaim.flush();
         assert_eq!(entries.released(0), 1);
         assert!(reclaim.take_error().is_none());
-        runs.join().unwrap();
+        device.join().unwrap();
     });
 }
 
 #[test]
 fn a_wait_is_not_for_what_is_added_meanwhile() {
-    preempted(2, || {
+    model(|| {
         let (reclaim, is_over) = (reclaim(), Arc::new(AtomicBool::new(false)));
-        let device = device_of(0);
-        let stream = device.create_stream().unwrap();
-        work(&stream, 1).unwrap();
-        stream.inner().number();
-        let (its, over, on) = (Arc::clone(&reclaim), Arc::clone(&is_over), device.clone());
-        let other = thread::spawn(move || {
-            let entries = Arc::new(Entries::default());
-            while !over.load(Ordering::Acquire) {
-                // No drop releases it, because the device is not idle.
-                let waits = true;
-                let entry = entries.entry(&on, 0, &[]);
-                its.defer(Deferred { waits, ..entry });
-                thread::yield_now();
-            }
-        });
-        reclaim.flush(Which::Own);
+        add_again_and_again(&reclaim, &is_over);
+        reclaim.flush();
         is_over.store(true, Ordering::Release);
-        other.join().unwrap();
-        reclaim.flush(Which::Own);
-        stream.synchronize().unwrap();
+    });
+}
+
+/// An entry that adds such an entry when it is released: there is always one, until it is over.
+fn add_again_and_again(reclaim: &Arc<Reclaim>, is_over: &Arc<AtomicBool>) {
+    let (its, over) = (Arc::downgrade(reclaim), Arc::clone(is_over));
+    reclaim.defer(Deferred {
+        uses: Default::default(),
+        what: String::new(),
+        release: Box::new(move || {
+            if let Some(reclaim) = its.upgrade()
+                && !over.load(Ordering::Acquire)
+            {
+                thread::yield_now();
+                add_again_and_again(&reclaim, &over);
+            }
+            Ok(())
+        }),
     });
 }
 
@@ -121,18 +119,17 @@ fn a_wait_is_not_for_what_is_added_meanwhile() {
 fn a_panic_stops_no_other_entry() {
     preempted(2, || {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let device = device_of(0);
-        let mut panics = entries.entry(&device, 0, &[]);
+        let mut panics = entries.entry(0, &[]);
         // Does not print, as `panic!` does.
         panics.release = Box::new(|| std::panic::resume_unwind(Box::new("on purpose")));
         let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
         let other = thread::spawn(move || {
-            its.defer(of.entry(&device, 1, &[]));
-            its.flush(Which::Own);
+            its.defer(of.entry(1, &[]));
+            its.flush();
             assert_eq!(of.released(1), 1);
         });
         reclaim.defer(panics);
-        reclaim.flush(Which::Own);
+        reclaim.flush();
         assert!(reclaim.take_error().is_some(), "it is not silent");
         other.join().unwrap();
         assert_eq!(reclaim.released(), 2);

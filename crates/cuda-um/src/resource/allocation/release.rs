@@ -4,7 +4,7 @@
 use crate::context::capture;
 use crate::context::drain::{drain, drain_or_abort};
 use crate::context::observer::What;
-use crate::context::reclaim::{Deferred, Which};
+use crate::context::reclaim::Deferred;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::fork;
@@ -12,7 +12,6 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Released};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 impl Allocation {
     /// Waits for the uses of the memory, frees it, and returns the object that it held.
@@ -36,9 +35,6 @@ impl Allocation {
         let freed = unsafe { self.owner.free(&block) };
         let (buffer, bytes) = (self.id, self.bytes());
         crate::telemetry::debug!(buffer, bytes, "free");
-        if self.is_imported() {
-            self.state().reclaim.poll_few(Which::All);
-        }
         waited.and(freed)
     }
 
@@ -51,13 +47,9 @@ impl Allocation {
         self.owner.give(&self.block);
         if !uses.is_empty() {
             // A stream of another library keeps its owner until the work is done.
-            self.state().reclaim.defer(Deferred {
-                device: Arc::clone(self.state()),
+            self.state().reclaim().defer(Deferred {
                 uses,
                 what: format!("the uses of buffer {}, which was given away", self.id),
-                bytes: 0,
-                waits: false,
-                is_foreign: false,
                 release: Box::new(|| Ok(())),
             });
         }
@@ -123,7 +115,7 @@ impl Allocation {
     }
 
     /// The block as it goes back.
-    fn block_now(&self) -> Block {
+    pub(super) fn block_now(&self) -> Block {
         Block {
             is_away: self.pages.is_away(),
             ..self.block
