@@ -102,7 +102,7 @@ impl Drop for Checked {
             return;
         }
         let start = Instant::now();
-        // The reclaim thread may drop the last handles, and a stream frees in its order.
+        // A stream frees in its order.
         while self.complaint().is_some() && start.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
         }

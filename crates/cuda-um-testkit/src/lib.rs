@@ -11,7 +11,6 @@
 
 mod add;
 mod again;
-mod at_exit;
 pub mod call;
 mod checked;
 #[cfg(unix)]
@@ -30,7 +29,6 @@ pub mod watchdog;
 
 pub use add::{ADD_PTX, Add};
 pub use again::{again, is_child, this_program};
-pub use at_exit::wait_for_frees;
 pub use checked::Checked;
 #[cfg(unix)]
 pub use libraries::{open_sim_libraries, sim_libraries};

@@ -1,6 +1,5 @@
 //! The machines of tests, and questions to them.
 
-use crate::at_exit;
 use crate::checked::Checked;
 use cuda_um::sys::Table;
 use cuda_um::{Device, MemoryKind, Runtime, Stream};
@@ -31,7 +30,6 @@ pub fn machine() -> (Option<Checked>, Runtime) {
         // A query of its memory initialises CUDA.
         let memory = runtime.device(0).and_then(|device| device.memory_info());
         memory.expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU");
-        at_exit::wait_for_frees();
     }
     (sim.map(Checked::new), runtime)
 }

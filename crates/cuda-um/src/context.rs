@@ -16,8 +16,6 @@ pub(crate) mod non_concurrent;
 pub(crate) mod observer;
 pub(crate) mod peer_access;
 pub(crate) mod reclaim;
-#[cfg(all(test, not(cuda_um_loom)))]
-mod reclaim_tests;
 pub(crate) mod runtime;
 pub(crate) mod slot;
 pub(crate) mod stream;

@@ -38,7 +38,7 @@
 //!
 //! - host guards ([`UnifiedBuffer::host`] and similar methods) wait only for that work;
 //! - work on another stream runs after it, if the two must not overlap;
-//! - a drop never frees memory in use, and never waits for work that was enqueued through this [`Runtime`]: a thread frees it later
+//! - a drop never frees memory in use, and never waits for work that was enqueued through this [`Runtime`]: it is freed later
 //!   ([`Runtime::reclaim`]).
 //!
 //! Work enqueued directly through [`Stream::as_raw`] is not tracked.
@@ -86,6 +86,8 @@ pub mod resource;
 
 #[doc(hidden)]
 pub use buffer::host_vec;
+#[doc(hidden)]
+pub use context::reclaim::on_deferred_imports;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 

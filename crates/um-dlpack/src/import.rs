@@ -17,6 +17,7 @@ use crate::dtype::from_dlpack;
 use crate::error::{Error, Result};
 use crate::foreign_host::ForeignHost;
 use crate::layout::compact;
+use crate::returns;
 
 /// A tensor of another library as a buffer, which keeps the tensor alive.
 #[derive(Debug)]
@@ -64,6 +65,7 @@ pub unsafe fn import_owned<M: ManagedTensorBase + 'static>(
     backend: &CudaBackend,
     own: impl FnOnce(Managed<M>) -> Arc<dyn Any + Send + Sync>,
 ) -> Result<Imported> {
+    returns::start()?;
     let found = tensor.validate()?;
     check_type(found.device())?;
     let (device, dtype, shape) = (

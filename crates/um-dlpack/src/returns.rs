@@ -1,15 +1,19 @@
 //! The end of memory that other libraries used. The last handle may be dropped by a deleter, which runs on any thread: under Python's lock, in a
 //! finalizer, in a callback of CUDA, which must not call CUDA, or in a child made by `fork`, where locks of the parent may be held for ever.
 //! So the drop only sends the memory to a thread, which waits for the device.
+//!
+//! The thread also polls tensors of other libraries that were dropped in use.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use um_backend::cuda_um::fork::PerProcess;
+use um_backend::cuda_um::on_deferred_imports;
 use um_backend::cuda_um::process_end::{self, Calls};
 use um_backend::cuda_um::sys::cudaError;
 use um_backend::{CudaError, SharedBuffer};
@@ -18,6 +22,8 @@ use crate::error::Result;
 
 enum Message {
     Drop(SharedBuffer),
+    /// Tensors of other libraries that were dropped in use.
+    Poll(Box<dyn Fn() -> bool + Send>),
     Settle(Sender<um_backend::Result<()>>),
 }
 
@@ -33,8 +39,16 @@ fn own() -> Option<&'static Thread> {
     THREAD.get_if_made()?.get()
 }
 
-/// Starts the thread unless it runs. An export calls this, because a deleter must not.
+/// How often the thread polls tensors that were dropped in use: their libraries get them back though the program calls nothing of this one.
+const POLLS: Duration = Duration::from_millis(2);
+
+/// Starts the thread unless it runs. An export and an import call this, because a deleter must not.
 pub(crate) fn start() -> Result<()> {
+    on_deferred_imports(|imports| {
+        if let Some(thread) = own() {
+            let _ = thread.sender.send(Message::Poll(imports));
+        }
+    });
     let thread_of_process = THREAD.get();
     if thread_of_process.get().is_none() {
         let (sender, receiver) = channel();
@@ -58,9 +72,19 @@ thread_local! {
 fn run(receiver: &Receiver<Message>) {
     BEHIND.set(Some(Vec::new()));
     let mut result = Ok(());
-    for message in receiver {
+    let mut imports: Vec<Box<dyn Fn() -> bool + Send>> = Vec::new();
+    loop {
+        let message = match imports.is_empty() {
+            true => receiver.recv().map_err(RecvTimeoutError::from),
+            false => receiver.recv_timeout(POLLS),
+        };
         match message {
-            Message::Drop(storage) => {
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                imports.retain(|poll| Calls::begin().is_some_and(|_calls| poll()));
+            }
+            Ok(Message::Poll(these)) => imports.push(these),
+            Ok(Message::Drop(storage)) => {
                 let mut next = Some(storage);
                 while let Some(storage) = next {
                     result = result.and(free(storage));
@@ -68,7 +92,7 @@ fn run(receiver: &Receiver<Message>) {
                 }
             }
             // The asking thread may have ended.
-            Message::Settle(done) => drop(done.send(std::mem::replace(&mut result, Ok(())))),
+            Ok(Message::Settle(done)) => drop(done.send(std::mem::replace(&mut result, Ok(())))),
         }
     }
 }

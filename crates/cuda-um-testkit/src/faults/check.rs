@@ -108,7 +108,11 @@ pub fn run<W: World>(combination: &Combination<W>, rules: &Rules) -> Report {
             problems.push(format!("failed without a failure: {error}"));
         }
     } else if sticky {
-        problems.extend(outcome.after_sticky(errors.collect(), &mut world));
+        let mut errors: Vec<_> = errors.collect();
+        if errors.is_empty() {
+            errors.extend(reclaimed.err().map(W::Error::from));
+        }
+        problems.extend(outcome.after_sticky(errors, &mut world));
     } else {
         problems.extend(outcome.after_failure(errors.collect(), reclaimed, &mut world));
     }
@@ -122,11 +126,6 @@ pub fn run<W: World>(combination: &Combination<W>, rules: &Rules) -> Report {
     drop(runtime);
     if sticky && start.elapsed() > AT_ONCE {
         problems.push(format!("it took {:?} to say so", start.elapsed()));
-    }
-    // The reclaim thread may hold the last handle; it has done its work and releases it.
-    let dropped = Instant::now();
-    while table.strong_count() > 0 && dropped.elapsed() < AT_ONCE {
-        std::thread::sleep(Duration::from_millis(1));
     }
     if table.strong_count() > 0 {
         problems.push("the runtime lives on".to_owned());

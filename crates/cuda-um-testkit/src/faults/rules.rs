@@ -49,7 +49,7 @@ pub const RULES: &[Rule] = &[
     rule(
         NO_ERROR,
         &["cudaThreadExchangeStreamCaptureMode"],
-        "a thread of the library keeps its mode, which only captures of other libraries notice",
+        "the mode of a thread concerns captures of other libraries only; to restore it is tried twice",
     ),
     rule(
         NO_ERROR,
@@ -89,7 +89,7 @@ pub const RULES: &[Rule] = &[
     rule(
         NO_ERROR,
         &["cudaEventQuery", "cudaEventRecord"],
-        "a drop cannot query if the work is done: the reclaim thread waits for it in another way",
+        "a drop cannot query if the work is done: a later call waits for it in another way",
     ),
     rule(
         NO_ERROR,
@@ -169,7 +169,7 @@ pub const RULES: &[Rule] = &[
             "pools_are_shared",
         ],
         calls: &["cudaStreamWaitEvent"],
-        why: "the drop of driver pool memory cannot order the free after its uses: the reclaim thread waits for them",
+        why: "the drop of driver pool memory cannot order the free after its uses: a later call waits for them",
     },
     Rule {
         about: NO_ERROR,

@@ -27,7 +27,7 @@ use std::mem::MaybeUninit;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// Dropping a buffer that a device still uses does not wait: a thread of the library frees the memory when the work is complete.
+/// Dropping a buffer that a device still uses does not wait: the memory is freed later, when the work is complete ([`Runtime::reclaim`](crate::Runtime::reclaim)).
 #[doc(alias = "cudaMalloc")]
 pub type DeviceBuffer<T> = Memory<T, kind::Device>;
 

@@ -14,9 +14,10 @@ use std::ptr::NonNull;
 impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Makes a buffer of memory that another library owns: `len` elements from `pointer` on.
     ///
-    /// `owner` keeps the memory. It is dropped when the buffer is dropped and no tracked work uses the memory: at once, if none does, or on
-    /// a thread of the library, without a lock held. A panic of its drop is caught. It is also dropped after an error, and at once for a
-    /// buffer without elements. If a wait for the work fails, it is leaked.
+    /// `owner` keeps the memory. It is dropped with the buffer, if no tracked work uses the memory; otherwise in a later drop of an import,
+    /// [`Runtime::reclaim`](crate::Runtime::reclaim), [`Device::synchronize`], [`Device::trim`], or the drop of the runtime's last handle. No lock of
+    /// the library is held then, and a panic is caught. It is also dropped after an error, and at once for a buffer without elements. If a
+    /// wait for the work fails, it is leaked.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;

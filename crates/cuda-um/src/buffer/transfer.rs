@@ -34,6 +34,7 @@ pub(crate) use crate::buffer::transfer::staged::copy;
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
 use crate::context::device::{Device, DeviceState};
+use crate::context::reclaim::Which;
 use crate::fork;
 
 /// Returns true if CUDA did not allocate or register the memory at this address: a copy from or to it must be staged.
@@ -64,7 +65,7 @@ impl Device {
     ///
     /// # Ordering
     ///
-    /// Waits until memory that was dropped in use is free, and for copies to the device that have not arrived. Does nothing in a child made
+    /// Waits until memory that was dropped in use is free, imports included, and for copies to the device that have not arrived. Does nothing in a child made
     /// by `fork`.
     #[doc(alias = "empty_cache")]
     #[doc(alias = "cudaMemPoolTrimTo")]
@@ -72,8 +73,8 @@ impl Device {
         if fork::is_inherited() {
             return 0;
         }
-        self.state().reclaim().flush();
         let trimmed = self.trim_pools();
+        self.state().reclaim.flush(Which::All);
         Transfers::of(self.state()).free();
         trimmed
     }

@@ -1,9 +1,9 @@
-//! The reclaim queue and the gate, which are defined on top of streams. Each is in a slot of its device, runtime or driver.
+//! The list of deferred frees, and the gate, which is defined on top of streams and in a slot of its driver.
 
 use crate::context::capture;
 use crate::context::device::{Device, DeviceState};
 use crate::context::exclusion::Gate;
-use crate::context::reclaim::{Deferred, Reclaim};
+use crate::context::reclaim::{Deferred, Which};
 use crate::context::runtime::Runtime;
 use crate::context::tracker::Use;
 use crate::driver::owned::{Handle, Owned};
@@ -21,23 +21,23 @@ impl Device {
     ) {
         // If a wait fails or panics, the object is leaked.
         let object = object.kept();
+        let _tolerant = self.api().tolerate_captures();
         if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
             return object.end();
         }
-        self.state().reclaim().defer(Deferred {
+        self.state().reclaim.defer(Deferred {
+            device: Arc::clone(self.state()),
             uses,
             what: format!("{} on device {}", H::NAME, self.ordinal()),
+            bytes: 0,
+            waits: false,
+            is_foreign: false,
             release: Box::new(move || object.destroy()),
         });
     }
 }
 
 impl DeviceState {
-    /// The queue of deferred frees of the device's runtime.
-    pub(crate) fn reclaim(&self) -> &Reclaim {
-        self.reclaim.get()
-    }
-
     /// A number that no other device of any runtime has while this one is open.
     pub(crate) fn identity(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -60,17 +60,18 @@ impl DeviceState {
 impl Runtime {
     /// Waits until all buffers that were dropped while in use are freed.
     ///
-    /// Dropping a buffer in use passes its memory to a thread that waits for the device and then frees it. This function waits for
-    /// that thread.
+    /// A buffer that is dropped in use is freed later: by a drop or an allocation that finds its work done, by an allocation that is refused
+    /// otherwise, or by this function. The owner of an import is dropped here, by [`Device::synchronize`], by [`Device::trim`], by the drop of
+    /// another import, or with the runtime's last handle.
     ///
     /// # Errors
     ///
-    /// The first error of that thread since the last call. Memory whose work could not be waited for is leaked, never freed in use.
-    /// [`Error::Capture`](crate::Error::Capture) if that thread waits for the end of a capture of this thread.
+    /// The first error of a deferred free since the last call. Memory whose work could not be waited for is leaked, never freed in use.
+    /// [`Error::Capture`](crate::Error::Capture) if there is such memory and this thread captures.
     pub fn reclaim(&self) -> Result<()> {
         fork::check("reclaim")?;
-        let reclaim: &Reclaim = self.reclaim_slot().get();
-        if !reclaim.flush() {
+        let reclaim = self.deferred();
+        if !reclaim.flush(Which::All) {
             return Err(capture::refused("Runtime::reclaim", capture::NO_WAIT));
         }
         reclaim.take_error().map_or(Ok(()), Err)

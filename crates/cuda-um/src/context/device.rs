@@ -4,6 +4,7 @@ use crate::context::capability::Capabilities;
 use crate::context::capture;
 use crate::context::driver_state::DriverState;
 use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
+use crate::context::reclaim::{Reclaim, Which};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
@@ -42,13 +43,14 @@ struct Handle {
     of_shards: Option<[OnceLock<Device>; SHARDS]>,
 }
 
-const SHARDS: usize = 16;
+/// The number of shards. More threads share them.
+pub(crate) const SHARDS: usize = 16;
 
 /// The state that all handles of one device share.
 pub(crate) struct DeviceState {
     pub(crate) api: Arc<Api>,
-    /// The memory that is freed later; one slot for the runtime.
-    pub(crate) reclaim: Arc<Slot>,
+    /// What is freed later; one list for the runtime.
+    pub(crate) reclaim: Arc<Reclaim>,
     pub(crate) ordinal: u32,
     pub(crate) name: String,
     pub(crate) capabilities: Capabilities,
@@ -83,13 +85,18 @@ impl Device {
     }
 
     /// The same device, for a buffer that this thread allocates.
-    #[inline]
     pub(crate) fn for_buffer(&self) -> Self {
+        self.for_buffer_of(shard::own::<SHARDS>())
+    }
+
+    /// The same device, for a buffer that a thread of this shard allocates.
+    #[inline]
+    pub(crate) fn for_buffer_of(&self, shard: usize) -> Self {
         let Some(of_shards) = &self.handle.of_shards else {
             return self.clone();
         };
-        let make = || Self::with(self.runtime().clone(), Arc::clone(self.state()), None);
-        of_shards[shard::own::<SHARDS>()].get_or_init(make).clone()
+        let make = || Self::with(self.runtime().for_buffers(), Arc::clone(self.state()), None);
+        of_shards[shard].get_or_init(make).clone()
     }
 
     /// The ordinal of the device in its runtime.
@@ -124,7 +131,8 @@ impl Device {
         self.handle.state.memory_info()
     }
 
-    /// Waits for all work of the device, including the work of other libraries.
+    /// Waits for all work of the device, including the work of other libraries. Then frees what was dropped in use and is idle, imports included
+    /// ([`Runtime::reclaim`]).
     ///
     /// # Errors
     ///
@@ -134,7 +142,10 @@ impl Device {
         if capture::is_active() {
             capture::refuse_device("Device::synchronize", self.state())?;
         }
-        self.handle.state.streams.synchronize()
+        self.handle.state.streams.synchronize()?;
+        // What it finds on other devices may be in use.
+        self.handle.state.reclaim.poll(Which::All);
+        Ok(())
     }
 
     /// Creates a stream, which does not synchronize with the legacy default stream.
@@ -227,7 +238,7 @@ impl Device {
 impl DeviceState {
     pub(crate) fn open(
         api: &Arc<Api>,
-        reclaim: &Arc<Slot>,
+        reclaim: &Arc<Reclaim>,
         ordinal: u32,
         driver: Arc<DriverState>,
         is_gated: bool,

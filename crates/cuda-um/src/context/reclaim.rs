@@ -1,265 +1,233 @@
-//! Deferred frees: a thread frees memory that was dropped while a device still used it.
+//! Deferred frees: memory and objects that were dropped while a device still used them.
+//!
+//! No thread frees them. A drop that adds an entry polls a few old ones, without a wait; the calls that may wait empty the list. Entries whose release
+//! runs code of another library, which may take any lock of the program, are released only by drops of such memory and by calls that say so.
 
+use crate::context::capture;
+use crate::context::device::DeviceState;
 use crate::context::drain::drain;
 use crate::context::tracker::Use;
-use crate::driver::captures;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::process_end::{self, Calls};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::thread;
-use crate::sync::thread::ThreadId;
-use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught, time_limit};
+use crate::process_end;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught, later, this_thread};
 use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-/// A resource to be released when its uses are done.
+/// A resource to be released when its uses are done. It knows no [`Device`](crate::Device), which would keep the runtime.
 ///
 /// If waiting fails, the device may still use the resource, which is then leaked. `release` must therefore do nothing if it is dropped
 /// without being called.
 pub(crate) struct Deferred {
+    pub(crate) device: Arc<DeviceState>,
     pub(crate) uses: SmallVec<[Use; 2]>,
     pub(crate) what: String,
+    /// The bytes of own memory.
+    pub(crate) bytes: usize,
+    /// True if the release waits for all devices, as `cudaFree` does.
+    pub(crate) waits: bool,
+    /// True if the release runs code of another library.
+    pub(crate) is_foreign: bool,
     pub(crate) release: Box<dyn FnOnce() -> Result<()> + Send>,
 }
 
-/// The queue and its thread, which starts with the first entry.
-#[derive(Default)]
-pub(crate) struct Reclaim {
-    shared: Arc<Shared>,
+/// Entries of the list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Those that run no code of another library.
+    Own,
+    All,
 }
 
+/// The list of a runtime.
 #[derive(Default)]
-struct Shared {
+pub(crate) struct Reclaim {
     state: Mutex<State>,
-    /// Notifies the thread.
-    queued: Condvar,
-    /// Notifies the callers that wait for the thread.
-    ended: Condvar,
-    /// The number of entries that were released or leaked.
-    released: AtomicU64,
-    /// The number of threads in `flush`.
-    flushing: AtomicU64,
+    /// Notifies the threads that wait for entries which other threads have taken.
+    changed: Condvar,
+    /// The bytes of the entries.
+    // Relaxed: they say nothing of other memory.
+    bytes: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
-    queue: Vec<Entry>,
+    /// All entries that are neither released nor leaked, the oldest first.
+    entries: BTreeMap<u64, Place>,
     /// The number of the next entry.
     next: u64,
-    /// The numbers of all entries that are neither released nor leaked.
-    pending: BTreeSet<u64>,
-    thread: Option<ThreadId>,
-    /// The start of the period in which at least one thread is in `flush`.
-    flushing_since: Option<Instant>,
-    closing: bool,
+    /// The number of entries that were released or leaked.
+    released: u64,
+    /// The number of the entry that a drop polls first.
+    polled: u64,
+    /// True from a call of the [`HOOK`] until no import is left.
+    is_hooked: bool,
     first_error: Option<Error>,
 }
 
-/// An entry, and its position in the queue. The fields are dropped in this order.
-struct Entry {
-    deferred: Deferred,
-    ticket: Ticket,
+struct Place {
+    is_foreign: bool,
+    /// The entry, or the thread that has taken it.
+    entry: Result<Deferred, u64>,
 }
 
-/// Keeps an entry pending until dropped, on all paths.
-struct Ticket {
-    shared: Arc<Shared>,
-    number: u64,
-}
+/// How many entries a drop polls.
+const FEW: usize = 4;
 
-/// Streams, by address, and the number of the first work of each that was not done when it was queried.
-type Busy = SmallVec<[(usize, u64); 4]>;
+/// The bytes of deferred frees above which an allocation waits for them.
+const BUDGET: usize = 4 << 30;
 
-/// How long a flush takes before other threads give way to it, and how long they wait.
-const FLUSH_ALONE: Duration = time_limit(Duration::from_millis(50));
-const GIVES_WAY: Duration = Duration::from_millis(20);
-
-/// How often a flush checks if the process ends.
+/// How often a wait for other threads checks if the process ends.
 const ENDS_AT: Duration = Duration::from_millis(100);
 
-/// How long the thread sleeps between two queries of pending work: doubles from the first value to the second.
-const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
+impl Which {
+    fn has(self, place: &Place) -> bool {
+        self == Self::All || !place.is_foreign
+    }
+}
 
 impl Reclaim {
-    /// Releases the resource when its uses are done, without blocking the caller.
-    pub(crate) fn defer(&self, deferred: Deferred) {
-        let mut state = self.shared.state.lock();
+    /// Releases the resource when its uses are done, and polls a few entries. Does not wait.
+    pub(crate) fn defer(self: &Arc<Self>, deferred: Deferred) {
+        let is_foreign = deferred.is_foreign;
+        self.bytes.fetch_add(deferred.bytes, Ordering::Relaxed);
+        let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
-        state.pending.insert(number);
-        let ticket = Ticket {
-            shared: Arc::clone(&self.shared),
-            number,
-        };
-        let entry = Entry { deferred, ticket };
-        if state.thread.is_none() {
-            let shared = Arc::clone(&self.shared);
-            let thread = thread::Builder::new().name("cuda-um-reclaim".to_owned());
-            match thread.spawn(move || shared.run()) {
-                Ok(thread) => state.thread = Some(thread.thread().id()),
-                Err(error) => {
-                    drop(state);
-                    let shared = Arc::clone(&self.shared);
-                    // The caller may hold a lock.
-                    return after_unlock(move || {
-                        crate::telemetry::warn!(%error, "cannot start the reclaim thread: waiting instead");
-                        shared.finish(entry);
-                    });
-                }
-            }
-        }
-        state.queue.push(entry);
+        let entry = Ok(deferred);
+        state.entries.insert(number, Place { is_foreign, entry });
+        let hook = HOOK.get().filter(|_| is_foreign && !state.is_hooked);
+        state.is_hooked |= hook.is_some();
         drop(state);
-        self.shared.queued.notify_one();
+        if let Some(hook) = hook {
+            let list = Arc::downgrade(self);
+            let poll = move || list.upgrade().is_some_and(|list| list.poll(Which::All));
+            hook(Box::new(poll));
+        }
+        self.poll_few(match is_foreign {
+            true => Which::All,
+            false => Which::Own,
+        });
     }
 
-    /// Waits until all entries that are pending now are released or leaked. Later entries are not waited for.
-    ///
-    /// On the reclaim thread, on which only foreign code can call this, it returns at once: the thread cannot wait for itself. It also
-    /// returns when the process ends, because that thread stops. Returns false if it gave up, because entries wait for the end of a capture of
-    /// this thread.
-    pub(crate) fn flush(&self) -> bool {
-        assert_may_wait();
-        let mut state = self.shared.state.lock();
-        if state.thread == Some(thread::current().id()) {
+    /// Releases a few entries whose uses are done, as soon as this thread holds no lock. Does not wait.
+    pub(crate) fn poll_few(self: &Arc<Self>, which: Which) {
+        let this = Arc::clone(self);
+        after_unlock(move || {
+            // What a release defers is polled after it, not within it.
+            let _later = later();
+            for _ in 0..FEW {
+                let from = this.state.lock().polled;
+                let polled = this.poll_one(which, from..);
+                let polled = polled.or_else(|| this.poll_one(which, ..from));
+                let Some(number) = polled else { return };
+                this.state.lock().polled = number + 1;
+            }
+        });
+    }
+
+    /// Releases all entries whose uses are done. Does not wait. Returns true if some are left.
+    pub(crate) fn poll(&self, which: Which) -> bool {
+        // Not what other threads add meanwhile.
+        let (mut from, end) = (0, self.state.lock().next);
+        while let Some(number) = self.poll_one(which, from..end) {
+            from = number + 1;
+        }
+        let mut state = self.state.lock();
+        let is_left = state.entries.values().any(|it| which.has(it));
+        state.is_hooked &= is_left || which == Which::Own;
+        is_left
+    }
+
+    /// Releases the first entry among these numbers, if its uses are done. Returns its number; `None` if there is none, or this thread captures.
+    fn poll_one(&self, which: Which, numbers: impl RangeBounds<u64>) -> Option<u64> {
+        if fork::is_over() || capture::is_of_this_thread() {
+            return None;
+        }
+        let (number, deferred) = self.state.lock().take(which, numbers)?;
+        let _tolerant = deferred.device.api.tolerate_captures();
+        // The query may have failed rather than the work. Then a wait tells.
+        match caught(|| deferred.is_done()) {
+            Some(Ok(true)) => self.end(number, deferred, (true, Ok(()))),
+            _ => {
+                let place = |place: &mut Place| place.entry = Ok(deferred);
+                self.state.lock().entries.get_mut(&number).map(place);
+                self.changed.notify_all();
+            }
+        }
+        Some(number)
+    }
+
+    /// Waits until all entries that are there now are released or leaked. Later entries are not waited for, nor those that this thread is
+    /// releasing. It also returns when the process ends. Returns false, at once, if there are some and this thread captures.
+    pub(crate) fn flush(&self, which: Which) -> bool {
+        if fork::is_over() {
             return true;
         }
+        assert_may_wait();
+        let this_thread = this_thread();
+        let mut state = self.state.lock();
         let end = state.next;
-        let is_pending = |state: &State| state.pending.first().is_some_and(|&first| first < end);
-        if !is_pending(&state) {
-            return true;
-        }
-        if self.shared.flushing.fetch_add(1, Ordering::AcqRel) == 0 {
-            state.flushing_since = Some(Instant::now());
-        }
-        let mut is_held_up = false;
-        while is_pending(&state) && !is_held_up && !process_end::is_ending() {
-            let released = self.released();
-            match cfg!(cuda_um_loom) {
-                true => self.shared.ended.wait(&mut state),
-                // The thread may have stopped within a call.
-                false => self.shared.ended.wait_for(&mut state, ENDS_AT),
+        loop {
+            let is_waited_for =
+                |it: &Place| which.has(it) && it.entry.as_ref().err() != Some(&this_thread);
+            if !state.entries.range(..end).any(|(_, it)| is_waited_for(it)) {
+                return true;
             }
-            // While it waits for the end of a capture, the thread releases nothing.
-            is_held_up =
-                !cfg!(cuda_um_loom) && released == self.released() && captures::hold_up_others();
+            if capture::is_of_this_thread() {
+                return false;
+            }
+            let numbers = (Bound::Unbounded, Bound::Excluded(end));
+            if let Some((number, deferred)) = state.take(which, numbers) {
+                drop(state);
+                let _tolerant = deferred.device.api.tolerate_captures();
+                let waited = caught(|| drain(&deferred.uses));
+                let panicked = || (false, Err(panicked("waiting for the device")));
+                self.end(number, deferred, waited.unwrap_or_else(panicked));
+                state = self.state.lock();
+            } else if process_end::is_ending() {
+                return true;
+            } else if cfg!(cuda_um_loom) {
+                self.changed.wait(&mut state);
+            } else {
+                self.changed.wait_for(&mut state, ENDS_AT);
+            }
         }
-        self.shared.flushing.fetch_sub(1, Ordering::AcqRel);
-        drop(state);
-        self.shared.ended.notify_all();
-        !is_held_up
     }
 
-    /// Must be called before memory is allocated with CUDA. If another thread has been in `flush` for some time, this waits briefly until
-    /// an entry is released.
-    ///
-    /// CUDA's functions that free wait for all work of the device. If other threads continued to enqueue, each free would take longer
-    /// than the one before.
-    pub(crate) fn give_way(&self) {
-        if self.shared.flushing.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        assert_may_wait();
-        let mut state = self.shared.state.lock();
-        let is_long = |since: Instant| since.elapsed() >= FLUSH_ALONE;
-        if state.flushing_since.is_some_and(is_long) && state.thread != Some(thread::current().id())
-        {
-            self.shared.ended.wait_for(&mut state, GIVES_WAY);
+    /// Must be called before memory is allocated with CUDA, without locks. Waits for own entries if they have too many bytes.
+    pub(crate) fn keep_budget(&self) {
+        if self.bytes.load(Ordering::Relaxed) > BUDGET {
+            self.poll(Which::Own);
+            if self.bytes.load(Ordering::Relaxed) > BUDGET {
+                self.flush(Which::Own);
+            }
         }
     }
 
     /// The number of entries that were released or leaked so far.
     pub(crate) fn released(&self) -> u64 {
-        self.shared.released.load(Ordering::Acquire)
+        self.state.lock().released
     }
 
     /// Takes the first error since the last call.
     pub(crate) fn take_error(&self) -> Option<Error> {
-        self.shared.state.lock().first_error.take()
-    }
-}
-
-impl Drop for Reclaim {
-    fn drop(&mut self) {
-        if fork::is_inherited() {
-            return;
-        }
-        // The thread ends after it has released the remaining entries.
-        self.shared.state.lock().closing = true;
-        self.shared.queued.notify_one();
-    }
-}
-
-impl Shared {
-    fn run(&self) {
-        let mut waiting: Vec<Entry> = Vec::new();
-        let mut sleep = SLEEP.0;
-        let mut tolerates = false;
-        loop {
-            let mut state = self.state.lock();
-            if state.queue.is_empty() {
-                if !waiting.is_empty() {
-                    self.queued.wait_for(&mut state, sleep);
-                    sleep = SLEEP.1.min(sleep * 2);
-                } else if state.closing {
-                    return;
-                } else {
-                    self.queued.wait(&mut state);
-                }
-            }
-            if !state.queue.is_empty() {
-                sleep = SLEEP.0;
-            }
-            waiting.append(&mut state.queue);
-            drop(state);
-            let mut busy = Busy::new();
-            waiting = waiting
-                .into_iter()
-                .filter_map(|entry| self.poll(entry, &mut busy, &mut tolerates))
-                .collect();
-        }
+        self.state.lock().first_error.take()
     }
 
-    /// Releases the entry if its uses are done; otherwise returns it. Does not return when the process ends.
-    fn poll(&self, entry: Entry, busy: &mut Busy, tolerates: &mut bool) -> Option<Entry> {
-        let Some(_calls) = Calls::begin() else {
-            // Threads in `flush` do not wait for it.
-            drop(self.state.lock());
-            self.ended.notify_all();
-            process_end::stop();
-        };
-        if !*tolerates && let Some(used) = entry.deferred.uses.first() {
-            used.stream.api().tolerate_captures();
-            *tolerates = true;
-        }
-        match caught(|| entry.deferred.is_done(busy)) {
-            Some(Ok(true)) => self.end(entry, true, Ok(())),
-            Some(Ok(false)) => return Some(entry),
-            // The query may have failed rather than the work.
-            Some(Err(_)) | None => self.finish(entry),
-        }
-        None
-    }
-
-    /// Waits for the entry's uses and releases it.
-    fn finish(&self, entry: Entry) {
-        let (over, waited) = caught(|| drain(&entry.deferred.uses))
-            .unwrap_or_else(|| (false, Err(panicked("waiting for the device"))));
-        self.end(entry, over, waited);
-    }
-
-    /// Releases the entry if its uses are over; otherwise leaks it. A panic does not end the thread, because other threads wait for
-    /// it.
-    fn end(&self, entry: Entry, over: bool, waited: Result<()>) {
-        let Entry { deferred, ticket } = entry;
+    /// Releases the entry if its uses are over; otherwise leaks it. A panic leaves no entry behind, because other threads wait for it.
+    fn end(&self, number: u64, deferred: Deferred, (over, waited): (bool, Result<()>)) {
         let Deferred {
             uses,
             what,
+            bytes,
             release,
+            ..
         } = deferred;
         let mut failures: SmallVec<[_; 2]> = SmallVec::new();
         if let Err(error) = waited {
@@ -273,14 +241,20 @@ impl Shared {
         }
         // This may drop the last handle of a stream.
         caught(|| drop(uses));
-        let events = failures.into_iter().map(|(outcome, error)| {
-            let text = error.to_string();
-            self.state.lock().first_error.get_or_insert(error);
-            (outcome, text)
-        });
+        let events = failures
+            .iter()
+            .map(|(outcome, error)| (*outcome, error.to_string()));
         let events: SmallVec<[_; 2]> = events.collect();
-        // Before the events: foreign code may wait for pending entries.
-        drop(ticket);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.released += 1;
+        state.entries.remove(&number);
+        if let Some((_, error)) = failures.into_iter().next() {
+            state.first_error.get_or_insert(error);
+        }
+        // Before the events: foreign code may wait for the entries.
+        drop(state);
+        self.changed.notify_all();
         for (outcome, error) in events {
             let what = what.clone();
             crate::telemetry::warn!(what, outcome, error, "deferred free failed");
@@ -288,9 +262,20 @@ impl Shared {
     }
 }
 
+impl State {
+    /// Takes the first entry among these numbers that no thread has taken.
+    fn take(&mut self, which: Which, numbers: impl RangeBounds<u64>) -> Option<(u64, Deferred)> {
+        let mut entries = self.entries.range_mut(numbers);
+        let is_here = |it: &Place| which.has(it) && it.entry.is_ok();
+        let (&number, place) = entries.find(|(_, it)| is_here(it))?;
+        let taken = std::mem::replace(&mut place.entry, Err(this_thread()));
+        Some((number, taken.ok()?))
+    }
+}
+
 fn panicked(what: &str) -> Error {
     Error::Call {
-        call: "cuda-um-reclaim",
+        call: "a deferred free",
         subject: what.to_owned(),
         code: cudaError::cudaErrorUnknown.0,
         name: "cudaErrorUnknown".to_owned(),
@@ -299,27 +284,37 @@ fn panicked(what: &str) -> Error {
 }
 
 impl Deferred {
-    /// Returns true if all uses are done. Does not query work that is ordered after work in `busy`.
-    fn is_done(&self, busy: &mut Busy) -> Result<bool> {
+    /// Returns true if the release does not wait.
+    fn is_done(&self) -> Result<bool> {
         for used in &self.uses {
-            let stream = Arc::as_ptr(&used.stream).addr();
-            let is_behind = |&(other, seq): &(usize, u64)| other == stream && seq <= used.seq;
-            if busy.iter().any(is_behind) {
-                return Ok(false);
-            }
             if !used.is_done_or_must_wait()? {
-                busy.push((stream, used.seq));
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(!self.waits || self.device.driver.is_known_idle())
     }
 }
 
-impl Drop for Ticket {
+/// Empties the list when it is dropped, as soon as the thread holds no lock. Waits.
+pub(crate) struct Emptied(pub(crate) Arc<Reclaim>);
+
+impl Drop for Emptied {
     fn drop(&mut self) {
-        self.shared.released.fetch_add(1, Ordering::Release);
-        self.shared.state.lock().pending.remove(&self.number);
-        self.shared.ended.notify_all();
+        if !fork::is_over() {
+            let list = Arc::clone(&self.0);
+            after_unlock(move || {
+                list.flush(Which::All);
+            });
+        }
     }
+}
+
+type Hook = fn(Box<dyn Fn() -> bool + Send>);
+
+static HOOK: OnceLock<Hook> = OnceLock::new();
+
+/// Calls `hook` when an import is dropped in use, for a crate with a thread of its own: what the hook gets releases the owners of imports whose work is
+/// done, without a wait, and returns true if some are left. The hook runs in the drop, and must call nothing of this library. Only the first hook counts.
+pub fn on_deferred_imports(hook: Hook) {
+    let _ = HOOK.set(hook);
 }

@@ -2,6 +2,7 @@
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::driver_state::{DriverState, Pending};
+use crate::context::reclaim::{Emptied, Reclaim};
 use crate::context::slot::Slot;
 use crate::context::stream::StreamInner;
 use crate::driver::Api;
@@ -18,7 +19,8 @@ pub use cuda_um_sys::RuntimeVersion;
 /// A loaded CUDA runtime. A clone is the same runtime.
 ///
 /// A runtime has the [default pools](Device::pool) of its devices. Its memory returns to CUDA when the last handle of it, of its devices, its
-/// streams and its buffers is dropped, and the pools' free memory also by [`Device::trim`].
+/// streams and its buffers is dropped, and the pools' free memory also by [`Device::trim`]. The drop of the last handle, and of the last one that is
+/// no buffer, waits for [what was dropped in use](Self::reclaim).
 ///
 /// ```
 /// use cuda_um::Runtime;
@@ -33,14 +35,21 @@ pub use cuda_um_sys::RuntimeVersion;
 /// ```
 #[derive(Clone)]
 pub struct Runtime {
+    // One count for both.
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    /// `None` in the handles of buffers: what was dropped in use may have buffers, and ends with the last handle of the program.
+    _program: Option<Emptied>,
     inner: Arc<Inner>,
 }
 
 struct Inner {
     api: Arc<Api>,
-    /// The memory that is freed later.
-    reclaim: Arc<Slot>,
     devices: OnceLock<Devices>,
+    /// What is freed later. Dropped after the pools of the devices.
+    reclaim: Emptied,
 }
 
 /// The devices of a runtime, each opened on first use.
@@ -77,12 +86,15 @@ impl Runtime {
     ///
     /// None in this version; a later version may refuse a table.
     pub fn from_table(table: Arc<sys::Table>) -> Result<Self> {
-        let api = Api::new(table);
+        let (api, reclaim) = (Api::new(table), Arc::<Reclaim>::default());
         Ok(Self {
-            inner: Arc::new(Inner {
-                reclaim: Arc::default(),
-                api,
-                devices: OnceLock::new(),
+            handle: Arc::new(Handle {
+                _program: Some(Emptied(Arc::clone(&reclaim))),
+                inner: Arc::new(Inner {
+                    api,
+                    devices: OnceLock::new(),
+                    reclaim: Emptied(reclaim),
+                }),
             }),
         })
     }
@@ -135,11 +147,11 @@ impl Runtime {
         match &*state {
             Some(open) => Ok(Arc::clone(open)),
             None => {
-                let Inner { api, reclaim, .. } = &*self.inner;
+                let Inner { api, reclaim, .. } = &*self.handle.inner;
                 let driver = Arc::clone(&devices.driver);
                 let open = Arc::new(DeviceState::open(
                     api,
-                    reclaim,
+                    &reclaim.0,
                     ordinal,
                     driver,
                     devices.gated,
@@ -175,11 +187,21 @@ impl Runtime {
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
-        &self.inner.api
+        &self.handle.inner.api
     }
 
-    pub(crate) fn reclaim_slot(&self) -> &Slot {
-        &self.inner.reclaim
+    pub(crate) fn deferred(&self) -> &Arc<Reclaim> {
+        &self.handle.inner.reclaim.0
+    }
+
+    /// A handle for the devices of buffers.
+    pub(crate) fn for_buffers(&self) -> Self {
+        Self {
+            handle: Arc::new(Handle {
+                _program: None,
+                inner: Arc::clone(&self.handle.inner),
+            }),
+        }
     }
 
     /// Refuses a device beyond the runtime's count and a negative NUMA node. CUDA checks that the node exists.
@@ -207,7 +229,7 @@ impl Runtime {
     /// The slot of an open device's default pools.
     #[inline]
     pub(crate) fn pools(&self, device: &DeviceState) -> &Slot {
-        let devices = self.inner.devices.get();
+        let devices = self.handle.inner.devices.get();
         let devices = devices.expect("an open device is in the list");
         &devices.slots[device.ordinal as usize].pools
     }
@@ -215,7 +237,7 @@ impl Runtime {
     #[doc(hidden)]
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+        Arc::ptr_eq(&self.handle.inner, &other.handle.inner)
     }
 
     /// The library's own stream of a device.
@@ -253,11 +275,11 @@ impl Runtime {
 
     fn devices_of_driver(&self) -> Result<&Devices> {
         fork::check("cudaGetDeviceCount")?;
-        if let Some(known) = self.inner.devices.get() {
+        if let Some(known) = self.handle.inner.devices.get() {
             return Ok(known);
         }
         let found = Devices::find(self.api())?;
-        Ok(self.inner.devices.get_or_init(|| found))
+        Ok(self.handle.inner.devices.get_or_init(|| found))
     }
 }
 

@@ -29,9 +29,8 @@ impl Use {
 
     /// Waits for uses, on a thread of the library.
     pub(crate) fn wait_for_each(uses: &[Self]) -> Result<()> {
-        if let Some(used) = uses.first() {
-            used.stream.api().tolerate_captures();
-        }
+        let first = uses.first();
+        let _tolerant = first.map(|used| used.stream.api().tolerate_captures());
         uses.iter().try_for_each(Self::wait)
     }
 

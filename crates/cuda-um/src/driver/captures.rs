@@ -9,10 +9,14 @@ use crate::process_end;
 use crate::sync::{Condvar, Mutex, global, has_turn, this_thread};
 use cuda_um_sys as sys;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a thread waits before it looks again.
 const LOOKS_AGAIN: Duration = Duration::from_millis(100);
+
+const RELAXED: sys::cudaStreamCaptureMode =
+    sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
 
 /// The captures of this process, and the waits for devices.
 #[derive(Default)]
@@ -20,8 +24,6 @@ struct State {
     captures: SmallVec<[Capture; 1]>,
     /// The driver of each thread that waits for a device.
     waits: SmallVec<[usize; 4]>,
-    /// The threads whose captures other threads wait for.
-    hold_up: SmallVec<[u64; 1]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,22 +52,51 @@ impl State {
     }
 }
 
+/// The mode of this thread before, which it has again when this is dropped.
+pub(crate) struct Tolerant {
+    api: Arc<Api>,
+    mode: sys::cudaStreamCaptureMode,
+}
+
+impl Drop for Tolerant {
+    fn drop(&mut self) {
+        // Otherwise the exchange has failed, or there is nothing to restore.
+        if self.mode != RELAXED {
+            let restore = || self.api.exchange_mode(&mut { self.mode });
+            let _ = restore() || restore();
+        }
+    }
+}
+
 /// A wait for a device: no capture begins over its driver until this is dropped.
 pub(crate) struct Wait {
     driver: usize,
 }
 
 impl Api {
-    /// The calls of this thread, which is one of the library's, come at any time: from now on they do not disturb captures of other libraries in
-    /// CUDA's "global" mode, in which a query of an event by any thread ends the capture.
-    pub(crate) fn tolerate_captures(&self) {
-        if let Some(exchange) = self.table.cudaThreadExchangeStreamCaptureMode {
-            let mut mode = sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
-            // SAFETY: the place is valid for the call.
-            if unsafe { exchange(&mut mode) } != sys::cudaError::cudaSuccess {
-                self.clear_last_error();
-            }
+    /// The calls of this thread that the program did not ask for, until the result is dropped: they do not disturb captures of other libraries in
+    /// CUDA's "global" mode, in which a query of an event ends the capture.
+    pub(crate) fn tolerate_captures(self: &Arc<Self>) -> Tolerant {
+        let mut mode = RELAXED;
+        self.exchange_mode(&mut mode);
+        Tolerant {
+            api: Arc::clone(self),
+            mode,
         }
+    }
+
+    /// Exchanges the mode of this thread. Returns false after an error, which may come after the call had its effect.
+    fn exchange_mode(&self, mode: &mut sys::cudaStreamCaptureMode) -> bool {
+        let Some(exchange) = self.table.cudaThreadExchangeStreamCaptureMode else {
+            return true;
+        };
+        // SAFETY: the place is valid for the call.
+        let has_worked =
+            fork::is_over() || unsafe { exchange(mode) } == sys::cudaError::cudaSuccess;
+        if !has_worked {
+            self.clear_last_error();
+        }
+        has_worked
     }
 
     /// Waits until no thread waits for a device of the driver, and counts a capture of this thread.
@@ -131,12 +162,7 @@ impl Api {
                 }
                 // The thread of the capture has stopped. CUDA refuses the wait.
                 Some(_) if process_end::is_ending() => break,
-                Some(&Capture { thread, .. }) => {
-                    state.hold_up.push(thread);
-                    shared.changed.wait_for(&mut state, LOOKS_AGAIN);
-                    let found = state.hold_up.iter().position(|other| *other == thread);
-                    found.map(|at| state.hold_up.swap_remove(at));
-                }
+                Some(_) => shared.changed.wait_for(&mut state, LOOKS_AGAIN),
             }
         }
         state.waits.push(driver);
@@ -154,12 +180,6 @@ impl Api {
         state.waits.push(driver);
         Some(Wait { driver })
     }
-}
-
-/// Returns true if another thread waits for the end of a capture of this thread.
-pub(crate) fn hold_up_others() -> bool {
-    let state = SHARED.get().state.lock();
-    !state.captures.is_empty() && state.hold_up.contains(&this_thread())
 }
 
 impl Drop for Wait {

@@ -63,21 +63,30 @@ impl Allocation {
             // No page is there yet.
             is_away: true,
         };
-        Self::of_block(owner, block, InFlight::default())
+        Self::of_block(owner, None, block, InFlight::default())
     }
 
     /// Makes an allocation of a block, which work of its former owners may still use.
-    pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
-        let Traits { device, kind, .. } = owner.traits();
-        let (kind, home) = (*kind, device.identity());
-        let pages = Whereabouts::new(Place::Device(device.ordinal), block.is_away);
+    pub(crate) fn of_block(
+        owner: Arc<dyn Owner>,
+        device: Option<Device>,
+        block: Block,
+        in_flight: InFlight,
+    ) -> Self {
+        let Traits {
+            device: state,
+            kind,
+            ..
+        } = owner.traits();
+        let (kind, home) = (*kind, state.identity());
+        let pages = Whereabouts::new(Place::Device(state.ordinal), block.is_away);
         let start = block.address.host.as_ptr().addr();
         let reserved_end = start + block.reserved_bytes;
         let is_located =
             kind == MemoryKind::Managed && owns_blocks(&(start..start + block.bytes), reserved_end);
         let mut made = Self {
             owner,
-            device: None,
+            device,
             block,
             kind,
             home,

@@ -133,8 +133,8 @@ impl DeviceArena {
             class: None,
             is_away: false,
         };
-        Allocation::of_block(Arc::clone(&self.memory) as _, block, in_flight)
-            .of(&self.memory.device)
+        let device = Some(self.memory.device.for_buffer());
+        Allocation::of_block(Arc::clone(&self.memory) as _, device, block, in_flight)
     }
 }
 

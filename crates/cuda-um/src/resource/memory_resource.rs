@@ -1,6 +1,7 @@
 //! The trait of memory resources.
 
 use crate::context::device::Device;
+use crate::context::reclaim::Which;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
@@ -59,15 +60,15 @@ pub(crate) trait Upstream: Owner {
     /// Allocates `bytes`, which is not 0. If there is not enough memory, returns what pools keep and what was dropped in use, and tries once
     /// more. Must be called without locks.
     fn allocate_alone(&self, device: &Device, bytes: usize) -> Result<Allocation> {
-        let reclaim = self.device().reclaim();
-        reclaim.give_way();
+        let reclaim = &self.device().reclaim;
+        reclaim.keep_budget();
         let released = reclaim.released();
         let outcome = self.try_allocate(bytes);
         if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
             return outcome.map(|allocation| allocation.of(device));
         }
         let trimmed = device.trim_pools();
-        reclaim.flush();
+        reclaim.flush(Which::Own);
         // Memory that was released between the refusal and the wait counts, too.
         match trimmed == 0 && reclaim.released() == released {
             true => outcome,

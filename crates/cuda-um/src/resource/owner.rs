@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::{Device, DeviceState};
-use crate::context::reclaim::Deferred;
+use crate::context::reclaim::{Deferred, Which};
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
 use crate::error::Result;
@@ -161,19 +161,37 @@ impl Released<'_> {
     ///
     /// As for [`Owner::release`].
     pub(crate) unsafe fn free_when_idle(self) {
+        let owner = Arc::clone(self.owner);
+        let Traits {
+            device,
+            is_imported,
+            free_waits,
+            ..
+        } = owner.traits();
         let uses = self.in_flight.before(Access::Write);
+        let calls = !uses.is_empty() || *free_waits;
+        let tolerant = calls.then(|| device.api.tolerate_captures());
         let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
-        let is_idle = || self.owner.device().driver.is_known_idle();
-        if is_done && (!self.owner.traits().free_waits || is_idle()) {
+        if is_done && (!free_waits || device.driver.is_known_idle()) {
             // SAFETY: guaranteed by the caller; all work is over.
-            return unsafe { self.free_now(Ok(())) };
+            unsafe { self.free_now(Ok(())) };
+            drop(tolerant);
+            if *is_imported {
+                device.reclaim.poll_few(Which::All);
+            }
+            return;
         }
-        let (owner, block) = (Arc::clone(self.owner), self.block);
-        let (buffer, bytes) = (self.buffer, block.bytes);
-        self.owner.device().reclaim().defer(Deferred {
+        drop(tolerant);
+        let (block, buffer, bytes) = (self.block, self.buffer, self.block.bytes);
+        let owner = Arc::clone(self.owner);
+        device.reclaim.defer(Deferred {
+            device: Arc::clone(device),
             uses,
             what: format!("buffer {buffer} ({bytes} bytes)"),
-            // SAFETY: guaranteed by the caller; the reclaim thread has waited for all work.
+            bytes: if *is_imported { 0 } else { bytes },
+            waits: *free_waits,
+            is_foreign: *is_imported,
+            // SAFETY: guaranteed by the caller; all work is over.
             release: Box::new(move || unsafe { owner.free(&block) }.map(drop)),
         });
         crate::telemetry::debug!(buffer, bytes, "free later");

@@ -5,6 +5,7 @@
 )]
 
 use crate::context::device::Device;
+use crate::context::reclaim::Which;
 use crate::driver::host_memory;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -130,7 +131,7 @@ impl Allocate for SystemMemory {
         self.device.state().check_pageable_access("system memory")?;
         match self.try_allocate(bytes) {
             Err(Error::OutOfMemory { .. }) => {
-                self.device.state().reclaim().flush();
+                self.device.state().reclaim.flush(Which::Own);
                 self.try_allocate(bytes)
             }
             outcome => outcome,

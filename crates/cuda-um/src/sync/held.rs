@@ -28,6 +28,8 @@ thread_local! {
     static THREAD: Cell<u64> = const { Cell::new(0) };
     /// True if `PUT_OFF` is not empty. It has no destructor, so it can be read while a thread exits.
     static IS_PUT_OFF: Cell<bool> = const { Cell::new(false) };
+    /// True while this thread runs what it put off.
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
     static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -177,7 +179,10 @@ fn run_what_was_put_off() {
 
 #[cold]
 fn run_now() {
-    // An event that runs here may defer more events, or run deferred ones.
+    // What an event that runs here puts off runs in this loop, not within the event.
+    if IS_RUNNING.with(|is_running| is_running.replace(true)) {
+        return;
+    }
     while IS_PUT_OFF.with(Cell::get) && is_free() {
         IS_PUT_OFF.with(|is_put_off| is_put_off.set(false));
         let events = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
@@ -185,6 +190,7 @@ fn run_now() {
             caught(|| outside(event));
         }
     }
+    IS_RUNNING.with(|is_running| is_running.set(false));
 }
 
 /// Runs `body`; returns `None` if it panics.

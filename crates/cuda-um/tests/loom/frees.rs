@@ -1,7 +1,8 @@
-//! The thread that frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
+//! Deferred frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
 
+use crate::context::device::Device;
 use crate::context::observer::Op;
-use crate::context::reclaim::{Deferred, Reclaim};
+use crate::context::reclaim::{Deferred, Reclaim, Which};
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Use};
 use crate::models::checker::{model, preempted};
@@ -19,11 +20,15 @@ use std::sync::Arc;
 struct Entries([AtomicUsize; 3]);
 
 impl Entries {
-    fn entry(self: &Arc<Self>, number: usize, uses: &[Use]) -> Deferred {
+    fn entry(self: &Arc<Self>, device: &Device, number: usize, uses: &[Use]) -> Deferred {
         let entries = Arc::clone(self);
         Deferred {
+            device: Arc::clone(device.state()),
             uses: uses.iter().cloned().collect(),
             what: String::new(),
+            bytes: 0,
+            waits: false,
+            is_foreign: false,
             release: Box::new(move || {
                 entries.0[number].fetch_add(1, Ordering::AcqRel);
                 Ok(())
@@ -44,16 +49,17 @@ fn reclaim() -> Arc<Reclaim> {
 fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
     preempted(3, || {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
-        let other = thread::spawn(move || its.defer(of.entry(1, &[])));
-        reclaim.defer(entries.entry(0, &[]));
-        reclaim.flush();
+        let device = device_of(0);
+        let (its, of, on) = (Arc::clone(&reclaim), Arc::clone(&entries), device.clone());
+        // It polls the other entry, too, if it comes first.
+        let other = thread::spawn(move || its.defer(of.entry(&on, 1, &[])));
+        reclaim.defer(entries.entry(&device, 0, &[]));
+        reclaim.flush(Which::Own);
         assert_eq!(entries.released(0), 1);
         other.join().unwrap();
-        reclaim.flush();
+        reclaim.flush(Which::Own);
         assert_eq!((entries.released(0), entries.released(1)), (1, 1));
         assert_eq!(reclaim.released(), 2);
-        // Loom ends the model if the thread does not end.
     });
 }
 
@@ -61,57 +67,53 @@ fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
 fn an_entry_waits_for_its_work() {
     model(|| {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let stream = device_of(0).create_stream().unwrap();
+        let on = device_of(0);
+        let stream = on.create_stream().unwrap();
         work(&stream, 1).unwrap();
         let used = Use {
             stream: Arc::clone(stream.inner()),
             seq: stream.inner().number(),
         };
-        let is_done = Arc::new(AtomicBool::new(false));
-        let done = Arc::clone(&is_done);
-        let device = thread::spawn(move || {
-            done.store(true, Ordering::Release);
-            engine(|cuda| cuda.run(stream.as_raw().addr()));
-        });
-        let mut entry = entries.entry(0, &[used]);
+        let raw = stream.as_raw().addr();
+        let runs = thread::spawn(move || engine(|cuda| cuda.run(raw)));
+        let mut entry = entries.entry(&on, 0, &[used]);
         let release = entry.release;
         entry.release = Box::new(move || {
-            assert!(is_done.load(Ordering::Acquire), "freed in use");
+            assert!(engine(|cuda| cuda.is_done(1)), "freed in use");
             release()
         });
         reclaim.defer(entry);
-        reclaim.flush();
+        reclaim.flush(Which::Own);
         assert_eq!(entries.released(0), 1);
         assert!(reclaim.take_error().is_none());
-        device.join().unwrap();
+        runs.join().unwrap();
     });
 }
 
 #[test]
 fn a_wait_is_not_for_what_is_added_meanwhile() {
-    model(|| {
+    preempted(2, || {
         let (reclaim, is_over) = (reclaim(), Arc::new(AtomicBool::new(false)));
-        add_again_and_again(&reclaim, &is_over);
-        reclaim.flush();
-        is_over.store(true, Ordering::Release);
-    });
-}
-
-/// An entry that adds such an entry when it is released: there is always one, until it is over.
-fn add_again_and_again(reclaim: &Arc<Reclaim>, is_over: &Arc<AtomicBool>) {
-    let (its, over) = (Arc::downgrade(reclaim), Arc::clone(is_over));
-    reclaim.defer(Deferred {
-        uses: Default::default(),
-        what: String::new(),
-        release: Box::new(move || {
-            if let Some(reclaim) = its.upgrade()
-                && !over.load(Ordering::Acquire)
-            {
+        let device = device_of(0);
+        let stream = device.create_stream().unwrap();
+        work(&stream, 1).unwrap();
+        stream.inner().number();
+        let (its, over, on) = (Arc::clone(&reclaim), Arc::clone(&is_over), device.clone());
+        let other = thread::spawn(move || {
+            let entries = Arc::new(Entries::default());
+            while !over.load(Ordering::Acquire) {
+                // No drop releases it, because the device is not idle.
+                let waits = true;
+                let entry = entries.entry(&on, 0, &[]);
+                its.defer(Deferred { waits, ..entry });
                 thread::yield_now();
-                add_again_and_again(&reclaim, &over);
             }
-            Ok(())
-        }),
+        });
+        reclaim.flush(Which::Own);
+        is_over.store(true, Ordering::Release);
+        other.join().unwrap();
+        reclaim.flush(Which::Own);
+        stream.synchronize().unwrap();
     });
 }
 
@@ -119,17 +121,18 @@ fn add_again_and_again(reclaim: &Arc<Reclaim>, is_over: &Arc<AtomicBool>) {
 fn a_panic_stops_no_other_entry() {
     preempted(2, || {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let mut panics = entries.entry(0, &[]);
+        let device = device_of(0);
+        let mut panics = entries.entry(&device, 0, &[]);
         // Does not print, as `panic!` does.
         panics.release = Box::new(|| std::panic::resume_unwind(Box::new("on purpose")));
         let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
         let other = thread::spawn(move || {
-            its.defer(of.entry(1, &[]));
-            its.flush();
+            its.defer(of.entry(&device, 1, &[]));
+            its.flush(Which::Own);
             assert_eq!(of.released(1), 1);
         });
         reclaim.defer(panics);
-        reclaim.flush();
+        reclaim.flush(Which::Own);
         assert!(reclaim.take_error().is_some(), "it is not silent");
         other.join().unwrap();
         assert_eq!(reclaim.released(), 2);

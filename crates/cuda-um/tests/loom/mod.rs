@@ -1,4 +1,4 @@
-//! Every order in which threads can use devices, streams, the in-flight tracker, a pool, the ring that stages copies, the thread that frees,
+//! Every order in which threads can use devices, streams, the in-flight tracker, a pool, the ring that stages copies, deferred frees,
 //! the gate of devices without concurrent managed access, and the end of the process.
 //!
 //! # What it proves

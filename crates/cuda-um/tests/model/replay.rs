@@ -98,7 +98,6 @@ impl<'m> Replay<'m> {
         let Some(hold) = self.hold.as_ref().filter(|hold| hold.is_over()) else {
             return Ok(());
         };
-        // The reclaim thread frees memory, and this waits.
         let by_us = hold.ended_by() == Some(std::thread::current().id());
         self.release();
         match by_us && !may_wait {
@@ -287,7 +286,7 @@ impl<'m> Replay<'m> {
 
     fn begin_to_hold(&mut self, order: u8) -> Outcome {
         if let (None, Some(sim)) = (&self.hold, &self.machine.sim) {
-            // The reclaim thread may be about to record an event, which is also untracked work.
+            // The query of a deferred free may record an event, which is also untracked work.
             self.machine.runtime.reclaim().map_err(text)?;
             if std::mem::take(&mut self.ordered) {
                 self.machine.synchronize().map_err(text)?;

@@ -9,10 +9,9 @@ pub mod opaque;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
 
 use cuda_um::Runtime;
-use cuda_um_testkit::{message, on_gpu, wait_for_frees};
+use cuda_um_testkit::{message, on_gpu};
 use um_backend::sim::{Builder, Gpu, Sim};
 use um_backend::{CudaBackend, CudaBackendConfig, RuntimeChoice, cuda_um::PoolOptions};
 
@@ -73,9 +72,6 @@ impl Machine {
 
     /// Keeps a backend until the end of the test, which waits for its work.
     pub fn keep(&self, backend: CudaBackend) -> CudaBackend {
-        if self.sim.is_none() {
-            wait_for_frees();
-        }
         self.opened.borrow_mut().push(backend.clone());
         backend
     }
@@ -102,19 +98,11 @@ impl Machine {
             runtime.reclaim().expect("everything dropped was freed");
         }
         if let Some(sim) = &self.sim {
-            // The last handle also drops the default pools, and the reclaim thread frees a slab that was in use.
-            let start = Instant::now();
-            while !sim.leaks().is_empty() && start.elapsed() < PATIENCE {
-                std::thread::sleep(Duration::from_millis(1));
-            }
             assert_eq!(sim.leaks(), [], "leaks");
             assert_eq!(sim.misuse(), [], "misuse");
         }
     }
 }
-
-/// Time limit of the wait for frees: only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a test on each machine. A failure names the machine.
 pub fn on_each(test: impl Fn(&Machine)) {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
+use cuda_um_testkit::watchdog::watch;
 use um_backend::BufferKind::{Cuda, Pinned, Unified};
 use um_backend::{Buffer, cuda_um::MemoryKind, memory::BufferMemory};
 use um_dlpack::dlpark::Managed;
@@ -73,6 +74,29 @@ fn pinned_memory_of_another_library_is_a_pinned_buffer() {
     drop(imported);
     backend.device().runtime().reclaim().unwrap();
     assert_eq!(drops.load(SeqCst), 1);
+}
+
+/// Its library gets it back, though the program calls nothing more.
+#[test]
+fn a_tensor_that_is_dropped_in_use_comes_back_by_itself() {
+    let (sim, backend) = machine();
+    let theirs = backend.create_from(Cuda, &[1u32, 2, 3]).unwrap();
+    backend.synchronize().unwrap();
+    let BufferMemory::Cuda(view) = theirs.memory() else {
+        unreachable!()
+    };
+    let (tensor, drops) = Theirs::of(2, view.as_ptr(), 3).tensor(theirs);
+    let mut imported = import_of(tensor, &backend).unwrap();
+    let paused = sim.pause();
+    let elements = imported.buffer.typed_mut::<u32>().unwrap();
+    elements.fill_range(0..3, 7).unwrap();
+    drop(imported);
+    assert_eq!(drops.load(SeqCst), 0);
+    drop(paused);
+    let _watchdog = watch();
+    while drops.load(SeqCst) == 0 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -262,7 +262,6 @@ fn the_runtime_itself() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     buffer.fill_on(1, &stream).unwrap();
-    // Starts the reclaim thread.
     drop(buffer);
     // Leaves a retired pool of the driver.
     drop(Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap());

@@ -4,7 +4,7 @@
 use crate::context::capture;
 use crate::context::drain::{drain, drain_or_abort};
 use crate::context::observer::What;
-use crate::context::reclaim::Deferred;
+use crate::context::reclaim::{Deferred, Which};
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::fork;
@@ -12,6 +12,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Released};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 impl Allocation {
     /// Waits for the uses of the memory, frees it, and returns the object that it held.
@@ -35,6 +36,9 @@ impl Allocation {
         let freed = unsafe { self.owner.free(&block) };
         let (buffer, bytes) = (self.id, self.bytes());
         crate::telemetry::debug!(buffer, bytes, "free");
+        if self.is_imported() {
+            self.state().reclaim.poll_few(Which::All);
+        }
         waited.and(freed)
     }
 
@@ -47,9 +51,13 @@ impl Allocation {
         self.owner.give(&self.block);
         if !uses.is_empty() {
             // A stream of another library keeps its owner until the work is done.
-            self.state().reclaim().defer(Deferred {
+            self.state().reclaim.defer(Deferred {
+                device: Arc::clone(self.state()),
                 uses,
                 what: format!("the uses of buffer {}, which was given away", self.id),
+                bytes: 0,
+                waits: false,
+                is_foreign: false,
                 release: Box::new(|| Ok(())),
             });
         }

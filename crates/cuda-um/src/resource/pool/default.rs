@@ -131,7 +131,10 @@ impl Allocate for DefaultMemory<'_> {
         // The allocation is large: each step that converts its result copies it.
         let pooled = self.device.default_pools().get(self.device, self.kind)?;
         let mut made = match pooled {
-            Some(homes) => homes[shard::own::<SHARDS>()].allocate(self.device, bytes),
+            Some(homes) => {
+                let shard = shard::own::<SHARDS>();
+                homes[shard].allocate(self.device, shard, bytes)
+            }
             None => allocate_alone(self.device, self.kind, bytes),
         };
         if pooled.is_some() && matches!(made, Err(Error::OutOfMemory { .. })) {

@@ -4,6 +4,7 @@
 use crate::context::device::Device;
 use crate::context::driver_state::ManagedBytes;
 use crate::context::observer::{InCapture, Op, What};
+use crate::context::reclaim::Which;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished, InFlight, Use};
 use crate::driver::mempool::MemPool;
@@ -182,7 +183,7 @@ impl Driver {
     /// Makes a pool of device memory or managed memory.
     fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
         let (api, ordinal) = (device.api(), device.ordinal());
-        let stream = device.default_stream()?;
+        let stream = device.for_buffer().default_stream()?;
         let is_managed = kind == MemoryKind::Managed;
         let is_refused = options.oversubscription == Oversubscription::Refused;
         let managed_limit = match is_managed && is_refused {
@@ -204,7 +205,7 @@ impl Driver {
         let raw = unsafe { Owned::new(api, ordinal, raw) };
         // Owns the handle from here on, also if the next call fails.
         let pool = Self {
-            device: device.clone(),
+            device: device.for_buffer(),
             traits: Traits {
                 is_open_to_peers: is_managed,
                 can_give: true,
@@ -265,7 +266,8 @@ impl Driver {
             &mut Finished::new(),
         );
         let owner = Arc::clone(self) as Arc<dyn Owner>;
-        Ok(Allocation::of_block(owner, block, in_flight).of(&self.device))
+        let device = Some(self.device.clone());
+        Ok(Allocation::of_block(owner, device, block, in_flight))
     }
 
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
@@ -276,7 +278,7 @@ impl Driver {
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
         let managed = self.check(bytes)?;
-        self.device.state().reclaim().give_way();
+        self.device.state().reclaim.keep_budget();
         let mut pointer = NonNull::dangling();
         self.stream.submit(&self.op(), |stream| {
             let (api, ordinal) = (self.device().api(), self.device().ordinal());
@@ -335,7 +337,7 @@ impl Driver {
     /// Releases memory that no buffer uses, after waiting for its frees.
     fn make_room(&self) {
         self.device().trim_pools();
-        self.device.state().reclaim().flush();
+        self.device.state().reclaim.flush(Which::Own);
         // If this fails, memory whose free is pending is not released.
         if let Err(error) = self.stream.synchronize() {
             crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");

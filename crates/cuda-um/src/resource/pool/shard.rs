@@ -2,8 +2,7 @@
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// The number of shards in a pool. More threads share them.
-pub(super) const SHARDS: usize = 16;
+pub(super) use crate::context::device::SHARDS;
 
 /// Free blocks of a pool. A thread uses the blocks of one shard, and takes from others if that shard has none.
 pub(super) struct Shards<B, const N: usize = SHARDS>([Shard<B>; N]);

@@ -1,6 +1,7 @@
 //! The state that all handles and buffers of a pool share: free blocks by size, and the growth of the pool.
 
 use crate::context::device::Device;
+use crate::context::reclaim::Which;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Label;
@@ -240,7 +241,7 @@ impl Shared {
         find: impl Fn() -> Option<R>,
         add: impl Fn(Allocation) -> Option<R>,
     ) -> Result<R> {
-        self.traits.device.reclaim().give_way();
+        self.traits.device.reclaim.keep_budget();
         let (mut has_trimmed, mut was_refused) = (false, false);
         loop {
             let growing = self.growing.lock();
@@ -276,7 +277,7 @@ impl Shared {
                 device.trim_pools();
             }
             // Wait until memory that was dropped in use is free. Meanwhile other threads may use the pool.
-            self.traits.device.reclaim().flush();
+            self.traits.device.reclaim.flush(Which::Own);
         }
     }
 

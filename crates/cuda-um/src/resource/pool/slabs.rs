@@ -105,7 +105,7 @@ impl Owner for Home {
         device: &Device,
         bytes: usize,
     ) -> Option<Result<Allocation>> {
-        Some(self.allocate(device, bytes))
+        Some(self.allocate(device, shard::own::<SHARDS>(), bytes))
     }
 
     fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
@@ -137,9 +137,14 @@ impl Owner for Home {
 }
 
 impl Home {
-    /// Allocates for a thread of any shard.
-    pub(super) fn allocate(self: &Arc<Self>, device: &Device, bytes: usize) -> Result<Allocation> {
-        let taken = self.pool.take(device, shard::own::<SHARDS>(), bytes)?;
+    /// Allocates for a thread of a shard, which may be another home's.
+    pub(super) fn allocate(
+        self: &Arc<Self>,
+        device: &Device,
+        shard: usize,
+        bytes: usize,
+    ) -> Result<Allocation> {
+        let taken = self.pool.take(device, shard, bytes)?;
         let block = Block {
             address: taken.block.address,
             bytes,
@@ -149,7 +154,8 @@ impl Home {
         };
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         let in_flight = taken.block.left();
-        Ok(Allocation::of_block(owner, block, in_flight).of(device))
+        let device = Some(device.for_buffer_of(shard));
+        Ok(Allocation::of_block(owner, device, block, in_flight))
     }
 
     fn take_back(&self, block: &Block, in_flight: Option<Box<InFlight>>) {
@@ -232,6 +238,7 @@ impl Pool {
 impl Allocate for Pool {
     /// The buffer has the uses of its memory's former owners.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        self.homes[shard::own::<SHARDS>()].allocate(&self.device, bytes)
+        let shard = shard::own::<SHARDS>();
+        self.homes[shard].allocate(&self.device, shard, bytes)
     }
 }

@@ -144,7 +144,7 @@ impl World {
         };
         // From here on, objects that are created once exist: the chunks that stage copies, the events of waits, a retired pool of the driver.
         drop(Pool::new(&world.device, MemoryKind::Device, PoolOptions::default()).unwrap());
-        // The pool is retired by the thread that frees.
+        // Retires the pool.
         world.device.runtime().reclaim().unwrap();
         assert_eq!(world.on_device.to_vec().unwrap(), contents);
         for device in [&world.device, &world.second.0, &world.other.0] {
