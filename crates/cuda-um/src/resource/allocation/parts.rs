@@ -62,7 +62,12 @@ impl Allocation {
                     let in_flight = InFlight::default();
                     in_flight.inherit(&uses);
                     whole.out.fetch_add(1, Ordering::Relaxed);
-                    Self::of_block(Arc::clone(&whole) as _, block, in_flight).of(&device)
+                    Self::of_block(
+                        Arc::clone(&whole) as _,
+                        Some(device.for_buffer()),
+                        block,
+                        in_flight,
+                    )
                 }
             };
             (part.chosen, part.is_default) = (chosen, is_default);
