@@ -122,15 +122,8 @@ fn overlap(target: Range<usize>, source: Range<usize>) -> bool {
 
 fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
     if source.storage().shares_storage(array.storage()) {
-        if source.storage().byte_range() == array.storage().byte_range() {
-            // Nothing to copy; a block of the array is in the way as for every write.
-            return array.work(py, |storage| storage.write().map(drop));
-        }
-        // Two tensors of a file may be parts of one storage, which has one lock.
-        return source.work(py, |from| {
-            let copy = from.read()?.try_clone()?;
-            array.alone(|to| to.write()?.copy_from(&copy))
-        });
+        // Nothing to copy; a block of the array is in the way as for every write.
+        return array.work(py, |storage| storage.write().map(drop));
     }
     source.work(py, |from| {
         array.alone(|to| {

@@ -160,6 +160,8 @@ def test_copies_between_tensors_of_one_file(tmp_path, kind):
         assert np.asarray(array).ravel().tolist() == list(range(6, 12))
     with loaded["b"].numpy(write=True), pytest.raises(cuda_um.InUseError):
         loaded["a"].copy_(loaded["b"])
+    with loaded["b"].numpy(write=True):
+        loaded["a"].fill(7)  # beside it, as any other array
 
 
 def test_errors_of_the_system_are_those_of_open(file, tmp_path):

@@ -21,6 +21,7 @@ pub(crate) mod memory;
 mod methods;
 pub(crate) mod overwrite;
 pub(crate) mod owned;
+mod parts;
 pub(crate) mod pinned;
 pub(crate) mod placement;
 mod read_at;

@@ -241,6 +241,23 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         Ok(clone)
     }
 
+    /// Makes a buffer of each of these ranges of elements, which are in order and do not overlap. Those of this crate's buffers of CUDA memory
+    /// share the allocation, without a copy: [`UnifiedBuffer::into_parts`](crate::UnifiedBuffer::into_parts). Others are copies.
+    ///
+    /// # Ordering
+    /// Work on a part is ordered after earlier work on the buffer, and not after that on other parts.
+    ///
+    /// # Errors
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and as for [`try_clone`](Self::try_clone). The buffer is then dropped.
+    fn into_parts(self: Box<Self>, parts: &[Range<usize>]) -> Result<Vec<Box<dyn Buffer<T>>>> {
+        let copy = |part: &Range<usize>| {
+            let mut copy = self.clone_empty(part.len())?;
+            transfer::copy(&mut *copy, 0..part.len(), &*self, part.clone(), None)?;
+            Ok(copy)
+        };
+        parts.iter().map(copy).collect()
+    }
+
     /// The elements, for the host to read: borrowed if the host can access the memory, otherwise a copy.
     ///
     /// # Ordering

@@ -153,6 +153,21 @@ impl ErasedBuffer {
         Ok(Typed::of(self.bytes))
     }
 
+    /// Makes a buffer of each of these ranges of elements: as [`Buffer::into_parts`].
+    ///
+    /// # Errors
+    /// As for [`Buffer::into_parts`].
+    pub fn into_parts(self, parts: &[Range<usize>]) -> Result<Vec<Self>> {
+        let (dtype, size) = (self.dtype, self.dtype.size_bytes());
+        let of_bytes = |part: &Range<usize>| {
+            let part = range::check(part.clone(), self.len())?;
+            Ok(part.start * size..part.end * size)
+        };
+        let parts: Vec<_> = parts.iter().map(of_bytes).collect::<Result<_>>()?;
+        let parts = self.bytes.into_parts(&parts)?.into_iter();
+        Ok(parts.map(|bytes| Self { bytes, dtype }).collect())
+    }
+
     /// Allocates a buffer of `len` zeros, of the same kind and element type on the same device.
     ///
     /// # Errors

@@ -174,6 +174,23 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
         }))
     }
 
+    fn into_parts(self: Box<Self>, parts: &[Range<usize>]) -> Result<Vec<Box<dyn Buffer<T>>>> {
+        let part = |part| Box::new(part) as Box<dyn Buffer<T>>;
+        match self.memory {
+            Memory::Plain(elements) => {
+                let copy = |range: &Range<usize>| {
+                    let range = range::check(range.clone(), elements.len())?;
+                    Self::from_slice(&elements[range]).map(part)
+                };
+                parts.iter().map(copy).collect()
+            }
+            Memory::Adopted(adopted) => {
+                let parts = UnifiedBuffer::into_parts(*adopted, parts)?;
+                Ok(parts.map(Self::adopting).map(part).collect())
+            }
+        }
+    }
+
     // By the CPU, where the elements belong, also if a kernel could do it.
     fn fill(&mut self, value: T) -> Result<()> {
         host_access::check_capture()?;

@@ -61,6 +61,11 @@ impl<T: Element, K: Owned> Buffer<T> for Memory<T, K> {
         Ok(Box::new(self.zeroed_like(len)?))
     }
 
+    fn into_parts(self: Box<Self>, parts: &[Range<usize>]) -> Result<Vec<Box<dyn Buffer<T>>>> {
+        let parts = Self::into_parts(*self, parts)?;
+        Ok(parts.map(|part| Box::new(part) as _).collect())
+    }
+
     fn set_name(&mut self, name: &str) {
         self.set_name(name);
     }

@@ -31,8 +31,8 @@ pub(crate) struct Job {
     kind: BufferKind,
     /// The tensors to read.
     wanted: Vec<Wanted>,
-    /// The tensors that are parts of mapped files.
-    mapped: Vec<(Wanted, SharedBuffer)>,
+    /// Mapped files, and the tensors that are parts of them.
+    mapped: Vec<(Vec<Wanted>, ErasedBuffer)>,
     /// Whether the buffers are memory of the system, which the device reads where it is.
     is_system: bool,
     /// For the migration of new managed memory to the device, while copies run on the library's stream.
@@ -100,30 +100,44 @@ impl Job {
 
     /// Makes the tensors of a batch whose bytes are there.
     fn deliver(&self, (groups, buffers): Batch, to: &mut Deliver<'_>) -> Result<()> {
-        for (group, mut buffer) in groups.into_iter().zip(buffers) {
-            let tensors = &group.tensors;
-            if let [wanted] = &tensors[..] {
-                // Messages and profiles show it.
-                buffer.set_name(&printable(self.plan.name(wanted)));
-            }
-            let buffer = SharedBuffer::new(buffer);
-            for wanted in tensors {
-                to(self.tensor(wanted, &buffer)?);
-            }
+        for (group, buffer) in groups.into_iter().zip(buffers) {
+            self.deliver_parts(&group.tensors, buffer, to)?;
         }
         Ok(())
     }
 
-    fn tensor(&self, wanted: &Wanted, buffer: &SharedBuffer) -> Result<Tensor> {
+    /// Makes the tensors that are parts of one buffer, in this order.
+    fn deliver_parts(
+        &self,
+        tensors: &[Wanted],
+        buffer: ErasedBuffer,
+        to: &mut Deliver<'_>,
+    ) -> Result<()> {
+        let parts = match tensors {
+            [wanted] if wanted.bytes == buffer.size_bytes() => Ok(vec![buffer]),
+            _ => {
+                let part = |wanted: &Wanted| wanted.at..wanted.at + wanted.bytes;
+                buffer.into_parts(&tensors.iter().map(part).collect::<Vec<_>>())
+            }
+        };
+        let of_first = Error::of_cuda(self.plan.name(&tensors[0]));
+        for (wanted, buffer) in tensors.iter().zip(parts.map_err(of_first)?) {
+            to(self.tensor(wanted, buffer)?);
+        }
+        Ok(())
+    }
+
+    fn tensor(&self, wanted: &Wanted, mut buffer: ErasedBuffer) -> Result<Tensor> {
         let infos = &self.plan.opened.tensors;
         let info = &infos[wanted.index];
-        let part = buffer.view(wanted.at..wanted.at + wanted.bytes);
-        let part = part.and_then(|part| part.cast(info.dtype()));
+        // Messages and profiles show it.
+        buffer.set_name(&printable(&info.name));
+        let buffer = SharedBuffer::new(buffer).cast(info.dtype());
         Ok(Tensor {
             infos: Arc::clone(infos),
             index: wanted.index,
             shape: wanted.slice.as_ref().map(|cut| cut.shape[..].into()),
-            buffer: part.map_err(Error::of_cuda(&info.name))?,
+            buffer: buffer.map_err(Error::of_cuda(&info.name))?,
         })
     }
 
@@ -131,9 +145,9 @@ impl Job {
     /// makes the tensors of the one before.
     pub(crate) fn run(mut self, deliver: &mut Deliver<'_>) -> Result<()> {
         let flow = Arc::clone(&self.plan.flow);
-        for (wanted, buffer) in std::mem::take(&mut self.mapped) {
-            flow.add(wanted.bytes);
-            deliver(self.tensor(&wanted, &buffer)?);
+        for (tensors, file) in std::mem::take(&mut self.mapped) {
+            flow.add(tensors.iter().map(|wanted| wanted.bytes).sum());
+            self.deliver_parts(&tensors, file, deliver)?;
         }
         let left = std::mem::take(&mut self.wanted).into_iter().peekable();
         let this = &self;

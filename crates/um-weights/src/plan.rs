@@ -12,11 +12,11 @@ use crate::info::{Cut, TensorInfo, whole};
 use crate::options::LoadOptions;
 use crate::weights::Opened;
 
-/// Every tensor in a buffer that several share begins at a multiple of this.
+/// Every tensor in an allocation that several share begins at a multiple of this.
 const ALIGN: usize = 256;
-/// Tensors below this size share a buffer with those after them.
+/// Tensors below this size share an allocation with those after them.
 const SMALL: usize = 1 << 20;
-/// The largest shared buffer.
+/// The largest shared allocation.
 const MOST_SHARED: usize = 64 << 20;
 /// The largest number of bytes that are allocated at a time.
 const MOST_BATCH: usize = 256 << 20;

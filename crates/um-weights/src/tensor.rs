@@ -6,7 +6,7 @@ use um_backend::{DType, SharedBuffer};
 
 use crate::info::TensorInfo;
 
-/// A tensor that was loaded: its memory is a [`SharedBuffer`], of its own or a part of one that small tensors share.
+/// A tensor that was loaded: its memory is a [`SharedBuffer`] of its own, with the tensor's name. Small tensors are parts of one allocation.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     pub(crate) infos: Arc<Vec<TensorInfo>>,

@@ -147,7 +147,8 @@ impl Weights {
     ///
     /// Several threads read pieces straight into the pinned memory for copies, while the copy engine moves those before them
     /// ([`Device::set_transfer_options`](um_backend::Device::set_transfer_options)); memory that the host reaches is read into directly. Tensors
-    /// below 1 MiB that follow each other share a buffer, in which each begins at a multiple of 256 bytes; larger ones have their own.
+    /// below 1 MiB that follow each other share an allocation, in which each begins at a multiple of 256 bytes; larger ones have their own. Each
+    /// tensor has a lock, a name and uses of its own.
     ///
     /// # Ordering
     ///

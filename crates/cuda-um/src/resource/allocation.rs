@@ -1,5 +1,6 @@
 //! The untyped memory under all typed buffers: its address, its size, its tracked uses, and its release.
 
+mod parts;
 mod release;
 mod tracked;
 

@@ -123,7 +123,7 @@ impl Allocation {
     }
 
     /// The block as it goes back.
-    fn block_now(&self) -> Block {
+    pub(super) fn block_now(&self) -> Block {
         Block {
             is_away: self.pages.is_away(),
             ..self.block

@@ -22,7 +22,7 @@ pub(crate) struct FreeBlock {
 
 impl Address {
     /// The address `bytes` further, in the same slab.
-    pub(super) fn offset(self, bytes: usize) -> Self {
+    pub(crate) fn offset(self, bytes: usize) -> Self {
         // The address is within a slab, so it is never null.
         let offset = |from: NonNull<u8>| NonNull::new(from.as_ptr().wrapping_add(bytes));
         Self {

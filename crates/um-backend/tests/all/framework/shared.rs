@@ -37,7 +37,7 @@ pub(crate) fn floats(shared: &SharedBuffer) -> Vec<f32> {
 }
 
 #[test]
-fn a_part_of_shared_storage_keeps_the_contract() {
+fn a_part_keeps_the_contract() {
     on_each_preset(
         |builder| builder,
         |machine| {
@@ -48,9 +48,20 @@ fn a_part_of_shared_storage_keeps_the_contract() {
                     let part = SharedBuffer::new(all).view(3..len + 3)?.write()?;
                     Ok(Box::new(part.into_erased().into_typed::<f32>()?))
                 };
-                if let Err(failure) = conformance::all(&make) {
-                    panic!("{kind}: {failure}");
+                // A part that is a buffer of its own.
+                let part = |len: usize| -> Result<Box<dyn Buffer<f32>>> {
+                    let all = backend.create_erased(kind, DType::F32, len + 7)?;
+                    let mut parts = all.into_parts(&[0..3, 3..3, 3..len + 3])?;
+                    Ok(Box::new(parts.remove(2).into_typed::<f32>()?))
+                };
+                for outcome in [conformance::all(&make), conformance::all(&part)] {
+                    outcome.unwrap_or_else(|failure| panic!("{kind}: {failure}"));
                 }
+                let all = backend.create_erased(kind, DType::F32, 8).unwrap();
+                assert!(all.into_parts(&[0..2, 5..9]).is_err(), "{kind}");
+                let all = backend.create_erased(kind, DType::F32, 8).unwrap();
+                let overlap = all.into_parts(&[1..3, 2..4]).map(drop);
+                assert!(kind == BufferKind::Host || overlap.is_err(), "{kind}");
             }
         },
     );
