@@ -7,12 +7,16 @@ use std::process::{Command, Output};
 use um_benches::measurements::ALL;
 use um_benches::report::{Kind, Outcome, Report};
 
-/// The program, in cargo's target folder or in the folder of the bundle.
-fn command() -> Command {
+/// A program, in cargo's target folder or in the folder of the bundle.
+fn program(name: &str, built: &str) -> Command {
     Command::new(match env::var_os("CUDA_UM_BIN_DIR") {
-        Some(folder) => Path::new(&folder).join("um_bench"),
-        None => env!("CARGO_BIN_EXE_um_bench").into(),
+        Some(folder) => Path::new(&folder).join(name),
+        None => built.into(),
     })
+}
+
+fn command() -> Command {
+    program("um_bench", env!("CARGO_BIN_EXE_um_bench"))
 }
 
 /// Runs it on two simulated GPUs.
@@ -130,4 +134,15 @@ fn an_unknown_measurement_is_refused() {
         told.contains("nonsense") && told.contains("copy_from_host"),
         "{told}"
     );
+}
+
+/// Without valgrind: the calls are made, and succeed.
+#[test]
+fn each_call_whose_instructions_are_counted_succeeds() {
+    for call in 0..5 {
+        let made = program("um_instructions", env!("CARGO_BIN_EXE_um_instructions"))
+            .args([call.to_string(), "3".to_owned()])
+            .status();
+        assert!(made.unwrap().success(), "call {call}");
+    }
 }

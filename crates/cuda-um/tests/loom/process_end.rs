@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 /// The mark, the counter of two threads, and what each of them uses in its calls.
 struct Process(atomic::AtomicBool, Count, [UnsafeCell<()>; 2]);
 
-// SAFETY: loom and Miri find each use of a cell that is not alone.
 #[allow(unsafe_code, reason = "shares cells")]
+// SAFETY: loom and Miri find each use of a cell that is not alone.
 unsafe impl Sync for Process {}
 
 #[test]
