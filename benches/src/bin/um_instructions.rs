@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "functions of C, and launches")]
 #![allow(non_snake_case, reason = "C names")]
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use cuda_um::sys::{
     CUresult, Table, cudaDeviceAttr, cudaDriverEntryPointQueryResult, cudaError, cudaError_t,
     cudaPointerAttributes,
@@ -14,6 +14,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::process::Command;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const CALLS: [&str; 5] = [
     "launch of two buffers",
@@ -94,7 +95,18 @@ fn make_calls(call: usize, count: usize) -> Result<()> {
         }
         Ok(())
     };
-    (0..count).try_for_each(|_| one())
+    one()?;
+    let before = SUCCEEDED.load(Ordering::Relaxed);
+    (0..count).try_for_each(|_| one())?;
+    let made = SUCCEEDED.load(Ordering::Relaxed) - before;
+    // A prefetch that is left out calls nothing, and the others call CUDA each time.
+    let is_right = if call == 4 { made == 0 } else { made >= count };
+    ensure!(
+        is_right,
+        "{count} times the {}: {made} calls of CUDA",
+        CALLS[call]
+    );
+    Ok(())
 }
 
 const PTX: &str = ".version 7.0\n.target sm_70\n.address_size 64\n\
@@ -103,7 +115,7 @@ const PTX: &str = ".version 7.0\n.target sm_70\n.address_size 64\n\
 /// A runtime whose functions succeed and do nothing.
 fn table() -> Result<Arc<Table>> {
     let mut resolve = |name: &CStr| symbol(name);
-    // SAFETY: the functions have the signatures of the version; those that are not named below have results that nobody reads.
+    // SAFETY: the functions below have the signatures of the version. `succeeds` stands for the others: their results have no use here.
     let table = unsafe { Table::from_symbols(Arc::new(()), None, &mut resolve) };
     Ok(Arc::new(table?))
 }
@@ -126,7 +138,11 @@ fn symbol(name: &CStr) -> *const c_void {
     }
 }
 
+/// The calls of `succeeds`.
+static SUCCEEDED: AtomicUsize = AtomicUsize::new(0);
+
 extern "C" fn succeeds() -> c_int {
+    SUCCEEDED.fetch_add(1, Ordering::Relaxed);
     0
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod foreign_owner;
 mod last;
 pub(crate) mod non_concurrent;
 pub(crate) mod observer;
+pub(crate) mod op;
 pub(crate) mod peer_access;
 pub(crate) mod reclaim;
 pub(crate) mod runtime;

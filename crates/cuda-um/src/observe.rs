@@ -38,6 +38,7 @@
 //! An observer that calls CUDA itself uses [`fork::check`](crate::fork::check) and [`process_end`](crate::process_end) as the library does, and
 //! [`later`] under its own locks.
 
-pub use crate::context::observer::{Observer, Observing, Op, Told, What, observe};
+pub use crate::context::observer::{Observer, Observing, Told, observe};
+pub use crate::context::op::{Op, What};
 pub use crate::context::tracked::{BufferInfo, Pages, Part, SlabInfo};
 pub use crate::sync::{Later, later};

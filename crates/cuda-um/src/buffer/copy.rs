@@ -7,7 +7,7 @@ use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::BY_HOST;
-use crate::context::observer::{InCapture, Op, What};
+use crate::context::op::{InCapture, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -33,7 +33,7 @@ pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     op.run(None, put)
 }
 
-/// Does the same within an operation of which observers are told.
+/// Does the same as a part of an operation that observers hear of.
 pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
     let part = [target.part(Access::Write)];

@@ -5,7 +5,7 @@ use crate::buffer::copy::check_reach;
 use crate::buffer::view::ViewMut;
 use crate::context::capture::BY_HOST;
 use crate::context::device::Device;
-use crate::context::observer::{InCapture, Op, What};
+use crate::context::op::{InCapture, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;

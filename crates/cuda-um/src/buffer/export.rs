@@ -7,7 +7,7 @@ use crate::buffer::memory::Memory;
 use crate::buffer::view::View;
 use crate::context::device::Device;
 use crate::context::event::Event;
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished};
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use crate::DeviceCopy;
 use crate::buffer::unified::UnifiedBuffer;
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};

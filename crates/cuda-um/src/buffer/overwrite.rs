@@ -9,7 +9,7 @@ use crate::buffer::copy::{kind, put, with_host};
 use crate::buffer::host_vec;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::buffer::view::ViewMut;
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;

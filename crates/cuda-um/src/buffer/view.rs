@@ -375,7 +375,7 @@ impl<T> Copy for View<'_, T> {}
 #[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use crate::buffer::device::DeviceBuffer;
-    use crate::context::observer::Op;
+    use crate::context::op::Op;
     use crate::context::runtime::Runtime;
     use crate::context::tracker::Access;
 

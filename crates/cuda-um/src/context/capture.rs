@@ -19,7 +19,7 @@ pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
-use crate::context::observer::{InCapture, Op, What};
+use crate::context::op::{InCapture, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;

@@ -2,13 +2,9 @@
 //!
 //! While nobody listens, an operation costs two relaxed loads: the number of observers, and the level of `tracing`.
 
-use crate::context::capture::NO_WAIT;
-use crate::context::device::Device;
+use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
-use crate::context::tracker::InFlight;
-use crate::driver::advice::Advice;
-use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::sync::{assert_no_lock_held, outside};
@@ -29,228 +25,6 @@ pub trait Observer: Send + Sync {
 
     /// Called when the operation is enqueued, done, or has failed.
     fn after(&self, told: &Told<'_>);
-}
-
-/// What an operation does.
-///
-/// Work that a capture records is no operation; each launch of the graph is one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum What<'a> {
-    /// The launch of a kernel.
-    Launch {
-        /// The name of the kernel.
-        kernel: &'a str,
-        /// The number of blocks in each dimension.
-        grid: [u32; 3],
-        /// The number of threads of a block in each dimension.
-        block: [u32; 3],
-    },
-    /// The launch of a graph.
-    Graph {
-        /// The name of the graph.
-        name: &'a str,
-    },
-    /// Work of another library.
-    Foreign,
-    /// A prefetch. If all pages are there, it is left out: it has no `before`, and [`Told::is_elided`] returns true.
-    Prefetch {
-        /// The destination.
-        to: Location,
-    },
-    /// Advice of the program.
-    Advise(Advice),
-    /// A copy. Without a stream it is complete when `after` runs.
-    Copy,
-    /// A fill. Without a stream the host did it.
-    Fill,
-    /// The host gets access to memory, in `after`. Without an error, [`HostEnd`](Self::HostEnd) follows.
-    Host {
-        /// False if the access is refused where it would have to wait.
-        waits: bool,
-    },
-    /// The host's access ended, maybe on another thread. Only `after` is called.
-    HostEnd {
-        /// The [number](Op::number) of the operation that began it.
-        began: u64,
-    },
-    /// A buffer was allocated. Only `after` is called. Of a pool's slabs only [`BufferInfo::slab`](crate::observe::BufferInfo) tells.
-    Allocate,
-    /// A buffer got a name. Only `after` is called.
-    Name,
-    /// The memory of a buffer is about to go back to its owner. Only `before` is called.
-    Free,
-}
-
-/// An operation.
-#[derive(Clone)]
-pub struct Op<'a> {
-    number: u64,
-    what: What<'a>,
-    device: &'a Device,
-    stream: Option<&'a Stream>,
-    parts: &'a [Part<'a>],
-    /// The uses of the kernels that the work runs: they stay loaded until it is done.
-    pub(crate) module: Option<&'a InFlight>,
-    in_capture: InCapture,
-    /// False for a part of an operation, whose caller has asked if the process may call CUDA.
-    pub(super) is_told: bool,
-}
-
-impl<'a> Op<'a> {
-    #[inline]
-    pub(crate) fn new(what: What<'a>, device: &'a Device, parts: &'a [Part<'a>]) -> Self {
-        Self {
-            number: 0,
-            what,
-            device,
-            stream: None,
-            parts,
-            module: None,
-            in_capture: InCapture::Records,
-            is_told: true,
-        }
-    }
-
-    /// Work of a copy from or to the host, or of an export: a capture refuses it. An outer operation tells observers.
-    #[inline]
-    pub(crate) fn with_host(device: &'a Device, parts: &'a [Part<'a>]) -> Self {
-        Self {
-            is_told: false,
-            in_capture: InCapture::Refuses(NO_WAIT),
-            ..Self::new(What::Copy, device, parts)
-        }
-    }
-
-    /// Sets what a capture of the thread does with the work.
-    pub(crate) fn in_capture(mut self, in_capture: InCapture) -> Self {
-        self.in_capture = in_capture;
-        self
-    }
-
-    /// No observer is told of this: it is a part of an operation of which they are, or work of the library itself.
-    pub(crate) fn untold(mut self) -> Self {
-        self.is_told = false;
-        self
-    }
-
-    pub(crate) fn capture_rule(&self) -> InCapture {
-        self.in_capture
-    }
-
-    /// The work in words, for the errors of captures.
-    pub(crate) fn words(&self) -> String {
-        match self.what {
-            What::Launch { kernel, .. } => format!("a launch of kernel `{kernel}`"),
-            What::Graph { .. } => "a launch of a graph".to_owned(),
-            What::Foreign => "work of another library".to_owned(),
-            What::Prefetch { .. } => "a prefetch".to_owned(),
-            What::Fill => "a fill".to_owned(),
-            What::Copy if self.is_told => "a copy".to_owned(),
-            _ => "a copy from or to the host, or an export".to_owned(),
-        }
-    }
-
-    /// Does the work of the operation, on a stream if there is one, in its span, and tells observers of it before and after.
-    #[inline]
-    pub(crate) fn run<R>(
-        &self,
-        stream: Option<&Stream>,
-        work: impl FnOnce() -> Result<R>,
-    ) -> Result<R> {
-        if !is_heard() {
-            return work();
-        }
-        let op = Op {
-            stream,
-            ..self.clone()
-        };
-        let heard = Heard::begin(op);
-        let result = work();
-        heard.end(result.as_ref().err(), false);
-        result
-    }
-
-    /// Tells of a prefetch that was left out.
-    #[inline]
-    pub(crate) fn elided(&self, stream: &Stream) {
-        if is_heard() {
-            let op = Op {
-                stream: Some(stream),
-                ..self.clone()
-            };
-            Heard::new(op).end(None, true);
-        }
-    }
-
-    /// A number that no other operation of the process has. Its [`Told`] has the same.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// What it does.
-    #[must_use]
-    pub fn what(&self) -> What<'a> {
-        self.what
-    }
-
-    /// The device of the kernel, or of the memory.
-    #[must_use]
-    pub fn device(&self) -> &'a Device {
-        self.device
-    }
-
-    /// The stream; `None` if the operation is complete when `after` runs.
-    #[must_use]
-    pub fn stream(&self) -> Option<&'a Stream> {
-        self.stream
-    }
-
-    /// The memory that it uses.
-    #[must_use]
-    pub fn parts(&self) -> &'a [Part<'a>] {
-        self.parts
-    }
-
-    fn span(&self) -> Entered {
-        let (device, one) = (self.device.ordinal(), self.parts.first());
-        let buffer = one.map(Part::buffer);
-        let bytes: usize = self.parts.iter().map(|part| part.bytes.len()).sum();
-        match self.what {
-            What::Launch { kernel, .. } => telemetry::span!("launch", kernel, device),
-            What::Graph { .. } => telemetry::span!("launch of a graph", device),
-            What::Prefetch { to } => match self.parts.len() {
-                1 => telemetry::span!("prefetch", buffer, bytes, location = %to),
-                ranges => telemetry::span!("prefetch", ranges, location = %to),
-            },
-            What::Advise(advice) => telemetry::span!("advise", buffer, ?advice),
-            What::Fill => telemetry::span!("fill", buffer, bytes),
-            What::Copy => {
-                let end = |writes| self.parts.iter().find(|part| part.writes() == writes);
-                let (from, to) = (end(false), end(true));
-                let bytes = from.or(to).map_or(0, |part| part.bytes.len());
-                let (from, to) = (from.map(Part::buffer), to.map(Part::buffer));
-                telemetry::span!("copy", from, to, bytes)
-            }
-            What::Host { waits: true } => {
-                let access = self.parts[0].access;
-                telemetry::span!("host wait", buffer, ?access)
-            }
-            _ => Entered::none(),
-        }
-    }
-}
-
-/// What a capture of the thread does with work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InCapture {
-    /// It records the work.
-    Records,
-    /// It refuses the work, for this reason.
-    Refuses(&'static str),
-    /// It is no part of it: work of the library itself.
-    Ignores,
 }
 
 /// What became of an operation.
@@ -281,12 +55,12 @@ impl<'a> Told<'a> {
 
     /// Sends the event of `tracing`, if the operation has one.
     fn send(&self) {
-        let Some(part) = self.op.parts.first().filter(|_| self.error.is_none()) else {
+        let Some(part) = self.op.parts().first().filter(|_| self.error.is_none()) else {
             return;
         };
         let (buffer, range, access) = (part.buffer(), part.range(), part.access);
-        let (ranges, is_elided) = (self.op.parts.len(), self.is_elided);
-        match self.op.what {
+        let (ranges, is_elided) = (self.op.parts().len(), self.is_elided);
+        match self.op.what() {
             What::Prefetch { to } => {
                 let text = if is_elided {
                     "prefetch elided"
@@ -300,7 +74,7 @@ impl<'a> Told<'a> {
             What::Allocate => {
                 let info = part.info();
                 let (bytes, kind, site) = (info.bytes, info.kind, info.site);
-                let (device, what) = (self.op.device.ordinal(), info.title());
+                let (device, what) = (self.op.device().ordinal(), info.title());
                 let site = site.map(tracing::field::display);
                 telemetry::debug!(buffer, bytes, device, kind, what, site, "allocate");
             }
@@ -417,6 +191,36 @@ impl<'o> Heard<'o> {
         };
         told.send();
         self.observers.tell(|observer| observer.after(&told));
+    }
+}
+
+impl Op<'_> {
+    /// Does the work of the operation, on a stream if there is one, in its span, and tells observers of it before and after.
+    #[inline]
+    pub(crate) fn run<R>(
+        &self,
+        stream: Option<&Stream>,
+        work: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        if !is_heard() {
+            return work();
+        }
+        let mut op = self.clone();
+        op.stream = stream;
+        let heard = Heard::begin(op);
+        let result = work();
+        heard.end(result.as_ref().err(), false);
+        result
+    }
+
+    /// Tells of a prefetch that was left out.
+    #[inline]
+    pub(crate) fn elided(&self, stream: &Stream) {
+        if is_heard() {
+            let mut op = self.clone();
+            op.stream = Some(stream);
+            Heard::new(op).end(None, true);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The one way of work onto a stream: [`Stream::submit`].
 
 use crate::context::capture::{self, KernelNode, Place};
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished};
@@ -13,9 +13,9 @@ use std::sync::Arc;
 impl Stream {
     /// Enqueues the work of an operation on this stream. `work` gets CUDA's stream.
     ///
-    /// In this order: the operation is refused, or a capture of this thread records it; observers are told that it begins; the gate opens; the stream
-    /// is ordered after all work that the operation must not overlap; `work` runs; each memory records the use, also if `work` fails or
-    /// panics, because a part of it may be enqueued; the gate may close; observers are told that it has ended.
+    /// In this order: `submit` refuses the operation, or a capture of this thread records it; observers hear that it begins; the gate opens; the stream
+    /// waits for all work that the operation must not overlap; `work` runs; each memory records the use, also if `work` fails or panics,
+    /// because a part of it may be enqueued; the gate may close; observers hear that the operation has ended.
     #[inline]
     pub(crate) fn submit<R>(
         &self,

@@ -5,7 +5,7 @@ mod residency;
 mod scalars;
 
 use crate::context::capture::NamedScalar;
-use crate::context::observer::{InCapture, Op, What};
+use crate::context::op::{InCapture, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};

@@ -1,6 +1,6 @@
 //! Work of other libraries on buffers.
 
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::Result;

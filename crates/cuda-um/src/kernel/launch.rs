@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "passes the arguments of kernels to the driver")]
 
 use crate::context::device::Device;
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::error::{Error, Result};
 use crate::kernel::argument::KernelArgs;

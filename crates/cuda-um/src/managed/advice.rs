@@ -4,7 +4,7 @@
 use crate::buffer::view::View;
 use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;

@@ -5,7 +5,7 @@
 mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;

@@ -20,7 +20,7 @@ pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream)
         raw.device().runtime().check_location(location)?;
         return check_migrates(view);
     }
-    // The same as in `prefetch`, without an operation that nobody hears of: this is what a loop repeats.
+    // A loop repeats this case. `prefetch` does the same, but makes an operation for observers first.
     fork::check("prefetch")?;
     if !(capture::is_active() || observer::is_heard()) && is_there(raw, location) {
         return stream.check_runtime(raw.device(), "the stream");

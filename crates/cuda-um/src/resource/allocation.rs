@@ -6,7 +6,8 @@ mod tracked;
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::exclusion::Gate;
-use crate::context::observer::{self, What};
+use crate::context::observer;
+use crate::context::op::What;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::{Part, SlabInfo};
 use crate::context::tracker::{Access, InFlight};

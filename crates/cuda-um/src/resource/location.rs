@@ -274,7 +274,7 @@ impl Whereabouts {
     }
 }
 
-/// Returns true if no other buffer has memory in the blocks of these addresses, of which nobody else has those up to `reserved_end`.
+/// Returns true if the blocks of these addresses have no memory of other buffers. The memory up to `reserved_end` belongs to this one.
 pub(crate) fn owns_blocks(addresses: &Range<usize>, reserved_end: usize) -> bool {
     addresses.start.is_multiple_of(BLOCK) && reserved_end >= addresses.end.next_multiple_of(BLOCK)
 }

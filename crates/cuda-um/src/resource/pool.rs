@@ -6,6 +6,7 @@ pub(crate) mod advised;
 mod class;
 pub(crate) mod default;
 mod driver;
+mod driver_pool;
 mod free_block;
 mod heap;
 #[cfg(all(test, not(cuda_um_loom)))]
@@ -17,7 +18,7 @@ mod shard;
 mod shared;
 mod slabs;
 
-pub use crate::resource::pool::driver::DriverPool;
+pub use crate::resource::pool::driver_pool::DriverPool;
 pub use crate::resource::pool::slabs::Pool;
 
 use crate::context::device::DeviceState;

@@ -231,7 +231,7 @@ fn an_observer_captures_nothing() {
         kept.lock().unwrap().push(refused.map(drop));
     });
     data.fill_on(9, &stream).unwrap();
-    // Observers are told during a capture, too, of work that is no part of it.
+    // During a capture, observers hear of work that is no part of it.
     let graph = stream.capture(|_| UnifiedBuffer::<u32>::zeroed(&device, 10).map(drop));
     drop((observing, graph.unwrap()));
     let refusals = refusals.lock().unwrap();

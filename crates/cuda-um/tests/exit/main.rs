@@ -352,7 +352,7 @@ fn in_a_closure_that_makes_elements() {
 #[test]
 fn a_child_may_end_by_exit_in_a_call() {
     ends_well("a_child_may_end_by_exit_in_a_call", || {
-        // From now on, children are told.
+        // From now on, a child knows that it is one.
         let _ = Origin::here();
         let (begins, begun) = channel();
         std::thread::spawn(move || {

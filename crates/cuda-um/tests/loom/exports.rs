@@ -1,6 +1,6 @@
 //! Exports: work of other libraries, and the fences after it.
 
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished};
 use crate::models::checker::model;

@@ -1,7 +1,7 @@
 //! Deferred frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
 
 use crate::context::device::Device;
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::reclaim::{Deferred, Reclaim, Which};
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Use};

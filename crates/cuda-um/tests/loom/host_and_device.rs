@@ -3,7 +3,7 @@
 use crate::context::device::Device;
 use crate::context::exclusion::{Closed, Gate};
 use crate::context::non_concurrent::NonConcurrentAccess;
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::InFlight;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! The in-flight tracker: enqueued work comes after all work that it must not overlap.
 
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight};
 use crate::models::checker::{model, preempted};

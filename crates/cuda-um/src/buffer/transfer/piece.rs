@@ -15,7 +15,7 @@ use crate::buffer::transfer::transfers::Transfers;
 use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::event::POLLING;
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;

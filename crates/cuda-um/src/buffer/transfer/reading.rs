@@ -8,7 +8,7 @@ use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::staged::StopOthers;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::buffer::view::ViewMut;
-use crate::context::observer::{Op, What};
+use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;

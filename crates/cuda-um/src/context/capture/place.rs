@@ -2,7 +2,7 @@
 
 use crate::context::capture::{Capture, KernelNode, Slot, refused};
 use crate::context::event::RawEvent;
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
 use crate::context::tracker::Finished;

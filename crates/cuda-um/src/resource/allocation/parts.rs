@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "takes memory back")]
 
 use crate::context::device::Device;
-use crate::context::observer::What;
+use crate::context::op::What;
 use crate::context::tracker::InFlight;
 use crate::driver::location::Location;
 use crate::error::Result;

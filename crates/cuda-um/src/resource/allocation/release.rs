@@ -3,7 +3,7 @@
 
 use crate::context::capture;
 use crate::context::drain::{drain, drain_or_abort};
-use crate::context::observer::What;
+use crate::context::op::What;
 use crate::context::reclaim::{Deferred, Which};
 use crate::context::tracker::Access;
 use crate::error::Result;

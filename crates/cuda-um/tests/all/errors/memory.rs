@@ -187,7 +187,7 @@ fn memory_on_its_way_back_is_waited_for() {
     again.unwrap().close().unwrap();
 }
 
-/// Both were refused before the memory was there, and neither is told that there is none.
+/// CUDA refuses the first try of both. Neither thread gets that error.
 #[test]
 fn several_threads_wait_for_memory_on_its_way_back() {
     let (sim, device, stream) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));

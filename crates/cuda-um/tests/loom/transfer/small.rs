@@ -1,7 +1,7 @@
 //! Small copies: what the flag of a copy to the host tells about other work of the stream.
 
 use crate::buffer::transfer::{Direction, Host, Staged, through_piece};
-use crate::context::observer::Op;
+use crate::context::op::Op;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::models::checker::model;

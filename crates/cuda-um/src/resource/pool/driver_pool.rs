@@ -1,0 +1,146 @@
+//! The driver's pools.
+
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::fork;
+use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::Allocate;
+use crate::resource::pool::PoolOptions;
+use crate::resource::pool::driver::Driver;
+use cuda_um_sys::RuntimeVersion;
+use std::sync::Arc;
+
+/// A pool of the driver (`cudaMemPoolCreate`), of device memory or, from CUDA 13.0 on, of managed memory. A clone is the same pool.
+///
+/// Other libraries can free its managed memory in stream order, with `cudaFreeAsync`:
+/// [`UnifiedBuffer::into_raw`](crate::UnifiedBuffer::into_raw). For other purposes [`Pool`](crate::Pool) is faster, and works with every
+/// version and device.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
+///
+/// let pool = match DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) {
+///     Ok(pool) => pool,
+///     Err(error) if error.kind() == ErrorKind::NotSupported => return Ok(()), // it tells the reason
+///     Err(error) => return Err(error),
+/// };
+/// let buffer = UnifiedBuffer::from_slice_in(&pool, &[1.0f32, 2.0])?;
+/// assert_eq!(buffer.host()?[1], 2.0);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// # Ordering
+///
+/// Allocations and frees are work on the device's [default stream](Device::default_stream): a buffer's first use on another stream runs
+/// after its allocation, its free after all its uses. So **a buffer that is dropped while a long kernel uses it delays that stream until
+/// the kernel is done**, and with it the buffers allocated later.
+///
+/// # Access
+///
+/// Only this device can access its device memory: by default the driver lets no other device access its pools, and the library does not
+/// change that. A copy to or from device memory of another device works on a stream of either device; other work needs a stream of the
+/// pool's device.
+///
+/// CUDA takes advice only for memory of `cudaMallocManaged`: [`UnifiedBuffer::advise`](crate::UnifiedBuffer::advise) returns
+/// [`HintOutcome::NotApplied`](crate::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
+///
+/// # Statistics
+///
+/// [`PoolStats`](crate::resource::PoolStats) has the driver's own numbers: `live_bytes` counts the memory of buffers whose free has not run,
+/// and memory that was given to another owner, which `live_buffers` does not count. The driver does not report how it divides its pool:
+/// [`PoolOptions::slab_bytes`] and [`PoolOptions::keep_bytes`] have no effect, `slabs` is 0, and all free memory counts as one block.
+/// [`PoolOptions::limit_bytes`] is the driver's limit (`cudaMemPoolProps::maxSize`). The driver chooses how much it reserves at a time, and
+/// keeps it until it is [trimmed](Self::trim): allocations of other resources can be refused meanwhile.
+///
+/// # Lifetime
+///
+/// The memory returns to CUDA when the last handle and the last buffer are dropped. If memory that was given to another owner is not freed
+/// by then, the driver's pool stays until the process ends: CUDA allows to destroy it, but driver 580 crashed after that.
+///
+/// All methods may be called from any thread.
+#[derive(Clone)]
+pub struct DriverPool {
+    memory: Arc<Driver>,
+}
+
+pool_methods!(DriverPool);
+
+/// The first version with managed pools.
+const SINCE: RuntimeVersion = RuntimeVersion::new(13, 0);
+
+/// The first version with limits, which managed pools do not have.
+const LIMITS_SINCE: RuntimeVersion = RuntimeVersion::new(12, 2);
+
+impl DriverPool {
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory, and on an integrated device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`], with the reason, for pinned and system memory; if the device has no memory pools; for managed memory before CUDA
+    /// 13.0, or if a device of the runtime has no concurrent managed access; and for a limit of managed memory, or before CUDA 12.2.
+    /// [`Error::InvalidArgument`] as for [`Pool::new`](crate::Pool::new); and errors of the CUDA functions.
+    #[doc(alias = "cudaMemPoolCreate")]
+    #[doc(alias = "cudaMemAllocationTypeManaged")]
+    pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
+        fork::check("cudaMemPoolCreate")?;
+        options.check()?;
+        check(device, kind, &options)?;
+        Ok(Self {
+            memory: Arc::new(Driver::new(device, kind, options)?),
+        })
+    }
+
+    fn memory(&self) -> &Driver {
+        &self.memory
+    }
+
+    fn owner(&self) -> &Device {
+        &self.memory.device
+    }
+}
+
+/// Refuses a runtime or a device without such pools.
+fn check(device: &Device, kind: MemoryKind, options: &PoolOptions) -> Result<()> {
+    let (state, version) = (device.state(), device.api().version());
+    let is_managed = kind == MemoryKind::Managed;
+    let mut what = format!("{kind} in a pool of the driver");
+    if is_managed {
+        state.check_managed_memory()?;
+        state.check_concurrent_access(|| what.clone())?;
+    }
+    let mut needs = match is_managed {
+        true => {
+            format!("CUDA {SINCE}, memory pools, and concurrent managed access of every device")
+        }
+        false => "memory pools".to_owned(),
+    };
+    let have = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
+        needs = "managed memory or device memory".to_owned();
+        kind.to_string()
+    } else if is_managed && version < SINCE {
+        device.api().version_text()
+    } else if is_managed && state.is_gated {
+        "a device of this runtime that does not have it".to_owned()
+    } else if !state.capabilities.memory_pools {
+        let (ordinal, name) = (device.ordinal(), device.name());
+        format!("device {ordinal} ({name}), which has no memory pools")
+    } else if options.limit_bytes.is_some() && (is_managed || version < LIMITS_SINCE) {
+        what += " with PoolOptions::limit_bytes";
+        needs = format!("device memory and CUDA {LIMITS_SINCE}");
+        match is_managed {
+            true => kind.to_string(),
+            false => device.api().version_text(),
+        }
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotSupported { what, needs, have })
+}
+
+impl Allocate for DriverPool {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+        self.memory.allocate(bytes)
+    }
+}
