@@ -4,7 +4,7 @@ use cuda_um::{Advice, DeviceBuffer, Error, Location, Stream, UnifiedBuffer};
 use cuda_um_testkit::{Add, device};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -53,8 +53,12 @@ impl Subscriber for Log {
     fn exit(&self, _span: &Id) {}
 }
 
+/// Held by each test: `tracing` keeps for the whole process which spans a subscriber wants, so a test must not begin or end within another.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn every_operation_is_a_span_with_its_fields() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (_sim, device, stream) = device();
     if !cuda_um_testkit::is_concurrent(&device) {
         return;
@@ -119,6 +123,7 @@ impl Subscriber for Captures {
 /// A panic in its closure leaves nothing.
 #[test]
 fn a_subscriber_captures_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (_sim, device, stream) = device();
     let refusals = Arc::default();
     let captures = Captures(Mutex::new(Some(stream.clone())), Arc::clone(&refusals));
