@@ -4,10 +4,7 @@ use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{
-    Advice, Device, Error, HintOutcome, Location, Stream, managed::Residency, range,
-    resource::Placed,
-};
+use cuda_um::{Advice, Device, Error, HintOutcome, Location, Stream, range, resource::Placed};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
@@ -350,7 +347,7 @@ impl ErasedBuffer {
     /// # Errors
     /// [`NotSupported`](Error::NotSupported) for memory that kernels cannot access, and the errors of `cudaMemGetLocationInfo`.
     #[doc(alias = "cudaMemGetLocationInfo")]
-    pub fn residency(&self) -> Result<Vec<Residency>> {
+    pub fn residency(&self) -> Result<Option<Location>> {
         self.bytes.memory().device_view()?.residency()
     }
 

@@ -11,8 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cuda_um::{
-    Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, managed::Residency, range,
-    resource::Placed,
+    Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, range, resource::Placed,
 };
 
 use crate::buffer::Buffer;
@@ -421,7 +420,7 @@ impl SharedBuffer {
     /// # Errors
     /// As for [`read`](Self::read) and [`ErasedBuffer::residency`].
     #[doc(alias = "cudaMemGetLocationInfo")]
-    pub fn residency(&self) -> Result<Vec<Residency>> {
+    pub fn residency(&self) -> Result<Option<Location>> {
         self.reading("SharedBuffer::residency", true)?.residency()
     }
 

@@ -1,6 +1,6 @@
 //! The types that a kernel accepts as arguments.
 
-use crate::buffer::any::{Raw, RawMut, Readable, Writable};
+use crate::buffer::any::{Readable, Writable};
 use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::{self, refused};
@@ -225,43 +225,39 @@ impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
     }
 }
 
-impl<M: Raw> KernelArg for &M {
+impl<M: Readable> KernelArg for &M {
     #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
     {
-        let (raw, bytes) = self.raw_part();
-        arguments.push_buffer(raw, bytes, Access::Read);
-        Ok(())
+        self.as_view().pass(arguments)
     }
 }
-impl<T: 'static, M: Readable<T>> ReadArg<T> for &M {
-    fn into_view<'a>(self) -> Result<View<'a, T>>
+impl<M: Readable> ReadArg<M::Element> for &M {
+    fn into_view<'a>(self) -> Result<View<'a, M::Element>>
     where
         Self: 'a,
     {
-        Ok(View::of(self))
+        Ok(self.as_view())
     }
 }
 
-impl<M: RawMut> KernelArg for &mut M {
+impl<M: Writable> KernelArg for &mut M {
     #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
     {
-        let (raw, bytes) = self.raw_part();
-        arguments.push_buffer(raw, bytes, Access::Write);
-        Ok(())
+        self.as_view_mut().pass(arguments)
     }
 }
-impl<T: 'static, M: Writable<T>> WriteArg<T> for &mut M {
-    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
+impl<M: Writable> WriteArg<M::Element> for &mut M {
+    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, M::Element>>
     where
         Self: 'a,
     {
-        Ok(ViewMut::of(self))
+        Ok(self.as_view_mut())
     }
 }
 
