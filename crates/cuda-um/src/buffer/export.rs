@@ -136,7 +136,6 @@ impl Exported {
     /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
     pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
         stream.check_runtime(self.device(), "the buffer")?;
-        fork::check("returned_on")?;
         self.settle(Some(stream.inner()));
         Ok(())
     }

@@ -6,7 +6,6 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::location::{BLOCK, By, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
@@ -33,7 +32,6 @@ const NO_DEVICE: i32 = -2;
 
 impl<T> View<'_, T> {
     pub(super) fn location(&self) -> Result<Option<Location>> {
-        fork::check("residency")?;
         let raw = self.raw;
         if self.is_empty() {
             return Ok(None);
