@@ -1,7 +1,6 @@
 //! Devices, streams, and the order of the work on them.
 
 mod adopt;
-mod attached;
 pub(crate) mod capability;
 pub(crate) mod capture;
 pub(crate) mod device;

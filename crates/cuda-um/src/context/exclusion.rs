@@ -69,7 +69,7 @@ const ENQUEUES: &str = "is enqueuing work for a device that has no concurrent ma
 impl Gate {
     /// Opens a turn, which the caller holds while it enqueues work on `stream`.
     pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
-        let waits = stream.device().non_concurrent.get() != NonConcurrentAccess::Refuse;
+        let waits = stream.device().non_concurrent_access() != NonConcurrentAccess::Refuse;
         let mut state = self.state.lock();
         if !state.guards.is_empty() {
             // With a turn of this thread, the guards wait for this thread. With a capture, waits for the device do, which other threads may make

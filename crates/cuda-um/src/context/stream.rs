@@ -105,9 +105,7 @@ impl Stream {
         if !self.runtime.is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
-        if capture::is_active()
-            && let Some(place) = capture::of(&self.inner)?
-        {
+        if let Some(place) = capture::of(&self.inner)? {
             return place.wait(event.raw(), event.captured_in());
         }
         event.check_recorded("Stream::wait")?;
@@ -117,10 +115,7 @@ impl Stream {
     /// Refuses a wait for a stream that this thread captures.
     #[inline]
     pub(crate) fn check_capture(&self, call: &'static str) -> Result<()> {
-        match capture::is_active() {
-            true => capture::refuse_stream(call, NO_WAIT, &self.inner),
-            false => Ok(()),
-        }
+        capture::refuse_stream(call, NO_WAIT, &self.inner)
     }
 
     /// Refuses a device of another runtime, whose ordinals have another meaning.
@@ -142,9 +137,7 @@ impl Stream {
     /// [`Error::Forked`], and errors of `cudaEventCreateWithFlags`, `cudaEventRecord` and, for earlier events, `cudaEventQuery`.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event> {
-        if capture::is_active()
-            && let Some(place) = capture::of(&self.inner)?
-        {
+        if let Some(place) = capture::of(&self.inner)? {
             let (event, captured_in) = place.event()?;
             return Ok(Event::captured(self, event, captured_in));
         }

@@ -1,6 +1,5 @@
 //! Streams as the device and the gate list them, and the events that dropped streams leave.
 
-use crate::context::driver_state::Pending;
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
 use crate::context::stream_handle::StreamHandle;
@@ -113,15 +112,9 @@ impl Streams {
         }
         Ok(())
     }
-}
 
-/// Removes the streams from the list.
-pub(crate) fn remove(from: &mut Vec<Arc<Listed>>, streams: &[Arc<Listed>]) {
-    from.retain(|listed| !streams.iter().any(|stream| Arc::ptr_eq(stream, listed)));
-}
-
-impl Pending for Streams {
-    fn is_known_idle(&self) -> bool {
+    /// Returns true if all work that this library enqueued on the device is known to be done. Queries only what dropped streams left.
+    pub(crate) fn is_known_idle(&self) -> bool {
         let mut listed = self.listed.lock();
         let is_known_idle = |stream: Arc<StreamInner>| stream.is_known_idle();
         let mut live = listed.iter().filter_map(|listed| listed.stream.upgrade());
@@ -131,4 +124,9 @@ impl Pending for Streams {
         prune(&mut listed);
         !listed.iter().any(|listed| listed.is_gone())
     }
+}
+
+/// Removes the streams from the list.
+pub(crate) fn remove(from: &mut Vec<Arc<Listed>>, streams: &[Arc<Listed>]) {
+    from.retain(|listed| !streams.iter().any(|stream| Arc::ptr_eq(stream, listed)));
 }
