@@ -19,7 +19,6 @@ pub(crate) mod reclaim;
 pub(crate) mod runtime;
 pub(crate) mod slot;
 pub(crate) mod stream;
-pub(crate) mod stream_handle;
 mod streams;
 pub(crate) mod submit;
 pub(crate) mod together;

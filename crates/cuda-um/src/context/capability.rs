@@ -202,7 +202,6 @@ impl Capabilities {
         self.check_block(threads, u64::from(shared_bytes))
     }
 
-    /// Refuses a block beyond the limits of the device.
     pub(crate) fn check_block(&self, threads: u64, shared_bytes: u64) -> Result<()> {
         const THREADS: &str = "threads of a block";
         if threads == 0 {
@@ -219,7 +218,6 @@ impl Capabilities {
     }
 }
 
-/// The error for a launch size of 0.
 fn nothing(what: &'static str) -> Error {
     Error::InvalidArgument {
         what,
@@ -228,7 +226,6 @@ fn nothing(what: &'static str) -> Error {
     }
 }
 
-/// Refuses a launch size beyond the device's limit.
 fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
     let limit = u64::from(limit);
     if value <= limit {

@@ -6,7 +6,6 @@
 
 mod node;
 mod place;
-mod private;
 mod refusal;
 mod slot;
 
@@ -40,7 +39,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The captures of all threads.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of the next capture.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
@@ -50,7 +48,6 @@ thread_local! {
 /// More streams would make the tracked uses query events, which a capture does not allow.
 const MOST_STREAMS: usize = 8;
 
-/// A capture of this thread.
 pub(crate) struct Capture {
     id: u64,
     device: Arc<DeviceState>,
@@ -80,7 +77,6 @@ struct Captured {
     private: Arc<StreamInner>,
 }
 
-/// What a capture has recorded.
 pub(crate) struct Recorded {
     pub(crate) graph: Owned<cudaGraph_t>,
     pub(crate) slots: Vec<Slot>,
@@ -103,7 +99,6 @@ pub(crate) fn is_of_this_thread() -> bool {
     is_active() && CURRENT.try_with(|it| it.borrow().is_some()) == Ok(true)
 }
 
-/// The capture of this thread.
 #[inline]
 pub(crate) fn current() -> Option<Rc<Capture>> {
     match is_active() {
@@ -338,7 +333,6 @@ impl Capture {
         }
     }
 
-    /// The thread captures nothing from now on.
     fn forget() {
         if CURRENT.take().is_some() {
             ACTIVE.fetch_sub(1, Ordering::Relaxed);
@@ -406,7 +400,6 @@ impl Capture {
         Some(Arc::clone(&found.private))
     }
 
-    /// Returns true for memory of the capture's runtime.
     fn is_of(&self, part: &Part<'_>) -> bool {
         Arc::ptr_eq(part.memory.device().api(), &self.device.api)
     }

@@ -174,7 +174,6 @@ impl Device {
         self.own_stream().cloned()
     }
 
-    /// The library's stream of the device.
     #[inline]
     pub(crate) fn own_stream(&self) -> Result<&Stream> {
         let Handle {
@@ -313,12 +312,10 @@ impl DeviceState {
         self.api.memory_info(self.ordinal)
     }
 
-    /// The cost model of the device.
     pub(crate) fn cost_model(&self) -> Arc<CostModel> {
         Arc::clone(&self.cost.lock())
     }
 
-    /// Refuses a device without managed memory.
     pub(crate) fn check_managed_memory(&self) -> Result<()> {
         let has = self.capabilities.managed_memory;
         self.check_attribute(has, "managedMemory", || "managed memory".to_owned())

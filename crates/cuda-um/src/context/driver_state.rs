@@ -7,12 +7,10 @@ use crate::sync::{Mutex, global};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
-/// The state that all runtimes over one driver share.
 #[derive(Default)]
 pub(crate) struct DriverState {
     /// The gate that separates the host from devices without concurrent managed access.
     pub(crate) gate: Arc<Gate>,
-    /// Live managed bytes of each device.
     managed: Mutex<HashMap<u32, usize>>,
     /// A bit for each device whose managed memory may exceed its memory: the last one is for all devices from 63 on.
     // Relaxed: it says nothing of other memory.

@@ -75,7 +75,6 @@ impl Event {
         }
     }
 
-    /// An event that a thread captured.
     pub(crate) fn captured(stream: &Stream, raw: RawEvent, captured_in: u64) -> Self {
         Self {
             captured_in: Some(captured_in),

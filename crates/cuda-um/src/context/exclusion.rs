@@ -216,7 +216,6 @@ fn busy(what: impl Display, by: String) -> Error {
     Error::Busy { what, by }
 }
 
-/// The devices of these streams.
 fn devices(streams: &[Arc<Listed>]) -> BTreeMap<u32, &Api> {
     let devices = streams.iter();
     devices
@@ -224,7 +223,6 @@ fn devices(streams: &[Arc<Listed>]) -> BTreeMap<u32, &Api> {
         .collect()
 }
 
-/// Waits for all work of the devices.
 fn synchronize(devices: &BTreeMap<u32, &Api>) -> Result<()> {
     let mut devices = devices.iter();
     devices.try_for_each(|(ordinal, api)| api.device_synchronize(*ordinal))
@@ -236,7 +234,6 @@ impl State {
         self.waiting > 0 && self.guards.is_empty()
     }
 
-    /// The error for work on a device while guards live.
     fn own_guards(&self) -> usize {
         let own = this_thread();
         self.guards.iter().filter(|(_, of)| *of == own).count()

@@ -65,7 +65,6 @@ struct Devices {
 struct Entry {
     state: Mutex<Option<Arc<DeviceState>>>,
     own_stream: OnceLock<Arc<StreamInner>>,
-    /// The default pools.
     pools: Slot,
 }
 
@@ -254,7 +253,6 @@ impl Runtime {
         Arc::ptr_eq(&self.handle.inner, &other.handle.inner)
     }
 
-    /// The library's own stream of a device.
     pub(crate) fn own_stream(&self, state: &Arc<DeviceState>) -> Result<Arc<StreamInner>> {
         let stream = &self.devices_of_driver()?.slot(state.ordinal)?.own_stream;
         if let Some(stream) = stream.get() {

@@ -2,10 +2,11 @@
 
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
-use crate::context::stream_handle::StreamHandle;
 use crate::driver::Api;
+use crate::driver::owned::Owned;
 use crate::error::Result;
 use crate::sync::Mutex;
+use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -24,7 +25,7 @@ pub(crate) enum Tombstone {
     /// An event after the last work.
     Event(Arc<RawEvent>),
     /// The stream itself, if no event could be recorded. It is destroyed with its last list.
-    Stream(Arc<StreamHandle>),
+    Stream(Owned<cudaStream_t>),
     /// Nothing that shows it: only a wait for the device tells.
     Lost,
 }
@@ -49,7 +50,6 @@ impl Listed {
         self.tombstone.get().is_some()
     }
 
-    /// Queries the work, without waiting.
     pub(crate) fn is_idle(&self) -> Result<bool> {
         if let Some(stream) = self.stream.upgrade() {
             return stream.is_idle();
@@ -69,7 +69,6 @@ pub(crate) fn prune(listed: &mut Vec<Arc<Listed>>) {
     listed.retain(|listed| !(listed.is_gone() && listed.is_idle().unwrap_or(false)));
 }
 
-/// All streams of a device.
 pub(crate) struct Streams {
     api: Arc<Api>,
     ordinal: u32,
@@ -85,7 +84,6 @@ impl Streams {
         }
     }
 
-    /// Adds a new stream.
     pub(crate) fn add(&self, stream: &Arc<Listed>) {
         let mut listed = self.listed.lock();
         // Only before it grows: each pruning makes a call for each dropped stream.
@@ -126,7 +124,6 @@ impl Streams {
     }
 }
 
-/// Removes the streams from the list.
 pub(crate) fn remove(from: &mut Vec<Arc<Listed>>, streams: &[Arc<Listed>]) {
     from.retain(|listed| !streams.iter().any(|stream| Arc::ptr_eq(stream, listed)));
 }

@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The function table of one runtime.
 pub(crate) struct Api {
     pub(super) table: Arc<sys::Table>,
     /// Bit n is set if a stream was made on device n. If such a device is later reported missing, it is lost.
@@ -19,7 +18,6 @@ pub(crate) struct Api {
     has_one_device: AtomicBool,
     /// Bit n is set for an integrated device n, whose memory is the host's.
     pub(super) integrated: AtomicU64,
-    /// The retired memory pools.
     pub(super) spare_pools: Mutex<Vec<SparePool>>,
 }
 
@@ -92,7 +90,6 @@ impl Api {
         &self.table
     }
 
-    /// The table of the driver's functions.
     pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
         // Check before the look-up: during the fork, another thread of the parent may have been in it.
         let _calls = Calls::of("a function of the driver")?;

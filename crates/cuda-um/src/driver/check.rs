@@ -40,7 +40,6 @@ impl Subject {
     }
 }
 
-/// A code of the runtime or of the driver.
 pub(super) trait Code: Copy {
     /// The code of a function that needs a context, on a thread that has none.
     const NO_CONTEXT: Option<u32>;
@@ -203,7 +202,6 @@ impl Api {
         (info.free_bytes, info.total_bytes)
     }
 
-    /// The version as text, such as "CUDA 12.9".
     pub(crate) fn version_text(&self) -> String {
         let version = self.version();
         format!("CUDA {}.{}", version.major, version.minor)

@@ -117,7 +117,6 @@ mod sealed {
     use super::*;
 
     pub trait Collect {
-        /// Makes the list, and calls `launch` with it.
         #[doc(hidden)]
         fn collect<R>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R>;
     }

@@ -19,9 +19,7 @@ pub(crate) fn refuse_stream(
     }
 }
 
-/// Why the host cannot wait.
 pub(crate) const NO_WAIT: &str = "captured work does not run, so the host cannot wait for it: do this before the capture, or after a launch of the graph";
-/// Why the host cannot do work itself.
 pub(crate) const BY_HOST: &str = "the host would do this at once, and not in each launch: do it before the capture, or between launches of the graph";
 
 /// Refuses a wait for the device of this thread's capture.
