@@ -91,7 +91,6 @@ impl GlobalRaces {
 
 /// What is known about the memory of a block, and the order of its warps.
 pub(crate) struct SharedChecks {
-    races: bool,
     cells: Vec<Cell>,
     /// A bit for each byte that is written.
     written: Vec<u8>,
@@ -114,7 +113,6 @@ impl SharedChecks {
     pub fn new(bytes: usize, warps: u32, races: bool) -> Self {
         let warps = warps as usize;
         Self {
-            races,
             cells: vec![Cell::default(); if races { bytes.div_ceil(4) } else { 0 }],
             written: vec![0; bytes.div_ceil(8)],
             now: vec![1; warps],
