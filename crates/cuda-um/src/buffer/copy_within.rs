@@ -14,8 +14,7 @@ use crate::label::Label;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Allocate;
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::pool::default;
 use smallvec::SmallVec;
 use std::iter::once;
 use std::ops::Range;
@@ -99,7 +98,7 @@ fn within_host(mut view: ViewMut<'_, u8>, from: Range<usize>, to: usize) -> Resu
 /// Allocates the memory through which pieces are copied.
 #[track_caller]
 pub(super) fn between(device: &Device, bytes: usize, what: &'static str) -> Result<Allocation> {
-    let mut memory = DefaultMemory::new(device, MemoryKind::Device).allocate(bytes)?;
+    let mut memory = default::allocate(device, MemoryKind::Device, bytes)?;
     memory.set_label(Label::of::<u8>(what, Location::caller()));
     Ok(memory)
 }

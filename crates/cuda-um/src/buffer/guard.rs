@@ -210,10 +210,7 @@ impl<'a> Held<'a> {
             (_, true) => "host_mut",
             (_, false) => "try_host_mut",
         };
-        let begin = || match waits {
-            true => raw.wait_for_host(&bytes, access, call),
-            false => raw.try_for_host(&bytes, access, call),
-        };
+        let begin = || raw.for_host(&bytes, (access, call), waits);
         let part = raw.part_of(bytes.clone(), access);
         let (access, observed) = HostUse::begin(part, waits, begin)?;
         Ok(Self {

@@ -15,11 +15,9 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::{Label, Name};
-use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
-use crate::resource::placement::Chosen;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::fmt;
@@ -203,11 +201,13 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
-        let (of, chosen) = (&self.raw, self.raw.chosen());
-        let kind = chosen.map_or(K::KIND, Chosen::kind);
-        let mut like = Self::allocate_of(&Again { of, kind }, kind, len)?;
+        let chosen = self.raw.chosen;
+        let kind = chosen.map_or(K::KIND, |chosen| chosen.kind);
+        let mut like = Self::allocated(self.device(), len, |bytes| {
+            self.raw.allocate_again(kind, bytes)
+        })?;
         if let Some(chosen) = chosen {
-            like.raw.set_chosen(chosen.again());
+            like.raw.chosen = Some(chosen.again());
         }
         like.write_zeros()?;
         Ok(like)
@@ -334,7 +334,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as
     /// the former buffer of a pool's block may have left it, faults on each page.
     pub(super) fn advise_as_chosen(&self) -> Result<()> {
-        let chosen = self.raw.chosen();
+        let chosen = self.raw.chosen;
         match chosen.and_then(|chosen| chosen.advice(self.device())) {
             Some(advice) => self.as_view().advise(advice)?.require(),
             None => Ok(()),
@@ -345,12 +345,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
 impl<T, K: Owned> Memory<T, K> {
     #[track_caller]
     pub(super) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        Self::allocate_of(resource, K::needed(resource.kind()), len)
-    }
-
-    /// Allocates uninitialised memory from a resource, which must be of this kind.
-    #[track_caller]
-    fn allocate_of(resource: &dyn MemoryResource, kind: MemoryKind, len: usize) -> Result<Self> {
+        let kind = K::needed(resource.kind());
         if resource.kind() != kind {
             return Err(Error::InvalidArgument {
                 what: "the memory resource",
@@ -358,9 +353,19 @@ impl<T, K: Owned> Memory<T, K> {
                 reason: format!("a {} needs {}", K::NAME, kind.name()),
             });
         }
-        let mut memory = Self::made(resource.device(), len, |bytes| {
+        Self::allocated(resource.device(), len, |bytes| resource.allocate(bytes))
+    }
+
+    /// A buffer of `len` uninitialised elements in memory that `allocate` makes, of this kind.
+    #[track_caller]
+    pub(super) fn allocated(
+        device: &Device,
+        len: usize,
+        allocate: impl FnOnce(usize) -> Result<Allocation>,
+    ) -> Result<Self> {
+        let mut memory = Self::made(device, len, |bytes| {
             fork::check("allocation")?;
-            resource.allocate(bytes)
+            allocate(bytes)
         })?;
         K::complete(&mut memory.raw);
         Ok(memory)

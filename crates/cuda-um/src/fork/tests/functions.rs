@@ -180,7 +180,6 @@ fn of_pools() {
             DeviceBuffer::<u32>::uninit_in(&on_device, 10);
             DeviceArena::new(device, 2 << 20);
             arena.place::<u32>(0, 10);
-            DeviceBuffer::<u32>::zeroed_in(&arena, 10);
         );
         without_cuda(sim, || {
             let nothing = PoolStats::default();
