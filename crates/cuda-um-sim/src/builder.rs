@@ -27,6 +27,7 @@ pub struct Builder {
     crash_on_misuse: bool,
     cupti: Cupti,
     stream_writes: bool,
+    host_register: bool,
 }
 
 impl Sim {
@@ -60,6 +61,7 @@ impl Builder {
             crash_on_misuse: false,
             cupti: Cupti::default(),
             stream_writes: false,
+            host_register: true,
         }
     }
 
@@ -190,6 +192,14 @@ impl Builder {
         }
     }
 
+    /// With `false`, CUDA registers no memory of the host (`hostRegisterSupported`). On by default.
+    pub fn host_register(self, host_register: bool) -> Builder {
+        Builder {
+            host_register,
+            ..self
+        }
+    }
+
     /// Builds the simulator.
     ///
     /// # Errors
@@ -224,6 +234,7 @@ impl Builder {
             crash_on_misuse: self.crash_on_misuse,
             cupti: self.cupti,
             stream_writes: self.stream_writes,
+            host_register: self.host_register,
             references: self.references,
             profile,
         };

@@ -11,6 +11,7 @@ pub(crate) mod kind;
 pub(crate) mod location;
 pub(crate) mod memory_resource;
 pub(crate) mod owner;
+pub(crate) mod pages;
 pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod registered;

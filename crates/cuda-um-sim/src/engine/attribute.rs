@@ -49,7 +49,7 @@ impl Machine {
             91 => 1,                                    // canUseHostPointerForRegisteredMem
             95 => 1,                                    // cooperativeLaunch
             97 => profile.shared_bytes_per_block_optin as i32, // maxSharedMemoryPerBlockOptin
-            99 => 1,                                    // hostRegisterSupported
+            99 => flag(self.host_register),             // hostRegisterSupported
             100 => flag(profile.direct_host_access),    // pageableMemoryAccessUsesHostPageTables
             // directManagedMemAccessFromHost: of a GPU with memory of its own.
             101 => flag(profile.direct_host_access && !profile.integrated),

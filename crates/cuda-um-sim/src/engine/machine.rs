@@ -24,6 +24,7 @@ pub(crate) struct Machine {
     pub(crate) cupti: Cupti,
     /// Whether streams can write values to memory.
     pub(crate) stream_writes: bool,
+    pub(crate) host_register: bool,
     /// CPU references that only this simulator has, by kernel.
     pub(crate) references: HashMap<String, CpuReference>,
 }

@@ -295,9 +295,7 @@ impl Finding {
             K::PrefetchUnused { .. } => {
                 "remove the prefetch, or call it after the last use on the host"
             }
-            K::EvictedBeforeUse { .. } => {
-                "the device is full: prefetch it later, or less at once"
-            }
+            K::EvictedBeforeUse { .. } => "the device is full: prefetch it later, or less at once",
             K::LeftOut { .. } => {
                 "another program or library takes the device's memory: leave it more, or allow oversubscription"
             }

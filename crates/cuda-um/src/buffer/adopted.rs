@@ -157,7 +157,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
 
 /// Whether data of the caller are adopted.
 pub(super) fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -> Result<bool> {
-    fork::check("allocation")?;
     match options.placement {
         Placement::System => {
             let what = format!("a {origin} as a buffer, without a copy");

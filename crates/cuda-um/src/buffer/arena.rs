@@ -4,7 +4,6 @@ use crate::DeviceCopy;
 use crate::buffer::device::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::arena::DeviceArena;
 use crate::resource::separate::DeviceMemory;
 
@@ -45,9 +44,6 @@ impl DeviceArena {
     /// [`Error::InvalidArgument`] if another buffer has one of the slots, or if the arena ends before; [`Error::TooLarge`].
     #[track_caller]
     pub fn place<T: DeviceCopy>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
-        DeviceBuffer::made(self.device(), len, |bytes| {
-            fork::check("allocation")?;
-            self.take_at(first_slot, bytes)
-        })
+        DeviceBuffer::made(self.device(), len, |bytes| self.take_at(first_slot, bytes))
     }
 }

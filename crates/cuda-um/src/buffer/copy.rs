@@ -333,7 +333,8 @@ fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u3
 
 /// Refuses memory that work on a stream of the device `on` cannot reach.
 pub(super) fn check_reach(on: u32, memory: [&Allocation; 2]) -> Result<()> {
-    let out_of_reach = |raw: &&Allocation| !raw.traits().is_open_to_peers && raw.device().ordinal() != on;
+    let out_of_reach =
+        |raw: &&Allocation| !raw.traits().is_open_to_peers && raw.device().ordinal() != on;
     match memory.into_iter().find(out_of_reach) {
         None => Ok(()),
         Some(pooled) => Err(Error::DeviceMismatch {

@@ -40,7 +40,9 @@ pub trait Owned: Kind + Sized + 'static {
     #[doc(hidden)]
     #[track_caller]
     fn allocate<T>(device: &device::Device, len: usize) -> Result<Memory<T, Self>> {
-        Memory::allocated(device, len, |bytes| default::allocate(device, Self::KIND, bytes))
+        Memory::allocated(device, len, |bytes| {
+            default::allocate(device, Self::KIND, bytes)
+        })
     }
 
     /// Makes a buffer of a vector.

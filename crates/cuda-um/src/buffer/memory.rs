@@ -59,7 +59,10 @@ impl<T, K: Kind> Memory<T, K> {
         allocate: impl FnOnce(usize) -> Result<Allocation>,
     ) -> Result<Self> {
         const { element::assert_element::<T>() };
-        let mut made = match range::size_bytes::<T>(len)? {
+        let bytes = range::size_bytes::<T>(len)?;
+        // A block of a pool takes no call of CUDA, which would ask.
+        fork::check("allocation")?;
+        let mut made = match bytes {
             0 => Ok(Allocation::empty::<T>(device)),
             bytes => allocate(bytes),
         };
@@ -363,10 +366,7 @@ impl<T, K: Owned> Memory<T, K> {
         len: usize,
         allocate: impl FnOnce(usize) -> Result<Allocation>,
     ) -> Result<Self> {
-        let mut memory = Self::made(device, len, |bytes| {
-            fork::check("allocation")?;
-            allocate(bytes)
-        })?;
+        let mut memory = Self::made(device, len, allocate)?;
         K::complete(&mut memory.raw);
         Ok(memory)
     }

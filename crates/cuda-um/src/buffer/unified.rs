@@ -6,7 +6,6 @@ use crate::buffer::memory::Memory;
 use crate::buffer::view::View;
 use crate::context::device::Device;
 use crate::error::Result;
-use crate::fork;
 use crate::label::Name;
 use crate::range;
 use crate::resource::allocation::Allocation;
@@ -180,8 +179,6 @@ impl<T> UnifiedBuffer<T> {
     #[track_caller]
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         let bytes = range::size_bytes::<T>(len)?;
-        // Check before the placement decision, which reads settings that locks protect.
-        fork::check("allocation")?;
         let UnifiedOptions {
             oversubscription,
             placement,

@@ -7,7 +7,6 @@ use crate::context::foreign_owner::ForeignOwner;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::stream_handle::StreamHandle;
 use crate::error::{Error, Result};
-use crate::fork;
 use cuda_um_sys::{cudaStream_t, cudaStreamPerThread};
 
 impl Device {
@@ -57,7 +56,6 @@ impl Device {
     ) -> Result<Stream> {
         let (api, ordinal) = (self.api(), self.ordinal());
         let owner = ForeignOwner::new(owner);
-        fork::check("adopt_stream")?;
         if raw == cudaStreamPerThread {
             return Err(Error::InvalidArgument {
                 what: "the stream",

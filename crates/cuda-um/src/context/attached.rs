@@ -8,7 +8,6 @@ use crate::context::runtime::Runtime;
 use crate::context::tracker::Use;
 use crate::driver::owned::{Handle, Owned};
 use crate::error::Result;
-use crate::fork;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -52,7 +51,6 @@ impl DeviceState {
     #[inline]
     pub(crate) fn is_beside_guards(&self) -> bool {
         !self.capabilities.concurrent_managed_access
-            && !fork::is_inherited()
             && self.gate().is_some_and(|gate| gate.is_closed())
     }
 }
@@ -69,7 +67,6 @@ impl Runtime {
     /// The first error of a deferred free since the last call. Memory whose work could not be waited for is leaked, never freed in use.
     /// [`Error::Capture`](crate::Error::Capture) if there is such memory and this thread captures.
     pub fn reclaim(&self) -> Result<()> {
-        fork::check("reclaim")?;
         let reclaim = self.deferred();
         if !reclaim.flush(Which::All) {
             return Err(capture::refused("Runtime::reclaim", capture::NO_WAIT));

@@ -12,8 +12,7 @@ use crate::context::streams::Streams;
 use crate::driver::location::Location;
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
-use crate::fork;
-use crate::sync::{RwLock, shard};
+use crate::sync::{Mutex, shard};
 use cuda_um_cost::CostModel;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -61,7 +60,7 @@ pub(crate) struct DeviceState {
     pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
-    cost: RwLock<Arc<CostModel>>,
+    cost: Mutex<Arc<CostModel>>,
 }
 
 impl Device {
@@ -189,13 +188,8 @@ impl Device {
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
     ///
-    /// In a child made by `fork`, this returns the built-in values.
     pub fn cost_model(&self) -> Arc<CostModel> {
-        let state = &self.handle.state;
-        match fork::is_inherited() {
-            false => state.cost_model(),
-            true => Arc::new(built_in_costs(&state.name, &state.capabilities)),
-        }
+        self.handle.state.cost_model()
     }
 
     /// Sets the cost model, for all handles of this device. Automatic prefetches and reports estimate times by it.
@@ -204,13 +198,12 @@ impl Device {
     ///
     /// [`Error::InvalidArgument`] if a value of the model is impossible; the previous model stays.
     pub fn set_cost_model(&self, model: CostModel) -> Result<()> {
-        fork::check("set_cost_model")?;
         model.check().map_err(|error| Error::InvalidArgument {
             what: "the cost model",
             value: model.source.clone(),
             reason: error.to_string(),
         })?;
-        *self.handle.state.cost.write() = Arc::new(model);
+        *self.handle.state.cost.lock() = Arc::new(model);
         Ok(())
     }
 
@@ -259,7 +252,7 @@ impl DeviceState {
             non_concurrent: Choice::default(),
             streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
-            cost: RwLock::new(Arc::new(cost)),
+            cost: Mutex::new(Arc::new(cost)),
         })
     }
 
@@ -269,7 +262,7 @@ impl DeviceState {
 
     /// The cost model of the device.
     pub(crate) fn cost_model(&self) -> Arc<CostModel> {
-        Arc::clone(&self.cost.read())
+        Arc::clone(&self.cost.lock())
     }
 
     /// Refuses a device without managed memory.

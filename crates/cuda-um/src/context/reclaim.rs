@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught, later, this_thread};
+use crate::sync::{Condvar, Mutex, after_unlock, assert_no_lock_held, caught, this_thread};
 use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -119,8 +119,6 @@ impl Reclaim {
     pub(crate) fn poll_few(self: &Arc<Self>, which: Which) {
         let this = Arc::clone(self);
         after_unlock(move || {
-            // What a release defers is polled after it, not within it.
-            let _later = later();
             for _ in 0..FEW {
                 let from = this.state.lock().polled;
                 let polled = this.poll_one(which, from..);
@@ -169,7 +167,7 @@ impl Reclaim {
         if fork::is_over() {
             return true;
         }
-        assert_may_wait();
+        assert_no_lock_held("a wait");
         let this_thread = this_thread();
         let mut state = self.state.lock();
         let end = state.next;
@@ -300,12 +298,10 @@ pub(crate) struct Emptied(pub(crate) Arc<Reclaim>);
 
 impl Drop for Emptied {
     fn drop(&mut self) {
-        if !fork::is_over() {
-            let list = Arc::clone(&self.0);
-            after_unlock(move || {
-                list.flush(Which::All);
-            });
-        }
+        let list = Arc::clone(&self.0);
+        after_unlock(move || {
+            list.flush(Which::All);
+        });
     }
 }
 

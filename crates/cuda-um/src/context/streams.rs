@@ -6,7 +6,6 @@ use crate::context::stream::StreamInner;
 use crate::context::stream_handle::StreamHandle;
 use crate::driver::Api;
 use crate::error::Result;
-use crate::fork;
 use crate::sync::Mutex;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
@@ -99,7 +98,6 @@ impl Streams {
 
     /// Waits for all work of the device, including the work of other libraries.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        fork::check("cudaDeviceSynchronize")?;
         let (streams, gone): (SmallVec<[_; 8]>, Vec<_>) = {
             let listed = self.listed.lock();
             let live = listed.iter().filter_map(|listed| listed.stream.upgrade());

@@ -42,6 +42,7 @@ impl Stream {
     /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
     #[inline]
     pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
+        fork::check("work on a stream")?;
         let inner = self.inner();
         let home = inner.device().identity();
         let is_usual = |part: &Part<'_>| part.home == home && !part.is_special;
@@ -68,10 +69,6 @@ impl Stream {
             let inner = self.inner();
             let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
             let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
-            // In a child made by `fork` the locks below may be held.
-            if op.is_told {
-                fork::check("enqueue")?;
-            }
             for part in op.parts() {
                 part.uses.order(inner, part.access)?;
             }

@@ -120,7 +120,6 @@ impl GraphExec {
     }
 
     fn launch_list(&mut self, stream: &Stream, given: &[Part<'_>]) -> Result<()> {
-        fork::check("cudaGraphLaunch")?;
         self.check_scalars()?;
         let contents = Arc::clone(&self.contents);
         let (device, inner) = (&contents.device, stream.inner());

@@ -9,7 +9,6 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use std::ops::Range;
 
@@ -20,7 +19,6 @@ impl<T> View<'_, T> {
     pub(super) fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
         let (raw, bytes) = (self.raw, self.bytes());
         let device = raw.device();
-        fork::check("advise")?;
         if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
             && location.is_numa()
         {
@@ -66,7 +64,9 @@ impl<T> View<'_, T> {
         });
         let pages = &raw.pages;
         match advised {
-            Err(Error::NotSupported { what, have, .. }) if raw.traits().can_give || raw.traits().is_imported => {
+            Err(Error::NotSupported { what, have, .. })
+                if raw.traits().can_give || raw.traits().is_imported =>
+            {
                 return Err(Error::NotSupported {
                     what,
                     needs: NEEDS.to_owned(),

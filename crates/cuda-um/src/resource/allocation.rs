@@ -76,8 +76,8 @@ impl Allocation {
         let pages = Whereabouts::new(Place::Device(state.ordinal), block.is_away);
         let start = block.at();
         let addresses = start..start + block.bytes;
-        let is_located = kind == MemoryKind::Managed
-            && owns_blocks(&addresses, start + block.reserved_bytes);
+        let is_located =
+            kind == MemoryKind::Managed && owns_blocks(&addresses, start + block.reserved_bytes);
         let mut made = Self {
             owner,
             device,
@@ -141,7 +141,7 @@ impl Allocation {
             free_waits: false,
             ..Traits::of(device.state(), MemoryKind::Pinned, "empty")
         };
-        let owner = Existing::new(traits, |_| Ok(None));
+        let owner = Existing::new(traits, |_, _| Ok(None));
         let nowhere = NonNull::<T>::dangling().cast();
         Self::new(Arc::new(owner), Address::of_host(nowhere), 0).of(device)
     }

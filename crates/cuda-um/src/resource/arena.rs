@@ -122,7 +122,12 @@ impl DeviceArena {
             ..Block::new(memory.address.offset(first * Self::SLOT_BYTES), bytes)
         };
         let device = Some(memory.device.for_buffer());
-        Ok(Allocation::of_block(Arc::clone(memory) as _, device, block, uses))
+        Ok(Allocation::of_block(
+            Arc::clone(memory) as _,
+            device,
+            block,
+            uses,
+        ))
     }
 }
 

@@ -117,6 +117,8 @@ impl Deref for Uses {
     type Target = InFlight;
 
     fn deref(&self) -> &InFlight {
-        self.0.as_ref().expect("only the drop of a buffer takes its uses")
+        self.0
+            .as_ref()
+            .expect("only the drop of a buffer takes its uses")
     }
 }

@@ -1,7 +1,7 @@
 //! The owner of memory that this library did not allocate with CUDA: of the caller, of the operating system, of another library, or none.
 #![allow(unsafe_code, reason = "frees memory")]
 
-use crate::context::device::Device;
+use crate::context::device::{Device, DeviceState};
 use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
@@ -31,13 +31,13 @@ pub(crate) struct Existing {
     advised: AdvisedRanges,
 }
 
-/// Frees memory, and returns the object that contains it.
-type Free = Box<dyn FnOnce(&Block) -> Result<Held> + Send>;
+/// Frees memory, and returns the object that contains it. It has no device state: if it is leaked, the runtime ends nevertheless.
+type Free = Box<dyn FnOnce(&DeviceState, &Block) -> Result<Held> + Send>;
 
 impl Existing {
     pub(crate) fn new(
         traits: Traits,
-        free: impl FnOnce(&Block) -> Result<Held> + Send + 'static,
+        free: impl FnOnce(&DeviceState, &Block) -> Result<Held> + Send + 'static,
     ) -> Self {
         Self {
             traits,
@@ -52,7 +52,7 @@ impl Existing {
     pub(crate) fn of_host(
         traits: Traits,
         held: Held,
-        end: impl FnOnce(&Block) -> Result<()> + Send + 'static,
+        end: impl FnOnce(&DeviceState, &Block) -> Result<()> + Send + 'static,
     ) -> Self {
         let of = held.as_ref().map(|held| (**held).type_id());
         let traits = Traits {
@@ -62,8 +62,8 @@ impl Existing {
         let held = ManuallyDrop::new(held);
         Self {
             held: of,
-            ..Self::new(traits, |block| {
-                end(block)?;
+            ..Self::new(traits, |device, block| {
+                end(device, block)?;
                 Ok(ManuallyDrop::into_inner(held))
             })
         }
@@ -84,7 +84,7 @@ impl Existing {
         };
         let owner = Self {
             headroom_bytes,
-            ..Self::of_host(traits, held, |_| Ok(()))
+            ..Self::of_host(traits, held, |_, _| Ok(()))
         };
         Allocation::new(Arc::new(owner), Address::shared(pointer), bytes).of(device)
     }
@@ -122,6 +122,6 @@ impl Owner for Existing {
             crate::telemetry::warn!(%error, "advice for system memory was not undone");
         }
         let free = self.free.lock().take().map(ManuallyDrop::into_inner);
-        free.map_or(Ok(None), |free| free(block))
+        free.map_or(Ok(None), |free| free(&self.traits.device, block))
     }
 }

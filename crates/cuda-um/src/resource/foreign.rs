@@ -5,7 +5,6 @@ use crate::context::device::Device;
 use crate::context::foreign_owner::ForeignOwner;
 use crate::driver::foreign::PointerProperties;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Address;
 use crate::resource::existing::Existing;
@@ -38,7 +37,6 @@ impl Foreign {
         owner: impl Send + 'static,
     ) -> Result<Allocation> {
         let owner = ForeignOwner::new(owner);
-        fork::check("from_foreign")?;
         let found = self.check(device)?;
         let address = Address {
             device: found.on_device,
@@ -56,7 +54,7 @@ impl Foreign {
             is_open_to_peers: self.kind != MemoryKind::Device,
             ..Traits::of(device.state(), self.kind, name)
         };
-        let imported = Existing::new(traits, move |_| {
+        let imported = Existing::new(traits, move |_, _| {
             drop(owner);
             Ok(None)
         });

@@ -25,7 +25,7 @@ impl Drop for HostAccess<'_> {
             let part = self.raw.part_of(0..self.raw.bytes(), self.access);
             capture::accessed_by_host(&part, self.call);
         }
-        if self.raw.migrates() && !fork::is_inherited() {
+        if self.raw.migrates() {
             self.raw.pages.let_go();
         }
     }

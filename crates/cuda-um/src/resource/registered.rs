@@ -47,11 +47,11 @@ pub(crate) unsafe fn register(
         // Other code registered this memory; its registration stays.
         return Err(error);
     }
-    let state = Arc::clone(device.state());
-    let traits = Traits::of(&state, MemoryKind::Pinned, "registered");
-    let owner = Existing::of_host(traits, held, move |block| {
+    let traits = Traits::of(device.state(), MemoryKind::Pinned, "registered");
+    let owner = Existing::of_host(traits, held, |device, block| {
+        let (api, ordinal) = (&device.api, device.ordinal);
         // SAFETY: the memory is registered, and no longer in use.
-        unsafe { state.api.host_unregister(state.ordinal, block.address.host) }
+        unsafe { api.host_unregister(ordinal, block.address.host) }
     });
     // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
     let allocation = Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes).of(device);

@@ -13,6 +13,7 @@ use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, check_room, reserve};
 use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::owner::{Held, Owner, Traits};
+use crate::resource::pages::PinnedPages;
 use std::sync::Arc;
 
 /// A resource whose buffers are separate allocations.
@@ -33,7 +34,7 @@ pub type ManagedMemory = Separate<{ MemoryKind::Managed as u8 }>;
 pub type DeviceMemory = Separate<{ MemoryKind::Device as u8 }>;
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
-/// (`cudaHostAlloc`).
+/// (`cudaHostAlloc`, and from 4 MiB on `cudaHostRegister` of huge pages, if the system has them).
 #[doc(alias = "cudaHostAlloc")]
 pub type PinnedMemory = Separate<{ MemoryKind::Pinned as u8 }>;
 
@@ -92,6 +93,8 @@ impl<const KIND: u8> Allocate for Separate<KIND> {
 pub(crate) struct Cuda {
     pub(crate) traits: Traits,
     oversubscription: Oversubscription,
+    /// The memory of one allocation of pinned memory.
+    pages: Option<PinnedPages>,
 }
 
 impl Cuda {
@@ -108,6 +111,7 @@ impl Cuda {
         Self {
             traits: Traits::of(device, kind, name),
             oversubscription,
+            pages: None,
         }
     }
 
@@ -122,10 +126,16 @@ impl Cuda {
     pub(crate) fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
         let (device, kind) = (&self.traits.device, self.traits.kind);
         let (api, ordinal, can) = (&device.api, device.ordinal, &device.capabilities);
-        let owner = Arc::clone(self) as Arc<dyn Owner>;
         if kind == MemoryKind::Pinned {
-            let pointer = api.host_alloc(ordinal, bytes, can.map_host_memory)?;
+            let ways = (can.map_host_memory, can.host_register);
+            let pages = PinnedPages::allocate(api, ordinal, bytes, ways)?;
+            let pointer = pages.address;
             // The allocation owns the memory from here on, also if the next call fails.
+            let owner = Arc::new(Self {
+                traits: self.traits.clone(),
+                oversubscription: self.oversubscription,
+                pages: Some(pages),
+            });
             let unmapped = Allocation::new(owner, Address::of_host(pointer), bytes);
             if !can.map_host_memory {
                 return Ok(unmapped);
@@ -160,6 +170,7 @@ impl Cuda {
         };
         // The bytes occupy the device until a free succeeds.
         reserved.into_iter().for_each(ManagedBytes::keep);
+        let owner = Arc::clone(self) as Arc<dyn Owner>;
         Ok(Allocation::new(owner, Address::shared(pointer), bytes))
     }
 }
@@ -200,12 +211,12 @@ impl Owner for Cuda {
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
         let Traits { device, kind, .. } = &self.traits;
-        let (api, ordinal, memory) = (&device.api, device.ordinal, block.address.host);
+        let (api, ordinal) = (&device.api, device.ordinal);
         // SAFETY: guaranteed by the caller.
         unsafe {
-            match kind {
-                MemoryKind::Pinned => api.free_host(ordinal, memory),
-                _ => api.free(ordinal, memory),
+            match &self.pages {
+                Some(pages) => pages.free(api, ordinal),
+                None => api.free(ordinal, block.address.host),
             }
         }?;
         if *kind == MemoryKind::Managed {

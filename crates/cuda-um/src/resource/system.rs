@@ -66,7 +66,6 @@ impl SystemMemory {
         self.headroom_bytes = Some(bytes);
         self
     }
-
 }
 
 /// Allocates system memory. A headroom is a number of bytes of the device's memory that stay free.

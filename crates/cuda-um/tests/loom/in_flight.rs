@@ -2,13 +2,13 @@
 
 use crate::context::op::Op;
 use crate::context::stream::Stream;
-use crate::context::tracker::{Access, InFlight};
+use crate::context::tracker::Access;
 use crate::models::checker::{model, preempted};
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Uses;
-use crate::resource::separate::DeviceMemory;
 use crate::resource::memory_resource::Allocate;
+use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::pool::class::CHUNK;
@@ -47,7 +46,10 @@ impl DefaultPools {
 
 fn default_pool(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Homes> {
     let is_default = true;
-    let options = PoolOptions { is_default, ..options };
+    let options = PoolOptions {
+        is_default,
+        ..options
+    };
     Pool::new(device, kind, options).map(Pool::into_homes)
 }
 
@@ -113,7 +115,6 @@ impl Device {
     /// [`Error::NotSupported`] without managed memory, and the errors of `cudaMemGetInfo`; [`Error::InvalidArgument`] if the environment
     /// variable `CUDA_UM_POOLS` is neither `on` nor `off`.
     pub fn pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
-        fork::check("the default pool")?;
         let homes = self.default_pools().get(self, kind)?;
         Ok(homes.map(|homes| Pool::of(self, homes)))
     }
@@ -145,7 +146,6 @@ impl Device {
         kind: MemoryKind,
         options: impl Into<Option<PoolOptions>>,
     ) -> Result<()> {
-        fork::check("set_pool_options")?;
         let options = options.into();
         let made = options.map(|options| default_pool(self, kind, options));
         let made = made.transpose()?;

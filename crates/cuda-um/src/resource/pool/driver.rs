@@ -91,7 +91,6 @@ impl DriverPool {
     #[doc(alias = "cudaMemPoolCreate")]
     #[doc(alias = "cudaMemAllocationTypeManaged")]
     pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
-        fork::check("cudaMemPoolCreate")?;
         options.check()?;
         check(device, kind, &options)?;
         Ok(Self {

@@ -121,14 +121,16 @@ impl Owner for Home {
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
         let (block, uses) = (*block, None);
-        self.pool.give(shard::own::<SHARDS>(), FreeBlock { block, uses });
+        self.pool
+            .give(shard::own::<SHARDS>(), FreeBlock { block, uses });
         Ok(None)
     }
 
     /// The next owner's work is ordered after the uses.
     unsafe fn release(&self, released: Released<'_>) {
         let (block, uses) = (released.block, released.uses.into_left());
-        self.pool.give(shard::own::<SHARDS>(), FreeBlock { block, uses });
+        self.pool
+            .give(shard::own::<SHARDS>(), FreeBlock { block, uses });
         let (buffer, bytes) = (released.buffer, block.bytes);
         crate::telemetry::debug!(buffer, bytes, "back to the pool");
     }

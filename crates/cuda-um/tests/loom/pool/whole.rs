@@ -24,7 +24,11 @@ impl Pool {
     fn of(slabs: usize) -> Arc<Self> {
         let device = device_of(slabs * CHUNK);
         let options = PoolOptions::default().slab_bytes(CHUNK);
-        let memory = Cuda::new(device.state(), MemoryKind::Device, Oversubscription::default());
+        let memory = Cuda::new(
+            device.state(),
+            MemoryKind::Device,
+            Oversubscription::default(),
+        );
         Arc::new(Self(device, Shared::new(Arc::new(memory), options)))
     }
 

@@ -1,0 +1,3 @@
+//! Runs PTX kernels on the CPU.
+
+pub mod math;
