@@ -21,9 +21,9 @@ pub(crate) struct HostAccess<'a> {
 impl Drop for HostAccess<'_> {
     fn drop(&mut self) {
         // A guard from before the capture may have written since then.
-        if capture::is_active() && self.access.is_write() {
-            let part = self.raw.part_of(0..self.raw.bytes(), self.access);
-            capture::accessed_by_host(&part, self.call);
+        if self.access.is_write() {
+            let part = || self.raw.part_of(0..self.raw.bytes(), self.access);
+            capture::accessed_by_host(part, self.call);
         }
         if self.raw.migrates() {
             self.raw.pages.let_go();
@@ -60,14 +60,13 @@ impl Allocation {
         (access, call): (Access, &'static str),
         waits: bool,
     ) -> Result<HostAccess<'_>> {
+        // Access to idle memory makes no call of CUDA, which would ask.
         fork::check("access by the host")?;
         if access.is_write() {
             self.check_write()?;
         }
         // Refuses memory that captured work of this thread uses.
-        if capture::is_active() {
-            capture::refuse_host(&self.part_of(bytes.clone(), access), call)?;
-        }
+        capture::refuse_host(|| self.part_of(bytes.clone(), access), call)?;
         let mut closed = None;
         if waits {
             let gate = self.gate();
