@@ -1,6 +1,5 @@
 //! The kinds of a buffer's memory, as types.
 
-use crate::DeviceCopy;
 use crate::buffer::memory::Memory;
 use crate::context::device;
 use crate::error::Result;
@@ -43,13 +42,6 @@ pub trait Owned: Kind + Sized + 'static {
         Memory::allocated(device, len, |bytes| {
             default::allocate(device, Self::KIND, bytes)
         })
-    }
-
-    /// Makes a buffer of a vector.
-    #[doc(hidden)]
-    #[track_caller]
-    fn of_vec<T: DeviceCopy>(device: &device::Device, vec: Vec<T>) -> Result<Memory<T, Self>> {
-        Memory::<T, Self>::from_slice(device, &vec)
     }
 }
 
