@@ -29,10 +29,6 @@ impl Tracked for Allocation {
         self
     }
 
-    fn is_managed(&self) -> bool {
-        self.is_managed()
-    }
-
     #[cold]
     fn check_kernel_of(&self, device: &Device) -> Result<()> {
         if !device.runtime().is_same(self.device().runtime()) {
