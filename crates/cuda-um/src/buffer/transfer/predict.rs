@@ -1,7 +1,6 @@
 //! Times of copies, predicted by the cost model.
 
-use crate::buffer::transfer::on_host::threads_on_host;
-use crate::buffer::transfer::plan::{copy_threads, is_for_driver, piece_bytes};
+use crate::buffer::transfer::plan::{copy_threads, is_for_driver, piece_bytes, threads_on_host};
 use crate::buffer::transfer::{Direction, Transfers};
 use crate::context::capability::Capabilities;
 use cuda_um_cost::{CostModel, at_rate};
