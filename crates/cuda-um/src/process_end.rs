@@ -103,7 +103,6 @@ fn held() -> usize {
     DEPTH.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Returns true if this thread runs the exit handlers.
 fn is_exiting() -> bool {
     EXITS.load(Ordering::Acquire) == this_thread()
 }

@@ -13,7 +13,7 @@ use um_backend::half::{bf16, f16};
 use um_backend::kernels::Reduce;
 use um_backend::sim::{CpuReference, LaunchContext, ReferenceError, register_module};
 use um_backend::{
-    Buffer, BufferKind, CudaDevice, Result, SharedRead, SharedWrite, Stream,
+    BufferKind, CudaDevice, Result, SharedRead, SharedWrite, Stream,
     cuda_um::{Kernel, LaunchConfig, Module, buffer::InPlace, constant, kernel::KernelArgs},
     dtype::Bool,
 };

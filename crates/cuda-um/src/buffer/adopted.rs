@@ -146,10 +146,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         if fork::is_inherited() {
             return;
         }
-        if capture::is_active() {
-            let part = self.raw.part_of(0..self.raw.bytes(), access);
-            capture::accessed_by_host(&part, "as_slice");
-        }
+        let part = || self.raw.part_of(0..self.raw.bytes(), access);
+        capture::accessed_by_host(part, "as_slice");
         if let Err(error) = drain_or_abort(&self.raw.in_flight.before(access)) {
             let buffer = self.id();
             crate::telemetry::warn!(buffer, %error, "work on a buffer of the CPU failed");

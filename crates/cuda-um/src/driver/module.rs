@@ -11,7 +11,6 @@ use cuda_um_sys::{
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 
-/// The bytes for the log of the driver's compiler.
 const LOG_BYTES: usize = 8192;
 
 /// The most parameters of a kernel: each has at least a byte.

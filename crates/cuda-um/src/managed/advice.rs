@@ -41,7 +41,7 @@ impl<T> View<'_, T> {
         if bytes.is_empty() {
             return Ok(());
         }
-        if capture::is_active() && capture::advise(&self.part(Access::Move), advice) {
+        if capture::advise(&self.part(Access::Move), advice) {
             return Ok(());
         }
         if advice == Advice::SetReadMostly {
