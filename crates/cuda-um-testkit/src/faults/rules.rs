@@ -163,7 +163,7 @@ pub const RULES: &[Rule] = &[
     ),
     Rule {
         about: NO_ERROR,
-        scenarios: &["pinned_pool"],
+        scenarios: &["pinned_pool", "read_ahead", "host"],
         calls: &["cudaHostRegister"],
         why: "large pinned memory that is not registered is allocated by cudaHostAlloc",
     },
