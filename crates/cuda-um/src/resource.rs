@@ -1,6 +1,5 @@
 //! Memory without an element type: its allocation, the work that uses it, and its release.
 
-pub(crate) mod again;
 pub(crate) mod allocation;
 pub(crate) mod arena;
 mod block;

@@ -179,6 +179,12 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         about: NO_ERROR,
+        scenarios: &["pinned_pool"],
+        calls: &["cudaHostRegister"],
+        why: "pinned memory that CUDA cannot register comes from cudaHostAlloc",
+    },
+    Rule {
+        about: NO_ERROR,
         scenarios: &["system_memory"],
         calls: &["cudaMemAdvise"],
         why: "advice is undone before system memory goes back; memory that keeps advice goes back as well, because advice changes no contents",

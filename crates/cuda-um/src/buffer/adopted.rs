@@ -21,8 +21,29 @@ use std::panic::Location;
 use std::ptr::NonNull;
 
 impl<T: DeviceCopy> UnifiedBuffer<T> {
+    /// Makes a buffer of a vector. On a device with pageable memory access, it is the vector's own memory, without a copy and without a call of
+    /// CUDA ([`placement`](Self::placement) tells). Otherwise it is a copy, as that of [`from_slice`](Self::from_slice), and the vector is freed.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// let mut data = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?;
+    /// data.fill(2.0)?; // by the device
+    /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
+    ///
+    /// let bytes = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?.into_bytes();
+    /// assert_eq!(bytes.len(), 4000);
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// That of any buffer: the vector's memory is freed, or given back, after all tracked work.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
     #[track_caller]
-    pub(super) fn adopt_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
+    pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let options = UnifiedOptions::default();
         const { element::assert_element::<T>() };
         if !adopts(device, options, Origin::Vector)? {

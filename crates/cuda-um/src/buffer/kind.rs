@@ -1,6 +1,5 @@
 //! The kinds of a buffer's memory, as types.
 
-use crate::DeviceCopy;
 use crate::buffer::memory::Memory;
 use crate::context::device;
 use crate::error::Result;
@@ -41,13 +40,6 @@ pub trait Owned: Kind + Sized + 'static {
     #[track_caller]
     fn allocate<T>(device: &device::Device, len: usize) -> Result<Memory<T, Self>> {
         Memory::allocate_in(&DefaultMemory::new(device, Self::KIND), len)
-    }
-
-    /// Makes a buffer of a vector.
-    #[doc(hidden)]
-    #[track_caller]
-    fn of_vec<T: DeviceCopy>(device: &device::Device, vec: Vec<T>) -> Result<Memory<T, Self>> {
-        Memory::<T, Self>::from_slice(device, &vec)
     }
 }
 

@@ -154,7 +154,11 @@ fn write<T: DeviceCopy>(
     // SAFETY: the pieces are of the view, which is borrowed exclusively.
     unsafe {
         job.run(&op, false, threads, |piece, bytes| {
-            put(&mut all.slice_mut(piece.at..piece.at + piece.bytes)?, bytes)
+            put(
+                all.slice_mut(piece.at..piece.at + piece.bytes)?,
+                bytes,
+                false,
+            )
         })
     }
 }

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "passes memory of the caller to CUDA")]
 
 use crate::DeviceCopy;
-use crate::buffer::host_vec;
 use crate::buffer::kind::Registered;
 use crate::buffer::memory::Memory;
 use crate::context::device::Device;
@@ -63,28 +62,6 @@ impl<T: DeviceCopy> RegisteredBuffer<'static, T> {
         let memory = NonNull::from(&mut elements[..]);
         // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
         unsafe { Self::register(device, memory, Some(Box::new(elements))) }
-    }
-
-    /// Registers a new vector with `len` zeros.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooLarge`], [`Error::OutOfMemory`], and the errors of [`from_vec`](Self::from_vec).
-    #[track_caller]
-    pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        Self::from_vec(device, host_vec::zeroed("zeroed", len)?)
-    }
-
-    /// Registers a new vector with a copy of a slice.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`zeroed`](Self::zeroed).
-    #[track_caller]
-    pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut copy = host_vec::zeroed("from_slice", elements.len())?;
-        copy.copy_from_slice(elements);
-        Self::from_vec(device, copy)
     }
 
     /// Waits for the buffer's own work, unregisters the memory and returns the vector.

@@ -121,11 +121,6 @@ impl Owned for Unified {
     fn allocate<T>(device: &Device, len: usize) -> Result<UnifiedBuffer<T>> {
         UnifiedBuffer::allocate(device, len, UnifiedOptions::default())
     }
-
-    #[track_caller]
-    fn of_vec<T: DeviceCopy>(device: &Device, vec: Vec<T>) -> Result<UnifiedBuffer<T>> {
-        UnifiedBuffer::adopt_vec(device, vec)
-    }
 }
 
 impl<T: DeviceCopy> UnifiedBuffer<T> {
@@ -157,13 +152,13 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// Allocates `len` uninitialised elements, for kernels to write. No page is resident on any processor yet.
+    /// Allocates `len` [uninitialised](Self::uninit) elements, with options.
     ///
     /// # Errors
     ///
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
-    pub fn uninit(
+    pub fn uninit_with(
         device: &Device,
         len: usize,
         options: UnifiedOptions,

@@ -196,7 +196,7 @@ impl CudaBackend {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
                     None => {
                         let options = self.unified_options(AccessPattern::General);
-                        UnifiedBuffer::uninit(&self.device, len, options)?
+                        UnifiedBuffer::uninit_with(&self.device, len, options)?
                     }
                 };
                 // SAFETY: guaranteed by the caller.

@@ -86,7 +86,7 @@ impl<'a> FileRead<'a> {
             let (read, range) = of(piece);
             // SAFETY: the target is borrowed exclusively, and nothing else uses its pieces.
             let target = unsafe { read.target.duplicate() };
-            put(&mut target.slice(range)?, bytes)
+            put(target.slice(range)?, bytes, false)
         };
         let is_in_place = reads.iter().all(is_in_place);
         let parts = |reads: &[FileRead<'a>]| -> Vec<_> {
