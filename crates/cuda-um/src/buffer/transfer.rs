@@ -13,9 +13,6 @@ mod on_host;
 mod options;
 mod piece;
 mod plan;
-mod predict;
-#[cfg(all(test, not(cuda_um_loom)))]
-mod predict_tests;
 mod reading;
 mod ring;
 mod staging_memory;

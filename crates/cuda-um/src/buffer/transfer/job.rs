@@ -5,7 +5,7 @@ use crate::buffer::host_vec;
 use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::ring::{CHUNKS, Lane};
 use crate::buffer::transfer::transfers::{Transfers, Turn};
-use crate::buffer::transfer::{plan, predict, streaming};
+use crate::buffer::transfer::{plan, streaming};
 use crate::context::device::DeviceState;
 use crate::context::op::Op;
 use crate::context::stream::StreamInner;
@@ -132,7 +132,7 @@ pub(crate) unsafe fn copy(
     }
     // On a busy stream the driver would wait for the earlier work, and for that of other streams, which only a query tells.
     if plan::is_for_driver(direction, bytes) && matches!(stream.is_idle(), Ok(true))
-        || is_direct(device, direction)
+        || device.capabilities.reads_host_memory_in_place()
         || !super::is_pageable(device, host)
     {
         return None;
@@ -171,12 +171,6 @@ pub(super) struct SharedAddress(pub(super) *mut u8);
 
 // SAFETY: the code that makes the value promises that any thread may use the memory meanwhile.
 unsafe impl Sync for SharedAddress {}
-
-fn is_direct(device: &DeviceState, to: Direction) -> bool {
-    // The model has a lock, which most devices do not need.
-    device.capabilities.reads_host_memory_in_place()
-        && predict::is_direct(&device.capabilities, &device.cost_model(), to)
-}
 
 impl<'a> Job<'a> {
     pub(crate) fn new(

@@ -81,11 +81,6 @@ impl Transfers {
         capture::drop_after(unused);
     }
 
-    /// Returns the largest number of threads that copy.
-    pub(super) fn threads(&self) -> usize {
-        self.state.lock().options.threads
-    }
-
     /// Returns the number of threads of a read of so many bytes, and the size of its pieces in bytes.
     pub(super) fn read_shape(&self, bytes: usize) -> (usize, usize) {
         let options = self.state.lock().options;
