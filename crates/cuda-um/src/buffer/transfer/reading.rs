@@ -13,7 +13,6 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +52,6 @@ impl FileRead<'_> {
         let Some(first) = reads.first() else {
             return Ok(0);
         };
-        fork::check(CALL)?;
         let device = first.target.device();
         let stream = device.own_stream()?;
         for FileRead { target, .. } in &*reads {
