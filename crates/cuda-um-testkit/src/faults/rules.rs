@@ -103,6 +103,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaHostRegister"],
+        "large pinned memory that is not registered comes from `cudaHostAlloc`",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
         "`trim` and `stats` of a pool return no error: they return the known values",
     ),

@@ -318,7 +318,7 @@ fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u3
     let devices = both.map(|raw| raw.device().ordinal());
     let is_between_devices = devices[0] != devices[1]
         && both.iter().all(|raw| raw.is_device_memory())
-        && both.iter().any(|raw| !raw.is_open_to_peers());
+        && both.iter().any(|raw| !raw.traits().is_open_to_peers);
     if is_between_devices && devices.contains(&on) {
         return Ok(Some(devices));
     }
@@ -327,7 +327,8 @@ fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u3
 
 /// Refuses memory that work on a stream of the device `on` cannot reach.
 pub(super) fn check_reach(on: u32, memory: [&Allocation; 2]) -> Result<()> {
-    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
+    let out_of_reach =
+        |raw: &&Allocation| !raw.traits().is_open_to_peers && raw.device().ordinal() != on;
     match memory.into_iter().find(out_of_reach) {
         None => Ok(()),
         Some(pooled) => Err(Error::DeviceMismatch {

@@ -201,9 +201,8 @@ fn access<T>(view: View<'_, T>, access: Access, waits: bool) -> Result<Held<'_>>
         (_, true) => "host_mut",
         (_, false) => "try_host_mut",
     };
-    HostUse::begin(view.part(access), waits, || match waits {
-        true => raw.wait_for_host(&bytes, access, call),
-        false => raw.try_for_host(&bytes, access, call),
+    HostUse::begin(view.part(access), waits, || {
+        raw.for_host(&bytes, (access, call), waits)
     })
 }
 

@@ -16,9 +16,7 @@ use crate::fork;
 use crate::label::{Label, Name};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::placement::Chosen;
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::memory_resource::MemoryResource;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::fmt;
@@ -205,14 +203,13 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
-        let (device, chosen) = (self.device(), self.raw.chosen());
-        let kind = chosen.map_or(K::KIND, Chosen::kind);
-        let mut like = Self::made(device, len, |bytes| {
-            let default = || DefaultMemory::new(device, kind).allocate(bytes);
-            self.raw.allocate_again(bytes).unwrap_or_else(default)
+        let chosen = self.raw.chosen;
+        let kind = chosen.map_or(K::KIND, |chosen| chosen.kind);
+        let mut like = Self::allocated(self.device(), len, |bytes| {
+            self.raw.allocate_again(kind, bytes)
         })?;
         if let Some(chosen) = chosen {
-            like.raw.set_chosen(chosen.again());
+            like.raw.chosen = Some(chosen.again());
         }
         like.write_zeros()?;
         Ok(like)
@@ -337,7 +334,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as
     /// the former buffer of a pool's block may have left it, faults on each page.
     pub(super) fn advise_as_chosen(&self) -> Result<()> {
-        let chosen = self.raw.chosen();
+        let chosen = self.raw.chosen;
         match chosen.and_then(|chosen| chosen.advice(self.device())) {
             Some(advice) => self.as_view().advise(advice)?.require(),
             None => Ok(()),
@@ -357,7 +354,17 @@ impl<T, K: Owned> Memory<T, K> {
                 reason: format!("a {} needs {}", K::NAME, kind.name()),
             });
         }
-        let mut memory = Self::made(resource.device(), len, |bytes| resource.allocate(bytes))?;
+        Self::allocated(resource.device(), len, |bytes| resource.allocate(bytes))
+    }
+
+    /// A buffer of `len` uninitialised elements in memory that `allocate` makes, of this kind.
+    #[track_caller]
+    pub(super) fn allocated(
+        device: &Device,
+        len: usize,
+        allocate: impl FnOnce(usize) -> Result<Allocation>,
+    ) -> Result<Self> {
+        let mut memory = Self::made(device, len, allocate)?;
         K::complete(&mut memory.raw);
         Ok(memory)
     }

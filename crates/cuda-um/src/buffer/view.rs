@@ -180,10 +180,10 @@ macro_rules! view {
 
             /// Returns true if the buffer has managed memory, whose pages migrate.
             pub fn is_managed(&self) -> bool {
-                let chosen = self.raw.chosen();
+                let chosen = self.raw.chosen;
                 chosen.map_or_else(
                     || self.raw.is_managed(),
-                    |chosen| chosen.kind() == MemoryKind::Managed,
+                    |chosen| chosen.kind == MemoryKind::Managed,
                 )
             }
 

@@ -15,7 +15,7 @@ use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, is_there};
 use crate::resource::allocation::Allocation;
-use crate::resource::location::{By, Place};
+use crate::resource::location::Place;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
 use std::fmt;
@@ -220,7 +220,7 @@ pub(crate) fn prefetch(
         // After a failure a part may be enqueued.
         match Place::of(location).filter(|_| enqueued.is_ok()) {
             Some(place) => raw.moved(bytes, place, (inner, before)),
-            None => raw.pages.touched(By::Unknown),
+            None => raw.pages.lost(),
         }
     }
     enqueued?;
