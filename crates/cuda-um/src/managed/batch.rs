@@ -109,11 +109,7 @@ impl<'a> PrefetchBatch<'a> {
         self.parts.is_empty()
     }
 
-    /// Prefetches all ranges to a location, on the library's stream of the first buffer's device.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`prefetch_on`](Self::prefetch_on).
+    /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the first buffer's device.
     ///
     /// # Errors
     ///
