@@ -236,11 +236,7 @@ impl Stream {
         self.copy_range(source, .., target, 0)
     }
 
-    /// Copies the elements in `range` to another buffer, from its element `offset` on. The two buffers may be of different kinds.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`copy`](Self::copy).
+    /// Does the same as [`copy`](Self::copy) for the elements in `range`, to the target's elements from `offset` on.
     ///
     /// # Errors
     ///

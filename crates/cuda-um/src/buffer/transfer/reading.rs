@@ -11,7 +11,6 @@ use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::process_end::Calls;
 use std::ops::ControlFlow;
 
@@ -50,7 +49,6 @@ impl<'a> FileRead<'a> {
         let Some(first) = reads.first() else {
             return Ok(0);
         };
-        fork::check(CALL)?;
         let device = first.target.device();
         let stream = device.own_stream()?;
         // The positions of the targets.
