@@ -57,10 +57,11 @@ unsafe fn exchange(
     let (raw, (call, access)) = (view.raw, direction.names());
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
+    let is_beside_guards = op.device().state().is_beside_guards();
     let work = || {
         // The end of the process waits for accesses to pinned memory.
         let _calls = Calls::of(call)?;
-        if !raw.is_host_memory() && !raw.is_left_to_host() {
+        if !raw.is_host_memory() && !(is_beside_guards && raw.is_managed()) {
             let copy = Staged {
                 direction,
                 host,
@@ -68,7 +69,7 @@ unsafe fn exchange(
                 bytes: view.len(),
                 kind: kind(raw, direction.kind()),
             };
-            let copied = match op.device().state().is_beside_guards() {
+            let copied = match is_beside_guards {
                 // SAFETY: the caller's promise.
                 false => unsafe { with_host(&op, copy) },
                 // SAFETY: the caller's promise.
@@ -86,10 +87,7 @@ unsafe fn exchange(
         unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
         Ok(())
     };
-    match is_told {
-        true => op.run(None, work),
-        false => work(),
-    }
+    op.run_if(is_told, None, work)
 }
 
 /// Copies through a vector: the host's memory may be that of several guards, which the host may not access while CUDA copies it.
@@ -132,7 +130,7 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
-#[inline]
+#[inline(always)]
 unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let stream = op.device().own_stream()?;
     // SAFETY: the caller's promise.
