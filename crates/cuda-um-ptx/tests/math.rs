@@ -168,7 +168,8 @@ where
         for (round, rounding) in ROUNDS {
             let value = A::from_bits((a >> shift[0]).into());
             let expected = value.convert_r(rounding, &mut false).value;
-            if value.is_nan() || to == Type::E4m3 && !expected.is_finite() {
+            if value.is_nan() || to == Type::E4m3 && (!expected.is_finite() || round != Round::Near)
+            {
                 continue;
             }
             let result = cvt(
@@ -220,7 +221,7 @@ fn every_half_is_what_the_crate_half_says() {
         if f16.is_finite() {
             let next = half::f16::from_bits(bits + 1).to_f64();
             let middle = (f16.to_f64() + next) / 2.0;
-            for value in [middle, middle * (1.0 - 1e-12), middle * (1.0 + 1e-12)] {
+            for value in [middle, middle * (1.0 - 1e-5), middle * (1.0 + 1e-5)] {
                 let expected = if middle.is_infinite() {
                     f16
                 } else {

@@ -1,7 +1,6 @@
 //! Devices, streams, and the order of the work on them.
 
 mod adopt;
-mod attached;
 pub(crate) mod capability;
 pub(crate) mod capture;
 pub(crate) mod device;
@@ -15,12 +14,10 @@ mod last;
 pub(crate) mod non_concurrent;
 pub(crate) mod observer;
 pub(crate) mod op;
-pub(crate) mod peer_access;
 pub(crate) mod reclaim;
 pub(crate) mod runtime;
 pub(crate) mod slot;
 pub(crate) mod stream;
-pub(crate) mod stream_handle;
 mod streams;
 pub(crate) mod submit;
 pub(crate) mod together;

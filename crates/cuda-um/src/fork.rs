@@ -21,12 +21,9 @@ pub use per_process::PerProcess;
 /// 0 while this process may call CUDA; otherwise [`ENDING`] or [`INHERITED`]. One comparison detects both.
 // `SeqCst`: a thread counts its call before it loads this, and the end of the process stores it before it reads the counts (`process_end`).
 static STATE: AtomicU32 = AtomicU32::new(0);
-/// The process ends.
 const ENDING: u32 = 1;
-/// The process is a child of a process that used CUDA.
 const INHERITED: u32 = 2;
 
-/// True if this process used CUDA.
 static USED: AtomicBool = AtomicBool::new(false);
 /// The number of forks between the first process that asked and this one.
 // Relaxed: it changes only in a child that has one thread; its later threads begin after that.
@@ -81,12 +78,10 @@ pub(crate) fn cuda_is_used() {
     USED.store(true, Ordering::SeqCst);
 }
 
-/// Marks the process as ending.
 pub(crate) fn end() {
     STATE.fetch_or(ENDING, Ordering::SeqCst);
 }
 
-/// Returns true if the process ends.
 pub(crate) fn is_ending() -> bool {
     STATE.load(Ordering::SeqCst) & ENDING != 0
 }

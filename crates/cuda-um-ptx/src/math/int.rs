@@ -170,7 +170,8 @@ pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     let found = match offset {
         0 => Some(base).filter(|base| *base < 32).filter(set),
         1.. => (base..32).filter(set).nth(offset as usize - 1),
-        _ => (0..=base.min(31))
+        _ if base >= 32 => None,
+        _ => (0..=base)
             .rev()
             .filter(set)
             .nth(offset.unsigned_abs() as usize - 1),

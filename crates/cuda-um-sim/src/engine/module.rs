@@ -1,6 +1,7 @@
 //! Modules and their kernels.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -19,6 +20,7 @@ use cuda_um_sys::ptx::{self, Entry, Ptx};
 /// A loaded module.
 #[derive(Debug)]
 struct Module {
+    handle: usize,
     device: usize,
     /// The text, by which a kernel finds the reference that is registered for its module.
     text: String,
@@ -42,6 +44,7 @@ impl Drop for Pending {
 pub(crate) struct Function {
     module: Arc<Module>,
     pub(crate) entry: Entry,
+    c_name: CString,
     /// The virtual architecture that the PTX names: 50 for `sm_50`.
     pub(crate) ptx_target: u32,
     pub(crate) reference: CpuReference,
@@ -53,6 +56,16 @@ impl Function {
     /// The device of its module: it runs only on streams of this device.
     pub(crate) fn device(&self) -> usize {
         self.module.device
+    }
+
+    /// The handle of its module.
+    pub(crate) fn module(&self) -> usize {
+        self.module.handle
+    }
+
+    /// The address of its name for C, which lives as long as the kernel.
+    pub(crate) fn c_name(&self) -> usize {
+        self.c_name.as_ptr() as usize
     }
 
     /// Whether its module was unloaded; a graph may still have the kernel.
@@ -94,6 +107,11 @@ impl Modules {
         self.modules.len()
     }
 
+    /// Whether a module with this handle is loaded.
+    pub(crate) fn has(&self, handle: usize) -> bool {
+        self.modules.contains_key(&handle)
+    }
+
     /// Loads PTX text, if the simulated driver and device can.
     pub(crate) fn load(&mut self, device: usize, text: String) -> Result<usize, Code> {
         let ptx = ptx::parse(&text).map_err(|error| {
@@ -108,6 +126,7 @@ impl Modules {
         self.check_versions(&ptx)?;
         let handle = self.handles.fresh();
         let module = Module {
+            handle,
             device,
             text,
             ptx,
@@ -157,6 +176,18 @@ impl Modules {
         Ok(())
     }
 
+    /// Unloads the modules of a device.
+    pub(super) fn unload_all(&mut self, device: usize) -> Result<(), Code> {
+        let modules = self
+            .modules
+            .iter()
+            .filter(|(_, module)| module.device == device);
+        let handles: Vec<_> = modules.map(|(handle, _)| *handle).collect();
+        handles
+            .into_iter()
+            .try_for_each(|handle| self.unload(handle))
+    }
+
     /// Looks a kernel up by name; refuses one without a CPU reference.
     pub(crate) fn look_up(&mut self, handle: usize, name: &str) -> Result<usize, Code> {
         let module = self
@@ -173,6 +204,7 @@ impl Modules {
         let dynamic_shared = Mutex::new(default.saturating_sub(entry.shared_bytes));
         let function = Function {
             ptx_target: module.ptx.target,
+            c_name: CString::new(name).map_err(|_| Code::SYMBOL_NOT_FOUND)?,
             entry: entry.clone(),
             module,
             reference,

@@ -7,11 +7,10 @@ use crate::buffer::view::{View, ViewMut};
 use crate::context::observer::HostUse;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
-use crate::resource::allocation::Allocation;
 use crate::resource::host_access::HostAccess;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 
 /// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
@@ -44,10 +43,7 @@ enum Elements<'a, T> {
 }
 
 /// What a guard holds while it borrows memory of this crate.
-struct Held<'a> {
-    _access: HostAccess<'a>,
-    _observed: HostUse<'a>,
-}
+type Held<'a> = (HostAccess<'a>, HostUse<'a>);
 
 /// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`.
 ///
@@ -188,45 +184,32 @@ impl<'a, T> HostMut<'a, T> {
     }
 }
 
-impl<'a> Held<'a> {
-    /// Begins an access to memory that not only the device can use: `waits` for the work in its way, or refuses to wait.
-    fn begin(
-        raw: &'a Allocation,
-        bytes: Range<usize>,
-        access: Access,
-        waits: bool,
-    ) -> Result<Self> {
-        if raw.is_device_memory() {
-            return Err(Error::NotSupported {
-                what: format!("access by the host to buffer {}", raw.id()),
-                needs: "managed, pinned or registered memory (or a copy: `copy_to_host`, `to_vec`)"
-                    .to_owned(),
-                have: raw.kind_in_words(),
-            });
-        }
-        let call = match (access, waits) {
-            (Access::Read, true) => "host",
-            (Access::Read, false) => "try_host",
-            (_, true) => "host_mut",
-            (_, false) => "try_host_mut",
-        };
-        let begin = || match waits {
-            true => raw.wait_for_host(&bytes, access, call),
-            false => raw.try_for_host(&bytes, access, call),
-        };
-        let part = raw.part_of(bytes.clone(), access);
-        let (access, observed) = HostUse::begin(part, waits, begin)?;
-        Ok(Self {
-            _access: access,
-            _observed: observed,
-        })
+/// Begins an access to memory that not only the device can use: `waits` for the work in its way, or refuses to wait.
+fn access<T>(view: View<'_, T>, access: Access, waits: bool) -> Result<Held<'_>> {
+    let (raw, bytes) = (view.raw, view.bytes());
+    if raw.is_device_memory() {
+        return Err(Error::NotSupported {
+            what: format!("access by the host to buffer {}", raw.id()),
+            needs: "managed, pinned or registered memory (or a copy: `copy_to_host`, `to_vec`)"
+                .to_owned(),
+            have: raw.kind_in_words(),
+        });
     }
+    let call = match (access, waits) {
+        (Access::Read, true) => "host",
+        (Access::Read, false) => "try_host",
+        (_, true) => "host_mut",
+        (_, false) => "try_host_mut",
+    };
+    HostUse::begin(view.part(access), waits, || {
+        raw.for_host(&bytes, (access, call), waits)
+    })
 }
 
 impl<'a, T: DeviceCopy> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer, or refuses to wait.
     pub(super) fn begin(view: View<'a, T>, waits: bool) -> Result<Self> {
-        let held = Held::begin(view.raw, view.bytes(), Access::Read, waits)?;
+        let held = access(view, Access::Read, waits)?;
         let elements = match view.is_empty() {
             true => &[],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device writes them now
@@ -247,13 +230,15 @@ impl<'a, T: DeviceCopy> HostRef<'a, T> {
 
 impl<'a, T: DeviceCopy> HostMut<'a, T> {
     /// Waits for all work on the buffer, or refuses to wait.
-    pub(super) fn begin(mut view: ViewMut<'a, T>, waits: bool) -> Result<Self> {
-        let held = Held::begin(view.raw, view.bytes(), Access::Write, waits)?;
+    pub(super) fn begin(view: ViewMut<'a, T>, waits: bool) -> Result<Self> {
+        let start = view.address().cast();
+        let view = view.into_view();
+        let held = access(view, Access::Write, waits)?;
         let elements = match view.is_empty() {
             true => &mut [],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device uses them now
             // (`held`), and a new use would need a borrow.
-            false => unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) },
+            false => unsafe { std::slice::from_raw_parts_mut(start, view.len()) },
         };
         Ok(Self::of(ElementsMut::Borrowed {
             elements,

@@ -1,6 +1,7 @@
 //! The methods that buffers share with views.
 
 use crate::DeviceCopy;
+use crate::buffer::any::Writable;
 use crate::buffer::guard::{HostMut, HostRef};
 use crate::buffer::kind::{HostVisible, Kind};
 use crate::buffer::memory::Memory;
@@ -105,7 +106,7 @@ macro_rules! write_methods {
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
                 range::same_length("copy_from_host", self.len(), source.len())?;
-                let target = ViewMut::of(self).into_bytes();
+                let target = self.as_view_mut().into_bytes();
                 copy::from_host(target, bytemuck::cast_slice(source))
             }
 
@@ -119,7 +120,7 @@ macro_rules! write_methods {
             ///
             /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
             pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
-                let target = ViewMut::of(self).slice_at(offset, source.len())?.into_bytes();
+                let target = self.as_view_mut().slice_at(offset, source.len())?.into_bytes();
                 copy::from_host(target, bytemuck::cast_slice(source))
             }
 
@@ -146,7 +147,7 @@ macro_rules! write_methods {
             pub async fn copy_from_host_async(&mut self, source: &[T]) -> Result<()> {
                 range::same_length("copy_from_host_async", self.len(), source.len())?;
                 let source = bytemuck::cast_slice(source);
-                future::copy_from_host(ViewMut::of(self).into_bytes(), source).await
+                future::copy_from_host(self.as_view_mut().into_bytes(), source).await
             }
 
             /// Replaces a range of elements with values that `make` writes, without a migration of the old ones to the host.
@@ -181,7 +182,7 @@ macro_rules! write_methods {
                 make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
             ) -> Result<()> {
                 let range = range::check(range, self.len())?;
-                let (first, target) = (range.start, ViewMut::of(self).slice(range)?);
+                let (first, target) = (range.start, self.as_view_mut().slice(range)?);
                 overwrite::overwrite(target, first, make)
             }
 
@@ -220,29 +221,9 @@ macro_rules! write_methods {
                 value: impl Into<Scalar<T>>,
                 stream: &Stream,
             ) -> Result<()> {
-                let (view, value) = (ViewMut::of(self).into_bytes(), value.into());
+                let (view, value) = (self.as_view_mut().into_bytes(), value.into());
                 let refusal = value.refusal_of_fill();
                 fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
-            }
-
-            /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on the library's stream of the
-            /// device. The two ranges may overlap.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`copy_within_on`](Self::copy_within_on).
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`copy_within_on`](Self::copy_within_on).
-            #[doc(alias = "memmove")]
-            pub fn copy_within(
-                &mut self,
-                range: impl RangeBounds<usize>,
-                to: usize,
-            ) -> Result<()> {
-                let device = self.device().clone();
-                self.copy_within_on(range, to, device.own_stream()?)
             }
 
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on a stream. The two ranges may
@@ -268,7 +249,7 @@ macro_rules! write_methods {
                 let from = range::check(range, self.len())?;
                 let to = range::check_at(to, from.len(), self.len())?;
                 let [from, to] = [from, to].map(|range| range::to_bytes::<T>(&range));
-                let view = ViewMut::of(self).into_bytes();
+                let view = self.as_view_mut().into_bytes();
                 copy_within::copy_within(view, from, to.start, stream)
             }
         }
@@ -325,7 +306,7 @@ macro_rules! host_write_methods {
             ///
             /// [`Error::NotSupported`] for a view of device memory, and the errors of the CUDA functions, including a failure of that work.
             pub fn host_mut(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::begin(ViewMut::of(self), true)
+                HostMut::begin(self.as_view_mut(), true)
             }
 
             /// Does the same as [`host_mut`](Self::host_mut) without waiting.
@@ -334,7 +315,7 @@ macro_rules! host_write_methods {
             ///
             /// [`Error::Busy`] if `host_mut` would wait, and the errors of the CUDA functions.
             pub fn try_host_mut(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::begin(ViewMut::of(self), false)
+                HostMut::begin(self.as_view_mut(), false)
             }
 
             /// Does the same as [`host_mut`](Self::host_mut), but awaits instead of blocking. Works on any executor.
@@ -345,7 +326,7 @@ macro_rules! host_write_methods {
             ///
             /// The errors of [`host_mut`](Self::host_mut).
             pub async fn host_mut_async(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::when_free(ViewMut::of(self)).await
+                HostMut::when_free(self.as_view_mut()).await
             }
         }
     };

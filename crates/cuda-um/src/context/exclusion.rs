@@ -69,7 +69,7 @@ const ENQUEUES: &str = "is enqueuing work for a device that has no concurrent ma
 impl Gate {
     /// Opens a turn, which the caller holds while it enqueues work on `stream`.
     pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
-        let waits = stream.device().non_concurrent.get() != NonConcurrentAccess::Refuse;
+        let waits = stream.device().non_concurrent_access() != NonConcurrentAccess::Refuse;
         let mut state = self.state.lock();
         if !state.guards.is_empty() {
             // With a turn of this thread, the guards wait for this thread. With a capture, waits for the device do, which other threads may make
@@ -216,7 +216,6 @@ fn busy(what: impl Display, by: String) -> Error {
     Error::Busy { what, by }
 }
 
-/// The devices of these streams.
 fn devices(streams: &[Arc<Listed>]) -> BTreeMap<u32, &Api> {
     let devices = streams.iter();
     devices
@@ -224,7 +223,6 @@ fn devices(streams: &[Arc<Listed>]) -> BTreeMap<u32, &Api> {
         .collect()
 }
 
-/// Waits for all work of the devices.
 fn synchronize(devices: &BTreeMap<u32, &Api>) -> Result<()> {
     let mut devices = devices.iter();
     devices.try_for_each(|(ordinal, api)| api.device_synchronize(*ordinal))
@@ -236,7 +234,6 @@ impl State {
         self.waiting > 0 && self.guards.is_empty()
     }
 
-    /// The error for work on a device while guards live.
     fn own_guards(&self) -> usize {
         let own = this_thread();
         self.guards.iter().filter(|(_, of)| *of == own).count()

@@ -36,21 +36,17 @@ pub(crate) struct Deferred {
     pub(crate) release: Box<dyn FnOnce() -> Result<()> + Send>,
 }
 
-/// Entries of the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Those that run no code of another library.
     Own,
     All,
 }
 
-/// The list of a runtime.
 #[derive(Default)]
 pub(crate) struct Reclaim {
     state: Mutex<State>,
     /// Notifies the threads that wait for entries which other threads have taken.
     changed: Condvar,
-    /// The bytes of the entries.
     // Relaxed: they say nothing of other memory.
     bytes: AtomicUsize,
 }
@@ -59,7 +55,6 @@ pub(crate) struct Reclaim {
 struct State {
     /// All entries that are neither released nor leaked, the oldest first.
     entries: BTreeMap<u64, Place>,
-    /// The number of the next entry.
     next: u64,
     /// The number of entries that were released or leaked.
     released: u64,
@@ -208,12 +203,10 @@ impl Reclaim {
         }
     }
 
-    /// The number of entries that were released or leaked so far.
     pub(crate) fn released(&self) -> u64 {
         self.state.lock().released
     }
 
-    /// Takes the first error since the last call.
     pub(crate) fn take_error(&self) -> Option<Error> {
         self.state.lock().first_error.take()
     }

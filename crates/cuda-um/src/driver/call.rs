@@ -60,7 +60,6 @@ impl Api {
         result
     }
 
-    /// Makes the caller's device current again.
     fn restore(&self, before: i32) {
         if !fork::is_over()
             // Otherwise the caller's later calls would go to the wrong device.

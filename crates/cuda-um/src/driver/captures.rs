@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a thread waits before it looks again.
 const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
 const RELAXED: sys::cudaStreamCaptureMode =

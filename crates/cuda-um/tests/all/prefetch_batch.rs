@@ -1,8 +1,6 @@
 //! Many prefetches in few calls.
 
-use cuda_um::{
-    Error, ErrorKind, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer,
-};
+use cuda_um::{Error, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, calls, checked, simulated, simulated_with};
@@ -92,27 +90,6 @@ fn what_does_not_touch_goes_apart() {
 }
 
 #[test]
-fn every_buffer_notes_it() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
-    let (a, b) = (
-        UnifiedBuffer::from_slice_in(&pool, &[1u8; 5000]).unwrap(),
-        UnifiedBuffer::from_slice(&device, &[2u32; 5000]).unwrap(),
-    );
-    device.synchronize().unwrap();
-    let paused = sim.pause();
-    let mut batch = PrefetchBatch::new();
-    batch.add(&a).add(&b);
-    batch.prefetch_on(Location::Host, &stream).unwrap();
-    assert_eq!(a.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
-    assert_eq!(b.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
-    drop((a, b));
-    assert_eq!(calls(&sim, "cudaFree"), 0);
-    drop((paused, pool));
-    device.runtime().reclaim().unwrap();
-}
-
-#[test]
 fn errors_are_those_of_a_prefetch() {
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
@@ -145,5 +122,5 @@ fn errors_are_those_of_a_prefetch() {
     let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
     let batch = PrefetchBatch::from_iter([&buffer]);
     let prefetched = batch.prefetch(Location::Host).unwrap();
-    assert_eq!((prefetched.calls, prefetched.skipped().count()), (0, 1));
+    assert!(prefetched.calls == 0 && !prefetched.outcome.is_applied());
 }

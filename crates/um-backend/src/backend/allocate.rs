@@ -160,7 +160,7 @@ impl CudaBackend {
                 let options = self.unified_options(AccessPattern::General);
                 let memory = match pool(MemoryKind::Managed) {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
-                    None => UnifiedBuffer::uninit(&self.device, len, options)?,
+                    None => UnifiedBuffer::uninit_with(&self.device, len, options)?,
                 };
                 Box::new(unsafe { memory.assume_init() })
             }

@@ -4,7 +4,6 @@ use cuda_um_sys::{CUfunction, cudaGraphNode_t};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
-/// A captured launch.
 pub(crate) struct KernelNode {
     pub(crate) name: Arc<str>,
     /// Keeps the kernel loaded.
@@ -20,11 +19,9 @@ pub(crate) struct NamedLaunch {
     pub(crate) function: CUfunction,
     /// Grid, block, and bytes of shared memory.
     pub(crate) shape: ([u32; 3], [u32; 3], u32),
-    /// The values and addresses; each begins a word.
-    pub(crate) words: Vec<u64>,
-    /// The size of each value in bytes.
-    pub(crate) sizes: Vec<u32>,
-    /// The first word of each named scalar, and the scalar's index.
+    /// The value or address of each parameter.
+    pub(crate) values: Vec<Vec<u64>>,
+    /// The parameter of each named scalar, and the scalar's index.
     pub(crate) scalars: Vec<(usize, u32)>,
 }
 
@@ -35,12 +32,10 @@ unsafe impl Send for NamedLaunch {}
 // SAFETY: as above.
 unsafe impl Sync for NamedLaunch {}
 
-/// A scalar that has a name in a capture.
 #[derive(Clone, PartialEq)]
 pub(crate) struct NamedScalar {
     pub(crate) name: String,
     pub(crate) of: TypeId,
-    /// The name of its type.
     pub(crate) type_name: &'static str,
     pub(crate) value: Vec<u8>,
 }

@@ -117,7 +117,7 @@ impl StreamInner {
 
     /// Refuses unknown work, which no event covers.
     pub(crate) fn check_known(&self) -> Result<()> {
-        match self.is_unknown() {
+        match self.is_unknown {
             false => Ok(()),
             true => Err(Error::Busy {
                 what: "the memory".to_owned(),

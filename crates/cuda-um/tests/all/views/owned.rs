@@ -38,7 +38,7 @@ fn a_guard_outlives_the_tensor() {
 #[test]
 fn while_it_lives_the_buffer_is_shared() {
     on_each_gpu(|_, device, stream| {
-        let mut pinned = Arc::new(PinnedBuffer::from_vec(device, vec![1u8; 10]).unwrap());
+        let mut pinned = Arc::new(PinnedBuffer::from_slice(device, &[1u8; 10]).unwrap());
         let guard = pinned.host_owned().unwrap();
         assert!(Arc::get_mut(&mut pinned).is_none());
         assert!(Arc::ptr_eq(guard.owner(), &pinned));
@@ -49,7 +49,7 @@ fn while_it_lives_the_buffer_is_shared() {
             format!("{:?}", pinned.host_owned().unwrap()),
             "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"
         );
-        let registered = RegisteredBuffer::zeroed(device, 3).unwrap();
+        let registered = RegisteredBuffer::from_vec(device, vec![0; 3]).unwrap();
         let guard: HostOwned<u64, _> = Arc::new(registered).host_owned().unwrap();
         assert_eq!(guard[..], [0; 3]);
     });

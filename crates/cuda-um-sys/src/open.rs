@@ -1,4 +1,4 @@
-//! Where libcupti may be, and how a file is opened.
+//! Where a library that is opened on demand (CUPTI, NVRTC) may be, and how a file is opened.
 
 use crate::Attempt;
 use crate::loader::reason;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The paths of a library: `named` alone, or else the name for the system's loader, and the files of this name in these folders of the toolkits.
 /// A name with `*` is that of files only. An error for a relative path.
-pub(super) fn candidates(
+pub(crate) fn candidates(
     named: Option<OsString>,
     name: &str,
     folders: &[&str],
@@ -56,7 +56,7 @@ fn files(folder: &Path, name: &str) -> Vec<PathBuf> {
 ///
 /// # Safety
 /// The initialisers of the library, which run now, are sound to run in this process.
-pub(super) unsafe fn open_at(
+pub(crate) unsafe fn open_at(
     path: &Path,
 ) -> Result<impl FnMut(&CStr) -> *const c_void + use<>, Attempt> {
     // SAFETY: required of the caller.
