@@ -156,7 +156,8 @@ fn write<T: DeviceCopy>(
     let mut made: Vec<T> = host_vec::zeroed("host_overwrite", target.len())?;
     produce(0, made.as_mut_ptr().cast(), bytes);
     put(
-        &mut target.reborrow().into_bytes(),
+        target.reborrow().into_bytes(),
         bytemuck::cast_slice(&made),
+        false,
     )
 }

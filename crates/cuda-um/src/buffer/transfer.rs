@@ -12,9 +12,6 @@ mod on_host;
 mod options;
 mod piece;
 mod plan;
-mod predict;
-#[cfg(all(test, not(cuda_um_loom)))]
-mod predict_tests;
 mod reading;
 mod request;
 mod ring;

@@ -196,8 +196,7 @@ impl Device {
         self.handle.state.cost_model()
     }
 
-    /// Sets the cost model, for all handles of this device. It determines the location of new buffers
-    /// ([`Placement::Auto`](crate::Placement)).
+    /// Sets the cost model, for all handles of this device. Automatic prefetches and reports estimate times by it.
     ///
     /// # Errors
     ///

@@ -114,7 +114,7 @@ fn is_excluded(stream: &StreamInner, op: &Op<'_>) -> bool {
     };
     let concurrent = stream.device().capabilities.concurrent_managed_access;
     !(concurrent && op.parts().iter().all(is_concurrent))
-        && (may_run_kernels || op.parts().iter().any(|part| part.memory.is_managed()))
+        && (may_run_kernels || op.parts().iter().any(|part| part.memory.info().is_managed))
 }
 
 /// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.

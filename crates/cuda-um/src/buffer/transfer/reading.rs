@@ -250,7 +250,7 @@ impl<'a> Round<'a> {
             self.fill(piece, &mut own[..bytes])?;
             // SAFETY: the target is borrowed exclusively, and nothing else uses its pieces.
             let target = unsafe { piece.read.target.duplicate() };
-            put(&mut target.slice(piece.range.clone())?, &own[..bytes])
+            put(target.slice(piece.range.clone())?, &own[..bytes], false)
         });
     }
 

@@ -3,7 +3,6 @@
 
 use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
 use crate::buffer::transfer::plan::{Plan, is_for_driver};
-use crate::buffer::transfer::predict;
 use crate::buffer::transfer::request::{Direction, Host, Staged};
 use crate::buffer::transfer::ring::Lane;
 use crate::buffer::transfer::streaming;
@@ -45,7 +44,7 @@ pub(crate) unsafe fn copy(
         let is_for_driver =
             is_for_driver(staged.direction, staged.bytes) && matches!(stream.is_idle(), Ok(true));
         if is_for_driver
-            || is_direct(device, staged.direction)
+            || device.capabilities.reads_host_memory_in_place()
             || !crate::buffer::transfer::is_pageable(device, address)
         {
             return None;
@@ -71,12 +70,6 @@ pub(crate) unsafe fn copy(
     // SAFETY: the caller's promise; each thread has separate chunks, and no other copy has the ring.
     let is_done = ring.run_with_chunks(stream, threads, |lane| unsafe { job.work(lane) });
     is_done.then(|| job.outcome())
-}
-
-fn is_direct(device: &DeviceState, to: Direction) -> bool {
-    // The model has a lock, which most devices do not need.
-    device.capabilities.reads_host_memory_in_place()
-        && predict::is_direct(&device.capabilities, &device.cost_model(), to)
 }
 
 struct Job<'a> {

@@ -70,11 +70,6 @@ impl Transfers {
         capture::drop_after(unused);
     }
 
-    /// Returns the largest number of threads that copy.
-    pub(super) fn threads(&self) -> usize {
-        self.state.lock().options.threads
-    }
-
     /// Takes the ring; `None` if another copy has it.
     pub(super) fn take(&self) -> Option<RingTurn<'_>> {
         let mut state = self.state.lock();

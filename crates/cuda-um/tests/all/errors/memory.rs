@@ -43,25 +43,25 @@ fn oversubscription_must_be_asked_for() {
 
     let free = device.memory_info().unwrap().free_bytes;
     let options = UnifiedOptions::default();
-    let all = UnifiedBuffer::<u8>::uninit(&device, free, options).unwrap();
+    let all = UnifiedBuffer::<u8>::uninit_with(&device, free, options).unwrap();
     all.close().unwrap();
     let taken = DeviceBuffer::<u8>::zeroed(&device, MIB).unwrap();
-    let error = UnifiedBuffer::<u8>::uninit(&device, free, options).unwrap_err();
+    let error = UnifiedBuffer::<u8>::uninit_with(&device, free, options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     // The memory in use is not managed.
     let text = error.to_string();
     assert!(text.contains(" bytes of it are in use), which"), "{text}");
     taken.close().unwrap();
     device.trim();
-    let error = UnifiedBuffer::<u8>::uninit(&device, free + 1, options).unwrap_err();
+    let error = UnifiedBuffer::<u8>::uninit_with(&device, free + 1, options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
 
     // Each of the two fits, but not both together: the second is refused, although no page may be resident yet.
-    let first = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap();
-    let error = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap_err();
+    let first = UnifiedBuffer::<u8>::uninit_with(&device, 40 * MIB, options).unwrap();
+    let error = UnifiedBuffer::<u8>::uninit_with(&device, 40 * MIB, options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     first.close().unwrap();
-    UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options)
+    UnifiedBuffer::<u8>::uninit_with(&device, 40 * MIB, options)
         .unwrap()
         .close()
         .unwrap();
@@ -117,7 +117,7 @@ fn what_the_operating_system_caches_is_free_on_an_integrated_device() {
     let info = device.memory_info().unwrap();
     assert_eq!(info.free_bytes, (1024 - 128 - 32) * MIB);
     let managed = UnifiedOptions::default().placement(Placement::Managed);
-    let all = UnifiedBuffer::<u8>::uninit(&device, 700 * MIB, managed).unwrap();
+    let all = UnifiedBuffer::<u8>::uninit_with(&device, 700 * MIB, managed).unwrap();
     all.close().unwrap();
     let driver_pool = DriverPool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap();
     let all = DeviceBuffer::<u8>::uninit_in(&driver_pool, 700 * MIB).unwrap();
