@@ -19,14 +19,9 @@ use crate::resource::kind::MemoryKind;
 use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
-/// the copy.
-pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+/// the copy. Observers hear of it unless it is a part of an operation.
+pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8], is_told: bool) -> Result<()> {
     target.raw.check_write()?;
-    put(target, source, true)
-}
-
-/// Does the same without a check. Observers hear of it unless it is a part of an operation.
-pub(super) fn put(target: ViewMut<'_, u8>, source: &[u8], is_told: bool) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
     let (target, source) = (target.into_view(), source.as_ptr().cast_mut());
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.

@@ -48,7 +48,7 @@ pub(super) async fn copy_from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -
             .await
             .map_err(whole)?;
         let part = target.slice_mut(start..start + piece.len())?;
-        copy::from_host(part, piece).map_err(whole)?;
+        copy::from_host(part, piece, true).map_err(whole)?;
         own = last_of_copies(target.raw).map_err(whole)?;
         let_others_run().await;
     }
