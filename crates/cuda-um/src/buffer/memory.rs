@@ -6,7 +6,6 @@
 
 use crate::DeviceCopy;
 use crate::buffer::kind::{HostVisible, Kind, Owned};
-use crate::buffer::owned::HostOwned;
 use crate::buffer::pinned::zero_on_host;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
@@ -143,29 +142,14 @@ impl<T, K: HostVisible> Memory<T, K> {
         self.raw.pointer().as_ptr().cast()
     }
 
-    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
+    /// Returns the same address as [`as_ptr`](Self::as_ptr), to write through.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.raw.pointer().as_ptr().cast()
     }
 
     /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-    #[doc(alias = "cudaHostGetDevicePointer")]
     pub fn device_ptr(&self) -> Option<*const T> {
         self.as_view().device_ptr()
-    }
-
-    /// Returns a guard for the host to read the elements of a shared buffer. The guard keeps the buffer alive. Waits only for work that
-    /// writes or moves this buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`host`](Self::host).
-    pub fn host_owned(self: &Arc<Self>) -> Result<HostOwned<T, Self>>
-    where
-        T: DeviceCopy,
-        Self: 'static,
-    {
-        HostOwned::new(Arc::clone(self), Self::host)
     }
 }
 
@@ -191,12 +175,8 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Ok(buffer)
     }
 
-    /// Allocates `len` zeros in the same kind of memory, from the same resource and with the same access pattern: the pool, the limit, the
-    /// options of the allocation. A buffer of another library's memory, and one without elements, gives default memory of the kind.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`zeroed`](Self::zeroed).
+    /// Allocates `len` zeros, as [`zeroed`](Self::zeroed) does, in the same kind of memory, from the same resource and with the same access
+    /// pattern. A buffer of another library's memory, and one without elements, gives default memory of the kind.
     ///
     /// # Errors
     ///

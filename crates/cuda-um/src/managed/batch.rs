@@ -11,7 +11,6 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, is_there};
@@ -110,11 +109,7 @@ impl<'a> PrefetchBatch<'a> {
         self.parts.is_empty()
     }
 
-    /// Prefetches all ranges to a location, on the library's stream of the first buffer's device.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`prefetch_on`](Self::prefetch_on).
+    /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the first buffer's device.
     ///
     /// # Errors
     ///
@@ -178,8 +173,6 @@ pub(crate) fn prefetch(
         stream.runtime().check_location(location)?;
         return Ok(0);
     };
-    // A prefetch that is left out makes no call that would ask.
-    fork::check("prefetch")?;
     for part in parts {
         stream.check_runtime(part.device(), stranger)?;
     }
