@@ -168,6 +168,12 @@ pub const RULES: &[Rule] = &[
     ),
     Rule {
         about: NO_ERROR,
+        scenarios: &["pinned_pool", "read_ahead", "host"],
+        calls: &["cudaHostRegister"],
+        why: "large pinned memory that is not registered is allocated by cudaHostAlloc",
+    },
+    Rule {
+        about: NO_ERROR,
         scenarios: &[
             "pools_of_all_devices",
             "dropped_while_another_device_reads",
