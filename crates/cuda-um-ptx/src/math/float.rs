@@ -27,8 +27,8 @@ pub trait Float: Copy {
     fn near(value: f64) -> Self;
     /// The sum, rounded to nearest.
     fn add_near(self, other: Self) -> Self;
-    /// The product, rounded to nearest.
-    fn mul_near(self, other: Self) -> Self;
+    /// The product, rounded to nearest. Of f16 with `ftz`, a product that is subnormal before it is rounded is 0.
+    fn mul_near(self, other: Self, ftz: bool) -> Self;
     /// `self × factor + addend`, rounded to nearest once.
     fn fma_near(self, factor: Self, addend: Self) -> Self;
 
@@ -76,7 +76,7 @@ macro_rules! native {
                 self + other
             }
             #[inline(always)]
-            fn mul_near(self, other: Self) -> Self {
+            fn mul_near(self, other: Self, _ftz: bool) -> Self {
                 self * other
             }
             #[inline(always)]
@@ -120,8 +120,15 @@ macro_rules! half {
                 Self::near(add_odd(self.to_f64(), other.to_f64()))
             }
             #[inline(always)]
-            fn mul_near(self, other: Self) -> Self {
-                Self::near(self.to_f64() * other.to_f64())
+            fn mul_near(self, other: Self, ftz: bool) -> Self {
+                let product = self.to_f64() * other.to_f64();
+                // Only f16 has `.ftz`.
+                let zero = ftz && product.abs() < 2_f64.powi(-14);
+                Self::near(if zero {
+                    0_f64.copysign(product)
+                } else {
+                    product
+                })
             }
             #[inline(always)]
             fn fma_near(self, factor: Self, addend: Self) -> Self {
@@ -223,7 +230,8 @@ fn finish<F: Float>(value: F, operands: [F; 3], mode: Mode) -> F {
     F::from_bits(bits)
 }
 
-/// The canonical NaN; of f64 the first operand that is a NaN, made quiet, or the default one (9.7.3: payloads are supported for f64).
+/// The canonical NaN; of f64 the second, third or first operand that is a NaN, made quiet, or the default one (9.7.3: payloads are
+/// supported for f64).
 #[inline(always)]
 fn nan_of<F: Float>(operands: [F; 3]) -> u64 {
     if F::FORMAT != soft::F64 {
@@ -231,7 +239,8 @@ fn nan_of<F: Float>(operands: [F; 3]) -> u64 {
     }
     let quiet = 1 << (F::FORMAT.fraction - 1);
     let default = F::FORMAT.sign() | F::FORMAT.infinity() | quiet;
-    operands.into_iter().rev().fold(default, |bits, operand| {
+    let [a, b, c] = operands;
+    [a, c, b].into_iter().fold(default, |bits, operand| {
         if operand.is_nan() {
             operand.bits() | quiet
         } else {
@@ -267,7 +276,7 @@ pub fn sub<F: Float>(a: F, b: F, mode: Mode) -> F {
 pub fn mul<F: Float>(a: F, b: F, mode: Mode) -> F {
     let (a, b) = (a.flush(mode.ftz), b.flush(mode.ftz));
     if mode.round == Round::Near {
-        return finish(a.mul_near(b), [a, b, b], mode);
+        return finish(a.mul_near(b, mode.ftz), [a, b, b], mode);
     }
     // A zero of the product's sign as the addend keeps the sign of a product of zero.
     let zero = F::from_bits((a.bits() ^ b.bits()) & F::FORMAT.sign());
@@ -289,9 +298,9 @@ pub fn fma<F: Float>(a: F, b: F, c: F, mode: Mode) -> F {
     )
 }
 
-/// `fma.oob` (9.7.4.4): 0 if an operand is the NaN that marks an element out of bounds.
+/// `fma.oob` (9.7.4.4): 0 if an operand is the NaN that marks an element out of bounds, 0x7ff7 in both types.
 pub fn fma_oob<F: Float>(a: F, b: F, c: F, mode: Mode) -> F {
-    let oob = F::FORMAT.nan();
+    let oob = 0x7ff7;
     if a.bits() == oob || b.bits() == oob {
         F::from_bits(0)
     } else {
@@ -317,12 +326,13 @@ pub fn div<F: Float + std::ops::Div<Output = F>>(a: F, b: F, mode: Mode) -> F {
             && value.bits() & F::FORMAT.nan() != 0
     };
     if mode.round == Round::Near || !finite(a) || !finite(b) {
-        return finish(quotient, [a, b, b], mode);
+        // The device divides in software, and looks at `a` first.
+        return finish(quotient, [b, a, a], mode);
     }
     let exact = Number::unpack(F::FORMAT, a.bits()).div(Number::unpack(F::FORMAT, b.bits()));
     finish(
         F::from_bits(exact.round(F::FORMAT, mode.round)),
-        [a, b, b],
+        [b, a, a],
         mode,
     )
 }
@@ -330,7 +340,13 @@ pub fn div<F: Float + std::ops::Div<Output = F>>(a: F, b: F, mode: Mode) -> F {
 /// `rcp.rn` and the other roundings: 9.7.3.13.
 #[inline(always)]
 pub fn rcp<F: Float + std::ops::Div<Output = F>>(a: F, mode: Mode) -> F {
-    div(F::near(1.0), a, mode)
+    let inverse = div(F::near(1.0), a, mode);
+    // Subnormal before it is rounded.
+    if mode.ftz && a.to_f64().abs() > 2_f64.powi(126) {
+        F::from_bits(inverse.bits() & F::FORMAT.sign())
+    } else {
+        inverse
+    }
 }
 
 /// `sqrt.rn` and the other roundings: 9.7.3.15.
@@ -437,7 +453,7 @@ pub enum Class {
     Subnormal,
 }
 
-/// `testp`: 9.7.3.1. A zero is neither normal nor subnormal.
+/// `testp`: 9.7.3.1. A zero is normal.
 pub fn testp<F: Float>(a: F, class: Class) -> bool {
     let (magnitude, infinity) = (a.bits() & F::FORMAT.nan(), F::FORMAT.infinity());
     match class {
@@ -445,7 +461,9 @@ pub fn testp<F: Float>(a: F, class: Class) -> bool {
         Class::Infinite => magnitude == infinity,
         Class::Number => magnitude <= infinity,
         Class::NotANumber => magnitude > infinity,
-        Class::Normal => magnitude < infinity && magnitude >> F::FORMAT.fraction != 0,
+        Class::Normal => {
+            magnitude < infinity && (magnitude >> F::FORMAT.fraction != 0 || magnitude == 0)
+        }
         Class::Subnormal => magnitude != 0 && magnitude & infinity == 0,
     }
 }
