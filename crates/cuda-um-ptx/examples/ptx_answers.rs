@@ -145,7 +145,8 @@ fn compare(seed: u64, program: &Program, output: &[u32]) {
     let Some(expected) = &program.expected else {
         return;
     };
-    let step = expected.len() / (program.grid * program.block) as usize / generated::EACH;
+    let each = expected.len() / (program.grid * program.block) as usize;
+    let step = each.div_ceil(generated::EACH);
     let operands = program.input.len() / (expected.len() / step);
     let unlike: Vec<usize> = match program.bound {
         Some(bound) => generated::differences(bound, expected, output),

@@ -27,8 +27,8 @@ pub trait Float: Copy {
     fn near(value: f64) -> Self;
     /// The sum, rounded to nearest.
     fn add_near(self, other: Self) -> Self;
-    /// The product, rounded to nearest. Of f16 with `ftz`, a product that is subnormal before it is rounded is 0.
-    fn mul_near(self, other: Self, ftz: bool) -> Self;
+    /// The product, rounded to nearest.
+    fn mul_near(self, other: Self) -> Self;
     /// `self × factor + addend`, rounded to nearest once.
     fn fma_near(self, factor: Self, addend: Self) -> Self;
 
@@ -76,7 +76,7 @@ macro_rules! native {
                 self + other
             }
             #[inline(always)]
-            fn mul_near(self, other: Self, _ftz: bool) -> Self {
+            fn mul_near(self, other: Self) -> Self {
                 self * other
             }
             #[inline(always)]
@@ -120,15 +120,8 @@ macro_rules! half {
                 Self::near(add_odd(self.to_f64(), other.to_f64()))
             }
             #[inline(always)]
-            fn mul_near(self, other: Self, ftz: bool) -> Self {
-                let product = self.to_f64() * other.to_f64();
-                // Only f16 has `.ftz`.
-                let zero = ftz && product.abs() < 2_f64.powi(-14);
-                Self::near(if zero {
-                    0_f64.copysign(product)
-                } else {
-                    product
-                })
+            fn mul_near(self, other: Self) -> Self {
+                Self::near(self.to_f64() * other.to_f64())
             }
             #[inline(always)]
             fn fma_near(self, factor: Self, addend: Self) -> Self {
@@ -212,6 +205,27 @@ pub fn add_odd(a: f64, b: f64) -> f64 {
     f64::from_bits(odd)
 }
 
+/// With `.ftz` a result is subnormal, too, if it is the least normal number only because subnormal numbers have fewer bits: rounded to
+/// as many bits as a normal one, the exact value is below it.
+#[inline(always)]
+fn tiny<F: Float>(value: F, mode: Mode, exact: impl FnOnce() -> f64) -> F {
+    let fraction = F::FORMAT.fraction;
+    if !mode.ftz || value.bits() & F::FORMAT.nan() != 1 << fraction {
+        return value;
+    }
+    let (least, exact) = (value.to_f64().abs(), exact().abs());
+    let below = |bits: u32| least - least * 0.5_f64.powi(bits as i32);
+    let zero = match mode.round {
+        Round::Near => exact < below(fraction + 2),
+        _ => exact <= below(fraction + 1),
+    };
+    if zero {
+        F::from_bits(value.bits() & F::FORMAT.sign())
+    } else {
+        value
+    }
+}
+
 /// A NaN becomes the one that the device returns for these operands.
 #[inline(always)]
 fn finish<F: Float>(value: F, operands: [F; 3], mode: Mode) -> F {
@@ -275,33 +289,34 @@ pub fn sub<F: Float>(a: F, b: F, mode: Mode) -> F {
 #[inline(always)]
 pub fn mul<F: Float>(a: F, b: F, mode: Mode) -> F {
     let (a, b) = (a.flush(mode.ftz), b.flush(mode.ftz));
-    if mode.round == Round::Near {
-        return finish(a.mul_near(b, mode.ftz), [a, b, b], mode);
-    }
-    // A zero of the product's sign as the addend keeps the sign of a product of zero.
-    let zero = F::from_bits((a.bits() ^ b.bits()) & F::FORMAT.sign());
-    finish(directed(a, b, zero, mode.round), [a, b, b], mode)
+    let product = if mode.round == Round::Near {
+        a.mul_near(b)
+    } else {
+        // A zero of the product's sign as the addend keeps the sign of a product of zero.
+        let zero = F::from_bits((a.bits() ^ b.bits()) & F::FORMAT.sign());
+        directed(a, b, zero, mode.round)
+    };
+    let exact = || a.to_f64() * b.to_f64();
+    finish(tiny(product, mode, exact), [a, b, b], mode)
 }
 
 /// `fma`, `mad`: 9.7.3.6, 9.7.3.7, 9.7.4.4. (`mad` of f32 is a `fma` since sm_20.)
 #[inline(always)]
 pub fn fma<F: Float>(a: F, b: F, c: F, mode: Mode) -> F {
     let (a, b, c) = (a.flush(mode.ftz), b.flush(mode.ftz), c.flush(mode.ftz));
-    finish(
-        if mode.round == Round::Near {
-            a.fma_near(b, c)
-        } else {
-            directed(a, b, c, mode.round)
-        },
-        [a, b, c],
-        mode,
-    )
+    let sum = if mode.round == Round::Near {
+        a.fma_near(b, c)
+    } else {
+        directed(a, b, c, mode.round)
+    };
+    let exact = || add_odd(a.to_f64() * b.to_f64(), c.to_f64());
+    finish(tiny(sum, mode, exact), [a, b, c], mode)
 }
 
-/// `fma.oob` (9.7.4.4): 0 if an operand is the NaN that marks an element out of bounds, 0x7ff7 in both types.
+/// `fma.oob` (9.7.4.4): 0 if an operand is the NaN that marks an element out of bounds, 0x7ff7 or 0xfff7 in both types.
 pub fn fma_oob<F: Float>(a: F, b: F, c: F, mode: Mode) -> F {
-    let oob = 0x7ff7;
-    if a.bits() == oob || b.bits() == oob {
+    let oob = |value: F| value.bits() & F::FORMAT.nan() == 0x7ff7;
+    if oob(a) || oob(b) {
         F::from_bits(0)
     } else {
         fma(a, b, c, mode)
@@ -320,33 +335,25 @@ fn directed<F: Float>(a: F, b: F, c: F, round: Round) -> F {
 #[inline(always)]
 pub fn div<F: Float + std::ops::Div<Output = F>>(a: F, b: F, mode: Mode) -> F {
     let (a, b) = (a.flush(mode.ftz), b.flush(mode.ftz));
-    let quotient = a / b;
     let finite = |value: F| {
         value.bits() & F::FORMAT.infinity() != F::FORMAT.infinity()
             && value.bits() & F::FORMAT.nan() != 0
     };
-    if mode.round == Round::Near || !finite(a) || !finite(b) {
-        // The device divides in software, and looks at `a` first.
-        return finish(quotient, [b, a, a], mode);
-    }
-    let exact = Number::unpack(F::FORMAT, a.bits()).div(Number::unpack(F::FORMAT, b.bits()));
-    finish(
-        F::from_bits(exact.round(F::FORMAT, mode.round)),
-        [b, a, a],
-        mode,
-    )
+    let quotient = if mode.round == Round::Near || !finite(a) || !finite(b) {
+        a / b
+    } else {
+        let exact = Number::unpack(F::FORMAT, a.bits()).div(Number::unpack(F::FORMAT, b.bits()));
+        F::from_bits(exact.round(F::FORMAT, mode.round))
+    };
+    let exact = || a.to_f64() / b.to_f64();
+    // The device divides in software, and looks at `a` first.
+    finish(tiny(quotient, mode, exact), [b, a, a], mode)
 }
 
 /// `rcp.rn` and the other roundings: 9.7.3.13.
 #[inline(always)]
 pub fn rcp<F: Float + std::ops::Div<Output = F>>(a: F, mode: Mode) -> F {
-    let inverse = div(F::near(1.0), a, mode);
-    // Subnormal before it is rounded.
-    if mode.ftz && a.to_f64().abs() > 2_f64.powi(126) {
-        F::from_bits(inverse.bits() & F::FORMAT.sign())
-    } else {
-        inverse
-    }
+    div(F::near(1.0), a, mode)
 }
 
 /// `sqrt.rn` and the other roundings: 9.7.3.15.

@@ -1089,7 +1089,7 @@ fn videos(forms: &mut Forms) {
         (".max", Secondary::Max),
     ];
     // A selection of the combinations, by their number. Hopper has none of these instructions; what the driver makes of some of them is
-    // not what the manual says: `.sat` of a part or of `vshl`, and in `vmad` `.sat` and the shifts, unless all types are signed.
+    // not what the manual says: `.sat` of a part or of `vshl`, `.h1` of the result, and in `vmad` `.sat` and the shifts, unless all types are signed.
     for number in 0..40_usize {
         let ((d_name, signed), (a_name, a), (b_name, b)) = (
             SIGNS[number % 2],
@@ -1137,7 +1137,7 @@ fn videos(forms: &mut Forms) {
                 )
             }
             _ => {
-                let (d_part, into) = PARTS[1 + number % 6];
+                let (d_part, into) = PARTS[1 + number / 3 % 5];
                 let head = format!("{name}.{d_name}.{a_name}.{b_name}");
                 let text = format!("{head} $d{d_part}, $a{a_part}, $b{b_part}, $c;");
                 forms.add(

@@ -32,8 +32,8 @@ struct Place {
     depth: usize,
     /// All threads of the block come here together.
     together: bool,
-    /// Calls may stand here: not in a loop whose count differs between threads, where the driver's compiler (580) takes the threads
-    /// for together, with wrong addresses or a hang for the result.
+    /// Calls, and votes of single lanes, may stand here: not in a loop whose count differs between threads, where the driver's compiler
+    /// (580) takes the threads for together, with wrong addresses or a hang for the result.
     calls: bool,
 }
 
@@ -278,7 +278,7 @@ impl Writer<'_> {
             ..place
         };
         match self.random.below(if place.depth < 3 { 20 } else { 14 }) {
-            11 if !place.calls => self.statement(place),
+            11 | 13 if !place.calls => self.statement(place),
             0..=5 => {
                 let text = self.form();
                 self.line(text);
