@@ -23,7 +23,6 @@ pub(crate) mod overwrite;
 pub(crate) mod owned;
 mod parts;
 pub(crate) mod pinned;
-pub(crate) mod placement;
 mod read_at;
 pub(crate) mod registered;
 pub(crate) mod transfer;

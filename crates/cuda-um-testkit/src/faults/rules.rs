@@ -103,6 +103,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaHostRegister"],
+        "large pinned memory that is not registered comes from `cudaHostAlloc`",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
         "`trim` and `stats` of a pool return no error: they return the known values",
     ),
@@ -161,6 +166,12 @@ pub const RULES: &[Rule] = &[
         ],
         "a retry is not repeated: setting the device before a free, unregistering, and the wait before pinned memory for copies is freed",
     ),
+    Rule {
+        about: NO_ERROR,
+        scenarios: &["pinned_pool", "read_ahead", "host"],
+        calls: &["cudaHostRegister"],
+        why: "large pinned memory that is not registered is allocated by cudaHostAlloc",
+    },
     Rule {
         about: NO_ERROR,
         scenarios: &[

@@ -4,7 +4,7 @@
 use crate::buffer::any::{Readable, Writable};
 use crate::buffer::host_vec;
 use crate::buffer::transfer;
-use crate::buffer::transfer::{Direction, Host, Staged};
+use crate::buffer::transfer::{Direction, Staged};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::BY_HOST;
 use crate::context::op::{InCapture, Op, What};
@@ -63,17 +63,16 @@ unsafe fn exchange(
         if !raw.is_host_memory() && !raw.is_left_to_host() {
             let copy = Staged {
                 direction,
-                host: Host::Memory(host),
+                host,
                 device: view.address(),
                 bytes: view.len(),
-                unit_bytes: 1,
                 kind: kind(raw, direction.kind()),
             };
             let copied = match op.device().state().is_beside_guards() {
                 // SAFETY: the caller's promise.
-                false => unsafe { with_host(&op, copy) }.map(drop),
+                false => unsafe { with_host(&op, copy) },
                 // SAFETY: the caller's promise.
-                true => unsafe { through_vector(&op, copy, host) },
+                true => unsafe { through_vector(&op, copy) },
             };
             match copied {
                 // A guard began meanwhile.
@@ -99,21 +98,21 @@ unsafe fn exchange(
 ///
 /// As for [`exchange`].
 #[cold]
-unsafe fn through_vector(op: &Op<'_>, copy: Staged<'_>, host: *mut u8) -> Result<()> {
+unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
     let mut own: Vec<u8> = host_vec::zeroed(copy.direction.names().0, copy.bytes)?;
-    let own_host = Host::Memory(own.as_mut_ptr());
     // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
     unsafe {
         if copy.direction == Direction::ToDevice {
-            own.as_mut_ptr().copy_from_nonoverlapping(host, copy.bytes);
+            own.as_mut_ptr()
+                .copy_from_nonoverlapping(copy.host, copy.bytes);
         }
-        let copy = Staged {
-            host: own_host,
+        let own_copy = Staged {
+            host: own.as_mut_ptr(),
             ..copy
         };
-        with_host(op, copy)?;
+        with_host(op, own_copy)?;
         if copy.direction == Direction::ToHost {
-            host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
+            copy.host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
         }
     }
     Ok(())
@@ -130,18 +129,16 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
 /// Copies between the part of an operation and the host on the device's default stream, after earlier uses of the buffer. When this returns,
 /// nothing uses the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
-/// Returns `None`, and does nothing, if a closure produces the bytes and the copy cannot be staged.
-///
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
 #[inline]
-pub(super) unsafe fn with_host(op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let stream = op.device().own_stream()?;
     // SAFETY: the caller's promise.
     unsafe {
         match transfer::through_piece(stream, op, copy) {
-            Some(outcome) => outcome.map(Some),
+            Some(outcome) => outcome,
             None => staged(stream, op, copy),
         }
     }
@@ -150,9 +147,9 @@ pub(super) unsafe fn with_host(op: &Op<'_>, copy: Staged<'_>) -> Result<Option<(
 /// # Safety
 ///
 /// As for [`with_host`].
-unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<()> {
     let device = op.device();
-    let (mut in_use, mut copied) = (InUse(None), Some(()));
+    let mut in_use = InUse(None);
     let enqueued = stream.submit(op, |raw_stream| {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
@@ -161,11 +158,7 @@ unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Optio
         if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
             return outcome;
         }
-        let Host::Memory(host) = copy.host else {
-            copied = None;
-            return Ok(());
-        };
-        let (to, from) = copy.direction.ends(copy.device, host);
+        let (to, from) = copy.direction.ends(copy.device, copy.host);
         in_use.0 = Some(stream.inner());
         // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
         unsafe {
@@ -180,8 +173,7 @@ unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Optio
         }
     });
     // Also wait after an error: the host's memory belongs to the caller, so no copy may use it after the return.
-    enqueued.and(in_use.finish())?;
-    Ok(copied)
+    enqueued.and(in_use.finish())
 }
 
 /// The stream that may use the caller's memory, if any. The wait for it happens at the latest when this is dropped.
@@ -244,11 +236,7 @@ impl Stream {
         self.copy_range(source, .., target, 0)
     }
 
-    /// Copies the elements in `range` to another buffer, from its element `offset` on. The two buffers may be of different kinds.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`copy`](Self::copy).
+    /// Does the same as [`copy`](Self::copy) for the elements in `range`, to the target's elements from `offset` on.
     ///
     /// # Errors
     ///
@@ -318,7 +306,7 @@ fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u3
     let devices = both.map(|raw| raw.device().ordinal());
     let is_between_devices = devices[0] != devices[1]
         && both.iter().all(|raw| raw.is_device_memory())
-        && both.iter().any(|raw| !raw.is_open_to_peers());
+        && both.iter().any(|raw| !raw.traits().is_open_to_peers);
     if is_between_devices && devices.contains(&on) {
         return Ok(Some(devices));
     }
@@ -327,7 +315,8 @@ fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u3
 
 /// Refuses memory that work on a stream of the device `on` cannot reach.
 pub(super) fn check_reach(on: u32, memory: [&Allocation; 2]) -> Result<()> {
-    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
+    let out_of_reach =
+        |raw: &&Allocation| !raw.traits().is_open_to_peers && raw.device().ordinal() != on;
     match memory.into_iter().find(out_of_reach) {
         None => Ok(()),
         Some(pooled) => Err(Error::DeviceMismatch {

@@ -12,8 +12,7 @@ use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Allocate;
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::pool::default;
 use smallvec::SmallVec;
 use std::iter::once;
 use std::ops::Range;
@@ -56,8 +55,8 @@ pub(super) fn copy_within(
         ..MANY => None,
         _ => {
             let device = stream.device();
-            let memory = DefaultMemory::new(&device, MemoryKind::Device);
-            let mut memory = memory.allocate(bytes.min(THROUGH))?;
+            let kind = MemoryKind::Device;
+            let mut memory = default::allocate(&device, kind, bytes.min(THROUGH))?;
             memory.set_label(Label::of::<u8>("copy_within", Location::caller()));
             Some(memory)
         }

@@ -32,9 +32,4 @@ impl<T> DeviceBuffer<T> {
     pub fn as_device_ptr(&self) -> *const T {
         self.raw.pointer().as_ptr().cast()
     }
-
-    /// Returns the address of the first element. Only the device may use it.
-    pub fn as_device_mut_ptr(&mut self) -> *mut T {
-        self.raw.pointer().as_ptr().cast()
-    }
 }

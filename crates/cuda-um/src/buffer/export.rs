@@ -16,7 +16,6 @@ use crate::fork;
 use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::location::By;
 use std::any::Any;
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -154,7 +153,7 @@ impl Exported {
         raw.in_flight
             .settle(&unknown, (fence, fence.number()), access);
         if raw.migrates() {
-            raw.pages.touched(By::Unknown);
+            raw.pages.lost();
         }
     }
 

@@ -30,16 +30,17 @@ use std::ops::{Deref, DerefMut};
 /// ```
 // Covariant in `'a` and `T`, as `&'a [T]`.
 pub struct HostRef<'a, T> {
-    elements: Elements<'a, T>,
+    elements: Elements<'a, &'a [T], Vec<T>>,
     _on_this_thread: PhantomData<*const ()>,
 }
 
-enum Elements<'a, T> {
+/// A slice, or a copy.
+enum Elements<'a, S, C> {
     Borrowed {
-        elements: &'a [T],
+        elements: S,
         _held: Option<Held<'a>>,
     },
-    Copy(Vec<T>),
+    Copy(C),
 }
 
 /// What a guard holds while it borrows memory of this crate.
@@ -66,16 +67,8 @@ type Held<'a> = (HostAccess<'a>, HostUse<'a>);
 /// ```
 // Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
 pub struct HostMut<'a, T> {
-    elements: ElementsMut<'a, T>,
+    elements: Elements<'a, &'a mut [T], CopyMut<'a, T>>,
     _on_this_thread: PhantomData<*const ()>,
-}
-
-enum ElementsMut<'a, T> {
-    Borrowed {
-        elements: &'a mut [T],
-        _held: Option<Held<'a>>,
-    },
-    Copy(CopyMut<'a, T>),
 }
 
 /// A copy, and the function that writes it back.
@@ -127,7 +120,7 @@ impl<T> From<Vec<T>> for HostRef<'_, T> {
 /// A slice of the host as it is.
 impl<'a, T> From<&'a mut [T]> for HostMut<'a, T> {
     fn from(elements: &'a mut [T]) -> Self {
-        Self::of(ElementsMut::Borrowed {
+        Self::of(Elements::Borrowed {
             elements,
             _held: None,
         })
@@ -135,7 +128,7 @@ impl<'a, T> From<&'a mut [T]> for HostMut<'a, T> {
 }
 
 impl<'a, T> HostRef<'a, T> {
-    fn of(elements: Elements<'a, T>) -> Self {
+    fn of(elements: Elements<'a, &'a [T], Vec<T>>) -> Self {
         Self {
             elements,
             _on_this_thread: PhantomData,
@@ -149,7 +142,7 @@ impl<'a, T> HostRef<'a, T> {
 }
 
 impl<'a, T> HostMut<'a, T> {
-    fn of(elements: ElementsMut<'a, T>) -> Self {
+    fn of(elements: Elements<'a, &'a mut [T], CopyMut<'a, T>>) -> Self {
         Self {
             elements,
             _on_this_thread: PhantomData,
@@ -159,7 +152,7 @@ impl<'a, T> HostMut<'a, T> {
     /// Makes a guard of a copy of memory that the host cannot access. `write_back` gets the elements once, from [`close`](Self::close) or
     /// the drop.
     pub fn of_copy(elements: Vec<T>, write_back: impl FnOnce(&[T]) -> Result<()> + 'a) -> Self {
-        Self::of(ElementsMut::Copy(CopyMut {
+        Self::of(Elements::Copy(CopyMut {
             elements,
             write_back: Some(Box::new(write_back)),
             is_of_panic: std::thread::panicking(),
@@ -168,7 +161,7 @@ impl<'a, T> HostMut<'a, T> {
 
     /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
     pub fn is_copy(&self) -> bool {
-        matches!(self.elements, ElementsMut::Copy(_))
+        matches!(self.elements, Elements::Copy(_))
     }
 
     /// Ends the access. A copy is written back.
@@ -178,8 +171,8 @@ impl<'a, T> HostMut<'a, T> {
     /// The errors of the copy to the buffer, if the elements are a copy.
     pub fn close(self) -> Result<()> {
         match self.elements {
-            ElementsMut::Borrowed { .. } => Ok(()),
-            ElementsMut::Copy(mut copy) => copy.finish(),
+            Elements::Borrowed { .. } => Ok(()),
+            Elements::Copy(mut copy) => copy.finish(),
         }
     }
 }
@@ -201,9 +194,8 @@ fn access<T>(view: View<'_, T>, access: Access, waits: bool) -> Result<Held<'_>>
         (_, true) => "host_mut",
         (_, false) => "try_host_mut",
     };
-    HostUse::begin(view.part(access), waits, || match waits {
-        true => raw.wait_for_host(&bytes, access, call),
-        false => raw.try_for_host(&bytes, access, call),
+    HostUse::begin(view.part(access), waits, || {
+        raw.for_host(&bytes, (access, call), waits)
     })
 }
 
@@ -241,7 +233,7 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
             // (`held`), and a new use would need a borrow.
             false => unsafe { std::slice::from_raw_parts_mut(start, view.len()) },
         };
-        Ok(Self::of(ElementsMut::Borrowed {
+        Ok(Self::of(Elements::Borrowed {
             elements,
             _held: Some(held),
         }))
@@ -271,8 +263,8 @@ impl<T> Deref for HostMut<'_, T> {
 
     fn deref(&self) -> &[T] {
         match &self.elements {
-            ElementsMut::Borrowed { elements, .. } => elements,
-            ElementsMut::Copy(copy) => &copy.elements,
+            Elements::Borrowed { elements, .. } => elements,
+            Elements::Copy(copy) => &copy.elements,
         }
     }
 }
@@ -280,8 +272,8 @@ impl<T> Deref for HostMut<'_, T> {
 impl<T> DerefMut for HostMut<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.elements {
-            ElementsMut::Borrowed { elements, .. } => elements,
-            ElementsMut::Copy(copy) => &mut copy.elements,
+            Elements::Borrowed { elements, .. } => elements,
+            Elements::Copy(copy) => &mut copy.elements,
         }
     }
 }

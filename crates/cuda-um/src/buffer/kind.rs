@@ -5,7 +5,7 @@ use crate::context::device;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::pool::default;
 use std::marker::PhantomData;
 
 /// The kind of a [`Memory`]: [`Unified`], [`Device`], [`Pinned`] or [`Registered`]. It cannot be implemented outside this crate.
@@ -39,7 +39,9 @@ pub trait Owned: Kind + Sized + 'static {
     #[doc(hidden)]
     #[track_caller]
     fn allocate<T>(device: &device::Device, len: usize) -> Result<Memory<T, Self>> {
-        Memory::allocate_in(&DefaultMemory::new(device, Self::KIND), len)
+        Memory::allocated(device, len, |bytes| {
+            default::allocate(device, Self::KIND, bytes)
+        })
     }
 }
 

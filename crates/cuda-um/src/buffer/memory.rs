@@ -6,7 +6,6 @@
 
 use crate::DeviceCopy;
 use crate::buffer::kind::{HostVisible, Kind, Owned};
-use crate::buffer::owned::HostOwned;
 use crate::buffer::pinned::zero_on_host;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
@@ -16,9 +15,7 @@ use crate::fork;
 use crate::label::{Label, Name};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::placement::Chosen;
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::memory_resource::MemoryResource;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::fmt;
@@ -145,29 +142,14 @@ impl<T, K: HostVisible> Memory<T, K> {
         self.raw.pointer().as_ptr().cast()
     }
 
-    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
+    /// Returns the same address as [`as_ptr`](Self::as_ptr), to write through.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.raw.pointer().as_ptr().cast()
     }
 
     /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-    #[doc(alias = "cudaHostGetDevicePointer")]
     pub fn device_ptr(&self) -> Option<*const T> {
         self.as_view().device_ptr()
-    }
-
-    /// Returns a guard for the host to read the elements of a shared buffer. The guard keeps the buffer alive. Waits only for work that
-    /// writes or moves this buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`host`](Self::host).
-    pub fn host_owned(self: &Arc<Self>) -> Result<HostOwned<T, Self>>
-    where
-        T: DeviceCopy,
-        Self: 'static,
-    {
-        HostOwned::new(Arc::clone(self), Self::host)
     }
 }
 
@@ -193,26 +175,21 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Ok(buffer)
     }
 
-    /// Allocates `len` zeros in the same kind of memory, from the same resource and with the same access pattern: the pool, the limit, the
-    /// options of the allocation. A buffer of another library's memory, and one without elements, gives default memory of the kind.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`zeroed`](Self::zeroed).
+    /// Allocates `len` zeros, as [`zeroed`](Self::zeroed) does, in the same kind of memory, from the same resource and with the same access
+    /// pattern. A buffer of another library's memory, and one without elements, gives default memory of the kind.
     ///
     /// # Errors
     ///
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
-        let (device, chosen) = (self.device(), self.raw.chosen());
-        let kind = chosen.map_or(K::KIND, Chosen::kind);
-        let mut like = Self::made(device, len, |bytes| {
-            let default = || DefaultMemory::new(device, kind).allocate(bytes);
-            self.raw.allocate_again(bytes).unwrap_or_else(default)
+        let chosen = self.raw.chosen;
+        let kind = chosen.map_or(K::KIND, |chosen| chosen.kind);
+        let mut like = Self::allocated(self.device(), len, |bytes| {
+            self.raw.allocate_again(kind, bytes)
         })?;
         if let Some(chosen) = chosen {
-            like.raw.set_chosen(chosen.again());
+            like.raw.chosen = Some(chosen.again());
         }
         like.write_zeros()?;
         Ok(like)
@@ -337,7 +314,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as
     /// the former buffer of a pool's block may have left it, faults on each page.
     pub(super) fn advise_as_chosen(&self) -> Result<()> {
-        let chosen = self.raw.chosen();
+        let chosen = self.raw.chosen;
         match chosen.and_then(|chosen| chosen.advice(self.device())) {
             Some(advice) => self.as_view().advise(advice)?.require(),
             None => Ok(()),
@@ -357,7 +334,17 @@ impl<T, K: Owned> Memory<T, K> {
                 reason: format!("a {} needs {}", K::NAME, kind.name()),
             });
         }
-        let mut memory = Self::made(resource.device(), len, |bytes| resource.allocate(bytes))?;
+        Self::allocated(resource.device(), len, |bytes| resource.allocate(bytes))
+    }
+
+    /// A buffer of `len` uninitialised elements in memory that `allocate` makes, of this kind.
+    #[track_caller]
+    pub(super) fn allocated(
+        device: &Device,
+        len: usize,
+        allocate: impl FnOnce(usize) -> Result<Allocation>,
+    ) -> Result<Self> {
+        let mut memory = Self::made(device, len, allocate)?;
         K::complete(&mut memory.raw);
         Ok(memory)
     }

@@ -31,8 +31,7 @@ macro_rules! read_methods {
                 copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
-            /// Copies elements to the host, from element `offset` on. Waits for work that writes the buffer; the copy is complete when this
-            /// returns.
+            /// Does the same as [`copy_to_host`](Self::copy_to_host) for the elements from `offset` on.
             ///
             /// # Errors
             ///
@@ -42,8 +41,7 @@ macro_rules! read_methods {
                 copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
-            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host_at`](Self::copy_to_host_at) does, with
-            /// one call of CUDA and the wait for it.
+            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host`](Self::copy_to_host) does.
             ///
             /// # Errors
             ///
@@ -110,11 +108,7 @@ macro_rules! write_methods {
                 copy::from_host(target, bytemuck::cast_slice(source))
             }
 
-            /// Copies elements from the host to the buffer, from element `offset` on.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`copy_from_host`](Self::copy_from_host).
+            /// Does the same as [`copy_from_host`](Self::copy_from_host) for the elements from `offset` on.
             ///
             /// # Errors
             ///
@@ -134,12 +128,8 @@ macro_rules! write_methods {
                 self.copy_from_host_at(index, &[value])
             }
 
-            /// Does the same as [`copy_from_host`](Self::copy_from_host), without blocking the thread for long: awaits work that uses the
-            /// buffer and work on the device's default stream, copies a few MiB at a time, and lets other tasks run between these pieces.
-            /// The future is ready when all elements have arrived. Works on any executor.
-            ///
-            /// The future borrows the source. A future that is dropped early leaves the first part copied, and no work that uses the
-            /// source.
+            /// Does the same as [`copy_from_host`](Self::copy_from_host), without blocking the thread for long, as
+            /// [`copy_to_host_async`](Self::copy_to_host_async). The future is ready when all elements have arrived.
             ///
             /// # Errors
             ///
@@ -186,11 +176,7 @@ macro_rules! write_methods {
                 overwrite::overwrite(target, first, make)
             }
 
-            /// Sets every element to `value`, on the library's stream of the device.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`fill_on`](Self::fill_on).
+            /// Does the same as [`fill_on`](Self::fill_on), on the library's stream of the device.
             ///
             /// # Errors
             ///
@@ -269,10 +255,7 @@ macro_rules! host_read_methods {
                 HostRef::begin(self.as_view(), true)
             }
 
-            /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. No earlier wait
-            /// is necessary: CUDA's success is sufficient, also for managed memory.
-            ///
-            /// On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a device
+            /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a device
             /// runs.
             ///
             /// # Errors
@@ -318,9 +301,7 @@ macro_rules! host_write_methods {
                 HostMut::begin(self.as_view_mut(), false)
             }
 
-            /// Does the same as [`host_mut`](Self::host_mut), but awaits instead of blocking. Works on any executor.
-            ///
-            /// A future that is dropped before it is ready holds nothing.
+            /// Does the same as [`host_mut`](Self::host_mut), but awaits, as [`host_async`](Self::host_async).
             ///
             /// # Errors
             ///

@@ -19,14 +19,14 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Result, UnifiedBuffer};
+/// use cuda_um::{HostOwned, Result, UnifiedBuffer};
 /// use std::{ops::Deref, sync::Arc};
 ///
 /// struct Tensor(Arc<UnifiedBuffer<f32>>);
 ///
 /// impl Tensor {
 ///     fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
-///         self.0.host_owned()
+///         HostOwned::new(Arc::clone(&self.0), |buffer| buffer.host())
 ///     }
 /// }
 ///
@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
 /// let buffer = std::sync::Arc::new(cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap());
-/// let guard = buffer.host_owned().unwrap();
+/// let guard = cuda_um::HostOwned::new(buffer, |buffer| buffer.host()).unwrap();
 /// std::thread::spawn(move || guard[0]);
 /// ```
 pub type HostOwned<T, B> = Kept<HostRef<'static, T>, Arc<B>>;

@@ -8,9 +8,9 @@ use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::resource::existing::Existing;
 use crate::resource::owner::Held;
 use crate::resource::registered;
-use crate::resource::system::Host;
 use crate::sync::assert_no_lock_held;
 use std::ptr::NonNull;
 
@@ -114,10 +114,11 @@ impl<T: DeviceCopy> RegisteredBuffer<'_, T> {
         Self::made(device, memory.len(), |bytes| {
             let pointer = memory.cast();
             match device.capabilities().reads_host_memory_in_place() {
-                // SAFETY: guaranteed by the caller; the device has pageable memory access.
-                true => Ok(unsafe {
-                    Host::new(device, "adopted", held).into_allocation((device, pointer, bytes))
-                }),
+                true => {
+                    let memory = (pointer, bytes);
+                    let adopted = Existing::system_memory(device, "adopted", memory, held, None);
+                    Ok(adopted)
+                }
                 // SAFETY: guaranteed by the caller.
                 false => unsafe { registered::register(device, (pointer, bytes), held) },
             }

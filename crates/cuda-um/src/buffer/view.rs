@@ -178,15 +178,6 @@ macro_rules! view {
                 self.raw.device()
             }
 
-            /// Returns true if the buffer has managed memory, whose pages migrate.
-            pub fn is_managed(&self) -> bool {
-                let chosen = self.raw.chosen();
-                chosen.map_or_else(
-                    || self.raw.is_managed(),
-                    |chosen| chosen.kind() == MemoryKind::Managed,
-                )
-            }
-
             /// Returns the kind of the buffer's memory: [`MemoryKind::Pinned`] also for registered memory, and for a buffer without
             /// elements.
             pub fn kind(&self) -> MemoryKind {

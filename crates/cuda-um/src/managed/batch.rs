@@ -11,12 +11,11 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, is_there};
 use crate::resource::allocation::Allocation;
-use crate::resource::location::{By, Place};
+use crate::resource::location::Place;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
 use std::fmt;
@@ -110,11 +109,7 @@ impl<'a> PrefetchBatch<'a> {
         self.parts.is_empty()
     }
 
-    /// Prefetches all ranges to a location, on the library's stream of the first buffer's device.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`prefetch_on`](Self::prefetch_on).
+    /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the first buffer's device.
     ///
     /// # Errors
     ///
@@ -178,8 +173,6 @@ pub(crate) fn prefetch(
         stream.runtime().check_location(location)?;
         return Ok(0);
     };
-    // A prefetch that is left out makes no call that would ask.
-    fork::check("prefetch")?;
     for part in parts {
         stream.check_runtime(part.device(), stranger)?;
     }
@@ -223,7 +216,7 @@ pub(crate) fn prefetch(
         // After a failure a part may be enqueued.
         match Place::of(location).filter(|_| enqueued.is_ok()) {
             Some(place) => raw.moved(bytes, place, (inner, before)),
-            None => raw.pages.touched(By::Unknown),
+            None => raw.pages.lost(),
         }
     }
     enqueued?;

@@ -14,11 +14,7 @@ use crate::managed::prefetch::migrate;
 macro_rules! hints {
     ([$($generics:tt)*] $memory:ty) => {
         impl<$($generics)*> $memory {
-            /// Migrates the elements to a location, on the library's stream of the device.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`prefetch_on`](Self::prefetch_on).
+            /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the device.
             ///
             /// # Errors
             ///

@@ -6,7 +6,7 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::resource::location::{BLOCK, By, Place};
+use crate::resource::location::{BLOCK, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl<T> View<'_, T> {
             used.wait()?;
         }
         // Pending work of other buffers may still move the blocks that they share with this one.
-        let is_sure = raw.is_located() || self.device().state().driver.is_known_idle();
+        let is_sure = raw.is_located || self.device().state().driver.is_known_idle();
         let is_last = !raw.in_flight.is_read_beside(None);
         let before = raw.pages.before();
         // The driver tells where most pages of a range are, so it is asked for each block of 2 MiB.
@@ -72,8 +72,8 @@ impl<T> View<'_, T> {
         match place {
             Some(place) => raw
                 .pages
-                .moved(before, place, (is_whole, raw.is_located(), is_last)),
-            None => raw.pages.touched(By::Unknown),
+                .moved(before, place, (is_whole, raw.is_located, is_last)),
+            None => raw.pages.lost(),
         }
         Ok(place.map(Location::from))
     }

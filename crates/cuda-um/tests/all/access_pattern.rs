@@ -1,6 +1,5 @@
-//! The memory of a unified buffer: chosen by its pattern, its size and the cost model, or requested directly.
+//! The memory of a unified buffer: chosen by its pattern and its size, or requested directly.
 
-use cuda_um::cost::CostModel;
 use cuda_um::{
     AccessPattern, Advice, Error, Location, Placement, PrefetchBatch, UnifiedBuffer, UnifiedOptions,
 };
@@ -8,6 +7,7 @@ use cuda_um_sim::Gpu;
 use cuda_um_testkit::{calls, device, simulated, unpooled};
 
 const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
 
 fn pattern(pattern: AccessPattern) -> UnifiedOptions {
     UnifiedOptions::default().pattern(pattern)
@@ -39,9 +39,15 @@ fn the_pattern_decides_and_says_why() {
     let preferred = Advice::SetPreferredLocation(Location::Device(0));
     assert_eq!(resident.advice, Some(preferred));
     for small in [AccessPattern::ReadBack, AccessPattern::StreamOnce] {
-        let placed = placed(pattern(small), 4 * KIB);
-        assert_eq!(placed.placement, Placement::Mapped, "{placed}");
-        assert!(placed.reason.contains("cost model: built in"), "{placed}");
+        for (bytes, placement, reason) in [
+            (1, Placement::Mapped, "over the link takes less time"),
+            (64 * MIB, Placement::Mapped, "over the link takes less time"),
+            (64 * MIB + 1, Placement::Managed, "above 67108864 bytes"),
+        ] {
+            let placed = placed(pattern(small), bytes);
+            assert_eq!(placed.placement, placement, "{placed}");
+            assert!(placed.reason.contains(reason), "{placed}");
+        }
     }
     let asked = placed(asked(Placement::Mapped), KIB);
     assert_eq!(
@@ -75,22 +81,6 @@ fn the_advice_of_a_pattern_is_really_given() {
         buffer.range_attributes().unwrap().preferred_location,
         Some(Location::Device(0))
     );
-}
-
-#[test]
-fn the_cost_model_of_the_machine_counts() {
-    let (_sim, device, _) = simulated(Gpu::H200);
-    let mut model = CostModel::h200();
-    // A link that is too slow for kernels.
-    model.remote_rate = 1e6;
-    model.source = "a test".to_owned();
-    device.set_cost_model(model).unwrap();
-    let buffer =
-        UnifiedBuffer::<u8>::zeroed_with(&device, 64 * KIB, pattern(AccessPattern::StreamOnce))
-            .unwrap();
-    let placed = buffer.placement();
-    assert_eq!(placed.placement, Placement::Managed, "{placed}");
-    assert!(placed.reason.ends_with("(cost model: a test)"), "{placed}");
 }
 
 #[test]

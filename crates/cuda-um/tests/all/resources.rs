@@ -3,9 +3,7 @@
 use cuda_um::{
     Device, DeviceBuffer, ErrorKind, MemoryKind, PinnedBuffer, Pool, PoolOptions, Result,
     UnifiedBuffer,
-    resource::{
-        DeviceArena, DeviceMemory, ManagedMemory, MemoryResource, PinnedMemory, SystemMemory,
-    },
+    resource::{DeviceMemory, ManagedMemory, MemoryResource, PinnedMemory, SystemMemory},
 };
 use cuda_um_sim::{Builder, Fail, Gpu};
 use cuda_um_sys::cudaError;
@@ -36,10 +34,6 @@ fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
     let options = PoolOptions::default();
     let pool = || Pool::new(device, MemoryKind::Device, options).unwrap();
     let mut resources: Vec<(_, Box<dyn MemoryResource>)> = vec![
-        (
-            "arena",
-            Box::new(DeviceArena::new(device, 64 << 20).unwrap()),
-        ),
         ("managed", Box::new(ManagedMemory::new(device))),
         ("device", Box::new(DeviceMemory::new(device))),
         ("pinned", Box::new(PinnedMemory::new(device))),
@@ -141,7 +135,6 @@ fn a_buffer_like_another_comes_from_its_resource() {
         let pool = |options| Pool::new(&device, kind, options).unwrap();
         memories.push(Box::new(pool(options.limit_bytes(LIMIT))));
     }
-    memories.push(Box::new(DeviceArena::new(&device, 2 * LIMIT).unwrap()));
     for memory in memories {
         let first = zeroed(&*memory, 1000).unwrap();
         let like = first.like(2000).unwrap();
