@@ -1,7 +1,8 @@
 //! Runs the generated programs on a GPU, and records its answers.
 //!
 //! - `ptx_answers FILE [FOLDER]` writes a line for each seed, and prints each program that is refused or fails, and each single form
-//!   whose answer differs from `math`. With a folder, the whole output of each program goes there, too, as `SEED`.
+//!   whose answer differs from `math`. With a folder, the whole output of each program goes there, too, as `SEED`. A program that answers
+//!   otherwise when the driver compiles it without optimisation is printed, and has no line.
 //! - `ptx_answers --print SEED` prints a program; it needs no GPU. `--files FOLDER` writes all of them there.
 //!
 //! A program that fails takes its process's context with it. So processes of their own run the seeds, and the next one begins behind
@@ -50,9 +51,21 @@ fn run(generator: &Generator, seeds: Range<u64>, folder: Option<&&str>) -> Resul
     let driver = Driver::open()?;
     for seed in seeds {
         let program = generator.program(seed);
-        let output = match driver.run(&program) {
-            Ok(output) => output,
-            Err(error) => {
+        if generated::is_open(seed, &program) {
+            println!("{seed} unsettled ({})", program.name);
+            continue;
+        }
+        let outputs = [4, 0].map(|level| driver.run(&program, level));
+        let output = match outputs {
+            [Ok(output), Ok(plain)] => {
+                let hashes = [&output, &plain].map(|output| generated::hash(&program, output));
+                if hashes[0] != hashes[1] {
+                    println!("{seed} unsettled ({})", program.name);
+                    continue;
+                }
+                output
+            }
+            [Err(error), _] | [_, Err(error)] => {
                 let error = error.to_string().replace('\n', " ");
                 println!("{seed} failed ({}): {error}", program.name);
                 return Ok(ExitCode::FAILURE);
@@ -123,6 +136,10 @@ fn watch(seeds: Range<u64>, folder: Option<&str>) -> Result<(Vec<(u64, String)>,
                     next = seed + 1;
                 }
                 (Some(_), Some("failed"), _) => failed = Some(line),
+                (Some(seed), Some("unsettled"), _) => {
+                    println!("{line}");
+                    next = seed + 1;
+                }
                 _ => println!("{line}"),
             }
         }
@@ -221,7 +238,8 @@ impl Driver {
         }
     }
 
-    fn run(&self, program: &Program) -> Result<Vec<u32>> {
+    /// The output; `level` is that of the optimisation, 0 to 4.
+    fn run(&self, program: &Program, level: usize) -> Result<Vec<u32>> {
         let text = CString::new(program.text.as_str())?;
         let mut log = vec![0_u8; 4096];
         let (mut module, mut function) = (
@@ -235,16 +253,20 @@ impl Driver {
             *mut c_int,
             *mut *mut c_void,
         ) -> c_int;
-        // CU_JIT_ERROR_LOG_BUFFER and its size.
-        let mut options = [5, 6];
-        let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+        // CU_JIT_ERROR_LOG_BUFFER, its size, and CU_JIT_OPTIMIZATION_LEVEL.
+        let mut options = [5, 6, 7];
+        let mut values = [
+            log.as_mut_ptr().cast::<c_void>(),
+            log.len() as *mut c_void,
+            level as *mut c_void,
+        ];
         // SAFETY: the text ends with a zero; the log has the size that is declared.
         let loaded = unsafe {
             self.call::<Load>(c"cuModuleLoadDataEx", |f| {
                 f(
                     &raw mut module,
                     text.as_ptr(),
-                    2,
+                    3,
                     options.as_mut_ptr(),
                     values.as_mut_ptr(),
                 )
