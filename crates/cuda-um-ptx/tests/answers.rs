@@ -64,11 +64,20 @@ fn the_machine_and_math_answer_as_a_gpu() {
             return Err(format!("{seed}: math is unlike the GPU: {}", program.name));
         }
         // Of some programs the warps and blocks run in another order, too.
-        let orders = if seed < generated::FORMS && seed % 7 == 0 { 2 } else { 1 };
+        let orders = if seed < generated::FORMS && seed % 7 == 0 {
+            2
+        } else {
+            1
+        };
         for order in 0..orders {
             match run(&program, order) {
                 Ok(output) if generated::hash(&program, &output) == hash => {}
-                Ok(_) => return Err(format!("{seed}: the machine is unlike the GPU: {}", program.name)),
+                Ok(_) => {
+                    return Err(format!(
+                        "{seed}: the machine is unlike the GPU: {}",
+                        program.name
+                    ));
+                }
                 Err(error) => return Err(format!("{seed} ({}): {error}", program.name)),
             }
         }

@@ -1,8 +1,8 @@
 //! Conversions: `cvt` and `cvt.pack` (9.7.9.21, 9.7.9.22).
 
-use super::float::{self, Bf16, F16, Float};
+use super::float::{Bf16, F16, Float};
 use super::soft::{self, Format, Number};
-use super::{Mode, Round, Type};
+use super::{Round, Type};
 
 /// The modifiers of `cvt`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -174,11 +174,9 @@ fn general(a: u64, from: Type, to: Type, rules: Rules) -> u64 {
                 );
             }
             let mut number = Number::unpack(format, a);
-            if rules.integer {
-                if number.exponent < 0 {
-                    number.significand = number.to_integer(rules.round).unsigned_abs();
-                    number.exponent = 0;
-                }
+            if rules.integer && number.exponent < 0 {
+                number.significand = number.to_integer(rules.round).unsigned_abs();
+                number.exponent = 0;
             }
             to_float(number, to, target, rules)
         }
@@ -256,16 +254,4 @@ pub fn cvt_pack(a: u32, b: u32, c: u32, to: Type) -> u32 {
     let mask = (1_u64 << bits) - 1;
     let clamped = |value: u32| clamp(i128::from(value as i32), bits, signed) as u64 & mask;
     (u64::from(c) << (2 * bits) | clamped(a) << bits | clamped(b)) as u32
-}
-
-/// `cvt.rn.f32` of f16 or bf16 arithmetic with mixed types (9.7.5): the operand as f32.
-pub fn widen<F: Float>(a: F, ftz: bool) -> f32 {
-    float::add(
-        f32::from_bits(narrow(a) as u32),
-        -0.0,
-        Mode {
-            ftz,
-            ..Mode::default()
-        },
-    )
 }

@@ -195,7 +195,7 @@ pub fn add_odd(a: f64, b: f64) -> f64 {
     let bits = sum.to_bits();
     // Toward the exact value: by one unit up in magnitude if the error has the sign of the sum, otherwise down.
     let outward = (error > 0.0) == (sum > 0.0);
-    let odd = if bits & 1 == 1 || !(error.abs() > 0.0) || !sum.is_finite() {
+    let odd = if bits & 1 == 1 || error == 0.0 || !sum.is_finite() {
         bits
     } else if outward {
         bits + 1
@@ -499,6 +499,7 @@ pub enum Compare {
 }
 
 /// A comparison of integers, or of floats that are flushed already. Integers have no comparison with `U`.
+#[expect(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN is meant")]
 #[inline(always)]
 pub fn compare<T: PartialOrd>(op: Compare, a: T, b: T) -> bool {
     let order = a.partial_cmp(&b);
