@@ -389,6 +389,11 @@ pub(crate) enum Extra {
     },
     Sleep,
     Fence,
+    /// Around a call that may come back to the caller: registers and variables, except results (bytes of local memory, or a slot).
+    Save,
+    Restore {
+        keep: Vec<(u32, u32, Option<Slot>)>,
+    },
     /// Parameters of calls: bytes of a thread's local memory.
     Copy {
         from: u32,
@@ -404,6 +409,10 @@ pub(crate) enum Extra {
         message: u32,
         file: u32,
         line: u32,
+    },
+    SetConditional {
+        handle: u32,
+        value: u32,
     },
     Trap,
 }
@@ -449,6 +458,11 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
+    /// The most threads of a block, if the kernel declares a limit.
+    pub fn max_threads(&self) -> Option<u32> {
+        self.max_threads
+    }
+
     /// The kernel's name.
     pub fn name(&self) -> &str {
         &self.name
