@@ -83,6 +83,12 @@ pub unsafe trait Memory: Sync {
         print!("{text}");
     }
 
+    /// `cudaGraphSetConditional`: sets the condition of a graph. False if there is none with this handle.
+    fn set_conditional(&self, handle: u64, value: u32) -> bool {
+        let _ = (handle, value);
+        false
+    }
+
     /// `%globaltimer`. By default, the time of the host's clock since 1970.
     fn now(&self) -> Duration {
         std::time::SystemTime::now()

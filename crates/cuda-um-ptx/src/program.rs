@@ -410,6 +410,10 @@ pub(crate) enum Extra {
         file: u32,
         line: u32,
     },
+    SetConditional {
+        handle: u32,
+        value: u32,
+    },
     Trap,
 }
 
@@ -454,6 +458,11 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
+    /// The most threads of a block, if the kernel declares a limit.
+    pub fn max_threads(&self) -> Option<u32> {
+        self.max_threads
+    }
+
     /// The kernel's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -158,25 +158,9 @@ fn cuda() -> Result<Opened> {
 fn simulator() -> Result<Opened> {
     static SHARED: Shared = PerProcess::new(Mutex::default);
     shared(&SHARED, || {
-        check_kernels_variable()?;
         let sim = Sim::from_env().map_err(|error| CudaError::Other(Box::new(error)))?;
         Ok(Opened::simulated(Simulated::open(sim)?))
     })
-}
-
-/// Refuses the variable of the simulator's libcuda, which has no effect here.
-#[cfg(feature = "sim")]
-fn check_kernels_variable() -> Result<()> {
-    const KERNELS: &str = "CUDA_UM_SIM_KERNELS";
-    let value = std::env::var_os(KERNELS).unwrap_or_default();
-    match value.is_empty() {
-        true => Ok(()),
-        false => Err(CudaError::InvalidArgument {
-            what: KERNELS,
-            value: value.to_string_lossy().into_owned(),
-            reason: "it has no value, as only the simulator's libcuda reads it: give kernels their references with `register_kernel`".to_owned(),
-        }),
-    }
 }
 
 #[cfg(not(feature = "sim"))]

@@ -157,6 +157,11 @@ impl<'m> Decoder<'m> {
                 });
                 return Ok(true);
             }
+            (None, "cudaGraphSetConditional", [handle, value]) => {
+                let (handle, value) = (local(self, handle)?, local(self, value)?);
+                self.emit_extra(Extra::SetConditional { handle, value });
+                return Ok(true);
+            }
             _ => {}
         }
         let Some(function) = function.filter(|function| !function.entry) else {

@@ -673,6 +673,22 @@ impl Worker<'_> {
                     )
                     .into());
             }
+            &Extra::SetConditional { handle, value } => {
+                for lane in lanes(mask) {
+                    let local = &warp.local[lane * grid.program.local_bytes..];
+                    let field = |at: u32, bytes: usize| {
+                        let field = local[at as usize..][..bytes].iter().rev();
+                        field.fold(0, |number, &byte| number << 8 | u64::from(byte))
+                    };
+                    let (handle, value) = (field(handle, 8), field(value, 4) as u32);
+                    if !grid.memory.set_conditional(handle, value) {
+                        let text = format!("no graph has a condition {handle:#x}");
+                        let thread = warp.index * 32 + lane as u32;
+                        let kind = FindingKind::Denied;
+                        return Err(grid.finding(kind, pc, common.id, thread, text).into());
+                    }
+                }
+            }
             Extra::Trap => {
                 let thread = warp.index * 32 + mask.trailing_zeros();
                 return Err(grid

@@ -30,7 +30,7 @@ pub(super) fn pages_of(address: usize, bytes: usize) -> Range<usize> {
 
 /// Calls `found` for pages, in pieces that agree, with whether they were ever touched. False if some are not mapped.
 #[cfg(target_os = "linux")]
-fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool {
+pub(super) fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool {
     let mut answers = [0u8; ASKED];
     for start in pages.clone().step_by(ASKED) {
         let end = pages.end.min(start + ASKED);
@@ -62,6 +62,20 @@ fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool 
 /// Whether all pages of a range are mapped.
 pub(super) fn is_mapped(pages: &Range<usize>) -> bool {
     pages.end < Managed::SYSTEM_PAGES && ask(pages, |_, _| {})
+}
+
+/// The mapping that holds an address, and whether it can be written; `None` if it cannot be read.
+pub(super) fn mapping(address: usize) -> Option<(Range<usize>, bool)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mapped = maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let range = number(start)?..number(end)?;
+        range.contains(&address).then_some((range, rest))
+    });
+    let (range, rights) = mapped.filter(|(_, rights)| rights.starts_with('r'))?;
+    Some((range, rights[1..].starts_with('w')))
 }
 
 /// Makes pages exist that were never touched, as the kernel's first read does. A system call reads them, because it fails if they cannot

@@ -2,13 +2,13 @@
 
 use super::driver::bodies as driver;
 use super::guard::entry_points;
-use super::pointer::{JitOptions, Out, Text};
+use super::pointer::{Image, JitOptions, Out, Text};
 use crate::engine::Code;
 
 entry_points! { Driver;
     // The options of the library itself concern when it is loaded.
     fn cuLibraryLoadData(
-        core, library: Out<usize>, image: Text, options: JitOptions, values: Out<usize>, count: u32,
+        core, library: Out<usize>, image: Image, options: JitOptions, values: Out<usize>, count: u32,
         library_options: usize, library_values: usize, library_count: u32,
     ) {
         let _ = (library_options, library_values, library_count);
