@@ -56,7 +56,7 @@ unsafe fn exchange(
     let work = || {
         // The end of the process waits for accesses to pinned memory.
         let _calls = Calls::of(call)?;
-        if !raw.is_host_memory() && !(is_beside_guards && raw.is_managed()) {
+        if !(raw.is_host_memory() || is_beside_guards && raw.is_managed()) {
             let copy = Staged {
                 direction,
                 host,
