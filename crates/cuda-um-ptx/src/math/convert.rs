@@ -172,11 +172,9 @@ fn general(a: u64, from: Type, to: Type, rules: Rules) -> u64 {
                 );
             }
             let mut number = Number::unpack(format, a);
-            if rules.integer {
-                if number.exponent < 0 {
-                    number.significand = number.to_integer(rules.round).unsigned_abs();
-                    number.exponent = 0;
-                }
+            if rules.integer && number.exponent < 0 {
+                number.significand = number.to_integer(rules.round).unsigned_abs();
+                number.exponent = 0;
             }
             to_float(number, to, target, rules)
         }

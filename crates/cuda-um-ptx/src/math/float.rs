@@ -2,6 +2,8 @@
 //!
 //! Packed types are two calls, by [`super::halves`].
 
+#![expect(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN is neither")]
+
 use super::soft::{self, Format, Number};
 use super::{Mode, Round};
 

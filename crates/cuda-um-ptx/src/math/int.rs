@@ -125,7 +125,7 @@ pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {
             i64::from(value >> 8)
         }
     };
-    (extend(a) * extend(b) >> if high { 16 } else { 0 }) as u32
+    ((extend(a) * extend(b)) >> if high { 16 } else { 0 }) as u32
 }
 
 /// `mad24`: 9.7.1.6. `sat` is that of `mad24.hi.sat.s32`.
