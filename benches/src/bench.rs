@@ -71,7 +71,6 @@ impl Bench {
     /// Opens the GPU, or the simulator.
     pub fn open(simulated: bool, settings: Settings) -> Result<Self> {
         let (table, clock) = if simulated {
-            um_kernels::sim::register();
             let sim = Sim::from_env()?;
             (sim.table(), Clock::Simulated(sim))
         } else {

@@ -1,7 +1,6 @@
 //! The machine for the cases.
 
 use crate::call::{Calls, load_kernels};
-use crate::kernels;
 use anyhow::{Context, Result, ensure};
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::{RuntimeVersion, Table, cudaDeviceAttr as Attr};
@@ -128,7 +127,6 @@ pub struct Machine {
 impl Machine {
     /// Opens the machine, and creates a context on every device.
     pub fn open(choice: Choice) -> Result<Self> {
-        kernels::register();
         let sim = match choice {
             Choice::Cuda => None,
             Choice::Sim { gpu, cuda, devices } => {

@@ -6,7 +6,7 @@
 use cuda_um::buffer::ReadAt;
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
-use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
+use cuda_um_sim::Sim;
 use cuda_um_trace::{MigrationReport, RecordKind, Trace, html, patterns, perfetto};
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -44,11 +44,6 @@ pub fn cost_model(bytes: &[u8]) {
 /// A text that the driver must not get was passed on, or the simulator failed with an error that CUDA does not have.
 pub fn ptx(bytes: &[u8]) {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
-        // SAFETY: `reference` accesses no memory.
-        #[allow(unsafe_code, reason = "the reference matches its kernel")]
-        unsafe {
-            register_kernel("add", reference);
-        }
         let sim = Sim::builder().build().expect("a simulator");
         let runtime = Runtime::from_table(sim.table()).expect("a runtime");
         runtime.device(0).expect("a device")
@@ -119,10 +114,6 @@ pub fn trace(bytes: &[u8]) {
     assert!(html(&trace, &report).ends_with("</html>\n"));
     let events = perfetto(&trace);
     assert!(events.starts_with('{') && events.ends_with('}'));
-}
-
-fn reference(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    Ok(())
 }
 
 /// A safetensors or GGUF file; the first bytes tell which.

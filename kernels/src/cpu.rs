@@ -15,7 +15,7 @@ pub fn reduce_sum_cpu(input: &[f32]) -> f32 {
 }
 
 /// The result of one block of `blocks`: the sums of its threads, then halves added to halves.
-pub(crate) fn block_sum(input: &[f32], block: usize, blocks: usize) -> f32 {
+fn block_sum(input: &[f32], block: usize, blocks: usize) -> f32 {
     let mut sums = [0.0f32; THREADS];
     for (thread, sum) in sums.iter_mut().enumerate() {
         let first = block * THREADS + thread;

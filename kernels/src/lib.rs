@@ -14,10 +14,7 @@
 //!
 //! The feature `calibrate` measures the cost model of this machine.
 //!
-//! With the feature `sim`, loading a launcher registers the CPU references as kernels of the simulator `cuda-um-sim`.
-//!
-#![cfg_attr(feature = "sim", doc = "```")]
-#![cfg_attr(not(feature = "sim"), doc = "```ignore")]
+//! ```
 //! use cuda_um::{Runtime, UnifiedBuffer};
 //! use um_kernels::{Fill, Reduce, Saxpy, Scale};
 //! # use cuda_um_sim::Sim;
@@ -51,8 +48,6 @@ mod load;
 mod reduce;
 mod saxpy;
 mod scale;
-#[cfg(feature = "sim")]
-pub mod sim;
 
 pub use copy::CopyKernels;
 pub use cosine_top_k::cpu::cosine_top_k_cpu;

@@ -1,5 +1,4 @@
 //! A framework's day: many temporaries, small kernels on two streams, a few copies.
-#![allow(unsafe_code, reason = "registers the reference of a kernel")]
 
 mod as_graph;
 mod ours;
@@ -12,7 +11,6 @@ use crate::peer::{CUDA_CPP, CUDARC, CUPY, TORCH};
 use crate::raw::Temporaries;
 use crate::report::CaseReport;
 use anyhow::{Result, ensure};
-use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 use plan::{CHECKED, Operations, Plan, SLOTS, Worker};
 use serde_json::json;
 use std::time::Duration;
@@ -52,8 +50,6 @@ const STEPS: u32 = 50;
 const STEPS_SIMULATED: u32 = 2;
 
 fn run(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> Result<()> {
-    // SAFETY: the reference reads and writes the same memory as the kernel.
-    unsafe { register_kernel("scale_in_place_f32", scale_in_place) };
     let plan = &Plan::new();
     let steps = match bench.clock.is_simulated() {
         true => STEPS_SIMULATED,
@@ -114,13 +110,6 @@ fn sampled<'a>(
         worker.finish()?;
         round.verified(time / steps, factor)
     }
-}
-
-fn scale_in_place(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let (factor, count) = (launch.value::<f32>(1)?, launch.value::<u64>(2)?);
-    let data = launch.slice_mut::<f32>(0, count as usize)?;
-    data.iter_mut().for_each(|number| *number *= factor);
-    Ok(())
 }
 
 impl Operations for Temporaries {

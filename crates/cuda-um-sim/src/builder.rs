@@ -1,15 +1,11 @@
 //! Building a simulator.
-// A CPU reference is trusted as a kernel is: providing one is unsafe.
-#![allow(unsafe_code)]
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::Sim;
 use crate::engine::{AddressSpace, Core, Machine};
 use crate::error::{MAX_DEVICES, SimError};
-use crate::kernel::CpuReference;
-use crate::preset::{CudaVersion, Cupti, Gpu, Topology};
+use crate::preset::{CudaVersion, Cupti, Gpu, KernelChecks, Topology};
 use cuda_um_cost::CostModel;
 
 /// Sets up a [`Sim`]: see [`Sim::builder`].
@@ -20,7 +16,9 @@ pub struct Builder {
     cuda: CudaVersion,
     devices: usize,
     topology: Option<Topology>,
-    references: HashMap<String, CpuReference>,
+    kernel_checks: KernelChecks,
+    kernel_instructions: u64,
+    kernel_seed: u64,
     total_memory_bytes: Option<u64>,
     page_cache_bytes: u64,
     cost: Option<CostModel>,
@@ -36,8 +34,8 @@ impl Sim {
     }
 
     /// Builds a simulator with the settings of the environment: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `hmm`, `gb10`,
-    /// `pascal`, `maxwell`, `no-concurrent`), `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). The defaults are
-    /// `h200`, `13.0` and 1.
+    /// `pascal`, `maxwell`, `no-concurrent`), `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`), `CUDA_UM_SIM_DEVICES` (1 to 8) and
+    /// `CUDA_UM_SIM_KERNEL_CHECKS` (`none`, `default`, `all`). The defaults are `h200`, `13.0`, 1 and `default`.
     ///
     /// # Errors
     /// A variable holds another value, or as for [`Builder::build`].
@@ -53,7 +51,9 @@ impl Builder {
             cuda: CudaVersion::default(),
             devices: 1,
             topology: None,
-            references: HashMap::new(),
+            kernel_checks: KernelChecks::default(),
+            kernel_instructions: 1 << 40,
+            kernel_seed: 0,
             total_memory_bytes: None,
             page_cache_bytes: 0,
             cost: None,
@@ -94,6 +94,12 @@ impl Builder {
             builder.cuda = cuda
                 .ok_or_else(|| bad("CUDA_UM_SIM_CUDA", value, "11.8, 12.2, 12.9, 13.0 or 13.4"))?;
         }
+        if let Some(value) = read("CUDA_UM_SIM_KERNEL_CHECKS") {
+            let checks = KernelChecks::parse(&value);
+            let expected = "none, default or all";
+            builder.kernel_checks =
+                checks.ok_or_else(|| bad("CUDA_UM_SIM_KERNEL_CHECKS", value, expected))?;
+        }
         if let Some(value) = read("CUDA_UM_SIM_DEVICES") {
             let devices = value
                 .parse()
@@ -128,16 +134,30 @@ impl Builder {
         }
     }
 
-    /// Sets the CPU reference of a kernel for this simulator only. It takes precedence over one of
-    /// [`register_kernel`](crate::register_kernel).
-    ///
-    /// # Safety
-    ///
-    /// As for [`register_kernel`](crate::register_kernel), for every kernel of this name that is looked up in this simulator: also for the
-    /// kernels of other crates, whose safe launchers trust it.
-    pub unsafe fn kernel(mut self, name: &str, reference: CpuReference) -> Builder {
-        self.references.insert(name.to_owned(), reference);
-        self
+    /// Sets what is checked while kernels run; [`KernelChecks::Default`] unless set. `CUDA_UM_SIM_KERNEL_CHECKS` for [`Sim::from_env`].
+    pub fn kernel_checks(self, kernel_checks: KernelChecks) -> Builder {
+        Builder {
+            kernel_checks,
+            ..self
+        }
+    }
+
+    /// Sets the number of instructions, counted once for the 32 threads of a warp, after which a launch fails with
+    /// `cudaErrorLaunchTimeout`, so that a kernel that never ends is an error; 2^40 unless set.
+    pub fn kernel_instructions(self, instructions: u64) -> Builder {
+        Builder {
+            kernel_instructions: instructions,
+            ..self
+        }
+    }
+
+    /// Sets the order in which blocks and warps run: with 0, the default, by their numbers; any other number gives another order, always
+    /// the same one.
+    pub fn kernel_seed(self, seed: u64) -> Builder {
+        Builder {
+            kernel_seed: seed,
+            ..self
+        }
     }
 
     /// Sets the memory of each device, instead of the preset's. It is only accounted for, so that a simulated device can have more memory
@@ -224,7 +244,9 @@ impl Builder {
             crash_on_misuse: self.crash_on_misuse,
             cupti: self.cupti,
             stream_writes: self.stream_writes,
-            references: self.references,
+            checks: self.kernel_checks.of_machine(),
+            instructions: self.kernel_instructions,
+            seed: self.kernel_seed,
             profile,
         };
         Sim::start(Core::new(machine, self.devices), Duration::from_secs(30))

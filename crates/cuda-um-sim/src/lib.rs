@@ -2,44 +2,58 @@
 //!
 //! - [`Sim`] is a simulated machine: build it with [`Sim::builder`] or [`Sim::from_env`].
 //! - [`Sim::table`] is its runtime: a [`cuda_um_sys::Table`], as the loader makes it from a real libcudart.
-//! - [`register_kernel`] and [`Builder::kernel`] give kernels their CPU references, which see a launch as a [`LaunchContext`].
+//! - Kernels run from their PTX, and are checked while they run ([`Builder::kernel_checks`]).
 //! - [`Sim::counters`], [`Sim::now`], [`Sim::trace`], [`Sim::misuse`] and [`Sim::leaks`] report on the program under test; [`Sim::fail`]
 //!   makes a call fail; [`Sim::pause`] holds the streams.
 //!
 //! # Contract
-//! - Up to 16 simulators can exist in a process at the same time; they share only the references of [`register_kernel`].
+//! - Up to 16 simulators can exist in a process at the same time; they share nothing.
 //! - Host code touches managed memory through the one pointer, as on a machine with a GPU. A handler of `SIGSEGV` sees the touch, and
 //!   passes faults at other addresses to the handler that was installed before. A handler that is installed later must pass on the faults
 //!   that are not its own, too.
 //! - A call that CUDA documents as asynchronous returns before its work has run.
 //! - If the program does something that CUDA forbids, the simulator refuses it, records a [`Misuse`], or ends the process, as a GPU would.
-//! - Safe code cannot make the simulator break the promises of a driver: providing a reference is `unsafe`, a reference gets only memory
-//!   that the simulator has, and an injected failure cannot return success.
-//! - Foreign code (references, `tracing` subscribers, panic payloads) runs while no lock of the simulator is held.
+//! - Safe code cannot make the simulator break the promises of a driver: an injected failure cannot return success.
+//! - Foreign code (`tracing` subscribers, host functions, panic payloads) runs while no lock of the simulator is held.
 //!
 //! It runs only on Linux, where it sees the host's touches of managed memory through `memfd_create`, `mprotect` and `SIGSEGV`. On other systems it
 //! compiles, and [`Builder::build`] fails.
 //!
-//! This crate does not run GPU code, and measures no real time. The fidelity notes in the repository list every departure from CUDA.
+//! This crate measures no real time. The fidelity notes in the repository list every departure from CUDA.
 //!
 //! # Examples
-//! A kernel's reference, a launch, and the bytes that it moved:
+//! A kernel, a launch, and the bytes that it moved:
 //!
 //! ```
 //! use std::ptr::null_mut;
-//! use cuda_um_sim::{LaunchContext, Sim, ReferenceError};
+//! use cuda_um_sim::Sim;
 //! use cuda_um_sys::cudaError;
 //!
-//! const PTX: &std::ffi::CStr = c".version 6.4\n.target sm_60\n.entry add_one(.param .u64 data, .param .u64 len) { ret; }";
+//! const PTX: &std::ffi::CStr = c"
+//!     .version 6.4
+//!     .target sm_60
+//!     .address_size 64
+//!     .visible .entry add_one(.param .u64 data, .param .u64 len) {
+//!         .reg .pred %done;
+//!         .reg .b32 %r<3>;
+//!         .reg .b64 %index, %data, %len;
+//!         ld.param.u64 %data, [data];
+//!         ld.param.u64 %len, [len];
+//!         mov.u32 %r0, %ctaid.x;
+//!         mov.u32 %r1, %ntid.x;
+//!         mov.u32 %r2, %tid.x;
+//!         mad.lo.u32 %r0, %r0, %r1, %r2;
+//!         cvt.u64.u32 %index, %r0;
+//!         setp.ge.u64 %done, %index, %len;
+//!         @%done ret;
+//!         mad.lo.u64 %data, %index, 4, %data;
+//!         ld.global.u32 %r0, [%data];
+//!         add.u32 %r0, %r0, 1;
+//!         st.global.u32 [%data], %r0;
+//!         ret;
+//!     }";
 //!
-//! fn add_one(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-//!     let len = launch.value::<u64>(1)? as usize;
-//!     launch.slice_mut::<u32>(0, len)?.iter_mut().for_each(|value| *value += 1);
-//!     Ok(())
-//! }
-//!
-//! // SAFETY: as the kernel does, the reference writes only `len` elements of its first parameter.
-//! let sim = unsafe { Sim::builder().kernel("add_one", add_one) }.build()?;
+//! let sim = Sim::builder().build()?;
 //! let table = sim.table();
 //! let driver = table.driver()?;
 //! let len = 1024_usize;
@@ -79,7 +93,6 @@ mod failing_call;
 #[cfg_attr(not(target_os = "linux"), path = "host_fault_unsupported.rs")]
 mod host_fault;
 mod inject;
-mod kernel;
 mod misuse;
 mod preset;
 mod sim;
@@ -99,11 +112,8 @@ pub use error::SimError;
 #[doc(hidden)]
 pub use host_fault::keep_fault_handler;
 pub use inject::Fail;
-pub use kernel::{
-    CpuReference, Elements, LaunchContext, ReferenceError, register_kernel, register_module,
-};
 pub use misuse::{Leak, Misuse};
-pub use preset::{CudaVersion, Cupti, Gpu, Topology};
+pub use preset::{CudaVersion, Cupti, Gpu, KernelChecks, Topology};
 pub use sim::{HoldGuard, PauseGuard, Sim};
 
 #[cfg(doctest)]

@@ -30,21 +30,11 @@ pub enum Misuse {
         /// The address.
         address: usize,
     },
-    /// A kernel was looked up that has two different CPU references.
-    AmbiguousReference {
-        /// Its name.
-        kernel: String,
-    },
-    /// A kernel was looked up that has no CPU reference.
-    NoReference {
-        /// Its name.
-        kernel: String,
-    },
-    /// A kernel made an access that it may not make, or its CPU reference failed.
+    /// A check of a running kernel found a mistake.
     KernelFault {
         /// Its name.
         kernel: String,
-        /// The failure.
+        /// The mistake, with its line, thread and address.
         text: String,
     },
     /// A module was unloaded while launches of its kernels had not ended. CUDA does not promise to wait for them: on hardware their code
@@ -53,7 +43,7 @@ pub enum Misuse {
         /// Launches that were enqueued and had not ended.
         launches: usize,
     },
-    /// A host function on a stream, or the CPU reference of a kernel, called CUDA.
+    /// A host function on a stream called CUDA.
     CallInHostFunction {
         /// The call.
         call: String,

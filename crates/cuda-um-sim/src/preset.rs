@@ -1,8 +1,7 @@
 //! The machines and CUDA versions that can be simulated.
 
 use cuda_um_cost::{CostModel, PeerLink};
-use cuda_um_sys::RuntimeVersion;
-use cuda_um_sys::ptx::newest_isa;
+use cuda_um_ptx::Checks;
 
 /// The CUPTI of a simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +16,39 @@ pub enum Cupti {
     TooOld,
     /// The one of the CUDA version, without this function.
     Lacks(&'static str),
+}
+
+/// What is checked while kernels run. What a check finds is the sticky error of the launch, and a [`Misuse`](crate::Misuse).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[non_exhaustive]
+pub enum KernelChecks {
+    /// Nothing: an access that a GPU would refuse reads 0, or writes nothing.
+    None,
+    /// That accesses are aligned and stay within live allocations and arguments, and that all threads reach barriers.
+    #[default]
+    Default,
+    /// Also that no thread reads memory that was never written, or uses memory that another one writes without order between them. Kernels
+    /// run several times slower.
+    All,
+}
+
+impl KernelChecks {
+    pub(crate) fn parse(text: &str) -> Option<KernelChecks> {
+        Some(match text {
+            "none" => KernelChecks::None,
+            "default" => KernelChecks::Default,
+            "all" => KernelChecks::All,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn of_machine(self) -> Checks {
+        match self {
+            KernelChecks::None => Checks::NONE,
+            KernelChecks::Default => Checks::default(),
+            KernelChecks::All => Checks::ALL,
+        }
+    }
 }
 
 /// A generation of GPU.
@@ -72,12 +104,6 @@ impl CudaVersion {
     /// The major version. The soname of the library has the same, except that all of 11.x have 11.0.
     pub fn major(self) -> u32 {
         self.number() as u32 / 1000
-    }
-
-    /// The newest PTX ISA that the driver of this version compiles.
-    pub(crate) fn ptx_isa(self) -> (u32, u32) {
-        let version = RuntimeVersion::from_number(self.number() as u32);
-        newest_isa(version).unwrap_or((0, 0))
     }
 
     pub(crate) fn parse(text: &str) -> Option<CudaVersion> {

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::ThreadId;
 
-use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim};
+use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_sys::{cudaError, cudaMemcpyKind};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::support::{Cuda, MIB, PTX, bytes, call, h200, ok, with_kernel, within_a_minute};
+use crate::support::{Cuda, MIB, PTX, bytes, call, h200, ok, within_a_minute};
 
 type Watch = Box<dyn Fn() + Send + Sync>;
 
@@ -71,7 +71,7 @@ fn refusals(cuda: &Cuda) -> usize {
     let (image, mut function) = (std::ffi::CString::new(PTX).unwrap(), null_mut());
     let code = call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast()));
     assert_eq!(code.0, 0);
-    let name = c"unreferenced".as_ptr();
+    let name = c"unsupported".as_ptr();
     let code = call!(driver, cuModuleGetFunction(&mut function, module, name));
     assert_eq!(code.0, 209);
     refused.len() + 1
@@ -100,17 +100,12 @@ fn a_subscriber_may_call_cuda_and_touch_managed_memory() {
     });
 }
 
-fn wrong(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let _ = launch.slice::<u8>(0, 8 * MIB)?;
-    Ok(())
-}
-
 #[test]
 fn a_subscriber_may_wait_for_the_stream_whose_kernel_failed() {
     within_a_minute(|| {
         let (told, is_told) = mpsc::channel();
         let told = Mutex::new(told);
-        let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", wrong));
+        let cuda = h200();
         let (data, stream, table) = (cuda.managed(MIB), cuda.stream(), cuda.table.clone());
         let (address, handle, sim) = (data as usize, stream as usize, cuda.sim.clone());
         let watch = move || {
@@ -120,7 +115,7 @@ fn a_subscriber_may_wait_for_the_stream_whose_kernel_failed() {
         };
         watched(watch, || {
             cuda.run("write", data, MIB);
-            cuda.launch("custom", data, 0, stream);
+            cuda.launch("read", data, 8 * MIB, stream);
             let (code, misuse) = is_told.recv().unwrap();
             assert_eq!(
                 (code, misuse),
@@ -134,12 +129,12 @@ fn a_subscriber_may_wait_for_the_stream_whose_kernel_failed() {
 #[test]
 fn a_subscriber_that_panics_harms_nothing() {
     within_a_minute(|| {
-        let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", wrong));
+        let cuda = h200();
         let (data, stream) = (cuda.device(16), cuda.stream());
         let watch = || panic!("the subscriber panics");
         watched(watch, || {
             refusals(&cuda);
-            cuda.launch("custom", data, 0, stream);
+            cuda.launch("read", data, 8 * MIB, stream);
             let found = call!(cuda.table, cudaStreamSynchronize(stream));
             assert_eq!(found, cudaError::cudaErrorIllegalAddress);
             // The thread of the stream still runs further work.

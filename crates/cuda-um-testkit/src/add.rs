@@ -1,7 +1,6 @@
 //! A kernel for tests.
 
 use cuda_um::{Device, Kernel, LaunchConfig, Module, Stream, kernel::KernelArgs};
-use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// The kernel `add`. It is in a folder of `cuda-um`, because that crate's unit tests and documentation use it, too.
 pub const ADD_PTX: &str = include_str!("../../cuda-um/tests/support/add.ptx");
@@ -11,11 +10,6 @@ pub struct Add(pub Kernel);
 
 impl Add {
     pub fn load(device: &Device) -> Self {
-        // SAFETY: `reference` does the same as `add.ptx` on the memory of its parameters.
-        #[allow(unsafe_code, reason = "the reference matches its kernel")]
-        unsafe {
-            register_kernel("add", reference);
-        }
         let module = Module::load(device, ADD_PTX).unwrap();
         Self(module.kernel("add").unwrap())
     }
@@ -34,13 +28,4 @@ impl Add {
                 .launch(stream, LaunchConfig::linear(count, 256), arguments)
         }
     }
-}
-
-fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let (count, rounds) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
-    launch
-        .slice_mut::<u32>(0, count as usize)?
-        .iter_mut()
-        .for_each(|value| *value = value.wrapping_add(rounds));
-    Ok(())
 }

@@ -23,6 +23,7 @@ mod output;
 mod panics;
 #[cfg(unix)]
 mod sim_lib;
+mod told;
 // There, so that the unit tests of cuda-um have it in the package, too.
 #[path = "../../cuda-um/tests/support/watchdog.rs"]
 pub mod watchdog;
@@ -38,3 +39,4 @@ pub use machine::{
 };
 pub use output::{Output, show};
 pub use panics::message;
+pub use told::Told;

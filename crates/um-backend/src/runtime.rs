@@ -187,25 +187,10 @@ fn cuda() -> Result<Opened> {
 fn simulator() -> Result<Opened> {
     static SHARED: Shared = PerProcess::new(Mutex::default);
     shared(&SHARED, || {
-        check_kernels_variable()?;
         Ok(Opened::simulated(Simulated::open(
             Sim::from_env().map_err(of_simulator)?,
         )?))
     })
-}
-
-/// Refuses the variable of the simulator's libcuda, which has no effect here.
-#[cfg(feature = "sim")]
-fn check_kernels_variable() -> Result<()> {
-    const KERNELS: &str = "CUDA_UM_SIM_KERNELS";
-    match std::env::var_os(KERNELS).filter(|value| !value.is_empty()) {
-        None => Ok(()),
-        Some(value) => Err(CudaError::InvalidArgument {
-            what: KERNELS,
-            value: value.to_string_lossy().into_owned(),
-            reason: "it has no value, as only the simulator's libcuda reads it: give kernels their references with `register_kernel`".to_owned(),
-        }),
-    }
 }
 
 #[cfg(not(feature = "sim"))]

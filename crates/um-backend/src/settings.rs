@@ -14,7 +14,7 @@ const KNOWN: [&str; 10] = [
     "CUDA_UM_SIM_CUDA",
     "CUDA_UM_SIM_DEVICES",
     "CUDA_UM_SIM_GPU",
-    "CUDA_UM_SIM_KERNELS",
+    "CUDA_UM_SIM_KERNEL_CHECKS",
 ];
 
 /// What the names of variables for tests and tools of this workspace begin with.

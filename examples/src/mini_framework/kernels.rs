@@ -1,21 +1,14 @@
-//! The kernels of `kernels.cu`, and their CPU references for the simulator.
-#![allow(
-    unsafe_code,
-    reason = "launches kernels, and registers their references"
-)]
+//! The kernels of `kernels.cu`.
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use super::layout::{Layout, refused};
-use super::scalar::{Op, Scalar, matmul};
-use bytemuck::Pod;
+use super::scalar::{Op, Scalar};
 use std::collections::HashMap;
 use std::fmt::Display;
-use um_backend::half::{bf16, f16};
 use um_backend::kernels::Reduce;
-use um_backend::sim::{CpuReference, LaunchContext, ReferenceError, register_module};
 use um_backend::{
     Buffer, BufferKind, CudaDevice, Result, SharedRead, SharedWrite, Stream,
     cuda_um::{Kernel, LaunchConfig, Module, buffer::InPlace, constant, kernel::KernelArgs},
-    dtype::Bool,
 };
 
 const PTX: &str = include_str!("kernels.ptx");
@@ -23,7 +16,7 @@ const PTX: &str = include_str!("kernels.ptx");
 /// The kernels on one device.
 #[derive(Debug)]
 pub(super) struct Kernels {
-    by_name: HashMap<&'static str, Kernel>,
+    by_name: HashMap<String, Kernel>,
     pub(super) reduce: Reduce,
 }
 
@@ -35,12 +28,10 @@ impl Kernels {
         if !can_access || capabilities.compute_capability < (6, 0) {
             return Ok(None);
         }
-        // SAFETY: each reference reads and writes the same elements as its kernel.
-        unsafe { register_module(PTX, REFERENCES) };
         let module = Module::load(device, PTX)?;
-        let kernel = |(name, _): &(&'static str, _)| Ok((*name, module.kernel(name)?));
+        let kernel = |name: &String| Ok((name.clone(), module.kernel(name)?));
         Ok(Some(Self {
-            by_name: REFERENCES.iter().map(kernel).collect::<Result<_>>()?,
+            by_name: names().iter().map(kernel).collect::<Result<_>>()?,
             reduce: Reduce::load(device)?,
         }))
     }
@@ -171,7 +162,7 @@ impl Kernels {
     ) -> Result<()> {
         let name = format!("{name}_{suffix}");
         let shape = LaunchConfig::linear(count, 256);
-        let Some(kernel) = self.by_name.get(&*name) else {
+        let Some(kernel) = self.by_name.get(&name) else {
             return Err(refused("a kernel", name, "there is none of this name"));
         };
         // SAFETY: the caller's promise.
@@ -195,63 +186,16 @@ fn fits(fits: bool) -> Result<()> {
     ))
 }
 
+/// The kernels' names.
+fn names() -> Vec<String> {
+    let mut names = ["copy_8", "copy_16", "copy_32", "copy_64", "matmul_f32"].map(str::to_owned).to_vec();
+    for dtype in ["f32", "f16", "bf16", "i64", "u8", "bool"] {
+        names.extend(["add", "mul", "scale"].map(|name| format!("{name}_{dtype}")));
+    }
+    names
+}
+
 /// A buffer as the input and the output of one launch.
 fn both(out: &mut SharedWrite) -> Result<InPlace<'_, u8>> {
     Ok(out.bytes_mut().memory_mut().device_view_mut()?.in_place())
-}
-
-macro_rules! references {
-    ($($name:ident: $type:ty),*) => {
-        &[
-            $(
-                (concat!("add_", stringify!($name)), |launch| binary::<$type>(launch, Op::Add)),
-                (concat!("mul_", stringify!($name)), |launch| binary::<$type>(launch, Op::Mul)),
-                (concat!("scale_", stringify!($name)), scale::<$type>),
-            )*
-            ("copy_8", copy::<u8>),
-            ("copy_16", copy::<u16>),
-            ("copy_32", copy::<u32>),
-            ("copy_64", copy::<u64>),
-            ("matmul_f32", matmul_f32),
-        ]
-    };
-}
-const REFERENCES: &[(&str, CpuReference)] =
-    references!(f32: f32, f16: f16, bf16: bf16, i64: i64, u8: u8, bool: Bool);
-
-fn binary<T: Scalar>(launch: &mut LaunchContext<'_>, op: Op) -> Result<(), ReferenceError> {
-    let count = launch.value::<u64>(3)? as usize;
-    let (a, out) = launch.in_place::<T>(0, 2, count)?;
-    let b = launch.slice::<T>(1, count)?;
-    for ((a, b), out) in a.iter().zip(b).zip(out) {
-        out.set(op.of()(a, *b));
-    }
-    Ok(())
-}
-
-fn scale<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let (factor, count) = (launch.value::<T>(1)?, launch.value::<u64>(3)? as usize);
-    let (a, out) = launch.in_place::<T>(0, 2, count)?;
-    a.iter()
-        .zip(out)
-        .for_each(|(a, out)| out.set(a.times(factor)));
-    Ok(())
-}
-
-fn copy<T: Pod>(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let (layout, count) = (launch.value::<Layout>(1)?, launch.value::<u64>(3)? as usize);
-    let input = launch.slice::<T>(0, layout.span() as usize)?;
-    layout.copy(input, launch.slice_mut::<T>(2, count)?);
-    Ok(())
-}
-
-fn matmul_f32(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let [count, k, n] = [launch.value::<u64>(3)?, launch.value(4)?, launch.value(5)?];
-    let [count, k, n] = [count, k, n].map(|value| value as usize);
-    let (a, b) = (
-        launch.slice(0, count / n.max(1) * k)?,
-        launch.slice(1, k * n)?,
-    );
-    matmul(a, b, launch.slice_mut(2, count)?, k, n);
-    Ok(())
 }

@@ -1,5 +1,4 @@
 /* libcublas for tests over the simulator: handles, and products of f32 matrices. Each other function is "not supported". */
-#include "../../../crates/cuda-um-sim/libcuda/include/cuda_um_sim.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,32 +15,72 @@ typedef struct {
     long long transposed_a, transposed_b, m, n, k, lda, stride_a, ldb, stride_b, ldc, stride_c, batches;
 } Sizes;
 
-static const char *const PTX = ".version 6.4\n.target sm_52\n.address_size 64\n"
-                               ".entry um_candle_sgemm(.param .u64 a, .param .u64 b, .param .u64 c, .param .align 8 .b8 sizes[96]) { ret; }\n";
-
-/* Column-major c = a * b. */
-static int product(const cudaUmSimLaunch *launch) {
-    Sizes s;
-    if (launch->value(launch, 3, &s, sizeof s))
-        return 1;
-    long long a_columns = s.transposed_a ? s.m : s.k, b_columns = s.transposed_b ? s.k : s.n, last = s.batches - 1;
-    long long a_rows = s.transposed_a ? s.k : s.m, b_rows = s.transposed_b ? s.n : s.k;
-    const float *a = launch->read(launch, 0, 4 * (last * s.stride_a + (a_columns - 1) * s.lda + a_rows));
-    const float *b = launch->read(launch, 1, 4 * (last * s.stride_b + (b_columns - 1) * s.ldb + b_rows));
-    float *c = launch->write(launch, 2, 4 * (last * s.stride_c + (s.n - 1) * s.ldc + s.m));
-    if (!a || !b || !c)
-        return 1;
-    for (long long batch = 0; batch < s.batches; batch++)
-        for (long long column = 0; column < s.n; column++)
-            for (long long row = 0; row < s.m; row++) {
-                float sum = 0;
-                for (long long i = 0; i < s.k; i++)
-                    sum += a[batch * s.stride_a + (s.transposed_a ? row * s.lda + i : i * s.lda + row)]
-                           * b[batch * s.stride_b + (s.transposed_b ? i * s.ldb + column : column * s.ldb + i)];
-                c[batch * s.stride_c + column * s.ldc + row] = sum;
-            }
-    return 0;
-}
+/* Column-major c = a * b; a thread for each element. */
+static const char *const PTX =
+    ".version 6.4\n.target sm_52\n.address_size 64\n"
+    ".visible .entry um_candle_sgemm(.param .u64 a, .param .u64 b, .param .u64 c, .param .align 8 .b8 sizes[96]) {\n"
+    ".reg .pred %p;\n"
+    ".reg .b32 %r<3>;\n"
+    ".reg .f32 %f<3>;\n"
+    ".reg .b64 %at, %row, %column, %batch, %a, %b, %c, %n, %k, %as, %bs, %x;\n"
+    "mov.u32 %r0, %ctaid.x;\n"
+    "mov.u32 %r1, %ntid.x;\n"
+    "mov.u32 %r2, %tid.x;\n"
+    "mul.wide.u32 %at, %r0, %r1;\n"
+    "cvt.u64.u32 %x, %r2;\n"
+    "add.u64 %at, %at, %x;\n"
+    "ld.param.u64 %x, [sizes+16];\n"
+    "rem.u64 %row, %at, %x;\n"
+    "div.u64 %at, %at, %x;\n"
+    "ld.param.u64 %n, [sizes+24];\n"
+    "rem.u64 %column, %at, %n;\n"
+    "div.u64 %batch, %at, %n;\n"
+    "ld.param.u64 %x, [sizes+88];\n"
+    "setp.ge.u64 %p, %batch, %x;\n"
+    "@%p ret;\n"
+    /* Steps of a and b in elements, and the first ones. */
+    "ld.param.u64 %x, [sizes+0];\n"
+    "setp.ne.u64 %p, %x, 0;\n"
+    "ld.param.u64 %x, [sizes+40];\n"
+    "selp.b64 %as, 1, %x, %p;\n"
+    "selp.b64 %x, %x, 1, %p;\n"
+    "mul.lo.u64 %a, %row, %x;\n"
+    "ld.param.u64 %x, [sizes+48];\n"
+    "mad.lo.u64 %a, %batch, %x, %a;\n"
+    "ld.param.u64 %x, [sizes+8];\n"
+    "setp.ne.u64 %p, %x, 0;\n"
+    "ld.param.u64 %x, [sizes+56];\n"
+    "selp.b64 %bs, %x, 1, %p;\n"
+    "selp.b64 %x, 1, %x, %p;\n"
+    "mul.lo.u64 %b, %column, %x;\n"
+    "ld.param.u64 %x, [sizes+64];\n"
+    "mad.lo.u64 %b, %batch, %x, %b;\n"
+    "ld.param.u64 %x, [sizes+72];\n"
+    "mad.lo.u64 %c, %column, %x, %row;\n"
+    "ld.param.u64 %x, [sizes+80];\n"
+    "mad.lo.u64 %c, %batch, %x, %c;\n"
+    "ld.param.u64 %x, [a];\n"
+    "mad.lo.u64 %a, %a, 4, %x;\n"
+    "ld.param.u64 %x, [b];\n"
+    "mad.lo.u64 %b, %b, 4, %x;\n"
+    "ld.param.u64 %x, [c];\n"
+    "mad.lo.u64 %c, %c, 4, %x;\n"
+    "mov.f32 %f0, 0f00000000;\n"
+    "ld.param.u64 %k, [sizes+32];\n"
+    "PRODUCT:\n"
+    "setp.eq.u64 %p, %k, 0;\n"
+    "@%p bra DONE;\n"
+    "ld.global.f32 %f1, [%a];\n"
+    "ld.global.f32 %f2, [%b];\n"
+    "fma.rn.f32 %f0, %f1, %f2, %f0;\n"
+    "mad.lo.u64 %a, %as, 4, %a;\n"
+    "mad.lo.u64 %b, %bs, 4, %b;\n"
+    "sub.u64 %k, %k, 1;\n"
+    "bra PRODUCT;\n"
+    "DONE:\n"
+    "st.global.f32 [%c], %f0;\n"
+    "ret;\n"
+    "}\n";
 
 struct Blas {
     Handle stream, module, function;
@@ -71,13 +110,14 @@ int cublasGemmStridedBatchedEx(struct Blas *handle, int transposed_a, int transp
     if (type_a != F32 || type_b != F32 || type_c != F32 || *alpha != 1 || *beta != 0)
         return NOT_SUPPORTED;
     if (!handle->function) {
-        if (cudaUmSimRegisterKernel("um_candle_sgemm", product) || cuModuleLoadData(&handle->module, PTX)
+        if (cuModuleLoadData(&handle->module, PTX)
             || cuModuleGetFunction(&handle->function, handle->module, "um_candle_sgemm"))
             return NOT_INITIALIZED;
     }
     Sizes sizes = {transposed_a, transposed_b, m, n, k, lda, stride_a, ldb, stride_b, ldc, stride_c, batches};
     void *parameters[] = {&a, &b, &c, &sizes};
-    return cuLaunchKernel(handle->function, 1, 1, 1, 1, 1, 1, 0, handle->stream, parameters, NULL) ? EXECUTION_FAILED : 0;
+    unsigned blocks = ((long long)m * n * batches + 255) / 256;
+    return cuLaunchKernel(handle->function, blocks, 1, 1, 256, 1, 1, 0, handle->stream, parameters, NULL) ? EXECUTION_FAILED : 0;
 }
 
 #define MISSING(name)                                                                                                                          \

@@ -7,10 +7,10 @@ const TILE: usize = 64;
 
 /// Rows of `dim` elements, and for each a power of two and the inverse norm of the row times that power.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
-    pub elements: &'a [f32],
-    pub scales: &'a [[f32; 2]],
-    pub dim: usize,
+struct Rows<'a> {
+    elements: &'a [f32],
+    scales: &'a [[f32; 2]],
+    dim: usize,
 }
 
 impl Rows<'_> {
@@ -26,7 +26,7 @@ impl Rows<'_> {
 
 /// A power of two that brings the largest element of the row near 1, and the inverse norm of the row times this power; 0 for a
 /// row of zeros.
-pub(crate) fn row_scale(row: &[f32]) -> [f32; 2] {
+fn row_scale(row: &[f32]) -> [f32; 2] {
     let largest = row
         .iter()
         .fold(0.0f32, |largest, value| largest.max(value.abs()));
@@ -52,26 +52,22 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// The best `k` of the targets in `range` for each query, written to rows of `k` that begin `stride` apart in `scores` and
-/// `indices`.
-pub(crate) fn best_of(
+/// The best `k` targets for each query.
+fn best_of(
     queries: Rows<'_>,
     targets: Rows<'_>,
-    range: Range<usize>,
-    (k, stride): (usize, usize),
+    k: usize,
     scores: &mut [f32],
     indices: &mut [u32],
 ) {
-    let dim = queries.dim;
+    let (dim, count) = (queries.dim, targets.scales.len());
     let scaled_queries = queries.scaled(0..queries.scales.len());
-    for (scores, indices) in scores.chunks_mut(stride).zip(indices.chunks_mut(stride)) {
-        scores[..k].fill(f32::NEG_INFINITY);
-        indices[..k].fill(u32::MAX);
-    }
-    for first in range.clone().step_by(TILE) {
-        let tile = first..(first + TILE).min(range.end);
+    scores.fill(f32::NEG_INFINITY);
+    indices.fill(u32::MAX);
+    for first in (0..count).step_by(TILE) {
+        let tile = first..(first + TILE).min(count);
         let scaled_targets = targets.scaled(tile.clone());
-        let lists = scores.chunks_mut(stride).zip(indices.chunks_mut(stride));
+        let lists = scores.chunks_mut(k).zip(indices.chunks_mut(k));
         let queries = scaled_queries.chunks(dim).zip(queries.scales);
         for ((query, [_, query_norm]), (scores, indices)) in queries.zip(lists) {
             let targets = scaled_targets
@@ -79,14 +75,14 @@ pub(crate) fn best_of(
                 .zip(&targets.scales[tile.clone()]);
             for ((target, [_, norm]), index) in targets.zip(first as u32..) {
                 let score = dot(query, target) * query_norm * norm;
-                insert(&mut scores[..k], &mut indices[..k], score, index);
+                insert(scores, indices, score, index);
             }
         }
     }
 }
 
 /// Inserts a candidate into a sorted list if it belongs there. Of equal scores, the one that came first stays first.
-pub(crate) fn insert(scores: &mut [f32], indices: &mut [u32], score: f32, index: u32) {
+fn insert(scores: &mut [f32], indices: &mut [u32], score: f32, index: u32) {
     let last = scores.len() - 1;
     if score <= scores[last] || score.is_nan() {
         return;
@@ -145,8 +141,7 @@ pub fn cosine_top_k_cpu(
     best_of(
         rows(queries, &query_scales),
         rows(targets, &target_scales),
-        0..target_count,
-        (k, k),
+        k,
         scores,
         indices,
     );

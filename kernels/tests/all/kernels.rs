@@ -233,33 +233,3 @@ fn wrong_lengths_are_named_and_nothing_is_written() {
         );
     }
 }
-
-/// A user's kernel has the name of one of this crate's, and another list of parameters.
-#[cfg(feature = "sim")]
-#[test]
-fn a_kernel_of_the_same_name_keeps_its_own_reference() {
-    use cuda_um::{LaunchConfig, Module};
-    const OWN: &str = ".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry scale_f32(.param .u64 out) { ret; }\n";
-    let (_sim, device, stream) = cuda_um_testkit::simulated(cuda_um_sim::Gpu::H200);
-    let scale = Scale::load(&device).unwrap();
-    // SAFETY: the kernel exists only as this reference.
-    #[allow(unsafe_code, reason = "the user's reference")]
-    unsafe {
-        cuda_um_sim::register_kernel("scale_f32", |launch| {
-            launch.slice_mut::<f32>(0, 1)?[0] = 7.0;
-            Ok(())
-        });
-    }
-    let own = Module::load(&device, OWN).unwrap();
-    let own = own.kernel("scale_f32").unwrap();
-    let mut data = DeviceBuffer::<f32>::zeroed(&device, 1).unwrap();
-    // SAFETY: the kernel takes a buffer of one element.
-    #[allow(unsafe_code, reason = "launches the user's kernel")]
-    unsafe {
-        own.launch(&stream, LaunchConfig::linear(1, 1), (&mut data,))
-            .unwrap();
-    }
-    let mut scaled = DeviceBuffer::<f32>::zeroed(&device, 1).unwrap();
-    scale.launch(&stream, &data, &mut scaled, 3.0).unwrap();
-    assert_eq!(scaled.read_one(0).unwrap(), 21.0);
-}

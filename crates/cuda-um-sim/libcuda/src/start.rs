@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use cuda_um_sim::Sim;
 
-use crate::{kernels, log};
+use crate::log;
 
 static SIM: OnceLock<Option<Sim>> = OnceLock::new();
 
@@ -12,11 +12,6 @@ static SIM: OnceLock<Option<Sim>> = OnceLock::new();
 pub(crate) fn sim() -> Option<&'static Sim> {
     SIM.get_or_init(|| {
         log::to_standard_error();
-        um_kernels::sim::register();
-        if let Err(error) = kernels::load_named() {
-            eprintln!("cuda-um-sim: {error}");
-            return None;
-        }
         match Sim::from_env() {
             Ok(sim) => Some(sim),
             Err(error) => {

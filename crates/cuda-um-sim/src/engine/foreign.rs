@@ -1,4 +1,4 @@
-//! Foreign code: CPU references of kernels, `tracing` subscribers, and the payloads of their panics. It never runs while a lock of the
+//! Foreign code: `tracing` subscribers, host functions, and the payloads of their panics. It never runs while a lock of the
 //! simulator is held, and it cannot unwind through the simulator.
 
 use std::any::Any;
@@ -49,7 +49,7 @@ pub(crate) fn send_events() {
     }
 }
 
-/// Runs code that must not call CUDA: a host function of a stream, or the CPU reference of a kernel.
+/// Runs code that must not call CUDA: a host function of a stream.
 pub(crate) fn forbid_calls<R>(run: impl FnOnce() -> R) -> R {
     struct Before(bool);
     impl Drop for Before {

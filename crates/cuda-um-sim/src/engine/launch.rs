@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cuda_um_ptx as machine;
+use cuda_um_ptx::{Extent, Failure, FindingKind, Report};
+
+use super::access::Accesses;
 use super::core::Core;
-use super::foreign::{contain_with_text, event, forbid_calls};
-use super::kernel_memory::{Launch, LaunchShape, Parameter};
+use super::foreign::{contain_with_text, event};
+use super::kernel_launch::{Launch, LaunchShape, Parameter};
 use super::managed::{Attach, Managed, Processor};
 use super::module::{Function, Pending};
 use super::operation::Operation;
 use super::state::State;
 use super::status::Code;
 use super::stream::Stream;
-use crate::kernel::{LaunchContext, ReferenceError, end_child};
 use crate::misuse::Misuse;
 use cuda_um_cost::at_rate;
 
@@ -37,47 +40,71 @@ pub(super) struct Enqueued {
     _pending: Pending,
 }
 
-/// The failure of a kernel.
-struct Failure {
-    code: Code,
-    text: String,
-}
-
 impl Enqueued {
-    /// Runs the kernel's reference; returns the end of the kernel.
+    /// Runs the kernel; returns its end.
     pub(super) fn run(self, core: &Core, start: Duration) -> Duration {
         let launch = Launch {
             now: start,
             ..self.launch
         };
         let Kernel {
-            function,
-            shape,
-            parameters,
-            ..
-        } = self.kernel;
-        let name = &function.entry.name;
-        let mut context = LaunchContext::new(name, core, launch, shape, parameters);
-        let result = contain_with_text(|| forbid_calls(|| (function.reference)(&mut context)));
-        if core.is_inherited() {
-            end_child();
-        }
-        let cost = &core.machine.cost;
-        let memory = self.least
-            + at_rate(context.local_bytes(), cost.kernel_rate)
-            + core.machine.over_link(context.remote_bytes());
-        let end = start + context.fault_time() + memory.max(context.least());
-        let failure = Failure::of(context.refused(), result);
+            function, shape, ..
+        } = &self.kernel;
+        let (machine, name) = (&core.machine, function.program.name());
+        let accesses = Accesses::new(core, launch, function.globals());
+        let threads = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+        let (blocks, block) = (threads(shape.grid), threads(shape.block));
+        let extents = self.kernel.extents(&core.state.lock());
+        let ran = contain_with_text(|| {
+            let launch = machine::Launch {
+                grid: shape.grid,
+                block: shape.block,
+                shared_bytes: shape.shared_bytes as usize,
+                parameters: &self.kernel.packed_parameters(),
+                variables: &function.globals().addresses,
+                extents: &extents,
+                // Few threads are done before others have begun.
+                threads: usize::from(blocks * block < MANY_THREADS),
+                seed: machine.seed,
+                cooperative: shape.cooperative,
+                instructions: machine.instructions,
+                checks: machine.checks,
+                processors: machine.profile.multiprocessors,
+                ..machine::Launch::default()
+            };
+            function.program.run(&launch, &accesses)
+        });
+        let (report, failure) = match ran {
+            Ok(Ok(report)) => (report, None),
+            Ok(Err(failure)) => (
+                Report::default(),
+                Some((code(&failure), failure.to_string())),
+            ),
+            Err(panic) => {
+                let text = format!("kernel `{name}`: the simulator failed: {panic}");
+                (Report::default(), Some((Code::LAUNCH_FAILURE, text)))
+            }
+        };
 
         let mut state = core.state.lock();
+        let touches = accesses.serve(&mut state);
+        let bytes = report.global.read + report.global.written;
+        let [read, written] = touches.remote_bytes;
+        // The link carries both directions at the same time.
+        let memory = self.least
+            + at_rate(
+                bytes.saturating_sub(touches.elsewhere),
+                machine.cost.kernel_rate,
+            )
+            + machine.over_link(read.max(written));
+        let computing = machine.computing(report.instructions, blocks * block.div_ceil(32));
+        let end = start + touches.time + memory.max(computing);
         state.memory.end_use(launch.number);
-        if let Some(Failure { code, text }) = failure {
-            let (kernel, error) = (name.clone(), text.clone());
-            event(move || tracing::error!(kernel, error, "simulated kernel failed"));
-            state
-                .context
-                .fault(code, &format!("kernel `{name}`: {text}"));
-            let kernel = name.clone();
+        if let Some((code, text)) = failure {
+            let error = text.clone();
+            event(move || tracing::error!(error, "simulated kernel failed"));
+            state.context.fault(code, &text);
+            let kernel = name.to_owned();
             state.misuse.report(Misuse::KernelFault { kernel, text });
         }
         state.records.counters.kernels += 1;
@@ -89,24 +116,79 @@ impl Enqueued {
     }
 }
 
-impl Failure {
-    /// The failure of a kernel, from the first access that was refused and the result of its reference: the message if it panicked. A refused
-    /// access is a fault of the kernel, even if the reference ignored the error.
-    fn of(
-        refused: Option<ReferenceError>,
-        result: Result<Result<(), ReferenceError>, String>,
-    ) -> Option<Failure> {
-        match (refused, result) {
-            (Some(error), _) | (None, Ok(Err(error))) => Some(Failure {
-                code: error.code(),
-                text: error.to_string(),
-            }),
-            (None, Ok(Ok(()))) => None,
-            (None, Err(message)) => Some(Failure {
-                code: Code::LAUNCH_FAILURE,
-                text: format!("its CPU reference panicked: {message}"),
-            }),
+/// Launches of fewer threads run on one thread of this machine.
+const MANY_THREADS: u64 = 1 << 14;
+
+/// CUDA's code of a failure.
+fn code(failure: &Failure) -> Code {
+    let Failure::Finding(finding) = failure else {
+        return Code::LAUNCH_TIMEOUT;
+    };
+    match finding.kind {
+        FindingKind::Misaligned => Code::MISALIGNED_ADDRESS,
+        FindingKind::Assert => Code::ASSERT,
+        FindingKind::Deadlock => Code::LAUNCH_TIMEOUT,
+        FindingKind::Trap
+        | FindingKind::Unwritten
+        | FindingKind::Race
+        | FindingKind::Barrier => Code::LAUNCH_FAILURE,
+        _ => Code::ILLEGAL_ADDRESS,
+    }
+}
+
+impl Kernel {
+    /// The parameters, each at its offset.
+    fn packed_parameters(&self) -> Vec<u8> {
+        let mut packed = Vec::new();
+        let places = self.function.program.parameters().iter();
+        for (parameter, place) in self.parameters.iter().zip(places) {
+            packed.resize(place.offset, 0);
+            packed.extend_from_slice(&parameter.bytes);
         }
+        packed
+    }
+
+    /// The memory that the caller of the launch declared for arguments. An argument that may be an address, and was not declared, extends
+    /// to what is left of its allocation.
+    fn extents(&self, state: &State) -> Vec<Extent> {
+        let parameters = self.parameters.iter().enumerate();
+        let addresses = parameters.filter_map(|(index, parameter)| {
+            let address = u64::from_ne_bytes(parameter.bytes.as_slice().try_into().ok()?);
+            Some((index, address, parameter.memory))
+        });
+        let (declared, others): (Vec<_>, Vec<_>) =
+            addresses.partition(|(.., memory)| memory.is_some());
+        let declared = declared.into_iter().filter_map(|(parameter, base, memory)| {
+            let memory = memory?;
+            Some(Extent {
+                base,
+                bytes: memory.bytes as u64,
+                writable: memory.may_write,
+                parameter,
+            })
+        });
+        let mut extents: Vec<_> = declared.collect();
+        let end = |extent: &Extent| extent.base.saturating_add(extent.bytes);
+        let mut taken: Vec<_> = extents.iter().map(|extent| extent.base..end(extent)).collect();
+        taken.sort_by_key(|range| range.start);
+        for (parameter, address, _) in others {
+            let Some(whole) = state.memory.extent(address as usize) else {
+                continue;
+            };
+            let (mut at, end) = (whole.start as u64, whole.end as u64);
+            for range in taken.iter().chain([&(end..end)]) {
+                if range.start.min(end) > at {
+                    extents.push(Extent {
+                        base: at,
+                        bytes: range.start.min(end) - at,
+                        writable: true,
+                        parameter,
+                    });
+                }
+                at = at.max(range.end).min(end);
+            }
+        }
+        extents
     }
 }
 
@@ -205,6 +287,7 @@ fn check_shape(function: &Function, shape: LaunchShape) -> Result<(), Code> {
         grid,
         block,
         shared_bytes,
+        ..
     } = shape;
     let threads = block.iter().map(|dim| u64::from(*dim)).product::<u64>();
     let grid_fits = grid[0] <= i32::MAX as u32 && grid[1] <= 65_535 && grid[2] <= 65_535;
@@ -212,7 +295,7 @@ fn check_shape(function: &Function, shape: LaunchShape) -> Result<(), Code> {
     if grid.contains(&0) || block.contains(&0) || !grid_fits || !block_fits {
         return Err(Code::INVALID_VALUE);
     }
-    let most = function.entry.max_threads;
+    let most = function.program.max_threads();
     if most.is_some_and(|most| threads > u64::from(most)) {
         return Err(Code::INVALID_VALUE);
     }

@@ -1,11 +1,10 @@
 //! The simulated machine: its properties, which never change.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::address_space::AddressSpace;
-use crate::kernel::CpuReference;
 use crate::preset::{CudaVersion, Cupti, Profile, Topology};
+use cuda_um_ptx::Checks;
 use cuda_um_cost::{CostModel, at_rate};
 
 /// The simulated machine.
@@ -24,8 +23,12 @@ pub(crate) struct Machine {
     pub(crate) cupti: Cupti,
     /// Whether streams can write values to memory.
     pub(crate) stream_writes: bool,
-    /// CPU references that only this simulator has, by kernel.
-    pub(crate) references: HashMap<String, CpuReference>,
+    /// What is checked while kernels run.
+    pub(crate) checks: Checks,
+    /// How many instructions of warps a launch may execute.
+    pub(crate) instructions: u64,
+    /// The order of blocks and warps.
+    pub(crate) seed: u64,
 }
 
 impl Machine {
@@ -35,6 +38,15 @@ impl Machine {
             0 => Duration::ZERO,
             _ => self.cost.remote + at_rate(bytes, self.cost.remote_rate),
         }
+    }
+
+    /// The time for so many instructions of warps, in a launch of so many warps. A multiprocessor begins four in a cycle, one for each
+    /// of its parts, and a warp one in four cycles.
+    pub(crate) fn computing(&self, instructions: u64, warps: u64) -> Duration {
+        const CYCLES_PER_S: f64 = 1.8e9;
+        let most = u64::from(self.profile.multiprocessors) * 16;
+        let per_cycle = warps.clamp(1, most) as f64 / 4.0;
+        Duration::from_secs_f64(instructions as f64 / (per_cycle * CYCLES_PER_S))
     }
 
     /// Whether the host and the device have one memory, in which no page has another place.

@@ -4,25 +4,32 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use cuda_um_ptx::{Device, LoadError, Module as Ptx, ParseError, Program};
 use cuda_um_sys::locks::Mutex;
 
 use super::detail::detailed;
 use super::foreign::event;
+use super::globals::Globals;
 use super::handle::Handles;
+use super::image::ptx_of;
 use super::machine::Machine;
 use super::misuse_log::MisuseLog;
 use super::status::Code;
-use crate::kernel::{self, CpuReference, Registered};
 use crate::misuse::Misuse;
-use cuda_um_sys::ptx::{self, Entry, Ptx};
+
+/// A module's PTX, decoded for a device.
+pub(crate) struct Image {
+    /// The virtual architecture that the PTX names: 50 for `sm_50`.
+    target: u32,
+    /// The kernels by name, and why the others cannot run.
+    kernels: HashMap<String, Result<Arc<Program>, LoadError>>,
+    globals: Globals,
+}
 
 /// A loaded module.
-#[derive(Debug)]
 struct Module {
     device: usize,
-    /// The text, by which a kernel finds the reference that is registered for its module.
-    text: String,
-    ptx: Ptx,
+    image: Image,
     functions: Mutex<Vec<usize>>,
     /// Launches of its kernels that have not ended.
     launches: AtomicUsize,
@@ -38,13 +45,10 @@ impl Drop for Pending {
     }
 }
 
-/// A kernel of a module, with its CPU reference.
+/// A kernel of a module.
 pub(crate) struct Function {
     module: Arc<Module>,
-    pub(crate) entry: Entry,
-    /// The virtual architecture that the PTX names: 50 for `sm_50`.
-    pub(crate) ptx_target: u32,
-    pub(crate) reference: CpuReference,
+    pub(crate) program: Arc<Program>,
     /// The most dynamic shared memory of a launch.
     pub(crate) dynamic_shared: Mutex<u32>,
 }
@@ -53,6 +57,22 @@ impl Function {
     /// The device of its module: it runs only on streams of this device.
     pub(crate) fn device(&self) -> usize {
         self.module.device
+    }
+
+    /// The virtual architecture that its PTX names: 50 for `sm_50`.
+    pub(crate) fn ptx_target(&self) -> u32 {
+        self.module.image.target
+    }
+
+    /// The variables of its module.
+    pub(super) fn globals(&self) -> &Globals {
+        &self.module.image.globals
+    }
+
+    /// The size of each parameter in bytes.
+    pub(crate) fn parameter_sizes(&self) -> Vec<usize> {
+        let parameters = self.program.parameters().iter();
+        parameters.map(|parameter| parameter.bytes).collect()
     }
 
     /// Whether its module was unloaded; a graph may still have the kernel.
@@ -94,49 +114,18 @@ impl Modules {
         self.modules.len()
     }
 
-    /// Loads PTX text, if the simulated driver and device can.
-    pub(crate) fn load(&mut self, device: usize, text: String) -> Result<usize, Code> {
-        let ptx = ptx::parse(&text).map_err(|error| {
-            let log = format!("ptxas fatal   : {error}");
-            event(move || tracing::warn!(%error, "module refused"));
-            // The driver recognises PTX by its first directive.
-            match text.contains(".version") {
-                true => detailed(Code::INVALID_PTX, log),
-                false => Code::INVALID_KERNEL_IMAGE,
-            }
-        })?;
-        self.check_versions(&ptx)?;
+    /// Adds a module that is for this device.
+    pub(crate) fn add(&mut self, device: usize, image: Image) -> usize {
         let handle = self.handles.fresh();
         let module = Module {
             device,
-            text,
-            ptx,
+            image,
             functions: Mutex::default(),
             launches: AtomicUsize::new(0),
             is_unloaded: AtomicBool::new(false),
         };
         self.modules.insert(handle, Arc::new(module));
-        Ok(handle)
-    }
-
-    fn check_versions(&self, ptx: &Ptx) -> Result<(), Code> {
-        let (isa, newest) = (ptx.version, self.machine.cuda.ptx_isa());
-        if isa > newest {
-            event(move || tracing::warn!(?isa, ?newest, "module refused: its PTX ISA is too new"));
-            let log = format!(
-                "ptxas fatal   : Unsupported .version {}.{}; current version is '{}.{}'",
-                isa.0, isa.1, newest.0, newest.1
-            );
-            return Err(detailed(Code::UNSUPPORTED_PTX_VERSION, log));
-        }
-        let (major, minor) = self.machine.profile.compute_capability;
-        let (target, device) = (ptx.target, major * 10 + minor);
-        if target > device {
-            let text = "module refused: made for a newer device";
-            event(move || tracing::warn!(target = target, device, "{text}"));
-            return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
-        }
-        Ok(())
+        handle
     }
 
     /// `cuModuleUnload`. CUDA does not promise to wait for the module's kernels: a launch that has not ended is a misuse, and still runs
@@ -157,61 +146,34 @@ impl Modules {
         Ok(())
     }
 
-    /// Looks a kernel up by name; refuses one without a CPU reference.
+    /// Looks a kernel up by name; refuses one that cannot run here.
     pub(crate) fn look_up(&mut self, handle: usize, name: &str) -> Result<usize, Code> {
         let module = self
             .modules
             .get(&handle)
             .cloned()
             .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
-        let entry = module.ptx.entries.iter().find(|entry| entry.name == name);
-        let entry = entry.ok_or(Code::SYMBOL_NOT_FOUND)?;
-        let reference = self.reference(&module.text, name)?;
+        let kernel = module.image.kernels.get(name);
+        let program = match kernel.ok_or(Code::SYMBOL_NOT_FOUND)? {
+            Ok(program) => program.clone(),
+            Err(why) => {
+                let error = format!("the simulator cannot run the kernel `{name}`: {why}");
+                let text = error.clone();
+                event(move || tracing::error!("{text}"));
+                return Err(detailed(Code::NO_KERNEL_IMAGE_FOR_DEVICE, error));
+            }
+        };
         let handle = self.handles.fresh();
         module.functions.lock().push(handle);
         let default = self.machine.profile.shared_bytes_per_block;
-        let dynamic_shared = Mutex::new(default.saturating_sub(entry.shared_bytes));
+        let dynamic_shared = Mutex::new(default.saturating_sub(program.shared_bytes() as u32));
         let function = Function {
-            ptx_target: module.ptx.target,
-            entry: entry.clone(),
+            program,
             module,
-            reference,
             dynamic_shared,
         };
         self.functions.insert(handle, Arc::new(function));
         Ok(handle)
-    }
-
-    /// The CPU reference of a kernel: this simulator's own, the one that is registered for its module, or the one for its name.
-    fn reference(&self, ptx: &str, name: &str) -> Result<CpuReference, Code> {
-        let own = self.machine.references.get(name).copied();
-        let kernel = name.to_owned();
-        let (misuse, text) = match own
-            .map(Registered::One)
-            .or_else(|| kernel::registered(ptx, name))
-        {
-            Some(Registered::One(reference)) => return Ok(reference),
-            Some(Registered::Several) => (
-                Misuse::AmbiguousReference { kernel },
-                format!(
-                    "several CPU references are registered for the kernel `{name}`: register each for its module with \
-                     `register_module`, or one for this simulator with `Builder::kernel`"
-                ),
-            ),
-            None => (
-                Misuse::NoReference { kernel },
-                format!(
-                    "the simulator runs the CPU reference of a kernel, and none is registered for the kernel `{name}`: see \
-                     `cuda_um_sim::register_kernel` (a library may have it behind a feature, such as `sim` of um-kernels; a program \
-                     over the simulator's libcuda uses `cudaUmSimRegisterKernel` or `CUDA_UM_SIM_KERNELS`)"
-                ),
-            ),
-        };
-        let (kernel, error) = (name.to_owned(), text.clone());
-        event(move || tracing::error!(kernel, "{error}"));
-        self.misuse.report(misuse);
-        // As for a kernel that was not compiled for the device.
-        Err(detailed(Code::NO_KERNEL_IMAGE_FOR_DEVICE, text))
     }
 
     /// A kernel that was looked up.
@@ -219,5 +181,74 @@ impl Modules {
         self.functions
             .get(&handle)
             .ok_or(Code::INVALID_RESOURCE_HANDLE)
+    }
+}
+
+impl Image {
+    /// Decodes an image, if the simulated driver and device can.
+    pub(crate) fn load(machine: &Machine, image: &[u8]) -> Result<Image, Code> {
+        let compute = machine.profile.compute_capability;
+        let driver = machine.cuda.number() as u32;
+        let device = Device {
+            compute,
+            driver: (driver / 1000, driver % 1000 / 10),
+        };
+        let text = ptx_of(image, compute.0 * 10 + compute.1)?;
+        let ptx = Ptx::parse(&text).map_err(|error| refused(&text, &error))?;
+        ptx.check(&device).map_err(unfit)?;
+        let mut kernels = HashMap::new();
+        for kernel in ptx.kernels() {
+            let program = match kernel.load(&device) {
+                Err(error @ LoadError::Unsupported { .. }) => Err(error),
+                program => Ok(Arc::new(program.map_err(unfit)?)),
+            };
+            kernels.insert(kernel.name().to_owned(), program);
+        }
+        let digits = ptx.target().trim_matches(|letter: char| !letter.is_ascii_digit());
+        Ok(Image {
+            target: digits.parse().unwrap_or(0),
+            kernels,
+            globals: Globals::of(&ptx),
+        })
+    }
+}
+
+/// The error for text that is not PTX.
+fn refused(text: &str, error: &ParseError) -> Code {
+    let ParseError {
+        line,
+        found,
+        expected,
+    } = error;
+    let log = format!(
+        "ptxas application ptx input, line {line}; fatal   : Parsing error near '{found}': expected {expected}"
+    );
+    let error = error.to_string();
+    event(move || tracing::warn!(%error, "module refused"));
+    // The driver recognises PTX by its first directive.
+    match text.contains(".version") {
+        true => detailed(Code::INVALID_PTX, log),
+        false => Code::INVALID_KERNEL_IMAGE,
+    }
+}
+
+/// The error for PTX that the driver does not compile for the device.
+fn unfit(error: LoadError) -> Code {
+    let text = error.to_string();
+    event(move || tracing::warn!(error = text, "module refused"));
+    match error {
+        LoadError::Version { module, driver } => detailed(
+            Code::UNSUPPORTED_PTX_VERSION,
+            format!(
+                "ptxas fatal   : Unsupported .version {}.{}; current version is '{}.{}'",
+                module.0, module.1, driver.0, driver.1
+            ),
+        ),
+        LoadError::Target { .. } => Code::NO_KERNEL_IMAGE_FOR_DEVICE,
+        LoadError::Invalid { line, text, what } => detailed(
+            Code::INVALID_PTX,
+            format!("ptxas application ptx input, line {line}; error   : {what}: `{text}`"),
+        ),
+        error => detailed(Code::INVALID_PTX, format!("ptxas fatal   : {error}")),
     }
 }

@@ -64,6 +64,20 @@ pub(super) fn is_mapped(pages: &Range<usize>) -> bool {
     pages.end < Managed::SYSTEM_PAGES && ask(pages, |_, _| {})
 }
 
+/// The mapping that holds an address, and whether it can be written; `None` if it cannot be read.
+pub(super) fn mapping(address: usize) -> Option<(Range<usize>, bool)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mapped = maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let range = number(start)?..number(end)?;
+        range.contains(&address).then_some((range, rest))
+    });
+    let (range, rights) = mapped.filter(|(_, rights)| rights.starts_with('r'))?;
+    Some((range, rights[1..].starts_with('w')))
+}
+
 /// Makes pages exist that were never touched, as the kernel's first read does. A system call reads them, because it fails if they cannot
 /// be read.
 #[cfg(target_os = "linux")]

@@ -2,8 +2,8 @@
 
 use super::graph::set_kernel_node;
 use super::guard::{entry_points, with_state, with_work_stream};
-use super::pointer::{Arguments, Array, JitOptions, Out, Text};
-use crate::engine::{Code, Core, Function, LaunchShape, Parameter, take_detail};
+use super::pointer::{Arguments, Array, Image, JitOptions, Out, Text};
+use crate::engine::{Code, Core, Function, LaunchShape, ModuleImage, Parameter, take_detail};
 use cuda_um_sys::{CUDA_KERNEL_NODE_PARAMS_v1, DeclaredArgument};
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -26,17 +26,12 @@ fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-fn load(core: &Arc<Core>, module: Out<usize>, image: &CStr) -> Result<(), Code> {
+fn load(core: &Arc<Core>, module: Out<usize>, image: &[u8]) -> Result<(), Code> {
     core.call_unsafe()?;
-    // A copy, made while no lock is held: the text may be in managed memory.
-    let text = image.to_str();
-    let text = text.map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
-    if text.starts_with("\x7fELF") {
-        // Native code cannot run here, for any device.
-        return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
-    }
+    // Decoded while no lock is held.
+    let image = ModuleImage::load(&core.machine, image)?;
     with_state(core, |state, device| {
-        module.put(state.modules.load(device, text)?)
+        module.put(state.modules.add(device, image))
     })
 }
 
@@ -55,6 +50,15 @@ fn launch(
     state.launch(core, &stream, &function, shape, parameters)
 }
 
+fn shape(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> LaunchShape {
+    LaunchShape {
+        grid,
+        block,
+        shared_bytes,
+        cooperative: false,
+    }
+}
+
 entry_points! { Driver;
     fn cuDeviceGet(core, device: Out<i32>, ordinal: i32) {
         core.state.lock().devices.ordinal(ordinal)?;
@@ -68,10 +72,10 @@ entry_points! { Driver;
         text.enumerate().try_for_each(|(index, byte)| name.put_at(index, byte))
     }
 
-    fn cuModuleLoadData(core, module: Out<usize>, image: Text) { load(core, module, image.get()?) }
+    fn cuModuleLoadData(core, module: Out<usize>, image: Image) { load(core, module, &image.get()?) }
 
-    fn cuModuleLoadDataEx(core, module: Out<usize>, image: Text, count: u32, options: JitOptions, values: Out<usize>) {
-        let loaded = image.get().and_then(|image| load(core, module, image));
+    fn cuModuleLoadDataEx(core, module: Out<usize>, image: Image, count: u32, options: JitOptions, values: Out<usize>) {
+        let loaded = image.get().and_then(|image| load(core, module, &image));
         let log = take_detail().unwrap_or_default();
         options.log(values, count as usize, &log)?;
         loaded
@@ -79,7 +83,6 @@ entry_points! { Driver;
 
     fn cuModuleLoad(core, module: Out<usize>, path: Text) {
         let image = read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
-        let image = std::ffi::CString::new(image).map_err(|_| Code::INVALID_KERNEL_IMAGE)?;
         load(core, module, &image)
     }
 
@@ -98,11 +101,12 @@ entry_points! { Driver;
         let function = state.modules.function(function)?;
         let (major, minor) = core.machine.profile.compute_capability;
         value.put(match attribute {
-            0 => function.entry.max_threads.unwrap_or(1024) as i32,
-            1 => function.entry.shared_bytes as i32,
-            2 | 3 => 0,
-            4 => 32,
-            5 => function.ptx_target as i32,
+            0 => function.program.max_threads().unwrap_or(1024) as i32,
+            1 => function.program.shared_bytes() as i32,
+            2 => 0,
+            3 => function.program.local_bytes() as i32,
+            4 => function.program.registers() as i32,
+            5 => function.ptx_target() as i32,
             6 => (major * 10 + minor) as i32,
             7 => 0,
             MAX_DYNAMIC_SHARED => *function.dynamic_shared.lock() as i32,
@@ -112,14 +116,10 @@ entry_points! { Driver;
 
     fn cuFuncGetParamInfo(core, function: usize, index: usize, offset: Out<usize>, size: Out<usize>) {
         let state = core.state.lock();
-        let sizes = &state.modules.function(function)?.entry.parameters;
-        let bytes = *sizes.get(index).ok_or(Code::INVALID_VALUE)?;
-        // Each parameter begins at a multiple of its alignment, of which its size is one here.
-        let align = |bytes: usize| 1 << bytes.trailing_zeros().min(4);
-        let end = |end: usize, bytes: &usize| end.next_multiple_of(align(*bytes)) + bytes;
-        let before = sizes[..index].iter().fold(0, end);
-        offset.put(before.next_multiple_of(align(bytes)))?;
-        if size.is_null() { Ok(()) } else { size.put(bytes) }
+        let parameters = state.modules.function(function)?.program.parameters();
+        let parameter = parameters.get(index).ok_or(Code::INVALID_VALUE)?;
+        offset.put(parameter.offset)?;
+        if size.is_null() { Ok(()) } else { size.put(parameter.bytes) }
     }
 
     fn cuFuncSetAttribute(core, function: usize, attribute: i32, value: i32) {
@@ -128,7 +128,7 @@ entry_points! { Driver;
         let value = u32::try_from(value).map_err(|_| Code::INVALID_VALUE)?;
         let most = core.machine.profile.shared_bytes_per_block_optin;
         match attribute {
-            MAX_DYNAMIC_SHARED if function.entry.shared_bytes.saturating_add(value) <= most => {
+            MAX_DYNAMIC_SHARED if (function.program.shared_bytes() as u32).saturating_add(value) <= most => {
                 *function.dynamic_shared.lock() = value;
                 Ok(())
             }
@@ -147,7 +147,7 @@ entry_points! { Driver;
         let profile = &core.machine.profile;
         let warps = (threads as u32).div_ceil(32) * 32;
         let by_threads = (profile.threads_per_multiprocessor / warps).min(32);
-        let shared = (function.entry.shared_bytes as usize).saturating_add(dynamic_shared);
+        let shared = function.program.shared_bytes().saturating_add(dynamic_shared);
         let per_multiprocessor = profile.shared_bytes_per_block_optin as usize + 1024;
         let by_shared = if shared == 0 { u32::MAX } else { (per_multiprocessor / shared.saturating_add(1024)) as u32 };
         blocks.put(by_threads.min(by_shared) as i32)
@@ -169,8 +169,8 @@ entry_points! { Driver;
     ) {
         // Arguments as one packed buffer are not simulated.
         let packed = if extra == 0 { Ok(()) } else { Err(Code::NOT_SUPPORTED) };
-        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
-        launch(core, function, shape, stream, |function| packed.and_then(|()| parameters.copy(&function.entry.parameters, &[])))
+        let shape = shape([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes);
+        launch(core, function, shape, stream, |function| packed.and_then(|()| parameters.copy(&function.parameter_sizes(), &[])))
     }
 
     // `cuLaunchKernel` for a caller that declares the arguments: `Table::declared_launch` of cuda-um-sys.
@@ -178,10 +178,10 @@ entry_points! { Driver;
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments, declared: Array<DeclaredArgument>,
     ) {
-        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
+        let shape = shape([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes);
         launch(core, function, shape, stream, |function| {
-            let sizes = &function.entry.parameters;
-            parameters.copy(sizes, &declared.to_vec(sizes.len())?)
+            let sizes = function.parameter_sizes();
+            parameters.copy(&sizes, &declared.to_vec(sizes.len())?)
         })
     }
 
@@ -194,8 +194,9 @@ entry_points! { Driver;
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments,
     ) {
-        let (x, y, z) = (block_x, block_y, block_z);
-        bodies::cuLaunchKernel(core, function, grid_x, grid_y, grid_z, x, y, z, shared_bytes, stream, parameters, 0)
+        let shape = shape([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes);
+        let shape = LaunchShape { cooperative: true, ..shape };
+        launch(core, function, shape, stream, |function| parameters.copy(&function.parameter_sizes(), &[]))
     }
 
     fn cuFuncSetCacheConfig(core, function: usize, config: u32) {

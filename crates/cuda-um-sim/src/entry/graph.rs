@@ -225,11 +225,12 @@ pub(super) fn set_kernel_node(
         .modules
         .function(params.func as usize)?
         .clone();
-    let parameters = Arguments::of(params.kernelParams).copy(&function.entry.parameters, &[])?;
+    let parameters = Arguments::of(params.kernelParams).copy(&function.parameter_sizes(), &[])?;
     let shape = LaunchShape {
         grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
         block: [params.blockDimX, params.blockDimY, params.blockDimZ],
         shared_bytes: params.sharedMemBytes,
+        cooperative: false,
     };
     core.state
         .lock()

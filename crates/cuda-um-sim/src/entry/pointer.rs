@@ -8,7 +8,7 @@
 use cuda_um_sys::DeclaredArgument;
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::engine::{Code, Parameter};
+use crate::engine::{Code, FAT_BINARY, FAT_BINARY_HEADER, FAT_BINARY_WRAPPER, NATIVE, Parameter};
 
 /// The address for a result; null is an invalid value.
 #[repr(transparent)]
@@ -102,6 +102,31 @@ impl Text {
         // SAFETY: not null, and the caller of the entry point vouches for a NUL-terminated text that lives as long as
         // the call, as this value does.
         Ok(unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
+/// The image of a module: a text that ends with NUL, native code, or a fat binary.
+#[repr(transparent)]
+pub(crate) struct Image(*const u8);
+
+impl Image {
+    /// Copies the image; of native code the first bytes.
+    pub(crate) fn get(&self) -> Result<Vec<u8>, Code> {
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let text = Text(self.0.cast());
+        let text = text.get()?.to_bytes();
+        if text.len() < 4 || text.starts_with(NATIVE) {
+            return Ok(text.to_vec());
+        }
+        if text.starts_with(&FAT_BINARY_WRAPPER.to_le_bytes()) {
+            let wrapper = Array(self.0).to_vec(16)?;
+            return Image(word(&wrapper[8..]) as *const u8).get();
+        }
+        if text.starts_with(&FAT_BINARY.to_le_bytes()) {
+            let header = Array(self.0).to_vec(FAT_BINARY_HEADER)?;
+            return Array(self.0).to_vec(FAT_BINARY_HEADER + word(&header[8..]) as usize);
+        }
+        Ok(text.to_vec())
     }
 }
 

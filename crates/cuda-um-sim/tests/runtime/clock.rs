@@ -8,7 +8,7 @@ use std::time::Duration;
 use cuda_um_sim::Sim;
 use cuda_um_sys::cudaError;
 
-use crate::support::{Cuda, MIB, bytes, call, h200, ok, with_kernel};
+use crate::support::{Cuda, MIB, bytes, call, h200, ok};
 
 /// The time of a piece of work on the virtual clock, in microseconds.
 fn cost(cuda: &Cuda, work: impl FnOnce()) -> f64 {
@@ -128,12 +128,14 @@ fn prices_that_no_machine_has_are_refused() {
 }
 
 #[test]
-fn a_reference_sets_how_long_its_kernel_computes() {
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", |launch| {
-        launch.lasts(Duration::from_micros(700));
-        Ok(())
-    }));
+fn a_kernel_that_computes_takes_its_instructions() {
+    let cuda = h200();
     let data = cuda.device(MIB);
-    let done = cost(&cuda, || cuda.run("custom", data, 1));
-    assert!((700.0..710.0).contains(&done), "{done}");
+    let [short, long] = [1, 1 << 16].map(|rounds| cost(&cuda, || cuda.run("spin", data, rounds)));
+    // A warp alone begins an instruction every four cycles of about 1.8 GHz: 3 in a round.
+    let expected = (3 * 4 << 16) as f64 / 1.8e3;
+    assert!(
+        (expected / 2.0..expected * 2.0).contains(&(long - short)),
+        "{expected} us: {short}, {long}"
+    );
 }

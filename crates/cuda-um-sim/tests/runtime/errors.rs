@@ -3,13 +3,12 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cuda_um_sim::{Fail, LaunchContext, Misuse, ReferenceError, Sim};
+use cuda_um_sim::{Fail, Misuse, Sim};
 use cuda_um_sys::cudaError;
 
-use crate::support::{Cuda, MIB, call, h200, ok, with_kernel};
+use crate::support::{Cuda, Gate, MIB, call, h200, ok};
 
 #[test]
 fn an_injected_failure_strikes_the_call_that_was_named() {
@@ -74,22 +73,20 @@ fn a_driver_function_can_be_made_to_fail() {
 /// ThreadSanitizer found it: a copy went on into memory that its owner had freed on the word of a sticky error.
 #[test]
 fn when_a_sticky_error_is_told_no_work_runs() {
-    static BEGAN: Barrier = Barrier::new(2);
-    static ENDED: AtomicBool = AtomicBool::new(false);
-    fn long(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-        BEGAN.wait();
-        std::thread::sleep(Duration::from_millis(100));
-        ENDED.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", long));
-    let data = cuda.managed(16);
-    cuda.launch("custom", data, 16, cuda.stream());
-    BEGAN.wait();
+    const LONG: Duration = Duration::from_millis(100);
+    let cuda = h200();
+    let (gate, data) = (Gate::new(&cuda), cuda.managed(16));
+    gate.launch(&cuda, data, cuda.stream());
+    gate.await_kernel();
+    let began = Instant::now();
+    std::thread::spawn(move || {
+        std::thread::sleep(LONG);
+        gate.open();
+    });
     cuda.sim.fail(Fail::call("cudaStreamQuery").sticky());
     let sticky = cudaError::cudaErrorUnknown;
     assert_eq!(call!(cuda.table, cudaStreamQuery(null_mut())), sticky);
-    assert!(ENDED.load(Ordering::Relaxed));
+    assert!(began.elapsed() >= LONG, "the kernel has ended");
 }
 
 /// A sticky error does not wait for host functions: here one ends only after the call.

@@ -140,7 +140,7 @@ fn a_graph_does_at_each_launch_what_was_captured() {
 fn a_kernel_of_a_graph_faults_as_any_kernel() {
     let cuda = h200();
     let data = cuda.device(64);
-    let exec = cuda.captured(|stream| cuda.launch("wild", data, 1 << 20, stream));
+    let exec = cuda.captured(|stream| cuda.launch("read", data, 1 << 20, stream));
     let stream = cuda.stream();
     cuda.launch_graph(exec, stream);
     let error = call!(cuda.table, cudaStreamSynchronize(stream));

@@ -1,16 +1,19 @@
-//! Modules, launches and CPU references.
+//! Modules, and launches of their kernels.
 
 use std::ffi::CString;
 use std::ptr::null_mut;
-use std::sync::Barrier;
 
-use cuda_um_sim::{LaunchContext, Misuse, ReferenceError, Sim, register_kernel};
+use cuda_um_sim::{Gpu, Misuse, Sim};
 use cuda_um_sys::cudaError;
 
-use crate::support::{Cuda, MIB, PTX, bytes, call, h200, with_kernel};
+use crate::support::{Cuda, Gate, MIB, PTX, call, h200, ok};
+
+const SUCCESS: cudaError = cudaError::cudaSuccess;
+const ILLEGAL: cudaError = cudaError::cudaErrorIllegalAddress;
+const MISALIGNED: cudaError = cudaError::cudaErrorMisalignedAddress;
 
 #[test]
-fn a_kernel_without_a_name_or_a_reference_is_refused() {
+fn a_kernel_that_does_not_exist_or_cannot_run_is_refused() {
     let cuda = h200();
     let driver = cuda.table.driver().unwrap();
     let mut module = null_mut();
@@ -31,16 +34,10 @@ fn a_kernel_without_a_name_or_a_reference_is_refused() {
     assert_eq!(
         call!(
             driver,
-            cuModuleGetFunction(&mut function, module, c"unreferenced".as_ptr())
+            cuModuleGetFunction(&mut function, module, c"unsupported".as_ptr())
         )
         .0,
         209
-    );
-    assert_eq!(
-        cuda.sim.misuse(),
-        [Misuse::NoReference {
-            kernel: "unreferenced".to_owned()
-        }]
     );
     assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
     assert_eq!(call!(driver, cuModuleUnload(module)).0, 400);
@@ -48,14 +45,8 @@ fn a_kernel_without_a_name_or_a_reference_is_refused() {
 
 #[test]
 fn a_module_unloaded_before_its_launches_ended_is_misuse() {
-    static RUNS: Barrier = Barrier::new(2);
-    static ENDS: Barrier = Barrier::new(2);
-    fn wait(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-        RUNS.wait();
-        ENDS.wait();
-        Ok(())
-    }
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", wait));
+    let cuda = h200();
+    let gate = Gate::new(&cuda);
     let driver = cuda.table.driver().unwrap();
     let data = cuda.device(16);
 
@@ -71,11 +62,11 @@ fn a_module_unloaded_before_its_launches_ended_is_misuse() {
     assert_eq!(cuda.sim.misuse(), std::slice::from_ref(&enqueued));
     assert_eq!(cuda.sim.counters().kernels, 2, "they run all the same");
 
-    let (module, custom) = cuda.module_and_kernel("custom");
-    assert_eq!(cuda.try_launch(custom, data, 16, null_mut()), 0);
-    RUNS.wait();
+    let (module, wait) = cuda.module_and_kernel("wait");
+    assert_eq!(cuda.try_launch(wait, data, gate.words(), null_mut()), 0);
+    gate.await_kernel();
     assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
-    ENDS.wait();
+    gate.open();
     let launches = 1;
     let running = Misuse::ModuleUnloadedInUse { launches };
     assert_eq!(cuda.sim.misuse(), [enqueued, running]);
@@ -99,55 +90,71 @@ fn a_module_unloaded_after_its_launches_is_no_misuse() {
     assert_eq!(cuda.sim.misuse(), []);
 }
 
-/// Runs a reference on 16 bytes of memory; returns the sticky error of the context.
-fn poison_of(reference: cuda_um_sim::CpuReference) -> Option<cudaError> {
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", reference));
-    let data = cuda.managed(MIB);
-    cuda.launch("custom", data, MIB, null_mut());
-    let _ = call!(cuda.table, cudaDeviceSynchronize());
-    cuda.sim.poison()
+/// The result of the wait for a kernel.
+fn outcome(cuda: &Cuda, kernel: &str, pointer: *mut u8, number: usize) -> cudaError {
+    cuda.launch(kernel, pointer, number, null_mut());
+    call!(cuda.table, cudaDeviceSynchronize())
 }
 
 #[test]
-fn an_error_of_a_reference_is_a_fault_of_the_kernel() {
-    assert_eq!(
-        poison_of(|launch| launch.slice::<u8>(0, MIB).map(drop)),
-        None
-    );
-    assert_eq!(
-        poison_of(|launch| launch.slice::<u8>(0, MIB + 1).map(drop)),
-        Some(cudaError::cudaErrorIllegalAddress)
-    );
-    assert_eq!(
-        poison_of(|launch| launch.value::<u32>(1).map(drop)),
-        Some(cudaError::cudaErrorIllegalAddress)
-    );
-    assert_eq!(
-        poison_of(|launch| launch.value::<u64>(2).map(drop)),
-        Some(cudaError::cudaErrorIllegalAddress)
-    );
-    assert_eq!(
-        poison_of(|_| Err(ReferenceError::Failed("no".to_owned()))),
-        Some(cudaError::cudaErrorAssert)
-    );
-    assert_eq!(
-        poison_of(|_| panic!("a reference may panic")),
-        Some(cudaError::cudaErrorLaunchFailure)
-    );
-    let overlap: cuda_um_sim::CpuReference = |launch| {
-        launch.slice::<u8>(0, 100)?;
-        launch.slice_mut::<u8>(0, 1).map(drop)
-    };
-    assert_eq!(poison_of(overlap), Some(cudaError::cudaErrorIllegalAddress));
-    let shared: cuda_um_sim::CpuReference = |launch| {
-        let (a, b) = (launch.slice::<u8>(0, 100)?, launch.slice::<u8>(0, 50)?);
-        if a[..50] == *b {
-            Ok(())
-        } else {
-            Err(ReferenceError::Failed("they differ".to_owned()))
+fn a_fault_of_a_kernel_is_a_sticky_error() {
+    let faults = |kernel, offset, number, expected: cudaError| {
+        let cuda = h200();
+        let data = cuda.managed(MIB).wrapping_add(offset);
+        assert_eq!(outcome(&cuda, kernel, data, number), expected, "{kernel}");
+        let sticky = (expected != SUCCESS).then_some(expected);
+        assert_eq!(cuda.sim.poison(), sticky, "{kernel}");
+        let misuse = cuda.sim.misuse();
+        match misuse.as_slice() {
+            [] => assert_eq!(sticky, None),
+            [Misuse::KernelFault { kernel: named, .. }] => assert_eq!(named, kernel),
+            more => panic!("{more:?}"),
         }
     };
-    assert_eq!(poison_of(shared), None, "several readers may share");
+    faults("read", 0, MIB, SUCCESS);
+    faults("read", 0, MIB + 1, ILLEGAL);
+    faults("write", 0, MIB + 16, ILLEGAL);
+    faults("write_8", 8, 0, SUCCESS);
+    faults("write_8", 4, 0, MISALIGNED);
+    faults("traps", 0, 0, cudaError::cudaErrorLaunchFailure);
+}
+
+#[test]
+fn a_fault_is_told_with_its_kernel_line_and_address() {
+    let cuda = h200();
+    let data = cuda.device(4096);
+    assert_eq!(outcome(&cuda, "write", data, 4096 + 16), ILLEGAL);
+    let [Misuse::KernelFault { text, .. }] = &cuda.sim.misuse()[..] else {
+        panic!("{:?}", cuda.sim.misuse());
+    };
+    let line = 1 + PTX.lines().position(|line| line.contains("st.global.v4")).unwrap();
+    let address = format!("{:#x}", data as usize + 4096);
+    for part in ["`write`", &format!("line {line}"), &address, "thread"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn registered_memory_ends_where_it_was_registered() {
+    const READ_ONLY: u32 = 8;
+    for (flags, before, len, expected) in [
+        (2, 0, 4096, SUCCESS),
+        (2, 0, 4097, ILLEGAL),
+        (2, 1, 16, ILLEGAL),
+        (READ_ONLY, 0, 4096, ILLEGAL),
+    ] {
+        // The device reaches all memory of the host except for pages that are not mapped; H200 has no such access.
+        let cuda = Cuda::new(Sim::builder().gpu(Gpu::H200));
+        let mut memory = vec![0u8; 3 * 4096];
+        let registered = memory[4096..].as_mut_ptr();
+        ok(call!(
+            cuda.table,
+            cudaHostRegister(registered.cast(), 4096, flags)
+        ));
+        let pointer = registered.wrapping_sub(before);
+        let found = outcome(&cuda, "write", pointer, len);
+        assert_eq!(found, expected, "{flags} {before} {len}");
+    }
 }
 
 #[test]
@@ -170,61 +177,4 @@ fn a_kernel_may_not_touch_pageable_or_freed_memory() {
         );
         assert_eq!(pageable, [0; 64]);
     }
-}
-
-#[test]
-fn references_can_be_registered_for_the_whole_process() {
-    let reference: cuda_um_sim::CpuReference = |launch| {
-        launch.slice_mut::<u8>(0, 1)?[0] = 99;
-        Ok(())
-    };
-    // SAFETY: only this test launches a kernel of this name.
-    unsafe { register_kernel("registered_for_all", reference) };
-    let cuda = h200();
-    let driver = cuda.table.driver().unwrap();
-    let text = c".version 6.4\n.target sm_60\n.entry registered_for_all(.param .u64 out) { ret; }";
-    let (mut module, mut function) = (null_mut(), null_mut());
-    assert_eq!(
-        call!(driver, cuModuleLoadData(&mut module, text.as_ptr().cast())).0,
-        0
-    );
-    assert_eq!(
-        call!(
-            driver,
-            cuModuleGetFunction(&mut function, module, c"registered_for_all".as_ptr())
-        )
-        .0,
-        0
-    );
-    let data = cuda.managed(16);
-    let mut pointer = data as u64;
-    let mut arguments = [(&raw mut pointer).cast()];
-    let launched = call!(
-        driver,
-        cuLaunchKernel(
-            function,
-            1,
-            1,
-            1,
-            1,
-            1,
-            1,
-            0,
-            null_mut(),
-            arguments.as_mut_ptr(),
-            null_mut()
-        )
-    );
-    assert_eq!(launched.0, 0);
-    cuda.sync(null_mut());
-    assert_eq!(bytes(data, 1)[0], 99);
-}
-
-/// What must compile.
-#[test]
-fn the_borrow_of_a_launch_may_become_shorter() {
-    fn shorter<'short, 'long: 'short>(launch: LaunchContext<'long>) -> LaunchContext<'short> {
-        launch
-    }
-    let _compiles = shorter;
 }

@@ -14,6 +14,7 @@ mod driver;
 mod errors;
 mod faults;
 mod graphs;
+mod images;
 mod kernels;
 mod lifetime;
 mod memory;
@@ -21,7 +22,6 @@ mod misuse;
 mod non_concurrent;
 mod pools;
 mod prefetch;
-mod references;
 mod streams;
 // The sanitizer of threads defines the same functions as the simulator.
 #[cfg(not(thread_sanitizer))]

@@ -3,10 +3,11 @@
 use std::ffi::CString;
 use std::ops::Range;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cuda_um_sim::{Builder, CpuReference, LaunchContext, ReferenceError, Sim};
+use cuda_um_sim::{Builder, Sim};
 use cuda_um_sys::{
     CUfunction, CUmodule, Table, cudaError, cudaEvent_t, cudaMemLocation, cudaMemcpyKind,
     cudaStream_t,
@@ -33,18 +34,9 @@ pub(crate) fn h200() -> Cuda {
     Cuda::new(Sim::builder())
 }
 
-/// A simulator with a reference of its own for a kernel.
-pub(crate) fn with_kernel(builder: Builder, name: &str, reference: CpuReference) -> Builder {
-    // SAFETY: the kernels of the tests exist only as these references; tests launch them on memory that nothing else uses meanwhile.
-    unsafe { builder.kernel(name, reference) }
-}
-
 impl Cuda {
     pub(crate) fn new(builder: Builder) -> Cuda {
-        let builder = with_kernel(builder, "read", read);
-        let builder = with_kernel(builder, "write", write);
-        let builder = with_kernel(builder, "add", add);
-        let sim = with_kernel(builder, "wild", wild).build().unwrap();
+        let sim = builder.build().unwrap();
         let table = sim.table();
         Cuda { sim, table }
     }
@@ -112,7 +104,12 @@ impl Cuda {
     /// Launches a kernel of two parameters: pointer and number of bytes.
     pub(crate) fn launch(&self, name: &str, pointer: *mut u8, bytes: usize, stream: cudaStream_t) {
         let function = self.kernel(name);
-        assert_eq!(self.try_launch(function, pointer, bytes, stream), 0);
+        let blocks = match name {
+            "read" | "write" | "add" => bytes.div_ceil(256 * 16).clamp(1, 1024),
+            _ => 1,
+        };
+        let shape = Shape::of(blocks as u32, if blocks > 1 { 256 } else { 32 });
+        assert_eq!(self.enqueue(function, shape, pointer, bytes, stream), 0);
     }
 
     pub(crate) fn try_launch(
@@ -122,9 +119,19 @@ impl Cuda {
         bytes: usize,
         stream: cudaStream_t,
     ) -> u32 {
+        self.enqueue(function, Shape::of(1, 32), pointer, bytes, stream)
+    }
+
+    fn enqueue(
+        &self,
+        function: CUfunction,
+        shape: Shape,
+        pointer: *mut u8,
+        bytes: usize,
+        stream: cudaStream_t,
+    ) -> u32 {
         let (pointer, bytes) = (pointer as u64, bytes as u64);
         let arguments = [(&raw const pointer).cast(), (&raw const bytes).cast()];
-        let shape = Shape::of(1, 32);
         code(self.table.launch(function, shape, stream, arguments)).0
     }
 
@@ -132,6 +139,45 @@ impl Cuda {
     pub(crate) fn run(&self, name: &str, pointer: *mut u8, bytes: usize) {
         self.launch(name, pointer, bytes, null_mut());
         self.sync(null_mut());
+    }
+}
+
+/// Two words for the kernel `wait`: it waits for the first one, and tells with the second one that it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Gate(usize);
+
+impl Gate {
+    pub(crate) fn new(cuda: &Cuda) -> Gate {
+        let words = cuda.pinned(8);
+        bytes(words, 8).fill(0);
+        Gate(words as usize)
+    }
+
+    /// The address, for a launch.
+    pub(crate) fn words(self) -> usize {
+        self.0
+    }
+
+    /// Launches the kernel, which also reads a byte of `data`.
+    pub(crate) fn launch(self, cuda: &Cuda, data: *mut u8, stream: cudaStream_t) {
+        cuda.launch("wait", data, self.0, stream);
+    }
+
+    /// Waits until the kernel runs.
+    pub(crate) fn await_kernel(self) {
+        while self.word(1).load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets the kernel end.
+    pub(crate) fn open(self) {
+        self.word(0).store(1, Ordering::Release);
+    }
+
+    fn word<'a>(self, index: usize) -> &'a AtomicU32 {
+        // SAFETY: an aligned word of live memory, which host and kernel access only in whole.
+        unsafe { AtomicU32::from_ptr((self.0 as *mut u32).add(index)) }
     }
 }
 
@@ -182,40 +228,5 @@ pub(crate) fn bytes<'a>(pointer: *mut u8, len: usize) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(pointer, len) }
 }
 
-pub(crate) const PTX: &str = "
-.version 6.4
-.target sm_52
-.address_size 64
-.entry read(.param .u64 data, .param .u64 bytes) { ret; }
-.entry write(.param .u64 data, .param .u64 bytes) { ret; }
-.entry add(.param .u64 data, .param .u64 bytes) { ret; }
-.entry wild(.param .u64 data, .param .u64 bytes) { ret; }
-.entry scale(.param .u64 input, .param .u64 output, .param .u64 bytes) { ret; }
-.entry custom(.param .u64 data, .param .u64 bytes) { ret; }
-.entry unreferenced(.param .u64 data) { ret; }
-";
-
-fn read(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let len = launch.value::<u64>(1)? as usize;
-    launch.slice::<u8>(0, len).map(drop)
-}
-
-fn write(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let len = launch.value::<u64>(1)? as usize;
-    launch.slice_mut::<u8>(0, len)?.fill(7);
-    Ok(())
-}
-
-fn add(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let len = launch.value::<u64>(1)? as usize;
-    // SAFETY: tests launch it on memory of at least `len` bytes that nothing else uses meanwhile.
-    for byte in unsafe { launch.system_slice_mut::<u8>(0, len)? } {
-        *byte = byte.wrapping_add(1);
-    }
-    Ok(())
-}
-
-fn wild(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let len = launch.value::<u64>(1)? as usize;
-    launch.slice::<u8>(0, len + 1).map(drop)
-}
+/// The kernels of the tests.
+pub(crate) const PTX: &str = include_str!("kernels.ptx");

@@ -5,10 +5,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cuda_um_sim::{CpuReference, Gpu, Misuse, Sim};
+use cuda_um_sim::{Gpu, Misuse, Sim};
 use cuda_um_sys::{DeclaredArgument, cudaError};
 
-use crate::support::{Cuda, MIB, bytes, call, h200, host_page, ok, with_kernel};
+use crate::support::{Cuda, MIB, bytes, call, h200, host_page, ok};
 
 const INVALID: cudaError = cudaError::cudaErrorInvalidValue;
 const ILLEGAL: cudaError = cudaError::cudaErrorIllegalAddress;
@@ -113,7 +113,7 @@ fn kernels_take_the_time_of_the_link_or_of_the_one_memory() {
         // A fixed time of the kernel drops out.
         let time = |bytes| {
             let before = cuda.sim.now();
-            cuda.run("add", memory.0, bytes);
+            cuda.run("read", memory.0, bytes);
             cuda.sim.now() - before
         };
         let (small, large) = (time(4096), time(64 * MIB));
@@ -150,13 +150,9 @@ fn nothing_faults_or_moves_in_one_memory() {
 #[test]
 fn a_declared_argument_is_the_extent_of_system_memory() {
     let run = |len: usize, declared: usize, memory: &Mapped| {
-        let write: CpuReference = |launch| {
-            let len = launch.value::<u64>(1)? as usize;
-            launch.slice_mut::<u8>(0, len).map(|data| data.fill(7))
-        };
-        let cuda = Cuda::new(with_kernel(Sim::builder().gpu(Gpu::Gh200), "custom", write));
+        let cuda = Cuda::new(Sim::builder().gpu(Gpu::Gh200));
         let launch = cuda.table.declared_launch().unwrap();
-        let function = cuda.kernel("custom");
+        let function = cuda.kernel("write");
         let (pointer, len) = (memory.0 as u64, len as u64);
         let mut arguments = [
             (&raw const pointer).cast_mut().cast(),

@@ -1,13 +1,12 @@
 //! Work on memory that is freed before the work runs, or while it runs; and orders that CUDA allows.
 
 use std::ptr::null_mut;
-use std::sync::Barrier;
 
-use cuda_um_sim::{LaunchContext, Misuse, ReferenceError, Sim};
+use cuda_um_sim::Misuse;
 use cuda_um_sys::{cudaError, cudaMemcpyKind, cudaStream_t};
 
 use crate::pools::managed_pool;
-use crate::support::{Cuda, MIB, call, h200, ok, with_kernel};
+use crate::support::{Cuda, Gate, MIB, call, h200, ok};
 
 fn pooled(cuda: &Cuda, bytes: usize, stream: cudaStream_t) -> *mut u8 {
     let mut pointer = null_mut();
@@ -140,26 +139,19 @@ fn a_prefetch_or_an_attachment_of_freed_memory_is_misuse() {
 
 #[test]
 fn a_free_under_a_running_kernel_is_misuse() {
-    static RUNS: Barrier = Barrier::new(2);
-    static ENDS: Barrier = Barrier::new(2);
-    fn hold(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-        launch.slice::<u8>(0, launch.value::<u64>(1)? as usize)?;
-        RUNS.wait();
-        ENDS.wait();
-        Ok(())
-    }
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", hold));
+    let cuda = h200();
+    let gate = Gate::new(&cuda);
     let (uses, frees) = (cuda.stream(), cuda.stream());
     let [used, unused] = [(); 2].map(|()| pooled(&cuda, 4096, frees));
     cuda.sync(frees);
-    cuda.launch("custom", used, 4096, uses);
-    RUNS.wait();
+    gate.launch(&cuda, used, uses);
+    gate.await_kernel();
     free_async(&cuda, unused, frees);
     cuda.sync(frees);
     assert_eq!(cuda.sim.misuse(), []);
     free_async(&cuda, used, frees);
     cuda.sync(frees);
-    ENDS.wait();
+    gate.open();
     cuda.sync(uses);
     let address = used as usize;
     assert_eq!(cuda.sim.misuse(), [Misuse::UseAfterFree { address }]);

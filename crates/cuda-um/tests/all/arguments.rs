@@ -6,7 +6,6 @@ use cuda_um::{
     UnifiedBuffer, View, ViewMut,
     kernel::{Arguments, ByValue, KernelArgs, ReadArg, WriteArg},
 };
-use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 use cuda_um_testkit::{Add, device};
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -22,11 +21,6 @@ struct Values(Kernel);
 
 impl Values {
     fn load(device: &Device) -> Self {
-        // SAFETY: `reference` stores what `values.ptx` does.
-        #[allow(unsafe_code, reason = "the reference matches its kernel")]
-        unsafe {
-            register_kernel("values", reference);
-        }
         let module = Module::load(device, include_str!("../support/values.ptx")).unwrap();
         Self(module.kernel("values").unwrap())
     }
@@ -39,17 +33,6 @@ impl Values {
             self.0.launch(stream, config, arguments)
         }
     }
-}
-
-fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let out = launch.slice_mut::<u64>(0, 8)?;
-    out[0] = launch.value::<u8>(1)?.into();
-    out[1] = launch.value(2)?;
-    out[2..6].copy_from_slice(&launch.value::<[u64; 4]>(3)?);
-    let [first, second, third] = launch.value::<[u32; 3]>(4)?;
-    out[6] = u64::from(first) | u64::from(second) << 32;
-    out[7] = third.into();
-    Ok(())
 }
 
 const SHAPE: [u64; 4] = [2, 3, 5, 7];

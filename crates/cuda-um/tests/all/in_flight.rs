@@ -2,30 +2,12 @@
 
 mod streams;
 
-use cuda_um::{Device, DeviceBuffer, ErrorKind, Event, Location, Stream, UnifiedBuffer};
-use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, ReferenceError};
+use cuda_um::{DeviceBuffer, ErrorKind, Event, Location, UnifiedBuffer};
+use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with, unpooled, without_pools};
-use std::sync::atomic::{AtomicBool, Ordering};
+use cuda_um_testkit::{Add, Told, calls, simulated, simulated_with, unpooled, without_pools};
 use std::time::{Duration, Instant};
-
-/// Which tests have told their kernels to end.
-static GO: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
-
-/// A machine whose kernels `add` do nothing until the test with the number of their rounds tells them to end.
-fn told() -> (Checked, Device, Stream) {
-    fn until_told(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-        let test = launch.value::<u32>(2)? as usize;
-        while !GO[test].load(Ordering::Acquire) {
-            std::thread::yield_now();
-        }
-        Ok(())
-    }
-    #[allow(unsafe_code, reason = "the reference matches its kernel")]
-    // SAFETY: it accesses no memory.
-    simulated_with(|builder| unsafe { builder.gpu(Gpu::H200).kernel("add", until_told) })
-}
 
 /// No drop would free it, because the device is never idle.
 #[test]
@@ -202,15 +184,15 @@ fn handles_may_be_used_on_any_thread() {
 #[test]
 fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_the_time() {
     // Each query about later work recorded the stream's only event again, so earlier work was never seen as done.
-    let (sim, device, stream) = told();
+    let (sim, device, stream) = simulated(Gpu::H200);
     let _watchdog = watch();
-    let add = Add::load(&device);
+    let told = Told::load(&device);
     let [mut early, mut late, mut later] =
         [(); 3].map(|()| UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap());
     let paused = sim.pause();
     early.fill_on(1, &stream).unwrap();
     assert!(early.try_host().is_err());
-    add.launch(&stream, 10, (&mut late, 10u32, 0u32)).unwrap();
+    told.launch(&stream, &mut late);
     drop(paused);
     let end = Instant::now() + Duration::from_secs(30);
     let mut seen = None;
@@ -219,7 +201,7 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
         assert!(later.try_host().is_err() && late.try_host().is_err());
         seen = early.try_host().ok().map(|guard| guard[9]);
     }
-    GO[0].store(true, Ordering::Release);
+    told.tell();
     assert_eq!(seen, Some(1), "before the later work is done");
     assert_eq!((late.host().unwrap()[9], later.host().unwrap()[9]), (0, 1));
 }
@@ -227,15 +209,15 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
 /// A free waits for all work of the device, and a kernel may wait for what the host does next.
 #[test]
 fn the_host_ends_a_kernel_while_unrelated_memory_is_freed() {
-    let (_sim, device, stream) = told();
+    let (_sim, device, stream) = simulated(Gpu::H200);
     without_pools(&device);
     let _watchdog = watch();
-    let (add, other) = (Add::load(&device), device.create_stream().unwrap());
+    let (told, other) = (Told::load(&device), device.create_stream().unwrap());
     let [mut used, mut done, mut beside] =
         [(); 3].map(|()| DeviceBuffer::<u32>::zeroed(&device, 10).unwrap());
     let mut flag = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
     device.synchronize().unwrap();
-    add.launch(&stream, 10, (&mut used, 10u32, 1u32)).unwrap();
+    told.launch(&stream, &mut used);
     done.fill_on(1, &other).unwrap();
     other.synchronize().unwrap();
     drop(done);
@@ -243,25 +225,25 @@ fn the_host_ends_a_kernel_while_unrelated_memory_is_freed() {
     assert_eq!(beside.to_vec().unwrap(), [2; 10]);
     flag.prefetch_on(&device, &other).unwrap();
     flag.host_mut().unwrap()[0] = 1;
-    GO[1].store(true, Ordering::Release);
+    told.tell();
     assert_eq!(used.to_vec().unwrap(), [0; 10]);
 }
 
 /// Memory that is streamed: the prefetch of the next part does not wait for the kernel that reads this one.
 #[test]
 fn a_prefetch_of_one_part_runs_beside_a_kernel_that_reads_another() {
-    let (_sim, device, stream) = told();
+    let (_sim, device, stream) = simulated(Gpu::H200);
     let _watchdog = watch();
-    let (add, other) = (Add::load(&device), device.create_stream().unwrap());
+    let (told, other) = (Told::load(&device), device.create_stream().unwrap());
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 2 << 20).unwrap();
     buffer.prefetch_on(Location::Host, &stream).unwrap();
     stream.synchronize().unwrap();
     let [first, second] = [0..1 << 20, 1 << 20..2 << 20].map(|part| buffer.view(part).unwrap());
-    add.launch(&stream, 10, (&first, 10u32, 2u32)).unwrap();
+    told.launch(&stream, &first);
     second.prefetch_on(&device, &other).unwrap();
     other.synchronize().unwrap();
     assert!(!stream.is_idle().unwrap());
-    GO[2].store(true, Ordering::Release);
+    told.tell();
     stream.synchronize().unwrap();
 }
 

@@ -1,12 +1,12 @@
 //! What is wrong with a kernel or its arguments is an error before the launch, or the text of the kernel's failure.
 
-mod references;
+mod findings;
 
 use cuda_um::{
     Device, DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Module, Result, Stream,
     kernel::{Arguments, ByValue},
 };
-use cuda_um_sim::{CudaVersion, Gpu, ReferenceError, Sim, register_kernel};
+use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_testkit::{device, simulated, simulated_with};
 
 /// A kernel with one parameter of each common size, and its module.
@@ -24,12 +24,6 @@ const SIZES: &str = ".version 6.4
 ";
 
 fn load(device: &Device, name: &str) -> Kernel {
-    // SAFETY: the kernels touch no memory, and neither do the references.
-    #[allow(unsafe_code, reason = "the references match their kernels")]
-    unsafe {
-        register_kernel("sizes", |_| Ok(()));
-        register_kernel("nothing", |_| Ok(()));
-    }
     let module = Module::load(device, SIZES).unwrap();
     module.kernel(name).unwrap()
 }
@@ -184,37 +178,17 @@ fn the_error_of_a_missing_kernel_lists_those_that_there_are() {
 
 #[test]
 fn modules_with_kernels_of_one_name_do_not_disturb_each_other() {
-    fn store<const N: u32>(
-        launch: &mut cuda_um_sim::LaunchContext<'_>,
-    ) -> std::result::Result<(), ReferenceError> {
-        launch.slice_mut::<u32>(0, 1)?[0] = N;
-        Ok(())
-    }
-    let ptx = |note: &str| {
-        format!(
-            "// {note}\n.version 6.4\n.target sm_50\n.address_size 64\n.entry shared_name(.param .u64 out) {{ ret; }}\n"
-        )
-    };
-    // SAFETY: the kernels exist only as these references.
-    #[allow(unsafe_code, reason = "a library's and a user's reference")]
-    unsafe {
-        cuda_um_sim::register_module(&ptx("a library"), &[("shared_name", store::<1>)]);
-        register_kernel("shared_name", store::<2>);
-    }
-    let sim = Sim::builder().build().unwrap();
-    let device = cuda_um::Runtime::from_table(sim.table())
-        .unwrap()
-        .device(0)
-        .unwrap();
-    let stream = device.create_stream().unwrap();
-    for (note, expected) in [("a library", 1), ("a user", 2)] {
-        let kernel = Module::load(&device, &ptx(note))
-            .unwrap()
-            .kernel("shared_name")
-            .unwrap();
+    let (_sim, device, stream) = device();
+    for number in [1, 2] {
+        let ptx = format!(
+            ".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry same_name(.param .u64 out)\n{{\n\
+             .reg .b64 %rd0;\n.reg .b32 %r0;\nld.param.u64 %rd0, [out];\nmov.u32 %r0, {number};\n\
+             st.global.u32 [%rd0], %r0;\nret;\n}}\n"
+        );
+        let module = Module::load(&device, &ptx).unwrap();
+        let kernel = module.kernel("same_name").unwrap();
         let mut out = DeviceBuffer::<u32>::zeroed(&device, 1).unwrap();
         launch(&kernel, &stream, (&mut out,)).unwrap();
-        assert_eq!(out.read_one(0).unwrap(), expected);
+        assert_eq!(out.read_one(0).unwrap(), number);
     }
-    assert_eq!(sim.misuse(), []);
 }

@@ -1,7 +1,7 @@
 //! Views: a part of a buffer does what the whole buffer does; disjoint parts are used at the same time; one buffer is input and output.
 
 mod disjoint;
-mod double;
+pub(crate) mod double;
 mod in_place;
 mod owned;
 mod parts;

@@ -7,21 +7,21 @@ mod stopped;
 
 use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, Module, NonConcurrentAccess,
+    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, NonConcurrentAccess,
     PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
     buffer::TransferOptions,
     fork::Origin,
     process_end::{self, Calls},
     resource::{DriverPool, MemoryResource},
 };
-use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim, register_kernel};
+use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_testkit::child::in_child;
-use cuda_um_testkit::{ADD_PTX, Add, again, is_child, on, unwatched, without_pools};
+use cuda_um_testkit::{Add, Told, again, is_child, on, unwatched, without_pools};
 use std::future::Future;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::task::{Context, Waker};

@@ -215,19 +215,6 @@ fn a_later_exit_handler_does_not_wait_for_the_turn_of_a_stopped_thread() {
     });
 }
 
-/// True when the kernel `add` of [`waits`] ends.
-static KERNEL_ENDED: AtomicBool = AtomicBool::new(false);
-
-/// Ends some time after the process begins to end.
-fn waits(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    while !process_end::is_ending() {
-        std::thread::yield_now();
-    }
-    std::thread::sleep(Duration::from_millis(50));
-    KERNEL_ENDED.store(true, Ordering::Release);
-    Ok(())
-}
-
 /// The returned function gives the time since the library's exit handler began. This must be called after the library used CUDA.
 pub(super) fn the_wait_of_the_end() -> impl Fn() -> Duration {
     static ENDED: Mutex<Option<Instant>> = Mutex::new(None);
@@ -244,23 +231,23 @@ fn the_end_waits_for_calls_that_take_long() {
         let at_the_end = at_the_end();
         let sim = Sim::builder().build().unwrap();
         let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
-        // SAFETY: the reference uses no memory.
-        #[allow(unsafe_code, reason = "a reference that waits")]
-        unsafe {
-            register_kernel("add", waits);
-        }
-        let module = Module::load(&device, ADD_PTX).unwrap();
-        let kernel = Add(module.kernel("add").unwrap());
+        let told: &Told = Box::leak(Box::new(Told::load(&device)));
         let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1).unwrap();
-        kernel
-            .launch(&stream, 1, (&mut buffer, 1u32, 1u32))
-            .unwrap();
+        told.launch(&stream, &mut buffer);
+        // The kernel ends some time after the process begins to end.
+        std::thread::spawn(|| {
+            while !process_end::is_ending() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            told.tell();
+        });
         let is_waiting = waiting(&sim);
         std::thread::spawn(move || stream.synchronize());
         is_waiting.recv().unwrap();
         let waited = the_wait_of_the_end();
         at_the_end(Box::new(move || {
-            let (waited, is_ended) = (waited(), KERNEL_ENDED.load(Ordering::Acquire));
+            let (waited, is_ended) = (waited(), told.has_ended());
             assert!(is_ended || waited >= Duration::from_secs(1), "{waited:?}");
         }));
         std::process::exit(42);

@@ -1,12 +1,10 @@
-//! Kernels with effects that depend on their order, and their CPU references: `kernels.ptx`.
+//! Kernels with effects that depend on their order: `kernels.ptx`.
 #![allow(unsafe_code, reason = "launches the kernels of kernels.ptx")]
 
-use crate::model;
 use cuda_um::{
     Device, Kernel, KernelArg, LaunchConfig, Module, Result, Scalar, Stream, View, ViewMut,
     constant,
 };
-use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// The kernels of one device.
 pub struct Kernels {
@@ -21,12 +19,6 @@ fn shape(count: usize) -> LaunchConfig {
 
 impl Kernels {
     pub fn load(device: &Device) -> Self {
-        // SAFETY: each reference does the same as its kernel in `kernels.ptx` on the memory of its parameters.
-        unsafe {
-            register_kernel("model_store", store);
-            register_kernel("model_step", step);
-            register_kernel("model_mix", mix);
-        }
         let module = Module::load(device, include_str!("kernels.ptx")).unwrap();
         let kernel = |name| module.kernel(name).unwrap();
         Self {
@@ -88,28 +80,4 @@ impl Kernels {
             )
         }
     }
-}
-
-type Done = std::result::Result<(), ReferenceError>;
-
-fn store(launch: &mut LaunchContext<'_>) -> Done {
-    let (count, seed) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
-    let target = launch.slice_mut::<u32>(0, count as usize)?;
-    for (index, element) in target.iter_mut().enumerate() {
-        *element = model::number(seed, index);
-    }
-    Ok(())
-}
-
-fn step(launch: &mut LaunchContext<'_>) -> Done {
-    let (count, number) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
-    model::step(launch.slice_mut::<u32>(0, count as usize)?, number);
-    Ok(())
-}
-
-fn mix(launch: &mut LaunchContext<'_>) -> Done {
-    let (count, number) = (launch.value::<u32>(3)? as usize, launch.value::<u32>(4)?);
-    let (x, y) = (launch.slice_mut(0, count)?, launch.slice_mut(1, count)?);
-    model::mix(x, y, launch.slice(2, count)?, number);
-    Ok(())
 }

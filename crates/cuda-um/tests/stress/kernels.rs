@@ -1,7 +1,6 @@
-//! The kernels of `stress.ptx`, and their CPU references.
+//! The kernels of `stress.ptx`.
 
 use cuda_um::{Device, Kernel, LaunchConfig, Module, Result, Stream, View, ViewMut};
-use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// Every element x becomes x * factor + addend.
 #[derive(Clone, Copy)]
@@ -31,12 +30,6 @@ pub struct Kernels {
 
 impl Kernels {
     pub fn load(device: &Device) -> Self {
-        // SAFETY: each reference does the same as its kernel in `stress.ptx` on the memory of its parameters.
-        #[allow(unsafe_code, reason = "the references match their kernels")]
-        unsafe {
-            register_kernel("stress_affine", in_place);
-            register_kernel("stress_affine_of", of_another);
-        }
         let module = Module::load(device, include_str!("stress.ptx")).unwrap();
         Self {
             in_place: module.kernel("stress_affine").unwrap(),
@@ -73,26 +66,4 @@ impl Kernels {
             self.of_another.launch(stream, config, arguments)
         }
     }
-}
-
-fn in_place(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let count = launch.value::<u32>(1)? as usize;
-    let (factor, addend) = (launch.value(2)?, launch.value(3)?);
-    let by = Affine { factor, addend };
-    let data = launch.slice_mut::<u32>(0, count)?;
-    data.iter_mut()
-        .for_each(|element| *element = by.of(*element));
-    Ok(())
-}
-
-fn of_another(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let count = launch.value::<u32>(2)? as usize;
-    let (factor, addend) = (launch.value(3)?, launch.value(4)?);
-    let by = Affine { factor, addend };
-    let from = launch.slice::<u32>(1, count)?;
-    let to = launch.slice_mut::<u32>(0, count)?;
-    to.iter_mut()
-        .zip(from)
-        .for_each(|(to, from)| *to = by.of(*from));
-    Ok(())
 }

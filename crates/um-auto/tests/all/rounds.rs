@@ -2,7 +2,7 @@
 
 use cuda_um::kernel::KernelArgs;
 use cuda_um::{Device, Kernel, LaunchConfig, Location, Module, Stream, UnifiedBuffer};
-use cuda_um_sim::{Gpu, LaunchContext, ReferenceError, Sim, register_kernel};
+use cuda_um_sim::{Gpu, Sim};
 use cuda_um_testkit::{on_gpu, simulated};
 use std::time::Duration;
 use um_auto::{AutoPrefetch, AutoPrefetchReport};
@@ -22,18 +22,9 @@ pub struct Cost {
 #[derive(Clone)]
 pub struct Double(Kernel);
 
-#[allow(unsafe_code, reason = "a kernel, and its reference")]
 impl Double {
     fn load(device: &Device) -> Self {
-        fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-            let count = launch.value::<u32>(1)? as usize;
-            let values = launch.slice_mut::<f32>(0, count)?;
-            values.iter_mut().for_each(|value| *value *= 2.0);
-            Ok(())
-        }
         let ptx = include_str!("../../../um-backend/tests/support/double.ptx");
-        // SAFETY: `reference` does on the memory of its parameters what the PTX does.
-        unsafe { register_kernel("um_backend_double", reference) };
         let module = Module::load(device, ptx).unwrap();
         Self(module.kernel("um_backend_double").unwrap())
     }
@@ -47,7 +38,10 @@ impl Double {
     ) -> cuda_um::Result<()> {
         let shape = LaunchConfig::linear(count, 256);
         // SAFETY: the tests pass a buffer of at least `count` f32, and `count` again.
-        unsafe { self.0.launch(stream, shape, arguments) }
+        #[allow(unsafe_code, reason = "launches the kernel of double.ptx")]
+        unsafe {
+            self.0.launch(stream, shape, arguments)
+        }
     }
 }
 

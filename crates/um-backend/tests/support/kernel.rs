@@ -1,7 +1,6 @@
 //! A kernel that doubles each element.
 
 use cuda_um::{Kernel, LaunchConfig, Module, kernel::KernelArgs};
-use um_backend::sim::{LaunchContext, ReferenceError, register_kernel};
 use um_backend::{Buffer, CudaDevice, CudaError};
 
 #[derive(Clone)]
@@ -9,11 +8,6 @@ pub struct Double(Kernel);
 
 impl Double {
     pub fn load(device: &CudaDevice) -> Self {
-        // SAFETY: `reference` does on the memory of its parameters what `double.ptx` does.
-        #[allow(unsafe_code, reason = "vouches for the reference")]
-        unsafe {
-            register_kernel("um_backend_double", reference);
-        }
         let module = Module::load(device, include_str!("double.ptx")).unwrap();
         Self(module.kernel("um_backend_double").unwrap())
     }
@@ -42,12 +36,4 @@ impl Double {
             self.0.launch(device.stream(), shape, arguments)
         }
     }
-}
-
-fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let count = launch.value::<u32>(1)? as usize;
-    for value in launch.slice_mut::<f32>(0, count)? {
-        *value *= 2.0;
-    }
-    Ok(())
 }

@@ -1,8 +1,7 @@
-//! Step 2: a kernel, and its CPU reference for the simulator.
-#![allow(unsafe_code, reason = "launches a kernel, and registers its reference")]
+//! Step 2: a kernel.
+#![allow(unsafe_code, reason = "launches a kernel")]
 
 use um_backend::cuda_um::{Device, Kernel, LaunchConfig, Module, Stream};
-use um_backend::sim::{LaunchContext, ReferenceError, register_kernel};
 use um_backend::{Buffer, CudaBackend, CudaError};
 
 /// `totals[i] = prices[i] * (1 + rate)`
@@ -10,8 +9,6 @@ pub(crate) struct AddTax(Kernel);
 
 impl AddTax {
     pub(crate) fn load(device: &Device) -> Result<Self, CudaError> {
-        // SAFETY: the reference reads and writes the same elements as the kernel.
-        unsafe { register_kernel("add_tax", reference) };
         let module = Module::load(device, include_str!("add_tax.ptx"))?;
         Ok(Self(module.kernel("add_tax")?))
     }
@@ -32,16 +29,6 @@ impl AddTax {
         unsafe { self.0.launch(stream, shape, arguments)? };
         Ok(())
     }
-}
-
-fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let (rate, count) = (launch.value::<f32>(2)?, launch.value::<u32>(3)? as usize);
-    let prices = launch.slice::<f32>(0, count)?;
-    let totals = launch.slice_mut::<f32>(1, count)?;
-    for (total, price) in totals.iter_mut().zip(prices) {
-        *total = price * (1.0 + rate);
-    }
-    Ok(())
 }
 
 pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {

@@ -1,18 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "sim")]
-mod chain;
 mod cosine_top_k;
 mod error;
 mod exact;
 mod load;
 mod metric;
-#[cfg(feature = "sim")]
-mod reference;
 mod sharded;
-#[cfg(feature = "sim")]
-pub mod sim;
 mod workspace;
 mod world;
 

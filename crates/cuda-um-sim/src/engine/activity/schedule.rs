@@ -20,10 +20,11 @@ pub(crate) struct Service<'a> {
     /// The processor raises faults.
     pub(crate) faults: bool,
     pub(crate) write: bool,
-    /// Address of the block.
+    /// Address of the allocation, and of the block.
+    pub(crate) base: usize,
     pub(crate) block: usize,
-    /// The pages that were touched, numbered from the start of the block.
-    pub(crate) touched: Range<usize>,
+    /// The pages that were touched, numbered from the start of the allocation.
+    pub(crate) touched: &'a [(Range<usize>, bool)],
     /// Each group of faults: the 64 KiB pages that faulted, and those that it brought, one bit each.
     pub(crate) groups: &'a [(u32, u32)],
     /// The number of groups that are served together with groups of earlier blocks.
@@ -40,8 +41,11 @@ impl Service<'_> {
 
     /// The first address that was touched in a 64 KiB page.
     fn fault_address(&self, leaf: usize) -> usize {
-        let touched = self.block + self.touched.start * PAGE;
-        (self.block + leaf * LEAF_BYTES).max(touched)
+        let leaf = self.block + leaf * LEAF_BYTES;
+        let address = |page: usize| self.base + page * PAGE;
+        let mut parts = self.touched.iter();
+        let part = parts.find(|(part, _)| address(part.end) > leaf);
+        part.map_or(leaf, |(part, _)| leaf.max(address(part.start)))
     }
 
     /// The time for a group of so many faults, besides the copies that they cause.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::copy::Direction;
-use super::super::kernel_memory::{LaunchShape, Parameter};
+use super::super::kernel_launch::{LaunchShape, Parameter};
 use super::super::module::Function;
 use super::super::operation::Operation;
 use super::super::state::State;
@@ -40,7 +40,7 @@ impl State {
         let Operation::Kernel(old) = &found.operation else {
             return Err(Code::INVALID_VALUE);
         };
-        if old.function.entry.name == function.entry.name {
+        if old.function.program.name() == function.program.name() {
             for (new, old) in parameters.iter_mut().zip(&old.parameters) {
                 new.memory = old.memory;
             }

@@ -16,7 +16,7 @@ use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors, blocks, common
 use super::reach::Reach;
 use crate::engine::activity::{Cause, MapCause, Service};
 use crate::engine::address_space::PAGE;
-use block::Block;
+use block::{Block, Part};
 use cuda_um_cost::at_rate;
 
 /// The price of an access.
@@ -39,17 +39,34 @@ impl UvmDriver<'_> {
         pages: Range<usize>,
         write: bool,
     ) -> Price {
+        self.touch_all(processor, base, &[(pages, write)])
+    }
+
+    /// `processor` touches ranges of pages, in ascending order, at the same time; it writes those with `true`.
+    pub(crate) fn touch_all(
+        &mut self,
+        processor: Processor,
+        base: usize,
+        touched: &[(Range<usize>, bool)],
+    ) -> Price {
         self.records.activity.cause = Cause::Coherence;
         let mut touch = Touch {
             driver: self,
             processor,
             base,
-            write,
             price: Price::default(),
             window: Window::default(),
         };
-        for (block, part) in blocks(pages) {
-            touch.block(block, part);
+        let parts = touched.iter().flat_map(|(pages, write)| {
+            blocks(pages.clone()).map(|(block, part)| (block, (part, *write)))
+        });
+        let mut parts = parts.peekable();
+        while let Some((block, part)) = parts.next() {
+            let mut touched = vec![part];
+            while let Some((_, part)) = parts.next_if(|(next, _)| *next == block) {
+                touched.push(part);
+            }
+            touch.block(block, touched);
         }
         touch.price
     }
@@ -88,7 +105,6 @@ struct Touch<'t, 's> {
     driver: &'t mut UvmDriver<'s>,
     processor: Processor,
     base: usize,
-    write: bool,
     price: Price,
     window: Window,
 }
@@ -136,8 +152,8 @@ struct Before {
 }
 
 impl Touch<'_, '_> {
-    /// The processor touches a part of a block.
-    fn block(&mut self, block: usize, touched: Range<usize>) {
+    /// The processor touches parts of a block.
+    fn block(&mut self, block: usize, touched: Vec<Part>) {
         self.driver.managed.mark_used(self.base, block);
         let Some(managed) = self.driver.managed.get(self.base) else {
             return;
@@ -168,35 +184,44 @@ impl Touch<'_, '_> {
     /// Finds how the processor reaches each page of a block.
     fn classify(&self, block: &Block, managed: &Managed) -> Classes {
         let mut classes = Classes::default();
-        for mut run in managed.runs(&block.pages) {
+        for run in managed.runs(&block.pages) {
             if !run.page.resident.contains(self.processor) {
                 classes.absent |= block.leaf_mask(&run.pages);
             }
-            run.pages = common(&run.pages, &block.touched);
-            if run.pages.is_empty() {
-                continue;
-            }
-            let prefers_host = run
-                .advice
-                .preferred
-                .is_some_and(|place| place.processor() == HOST);
-            classes.no_density |= self.processor != HOST && prefers_host;
-            match self.driver.reach(self.processor, &run, self.write) {
-                Reach::Local => {}
-                Reach::Collapse | Reach::Fault => classes.faulting |= block.leaf_mask(&run.pages),
-                Reach::Remote => {
-                    let holder = run.page.resident.device_first().unwrap_or(HOST);
-                    self.add_remote(&mut classes, &run, holder);
-                    classes.to_update.extend(self.update_of(run));
-                }
-                Reach::MapRemote(holder) => {
-                    classes.mapping |= block.leaf_mask(&run.pages);
-                    self.add_remote(&mut classes, &run, holder);
-                    classes.to_map.push((run, holder));
+            for (part, write) in &block.touched {
+                let pages = common(&run.pages, part);
+                if !pages.is_empty() {
+                    let touched = Run {
+                        pages,
+                        ..run.clone()
+                    };
+                    self.classify_run(block, touched, *write, &mut classes);
                 }
             }
         }
         classes
+    }
+
+    fn classify_run(&self, block: &Block, run: Run, write: bool, classes: &mut Classes) {
+        let prefers_host = run
+            .advice
+            .preferred
+            .is_some_and(|place| place.processor() == HOST);
+        classes.no_density |= self.processor != HOST && prefers_host;
+        match self.driver.reach(self.processor, &run, write) {
+            Reach::Local => {}
+            Reach::Collapse | Reach::Fault => classes.faulting |= block.leaf_mask(&run.pages),
+            Reach::Remote => {
+                let holder = run.page.resident.device_first().unwrap_or(HOST);
+                self.add_remote(classes, &run, holder);
+                classes.to_update.extend(self.update_of(run, write));
+            }
+            Reach::MapRemote(holder) => {
+                classes.mapping |= block.leaf_mask(&run.pages);
+                self.add_remote(classes, &run, holder);
+                classes.to_map.push((run, holder));
+            }
+        }
     }
 
     fn add_remote(&self, classes: &mut Classes, run: &Run, holder: Processor) {
@@ -208,13 +233,13 @@ impl Touch<'_, '_> {
     }
 
     /// The new state of pages that are reached over the link without a fault, if it changes.
-    fn update_of(&self, run: Run) -> Option<(Run, Page)> {
+    fn update_of(&self, run: Run, write: bool) -> Option<(Run, Page)> {
         let mut page = run.page;
         if self.processor == HOST {
             // The pages may be mapped by advice only, which a migration does not end: the host's view follows now.
             page.mapped = page.mapped.with(HOST);
         }
-        if self.write && page.resident.len() > 1 {
+        if write && page.resident.len() > 1 {
             let keep = page.resident.device_first().unwrap_or(HOST);
             page.resident = Processors::only(keep);
         }
@@ -307,34 +332,33 @@ impl Touch<'_, '_> {
     fn bring(&mut self, block: &Block, leaves: u32) -> Moved {
         let mut moved = Moved::default();
         for leaf in (0..block.leaves()).filter(|leaf| leaves & (1 << leaf) != 0) {
-            let pages = match self.base {
+            let pages = block.leaf_pages(leaf);
+            match self.base {
                 // Beside the touched pages may be any other memory of the program.
-                SYSTEM => common(&block.leaf_pages(leaf), &block.touched),
-                _ => block.leaf_pages(leaf),
-            };
-            if !pages.is_empty() {
-                self.bring_leaf(pages, &block.touched, &mut moved);
+                SYSTEM => block.touched.iter().for_each(|(part, _)| {
+                    self.bring_leaf(common(&pages, part), &block.touched, &mut moved);
+                }),
+                _ => self.bring_leaf(pages, &block.touched, &mut moved),
             }
         }
         moved
     }
 
-    fn bring_leaf(&mut self, leaf: Range<usize>, touched: &Range<usize>, moved: &mut Moved) {
+    fn bring_leaf(&mut self, leaf: Range<usize>, touched: &[Part], moved: &mut Moved) {
         let Some(managed) = self.driver.managed.get(self.base) else {
             return;
         };
         for run in managed.runs(&leaf) {
-            // Only the touched part of a run is written; the rest is brought as if it were read.
-            let inside = common(&run.pages, touched);
-            let parts = if self.write && !inside.is_empty() {
-                vec![
-                    (run.pages.start..inside.start, false),
-                    (inside.clone(), true),
-                    (inside.end..run.pages.end, false),
-                ]
-            } else {
-                vec![(run.pages.clone(), false)]
-            };
+            // Only the written parts of a run are written; the rest is brought as if it were read.
+            let (mut parts, mut at) = (Vec::new(), run.pages.start);
+            for (written, _) in touched.iter().filter(|(_, write)| *write) {
+                let inside = common(&run.pages, written);
+                if !inside.is_empty() {
+                    parts.extend([(at..inside.start, false), (inside.clone(), true)]);
+                    at = inside.end;
+                }
+            }
+            parts.push((at..run.pages.end, false));
             for (pages, write) in parts.into_iter().filter(|(pages, _)| !pages.is_empty()) {
                 let part = Run {
                     pages,
@@ -364,9 +388,10 @@ impl Touch<'_, '_> {
             devices: self.driver.devices,
             processor: self.processor,
             faults: self.processor == HOST || self.driver.machine.concurrent,
-            write: self.write,
+            write: block.touched.iter().any(|(_, write)| *write),
+            base: self.base,
             block: self.base + first * PAGE,
-            touched: block.touched.start - first..block.touched.end - first,
+            touched: &block.touched,
             groups: &groups,
             shared: before.groups,
         };

@@ -103,19 +103,9 @@ fn events() {
     gone_without_a_trace(&sim, raw.record(stream.inner()).unwrap());
 }
 
-/// Registers a CPU reference for the kernel of `add.ptx`, for tests that do not launch it.
-pub(super) fn register_add() {
-    // SAFETY: the reference touches no memory.
-    #[allow(unsafe_code, reason = "registers a CPU reference")]
-    unsafe {
-        cuda_um_sim::register_kernel("add", |_| Ok(()));
-    }
-}
-
 #[test]
 fn modules() {
     let (sim, device, _stream) = simulated(Gpu::H200);
-    register_add();
     let ptx = include_str!("../../../tests/support/add.ptx");
     let module = Module::load(&device, ptx).unwrap();
     let kernel = module.kernel("add").unwrap();

@@ -1,6 +1,5 @@
 //! Each public function that takes a lock of its process, called by a child.
 
-use crate::fork::tests::drops::register_add;
 use crate::fork::tests::{simulated, without_cuda};
 use crate::{
     AccessPattern, Advice, Device, DeviceBuffer, Devices, ErrorKind, Event, Location, MemoryKind,
@@ -209,7 +208,6 @@ fn of_several_devices() {
 #[test]
 fn of_modules() {
     let (sim, device, _stream) = simulated(Gpu::H200);
-    register_add();
     let ptx = include_str!("../../../tests/support/add.ptx");
     let module = Module::load(&device, ptx).unwrap();
     let kernel = module.kernel("add").unwrap();

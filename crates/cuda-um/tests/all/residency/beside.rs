@@ -2,9 +2,10 @@
 #![allow(unsafe_code, reason = "puts a function into the table of CUDA")]
 
 use super::MIB;
-use cuda_um::{Location, UnifiedBuffer, sys};
-use cuda_um_sim::{CudaVersion, LaunchContext, ReferenceError};
-use cuda_um_testkit::{Add, calls, on, open_with, simulated_with};
+use crate::views::double::Double;
+use cuda_um::{DeviceBuffer, Location, UnifiedBuffer, sys};
+use cuda_um_sim::CudaVersion;
+use cuda_um_testkit::{calls, on, open_with, simulated_with};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -36,22 +37,9 @@ unsafe extern "C" fn prefetch(
     code
 }
 
-/// Reads the first parameter.
-fn read(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
-    let sum: u32 = launch.slice::<u32>(0, MIB)?.iter().sum();
-    assert_eq!(sum, 0);
-    Ok(())
-}
-
 #[test]
 fn a_launch_on_another_device_within_a_prefetch_counts() {
-    // SAFETY: the reference uses memory that its kernel uses, too.
-    let (sim, ..) = simulated_with(|builder| unsafe {
-        builder
-            .devices(2)
-            .cuda(CudaVersion::V13_0)
-            .kernel("add", read)
-    });
+    let (sim, ..) = simulated_with(|builder| builder.devices(2).cuda(CudaVersion::V13_0));
     let name = c"cudaMemPrefetchAsync";
     let real = sim.symbol(name.to_str().unwrap());
     // SAFETY: in CUDA 13.0 the function has this signature.
@@ -62,12 +50,13 @@ fn a_launch_on_another_device_within_a_prefetch_counts() {
     let buffer = Arc::new(UnifiedBuffer::<u32>::zeroed(&here, MIB).unwrap());
     buffer.prefetch_on(Location::Host, &stream).unwrap();
     here.synchronize().unwrap();
-    let (add, lent, first) = (Add::load(&there), Arc::clone(&buffer), stream.clone());
+    let (double, lent, first) = (Double::load(&there), Arc::clone(&buffer), stream.clone());
+    let mut out = DeviceBuffer::<u32>::zeroed(&there, MIB).unwrap();
     // The prefetch is over, and the pages go to the other device, before the call returns.
     *WITHIN.lock().unwrap() = Some(Box::new(move || {
         first.synchronize().unwrap();
-        let arguments = (&*lent, MIB as u32, 1u32);
-        add.launch(&elsewhere, MIB, arguments).unwrap();
+        let arguments = (&*lent, &mut out, MIB as u32);
+        double.launch(&elsewhere, MIB, arguments).unwrap();
         elsewhere.synchronize().unwrap();
     }));
     let before = calls(&sim, "cudaMemPrefetchAsync");

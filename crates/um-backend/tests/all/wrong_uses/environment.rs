@@ -46,7 +46,7 @@ fn settings() {
         ("CUDA_UM_SIM_GPU", b"H200"),
         ("CUDA_UM_SIM_CUDA", b"14"),
         ("CUDA_UM_SIM_DEVICES", b"0"),
-        ("CUDA_UM_SIM_KERNELS", b"/no/such.so"),
+        ("CUDA_UM_SIM_KERNEL_CHECKS", b"some"),
         ("CUDA_UM_POOLS", b"no"),
         ("CUDA_UM_COST_MODEL", b"/no/such/file"),
     ] {

@@ -14,10 +14,6 @@ use crate::wrong_uses::world::{World, rows};
 fn shaped(world: &World, config: LaunchConfig) -> um_backend::cuda_um::Result<()> {
     let ptx =
         ".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry shaped()\n{\n ret;\n}\n";
-    // SAFETY: neither the kernel nor the reference does anything.
-    unsafe {
-        um_backend::sim::register_kernel("shaped", |_| Ok(()));
-    }
     let device = world.backend.device();
     let kernel: Kernel = Module::load(device, ptx)?.kernel("shaped")?;
     // SAFETY: the kernel has no parameters.

@@ -1,7 +1,7 @@
 //! PTX that the driver refuses, and kernels that a module does not have.
 
 use um_backend::cuda_um::{Kernel, Module};
-use um_backend::sim::{Gpu, register_kernel};
+use um_backend::sim::Gpu;
 
 use crate::wrong_uses::page::check;
 use crate::wrong_uses::world::{World, row_on, rows};
@@ -12,14 +12,9 @@ fn load(world: &World, text: &str) -> um_backend::cuda_um::Result<Module> {
     Module::load(world.backend.device(), text)
 }
 
-/// A kernel of this name, in a module with `mini_add` and `mini_mul`.
+/// A kernel of this name, in a module with `mini_add` and with `mini_mul`, which uses an instruction that the simulator lacks.
 fn kernel(world: &World, name: &str) -> um_backend::cuda_um::Result<Kernel> {
-    // SAFETY: neither the kernels nor the references do anything.
-    unsafe {
-        register_kernel("mini_add", |_| Ok(()));
-    }
-    let entries =
-        ".visible .entry mini_add()\n{\n ret;\n}\n.visible .entry mini_mul()\n{\n ret;\n}\n";
+    let entries = ".visible .entry mini_add()\n{\n ret;\n}\n.visible .entry mini_mul()\n{\n tcgen05.wait::ld.sync.aligned;\n ret;\n}\n";
     load(world, &format!("{HEAD}{entries}"))?.kernel(name)
 }
 
@@ -33,7 +28,7 @@ fn modules() {
         "an entry without a body" => |w| load(w, &format!("{HEAD}.entry f("));
         "PTX of a version that the driver does not know" => |w| load(w, ".version 9.9\n.target sm_60\n");
         "`kernel(\"mini_ad\")`, misspelt" => |w| kernel(w, "mini_ad");
-        "a kernel without a CPU reference, on the simulator" => |w| kernel(w, "mini_mul");
+        "a kernel with an instruction that the simulator lacks" => |w| kernel(w, "mini_mul");
         "`allow_shared_bytes(10 << 20)`" => |w| kernel(w, "mini_add")?.allow_shared_bytes(10 << 20);
     };
     let pascal = World::of(Gpu::Pascal);

@@ -5,8 +5,6 @@ mod few;
 mod few_80;
 mod few_kernels;
 mod shape;
-#[cfg(feature = "sim")]
-pub(crate) mod sim;
 mod types;
 mod widen;
 

@@ -1,9 +1,7 @@
 //! The largest difference between the filter's scores and the exact scores: the arithmetic of exact-search.md, for the
-//! host's part of a search on the device, for the search on a CPU, and as the CPU reference of the device's part.
+//! host's part of a search on the device, and for the search on a CPU.
 
 use super::tiles::Format;
-#[cfg(any(feature = "sim", test))]
-use crate::cosine_top_k::cpu::{LEAST_SQUARES, MOST_SQUARES};
 use crate::metric::Metric;
 
 /// Longest row for which the filter is used: the bound grows with the length.
@@ -57,53 +55,6 @@ pub(crate) fn tensor_cores(products: f64) -> f64 {
     1.5 * products * 2.0 * UNIT
 }
 
-#[cfg(any(feature = "sim", test))]
-impl Bound {
-    /// |filter's score − exact score| is at most this.
-    pub(crate) fn error(self, query: RowBound, target: RowBound) -> f32 {
-        let slope = fma_up(self.kappa, query[0], query[1]);
-        fma_up(query[0], target[1], fma_up(slope, target[0], self.tiny))
-    }
-
-    /// The bound of a row from its norm and the computed sums of squares of its elements and of its errors.
-    pub(crate) fn row(self, norm: f32, squares: f32, errors: f32) -> RowBound {
-        let tiniest = 2f32.powi(-60);
-        let error = fma_up(up(f64::from(errors).sqrt()), self.grow, tiniest);
-        let size = fma_up(
-            up(f64::from(norm) * f64::from(up(f64::from(squares).sqrt()))),
-            self.grow,
-            tiniest,
-        );
-        [up(f64::from(size) + f64::from(error)), error]
-    }
-}
-
-#[cfg(any(feature = "sim", test))]
-/// True if the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
-pub(crate) fn is_special(squares: f32, metric: Metric) -> bool {
-    let large_enough = metric == Metric::InnerProduct || squares >= LEAST_SQUARES;
-    !(squares <= MOST_SQUARES && large_enough)
-}
-
-#[cfg(any(feature = "sim", test))]
-/// a × b + c, rounded up.
-fn fma_up(a: f32, b: f32, c: f32) -> f32 {
-    // The product is exact; the sum is rounded once more than on the device.
-    up(f64::from(a) * f64::from(b) + f64::from(c))
-}
-
-#[cfg(any(feature = "sim", test))]
-/// a − b, rounded down.
-pub(crate) fn minus_down(a: f32, b: f32) -> f32 {
-    -up(f64::from(b) - f64::from(a))
-}
-
-/// a + b, rounded up.
-#[cfg(any(feature = "sim", test))]
-pub(crate) fn plus_up(a: f32, b: f32) -> f32 {
-    up(f64::from(a) + f64::from(b))
-}
-
 /// A single-precision number that is at least `value`, even if `value` was rounded down.
 fn up(value: f64) -> f32 {
     let value = if value == 0.0 || value.is_infinite() {
@@ -149,42 +100,6 @@ mod tests {
                     "{dim}: {grow}"
                 );
             }
-        }
-    }
-
-    #[test]
-    fn rounding_goes_outwards() {
-        for (a, b) in [
-            (1.0f32, 1e-9f32),
-            (0.1, 0.2),
-            (3.0, -3.0),
-            (0.0, 0.0),
-            (1e30, 1.0),
-        ] {
-            let (x, y) = (f64::from(a), f64::from(b));
-            assert!(f64::from(minus_down(a, b)) <= x - y);
-            assert!(f64::from(plus_up(a, b)) >= x + y);
-        }
-        assert_eq!(minus_down(f32::NEG_INFINITY, 1.0), f32::NEG_INFINITY);
-        assert_eq!(minus_down(f32::INFINITY, 1.0), f32::INFINITY);
-    }
-
-    #[test]
-    fn rows_that_are_too_large_or_too_small_are_special() {
-        for (squares, cosine, inner) in [
-            (1.0, false, false),
-            (1e-30, true, false),
-            (0.0, true, false),
-            (1e38, true, true),
-            (f32::INFINITY, true, true),
-            (f32::NAN, true, true),
-        ] {
-            assert_eq!(is_special(squares, Metric::Cosine), cosine, "{squares}");
-            assert_eq!(
-                is_special(squares, Metric::InnerProduct),
-                inner,
-                "{squares}"
-            );
         }
     }
 }

@@ -20,8 +20,6 @@ mod prepare;
 mod prepared;
 mod room;
 mod self_test;
-#[cfg(feature = "sim")]
-pub(crate) mod sim;
 mod sums;
 mod tiles;
 

@@ -63,7 +63,10 @@ impl Support {
             )));
         }
         let driver = device.runtime().driver_version()?;
+        // The simulator has no `wgmma`.
+        let is_simulated = device.name().starts_with("Simulated ");
         let hopper = (major, minor) == (9, 0)
+            && !is_simulated
             && driver.major >= 12
             && optin >= 4 * STAGE_BYTES + DECLARED_BYTES;
         Ok(Ok(if hopper {

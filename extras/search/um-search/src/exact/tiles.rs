@@ -67,24 +67,13 @@ impl Format {
         if bits & exponent == 0 { 0 } else { bits }
     }
 
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(test)]
     pub(crate) fn widen(self, bits: u16) -> f32 {
         match self {
             Self::Bf16 => bf16::from_bits(bits).to_f32(),
             Self::F16 | Self::Int8 => f16::from_bits(bits).to_f32(),
         }
     }
-}
-
-#[cfg(any(feature = "sim", test))]
-/// The scales of rows in 8 bits are at least this, so that no score underflows.
-pub(crate) const LEAST_SCALE: f32 = f32::from_bits((127 - 60) << 23);
-
-#[cfg(any(feature = "sim", test))]
-/// The scale for a row with this largest element: with 16 significant bits, so that its products with the row's numbers are
-/// exact.
-pub(crate) fn scale_for(most: f32) -> f32 {
-    f32::from_bits(((most * (1.0 / 127.0)).to_bits() + 0xff) & !0xff).max(LEAST_SCALE)
 }
 
 /// Number of 16-bit numbers for `rows` rows of `dim` elements, in whole tiles.

@@ -4,10 +4,13 @@ use crate::engine::managed::fault_plan::mask;
 use crate::engine::managed::page::LEAF_PAGES;
 use std::ops::Range;
 
-/// A block of 2 MiB, of which a part is touched. Pages are numbered from the start of the allocation.
+/// Touched pages, numbered from the start of the allocation, and whether they are written.
+pub(super) type Part = (Range<usize>, bool);
+
+/// A block of 2 MiB, of which parts are touched. Pages are numbered from the start of the allocation.
 pub(super) struct Block {
     pub(super) pages: Range<usize>,
-    pub(super) touched: Range<usize>,
+    pub(super) touched: Vec<Part>,
 }
 
 impl Block {

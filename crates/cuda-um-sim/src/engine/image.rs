@@ -1,0 +1,142 @@
+//! Images of modules: PTX text, and the PTX in a fat binary.
+
+use std::io::Read;
+
+use super::detail::detailed;
+use super::status::Code;
+
+/// The first bytes of a fat binary, and of the struct that `nvcc` puts before one into a program.
+pub(crate) const FAT_BINARY: u32 = 0xBA55_ED50;
+pub(crate) const FAT_BINARY_WRAPPER: u32 = 0x4662_43B1;
+/// The bytes of its header; the last eight of them are the size of the rest.
+pub(crate) const FAT_BINARY_HEADER: usize = 16;
+/// The first bytes of native code.
+pub(crate) const NATIVE: &[u8] = b"\x7fELF";
+
+/// The kind of an entry that is PTX.
+const PTX: u16 = 1;
+/// Flags of an entry.
+const LZ4: u64 = 0x2000;
+const ZSTD: u64 = 0x8000;
+/// The most bytes of PTX that are unpacked.
+const MOST_BYTES: u64 = 1 << 28;
+
+/// The PTX of an image that a device of this compute capability (90 for 9.0) runs: the newest that is not too new.
+pub(crate) fn ptx_of(image: &[u8], device: u32) -> Result<String, Code> {
+    let text = match image {
+        _ if image.starts_with(NATIVE) => return Err(no_ptx("native code")),
+        _ if image.starts_with(&FAT_BINARY.to_le_bytes()) => {
+            let entries = entries(image).ok_or(Code::INVALID_KERNEL_IMAGE)?;
+            let ptx = entries.iter().filter(|entry| entry.kind == PTX);
+            let fitting = ptx.clone().filter(|entry| entry.target <= device);
+            // The driver's error tells what is wrong with PTX that is too new.
+            let entry = fitting.max_by_key(|entry| entry.target).or(ptx.last());
+            let entry = entry.ok_or_else(|| no_ptx("a fat binary without PTX"))?;
+            let mut text = entry.unpacked().ok_or(Code::INVALID_KERNEL_IMAGE)?;
+            text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+            text
+        }
+        _ => image.to_vec(),
+    };
+    String::from_utf8(text).map_err(|_| Code::INVALID_KERNEL_IMAGE)
+}
+
+fn no_ptx(what: &str) -> Code {
+    let text = format!(
+        "the image is {what}, and the simulator runs PTX: compile for a virtual architecture, too (`-gencode arch=compute_80,code=compute_80` \
+         of nvcc)"
+    );
+    detailed(Code::NO_KERNEL_IMAGE_FOR_DEVICE, text)
+}
+
+/// An entry of a fat binary.
+struct Entry<'i> {
+    kind: u16,
+    /// 80 for compute capability 8.0.
+    target: u32,
+    flags: u64,
+    unpacked_bytes: u64,
+    bytes: &'i [u8],
+}
+
+/// The entries. The layout has no documentation of NVIDIA; it is that of <https://github.com/n-eiling/cuda-fatbin-decompression>.
+fn entries(image: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let mut rest = image.get(FAT_BINARY_HEADER..)?;
+    let mut entries = Vec::new();
+    while !rest.is_empty() {
+        let field = |at: usize, bytes: usize| {
+            let mut number = [0; 8];
+            number[..bytes].copy_from_slice(rest.get(at..at + bytes)?);
+            Some(u64::from_le_bytes(number))
+        };
+        let (header, padded) = (field(4, 4)? as usize, usize::try_from(field(8, 8)?).ok()?);
+        let flags = field(40, 8)?;
+        let bytes = match flags & (LZ4 | ZSTD) {
+            0 => padded,
+            _ => field(16, 4)? as usize,
+        };
+        let end = header.checked_add(padded).filter(|end| *end > 0)?;
+        entries.push(Entry {
+            kind: field(0, 2)? as u16,
+            target: field(28, 4)? as u32,
+            flags,
+            unpacked_bytes: field(56, 8)?,
+            bytes: rest.get(header..end)?.get(..bytes)?,
+        });
+        rest = rest.get(end..)?;
+    }
+    Some(entries)
+}
+
+impl Entry<'_> {
+    fn unpacked(&self) -> Option<Vec<u8>> {
+        let most = self.unpacked_bytes.min(MOST_BYTES);
+        if self.flags & LZ4 != 0 {
+            return unpack_lz4(self.bytes, most as usize);
+        }
+        if self.flags & ZSTD != 0 {
+            let mut text = Vec::new();
+            let unpack = ruzstd::decoding::StreamingDecoder::new(self.bytes).ok()?;
+            unpack.take(most).read_to_end(&mut text).ok()?;
+            return Some(text);
+        }
+        Some(self.bytes.to_vec())
+    }
+}
+
+/// Unpacks a block of LZ4: <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>.
+fn unpack_lz4(mut packed: &[u8], most: usize) -> Option<Vec<u8>> {
+    fn byte(packed: &mut &[u8]) -> Option<usize> {
+        let (first, rest) = packed.split_first()?;
+        *packed = rest;
+        Some((*first).into())
+    }
+    fn length(packed: &mut &[u8], nibble: usize) -> Option<usize> {
+        let mut length = nibble;
+        let mut more = nibble == 15;
+        while more {
+            let next = byte(packed)?;
+            length = length.checked_add(next)?;
+            more = next == 255;
+        }
+        Some(length)
+    }
+    let mut text = Vec::new();
+    while !packed.is_empty() {
+        let token = byte(&mut packed)?;
+        let literals = length(&mut packed, token >> 4)?;
+        text.extend_from_slice(packed.get(..literals)?);
+        packed = &packed[literals..];
+        if packed.is_empty() {
+            break;
+        }
+        let distance = byte(&mut packed)? | byte(&mut packed)? << 8;
+        let from = text.len().checked_sub(distance).filter(|_| distance > 0)?;
+        let matched = length(&mut packed, token & 15)? + 4;
+        if matched > most.saturating_sub(text.len()) {
+            return None;
+        }
+        (from..from + matched).for_each(|at| text.push(text[at]));
+    }
+    (text.len() <= most).then_some(text)
+}
